@@ -1,0 +1,1 @@
+//! Stands empty for the moment.
