@@ -1,1 +1,35 @@
-//! Stands empty for the moment.
+//! What the api, the workers and the auditor agree on.
+//!
+//! A **thread** is a log of [`Event`]s. Everything else is derived from it:
+//!
+//! ```text
+//!   log ──fold──▶ Thread ──ask──▶ Requests ──(the world)──▶ Responses ──learn──▶ Events ──append──▶ log
+//!        (pure)       (pure)              (the worker)              (pure)           (the store)
+//! ```
+//!
+//! **Invariant:** this crate performs no I/O, reads no clock and rolls no dice, so the same log always
+//! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/purity.rs` asks
+//! cargo and fails otherwise.
+
+mod effect;
+mod event;
+mod graph;
+mod message;
+mod progress;
+mod reenact;
+mod request;
+mod strategy;
+
+pub mod strategies;
+
+pub use effect::{CallTool, Chat, Effect, Extract, ListTools, Refused, Rehearse};
+pub use event::{
+    Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
+    Heard, Hearing, Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Unreadable, Verdict,
+};
+pub use graph::{Graph, Replay, Topology, Walked, map};
+pub use message::{Message, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
+pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
+pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
+pub use request::{Fault, Rehearsal, Remedy, Request, Response};
+pub use strategy::{Edge, Edges, Node, Question, Step, Strategy, Thread, Transition, TurnSoFar};

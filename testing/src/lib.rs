@@ -1,1 +1,29 @@
-//! Stands empty for the moment.
+//! Real servers for tests: a private PostgreSQL or Redis on a free port, gone when the test is.
+//!
+//! ```no_run
+//! let mut postgres = testing::Postgres::start();
+//! let elsewhere = postgres.database("elsewhere");
+//! assert!(elsewhere.starts_with("postgres://postgres@127.0.0.1:"));
+//! postgres.kill(); // as a crash would
+//! postgres.restart(); // the same port, the same data
+//! ```
+//!
+//! Everything here is synchronous and panics with words: it runs in tests, where a server that cannot be had
+//! is a failure and never a reason to skip. A server that is not installed is installed with `apt-get`.
+//!
+//! **Invariant:** whatever ends the test, its servers end too and their folders are removed; `process` and
+//! `folder` say how.
+
+mod account;
+mod folder;
+mod install;
+mod port;
+mod postgres;
+mod postgres_wire;
+mod process;
+mod redis;
+mod server;
+
+pub use port::free_port;
+pub use postgres::Postgres;
+pub use redis::Redis;

@@ -1,0 +1,636 @@
+//! How far a thread has come: the fold of its log, the one rule that says what comes next, and the judge of answers.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    effect::Refused,
+    event::{
+        Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
+        InterruptKind, Meter, Unreadable, Verdict,
+    },
+    message::{Message, Role, Safety, ToolCall, ToolOutput},
+    request::{Fault, Remedy, Request, Response},
+    strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
+};
+
+/// What a thread needs now.
+#[derive(Debug, PartialEq)]
+pub enum Next {
+    /// Append this event, then look again.
+    Append(Event),
+    /// Append an `attempted` for each that [may change the world](Due::is_write), carry all of them out side by
+    /// side, and append what [`Progress::receive`] makes of each outcome.
+    Perform(Vec<Due>),
+    /// Wait for a person.
+    Rest,
+}
+
+/// A request that waits for its answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Due {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// The number of the `asked` event: with the thread and the slot it makes the idempotency key.
+    pub asked: usize,
+    /// The request.
+    pub request: Request,
+    /// What becomes of the world when it is repeated.
+    pub safety: Safety,
+    /// How often it faltered since it was asked, over all retries.
+    pub falters: u32,
+    /// How often it faltered since it was asked or last retried: what backoff grows with.
+    pub tries: u32,
+    /// What was wrong with the last reply, for the model to mend.
+    pub complaint: Option<String>,
+}
+
+impl Due {
+    /// Whether carrying it out may change the world.
+    pub fn is_write(&self) -> bool {
+        self.safety != Safety::Read
+    }
+}
+
+/// Where a thread stands, for those who only look.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Standing {
+    /// A person may speak.
+    Idle,
+    /// It can move.
+    Busy,
+    /// A person is asked.
+    Waiting(Interrupt),
+    /// A node gave up: an operator may retry, a person may say something new.
+    Failed {
+        /// Which node.
+        node: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// How a message that arrives is to be taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Policy {
+    /// As the answer, if one is waited for; else as a new matter.
+    #[default]
+    Auto,
+    /// As the answer, or not at all.
+    Answer,
+    /// As a new matter, even if an answer is waited for.
+    Replan,
+}
+
+/// Why a message cannot be heard now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unheard {
+    /// A turn is under way, or waits for a verdict on a call in doubt.
+    #[error("the thread is busy")]
+    Busy,
+    /// It was meant as an answer and nothing was asked.
+    #[error("nothing was asked, so there is nothing to answer")]
+    NothingAsked,
+}
+
+/// A thread and where it stands.
+pub struct Progress<S: Strategy> {
+    pub(crate) thread: Thread<S>,
+    turn: Option<Uuid>,
+    seq: usize,
+    at: At<S::NodeName>,
+}
+
+enum At<P> {
+    /// Waiting for a person to speak.
+    Rest,
+    /// Waiting for a person to answer.
+    Asking(Interrupt, P),
+    /// About to ask.
+    Before(P),
+    /// Asked by that event; answers come in.
+    Within(P, usize, Vec<Slot>),
+    /// Gave up; waiting for an operator.
+    Failed(P, usize, Vec<Slot>, String),
+}
+
+#[derive(Clone)]
+struct Slot {
+    request: Request,
+    falters: u32,
+    tries: u32,
+    error: Option<String>,
+    stand: Stand,
+}
+
+#[derive(Clone, PartialEq)]
+enum Stand {
+    Open,
+    Attempted,
+    Doubted(String),
+    Hopeless,
+    Answered(Response),
+}
+
+/// How often one request may falter before it is given up, or its node fails.
+pub const FALTERS_MAX: u32 = 4;
+
+/// A log that no thread of this strategy could have written.
+#[derive(Debug, thiserror::Error)]
+pub enum Corrupt {
+    /// An event that cannot follow the ones before it.
+    #[error("event {seq} cannot happen here: {event}")]
+    Misplaced {
+        /// Its number.
+        seq: usize,
+        /// The event.
+        event: Box<Event>,
+    },
+    /// Something stored that this version cannot read.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// A fact, a node or a configuration that this version of the strategy cannot read.
+    #[error("this version of the strategy cannot read what the log holds: {0}")]
+    Strange(#[from] serde_json::Error),
+    /// An answer of the wrong kind.
+    #[error("the log holds an answer of the wrong kind: {0}")]
+    Refused(#[from] Refused),
+}
+
+impl<S: Strategy> Progress<S> {
+    /// A thread of which nothing is known yet.
+    pub fn new() -> Self {
+        let thread = Thread {
+            config: S::Config::default(),
+            experts: BTreeMap::new(),
+            messages: Vec::new(),
+            toolboxes: BTreeMap::new(),
+            turn: TurnSoFar::default(),
+            state: S::State::default(),
+        };
+        Self { thread, turn: None, seq: 0, at: At::Rest }
+    }
+
+    /// How many events were folded in: the number of the next.
+    pub fn seq(&self) -> usize {
+        self.seq
+    }
+
+    /// The turn that is under way, or was last.
+    pub fn turn(&self) -> Option<Uuid> {
+        self.turn
+    }
+
+    /// Folds one event in.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt::Misplaced`] if it cannot happen here; the thread is as it was.
+    pub fn apply(&mut self, event: &Event) -> Result<(), Corrupt> {
+        if !self.fold(event)? {
+            return Err(Corrupt::Misplaced { seq: self.seq, event: Box::new(event.clone()) });
+        }
+        self.seq += 1;
+        Ok(())
+    }
+
+    fn fold(&mut self, event: &Event) -> Result<bool, Corrupt> {
+        match event {
+            Event::Opened(opened) if self.seq == 0 => {
+                if !opened.config.is_null() {
+                    self.thread.config = read(&opened.config)?;
+                }
+                self.thread.experts.clone_from(&opened.experts);
+            }
+            Event::Heard(heard) => return Ok(self.fold_heard(heard)),
+            Event::Asked(Asked { node, requests }) => match &self.at {
+                At::Before(place) if *node == name(place) => self.fold_asked(*place, requests),
+                _ => return Ok(false),
+            },
+            Event::Decided(decided) => return self.fold_decided(decided),
+            Event::Failed(Failed { node, reason }) => match &mut self.at {
+                At::Within(place, asked, slots) if *node == name(place) => {
+                    self.at = At::Failed(*place, *asked, std::mem::take(slots), reason.clone());
+                }
+                _ => return Ok(false),
+            },
+            Event::Retried(_) => match &mut self.at {
+                At::Failed(place, asked, slots, _) => {
+                    slots.iter_mut().for_each(Slot::retry);
+                    self.at = At::Within(*place, *asked, std::mem::take(slots));
+                }
+                _ => return Ok(false),
+            },
+            Event::Cancelled(_) => match &self.at {
+                At::Rest => return Ok(false),
+                At::Asking(..) | At::Before(_) | At::Within(..) | At::Failed(..) => {
+                    self.settle("the turn was cancelled");
+                    self.at = At::Rest;
+                }
+            },
+            Event::Attempted(_)
+            | Event::Answered(_)
+            | Event::Faltered(_)
+            | Event::GaveUp(_)
+            | Event::Doubted(_)
+            | Event::Reconciled(_) => return Ok(self.fold_slot(event)),
+            Event::Opened(_) => return Ok(false),
+        }
+        Ok(true)
+    }
+
+    fn fold_heard(&mut self, heard: &Heard) -> bool {
+        let resume = match (&self.at, heard.hearing) {
+            (At::Before(_) | At::Within(..), _) => return false,
+            (At::Rest | At::Failed(..), Hearing::Answer) => return false,
+            (At::Asking(_, place), Hearing::Answer) => Some(*place),
+            (At::Rest | At::Failed(..) | At::Asking(..), Hearing::Input) => None,
+        };
+        self.settle("the turn failed before it came to this");
+        let from = self.thread.messages.len();
+        self.thread.turn = TurnSoFar { time: heard.time.clone(), from, ..TurnSoFar::default() };
+        self.thread.messages.extend(heard.messages.iter().cloned());
+        self.turn = Some(heard.turn);
+        if resume.is_none() {
+            S::begin_turn(&mut self.thread.state);
+        }
+        self.at = At::Before(resume.unwrap_or_else(|| S::enter(&self.thread)));
+        true
+    }
+
+    fn fold_asked(&mut self, place: S::NodeName, requests: &[Request]) {
+        for request in requests {
+            match request {
+                Request::Chat { .. } => self.thread.turn.model_calls += 1,
+                Request::CallTool { .. } => self.thread.turn.tool_calls += 1,
+                Request::ListTools { .. } | Request::Rehearse(_) => (),
+            }
+        }
+        let slot = |request: &Request| Slot {
+            request: request.clone(),
+            falters: 0,
+            tries: 0,
+            error: None,
+            stand: Stand::Open,
+        };
+        self.at = At::Within(place, self.seq, requests.iter().map(slot).collect());
+    }
+
+    fn fold_slot(&mut self, event: &Event) -> bool {
+        let At::Within(_, _, slots) = &mut self.at else { return false };
+        let number = match event {
+            Event::Attempted(it) => it.slot,
+            Event::Answered(it) => it.slot,
+            Event::Faltered(it) => it.slot,
+            Event::GaveUp(it) => it.slot,
+            Event::Doubted(it) => it.slot,
+            Event::Reconciled(it) => it.slot,
+            _ => return false,
+        };
+        let Some(slot) = slots.get_mut(number) else { return false };
+        let Some(stand) = slot.after(event) else { return false };
+        if let (Stand::Answered(Response::Tools { tools }), Request::ListTools { server }) =
+            (&stand, &slot.request)
+        {
+            self.thread.toolboxes.insert(server.clone(), tools.clone());
+        }
+        slot.stand = stand;
+        true
+    }
+
+    fn fold_decided(&mut self, decided: &Decided) -> Result<bool, Corrupt> {
+        if !self.at.may_decide(&decided.node) {
+            return Ok(false);
+        }
+        let at = match &decided.to {
+            Goto::Node(node) => At::Before(read(&Value::from(node.as_str()))?),
+            Goto::End => At::Rest,
+            Goto::Interrupt(it) => At::Asking(it.clone(), read(&Value::from(it.resume.as_str()))?),
+        };
+        let facts: Vec<S::Fact> = decided.learned.iter().map(read).collect::<Result<_, _>>()?;
+        self.thread.messages.extend(decided.said.iter().cloned());
+        facts.iter().for_each(|fact| S::evolve(&mut self.thread.state, fact));
+        self.at = at;
+        Ok(true)
+    }
+
+    /// Gives every tool call that is still open a result: no model may be shown a call without one.
+    fn settle(&mut self, because: &str) {
+        let slots: &[Slot] = match &self.at {
+            At::Within(_, _, slots) | At::Failed(_, _, slots, _) => slots,
+            At::Rest | At::Asking(..) | At::Before(_) => &[],
+        };
+        let fate = |call: &ToolCall| {
+            let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } if asked.id == call.id);
+            match slots.iter().find(same).map(|it| &it.stand) {
+                Some(Stand::Answered(Response::Output(output))) => output.heard(),
+                Some(Stand::Attempted | Stand::Doubted(_)) => {
+                    format!("nobody knows whether this happened: {because}")
+                }
+                Some(_) | None => format!("not carried out: {because}"),
+            }
+        };
+        let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);
+        let Some(last) = last else { return };
+        let answered: Vec<&str> =
+            self.thread.messages[last..].iter().filter_map(|it| it.answers.as_deref()).collect();
+        let open =
+            self.thread.messages[last].tool_calls.iter().filter(|it| !answered.contains(&it.id.as_str()));
+        let results: Vec<Message> = open.map(|call| Message::tool(call, fate(call))).collect();
+        self.thread.messages.extend(results);
+    }
+
+    /// What comes next. The only rule there is.
+    ///
+    /// # Errors
+    ///
+    /// [`Corrupt`] if the log holds what no version of this strategy could have written.
+    pub fn next(&self) -> Result<Next, Corrupt> {
+        match &self.at {
+            At::Rest | At::Asking(..) | At::Failed(..) => Ok(Next::Rest),
+            At::Before(place) => {
+                let requests = S::node(*place).requests(&self.thread);
+                if requests.is_empty() {
+                    return Ok(Next::Append(self.decide(*place, &[])?));
+                }
+                Ok(Next::Append(Asked { node: name(place), requests }.into()))
+            }
+            At::Within(place, asked, slots) => {
+                if let Some(event) =
+                    slots.iter().enumerate().find_map(|(nth, it)| self.verdict(*place, nth, it))
+                {
+                    return Ok(Next::Append(event));
+                }
+                let due: Vec<Due> =
+                    slots.iter().enumerate().filter_map(|(n, it)| self.due(*asked, n, it)).collect();
+                if !due.is_empty() {
+                    return Ok(Next::Perform(due));
+                }
+                let responses: Vec<Response> = slots.iter().filter_map(Slot::answer).collect();
+                if responses.len() < slots.len() {
+                    return Ok(Next::Rest);
+                }
+                Ok(Next::Append(self.decide(*place, &responses)?))
+            }
+        }
+    }
+
+    /// What must be said of a slot before anything more is performed.
+    fn verdict(&self, place: S::NodeName, nth: usize, slot: &Slot) -> Option<Event> {
+        match &slot.stand {
+            Stand::Attempted if self.safety(&slot.request) == Safety::Write => {
+                let reason = "the worker that attempted it is gone, and the answer with it".to_owned();
+                Some(Doubted { slot: nth, reason }.into())
+            }
+            Stand::Hopeless => Some(self.give_up(place, nth, slot)),
+            Stand::Open | Stand::Attempted if FALTERS_MAX <= slot.tries => {
+                Some(self.give_up(place, nth, slot))
+            }
+            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Answered(_) => None,
+        }
+    }
+
+    fn give_up(&self, place: S::NodeName, nth: usize, slot: &Slot) -> Event {
+        let error = slot.error.as_deref().unwrap_or("no reason was given");
+        let reason = match (&slot.stand, slot.tries) {
+            (Stand::Hopeless, _) | (_, 1) => error.to_owned(),
+            (_, tries) => format!("{error} (tried {tries} times)"),
+        };
+        let unavailable = Response::Unavailable { reason: reason.clone() };
+        if S::node(place).check(&unavailable).is_ok() {
+            return GaveUp { slot: nth, reason }.into();
+        }
+        Failed {
+            node: name(&place),
+            reason: format!("{reason}; mend it and retry the turn, or say something new"),
+        }
+        .into()
+    }
+
+    fn due(&self, asked: usize, slot: usize, it: &Slot) -> Option<Due> {
+        let open = matches!(it.stand, Stand::Open | Stand::Attempted);
+        let wrong_shape = matches!(it.request, Request::Chat { shape: Some(_), .. });
+        open.then(|| Due {
+            slot,
+            asked,
+            safety: self.safety(&it.request),
+            request: it.request.clone(),
+            falters: it.falters,
+            tries: it.tries,
+            complaint: it.error.clone().filter(|_| wrong_shape),
+        })
+    }
+
+    /// A tool that nobody declared is taken for one that must not be repeated.
+    fn safety(&self, request: &Request) -> Safety {
+        match request {
+            Request::CallTool { server, call } => {
+                let tools = self.thread.toolboxes.get(server).map_or(&[][..], Vec::as_slice);
+                tools.iter().find(|it| it.name == call.name).map_or(Safety::Write, |it| it.safety)
+            }
+            Request::Chat { .. } | Request::ListTools { .. } | Request::Rehearse(_) => Safety::Read,
+        }
+    }
+
+    /// What to write of what came back at `slot`: an answer if it is of use, else why not.
+    ///
+    /// `backoff_ms` is the pause where the world named none.
+    ///
+    /// **Invariant:** an answer that the node could not read never enters the log as an answer, so no malformed
+    /// reply can stick a thread.
+    pub fn receive(
+        &self,
+        slot: usize,
+        outcome: Result<(Response, Option<Meter>), Fault>,
+        backoff_ms: u64,
+    ) -> Event {
+        let At::Within(place, _, slots) = &self.at else {
+            return Faltered { slot, error: "nothing was asked".to_owned(), again_after_ms: None }.into();
+        };
+        let fault = match outcome {
+            Ok((response, meter)) => match S::node(*place).check(&response) {
+                Ok(()) => return Answered { slot, response, meter }.into(),
+                Err(refused) => {
+                    Fault { error: refused.to_string(), remedy: Remedy::Again { after_ms: Some(0) } }
+                }
+            },
+            Err(fault) => fault,
+        };
+        let safety = slots.get(slot).map_or(Safety::Read, |it| self.safety(&it.request));
+        let again_after_ms = match fault.remedy {
+            Remedy::Doubt if safety == Safety::Write => return Doubted { slot, reason: fault.error }.into(),
+            Remedy::Doubt => Some(backoff_ms),
+            Remedy::Again { after_ms } => Some(after_ms.unwrap_or(backoff_ms)),
+            Remedy::Operator => None,
+        };
+        Faltered { slot, error: fault.error, again_after_ms }.into()
+    }
+
+    /// The event by which the thread hears `messages` now.
+    ///
+    /// # Errors
+    ///
+    /// [`Unheard`] if it cannot.
+    pub fn hear(
+        &self,
+        turn: Uuid,
+        by: &str,
+        time: &str,
+        policy: Policy,
+        messages: Vec<Message>,
+    ) -> Result<Event, Unheard> {
+        let hearing = match (&self.at, policy) {
+            (At::Before(_) | At::Within(..), _) => return Err(Unheard::Busy),
+            (At::Asking(..), Policy::Auto | Policy::Answer) => Hearing::Answer,
+            (At::Rest | At::Failed(..), Policy::Answer) => return Err(Unheard::NothingAsked),
+            (At::Rest | At::Failed(..), Policy::Auto) | (_, Policy::Replan) => Hearing::Input,
+        };
+        Ok(Heard { turn, by: by.to_owned(), time: time.to_owned(), hearing, messages }.into())
+    }
+
+    /// Where it stands, for those who only look.
+    pub fn standing(&self) -> Standing {
+        match &self.at {
+            At::Rest => Standing::Idle,
+            At::Asking(interrupt, _) => Standing::Waiting(interrupt.clone()),
+            At::Before(_) => Standing::Busy,
+            At::Failed(place, _, _, reason) => Standing::Failed { node: name(place), reason: reason.clone() },
+            At::Within(place, _, slots) => {
+                if slots.iter().any(|it| !matches!(it.stand, Stand::Doubted(_) | Stand::Answered(_))) {
+                    return Standing::Busy;
+                }
+                let doubted = |(n, it): (usize, &Slot)| match &it.stand {
+                    Stand::Doubted(reason) => Some((n, it.request.clone(), reason.clone())),
+                    Stand::Open | Stand::Attempted | Stand::Hopeless | Stand::Answered(_) => None,
+                };
+                match slots.iter().enumerate().find_map(doubted) {
+                    Some((slot, request, reason)) => {
+                        Standing::Waiting(in_doubt(name(place), slot, &request, &reason))
+                    }
+                    None => Standing::Busy,
+                }
+            }
+        }
+    }
+
+    /// The schema and the tools of the node that is asking.
+    pub(crate) fn asking(&self) -> Option<&'static dyn crate::strategy::Step<S>> {
+        match &self.at {
+            At::Within(place, ..) => Some(S::node(*place)),
+            At::Rest | At::Asking(..) | At::Before(_) | At::Failed(..) => None,
+        }
+    }
+
+    /// The node that control is at, if a turn is under way.
+    pub fn node(&self) -> Option<String> {
+        match &self.at {
+            At::Before(place) | At::Within(place, ..) | At::Failed(place, ..) => Some(name(place)),
+            At::Rest | At::Asking(..) => None,
+        }
+    }
+
+    fn decide(&self, place: S::NodeName, responses: &[Response]) -> Result<Event, Corrupt> {
+        let Transition { said, learned, why, to, question } =
+            S::node(place).transition(&self.thread, responses)?;
+        let learned = learned.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let to = match (to, question) {
+            (Edge::To(node), _) => Goto::Node(name(&node)),
+            (Edge::Ask(resume), Some(it)) => Goto::Interrupt(Interrupt {
+                kind: it.kind,
+                question: it.question,
+                options: it.options,
+                resume: name(&resume),
+            }),
+            (Edge::End | Edge::Ask(_), _) => Goto::End,
+        };
+        Ok(Decided { node: name(&place), said, learned, why, to }.into())
+    }
+}
+
+impl<S: Strategy> Default for Progress<S> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Interrupt {
+    Interrupt {
+        kind: InterruptKind::InDoubt,
+        question: format!("[{slot}] {request} may or may not have happened: {reason}. Did it?"),
+        options: ["happened", "did not", "skip"].map(str::to_owned).to_vec(),
+        resume: node,
+    }
+}
+
+impl Slot {
+    fn retry(&mut self) {
+        self.tries = 0;
+        if self.stand == Stand::Hopeless {
+            self.stand = Stand::Open;
+        }
+    }
+
+    fn answer(&self) -> Option<Response> {
+        match &self.stand {
+            Stand::Answered(response) => Some(response.clone()),
+            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Hopeless => None,
+        }
+    }
+
+    /// Where this event leaves the slot; nowhere if it cannot happen here.
+    fn after(&mut self, event: &Event) -> Option<Stand> {
+        match (event, &self.stand) {
+            (Event::Attempted(_), Stand::Open | Stand::Attempted) => Some(Stand::Attempted),
+            (Event::Answered(it), Stand::Open | Stand::Attempted) => {
+                Some(Stand::Answered(it.response.clone()))
+            }
+            (Event::Faltered(it), Stand::Open | Stand::Attempted) => {
+                self.falters += 1;
+                self.tries += 1;
+                self.error = Some(it.error.clone());
+                Some(if it.again_after_ms.is_some() { Stand::Open } else { Stand::Hopeless })
+            }
+            (Event::GaveUp(it), Stand::Open | Stand::Attempted | Stand::Hopeless) => {
+                Some(Stand::Answered(Response::Unavailable { reason: it.reason.clone() }))
+            }
+            (Event::Doubted(it), Stand::Attempted) => Some(Stand::Doubted(it.reason.clone())),
+            (Event::Reconciled(it), Stand::Doubted(_)) => Some(match &it.verdict {
+                Verdict::Happened { result } => {
+                    Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
+                }
+                Verdict::DidNot => Stand::Open,
+                Verdict::Skip => Stand::Answered(Response::Output(ToolOutput::Error(
+                    "nobody knows whether this happened, and it shall not be repeated".to_owned(),
+                ))),
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl<P: serde::Serialize> At<P> {
+    /// Whether `node` may decide now.
+    fn may_decide(&self, node: &str) -> bool {
+        match self {
+            At::Rest | At::Asking(..) | At::Failed(..) => false,
+            At::Before(place) => name(place) == node,
+            At::Within(place, _, slots) => {
+                name(place) == node && slots.iter().all(|it| it.answer().is_some())
+            }
+        }
+    }
+}
+
+/// A node's name in the log.
+pub(crate) fn name<P: serde::Serialize>(place: &P) -> String {
+    match serde_json::to_value(place) {
+        Ok(Value::String(name)) => name,
+        other => unreachable!("a node serializes to its name, not to {other:?}"),
+    }
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: &Value) -> Result<T, serde_json::Error> {
+    T::deserialize(value)
+}

@@ -1,0 +1,194 @@
+//! What is put to the world and what it gives back, as data: the log keeps both.
+
+use std::{fmt, ops::Range};
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::{Reply, Tool, ToolCall, ToolOutput};
+
+/// A question to the world, as data. The worker carries it out; the log keeps it.
+///
+/// ## Why it points and does not copy
+///
+/// The conversation, a server's tools, a node's own tools and the shape of an answer are all named, never
+/// repeated: a log grows with what is said and not with how often it is heard.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Ask a model for its next message.
+    Chat {
+        /// Which model, as `provider/model`.
+        model: String,
+        /// What it is told first.
+        system: String,
+        /// How much of the conversation it hears.
+        hears: Range<usize>,
+        /// The server whose tools it may call.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        toolbox: Option<String>,
+        /// The node's own tools that it may call.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<String>,
+        /// The type its words must take; the schema is the node's.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        shape: Option<String>,
+    },
+    /// Ask an MCP server what it can do.
+    ListTools {
+        /// Which server.
+        server: String,
+    },
+    /// Ask an MCP server to do it.
+    CallTool {
+        /// Which server.
+        server: String,
+        /// What.
+        call: ToolCall,
+    },
+    /// Exercise the engine: no model, no server.
+    Rehearse(Rehearsal),
+}
+
+/// What the world should do where a model or a tool would be: wait, falter, stream, echo.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rehearsal {
+    /// How long it takes, in milliseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wait_ms: u64,
+    /// How often it falters before it works.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub falters: u64,
+    /// The error that only an operator's retry gets past.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fails: Option<String>,
+    /// What it says, streamed word by word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub says: String,
+}
+
+fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+/// The world's answer, as data.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "response", rename_all = "snake_case")]
+pub enum Response {
+    /// A model's message.
+    Reply(Reply),
+    /// An MCP server's tools.
+    Tools {
+        /// All of them, by name.
+        tools: Vec<Tool>,
+    },
+    /// The server's tools are those that the log already holds.
+    SameTools,
+    /// A tool's output, or its error: either is something to learn from.
+    Output(ToolOutput),
+    /// What a rehearsal said.
+    Echo {
+        /// The words.
+        says: String,
+    },
+    /// There is none, and the node can do without.
+    Unavailable {
+        /// Why not.
+        reason: String,
+    },
+}
+
+/// Why the world did not answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// What went wrong, in words that an operator can act on.
+    pub error: String,
+    /// What may be done about it.
+    pub remedy: Remedy,
+}
+
+/// What may be done about a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remedy {
+    /// Ask again, after this many milliseconds if the world said so.
+    Again {
+        /// What the world asked for (`Retry-After`).
+        after_ms: Option<u64>,
+    },
+    /// Asking again will not help; an operator must act.
+    Operator,
+    /// It was sent and its answer was lost: it may have happened.
+    Doubt,
+}
+
+impl Fault {
+    /// Asking again may help.
+    pub fn again(error: impl Into<String>) -> Self {
+        Self { error: error.into(), remedy: Remedy::Again { after_ms: None } }
+    }
+
+    /// Asking again will not help.
+    pub fn operator(error: impl Into<String>) -> Self {
+        Self { error: error.into(), remedy: Remedy::Operator }
+    }
+
+    /// It may have happened.
+    pub fn doubt(error: impl Into<String>) -> Self {
+        Self { error: error.into(), remedy: Remedy::Doubt }
+    }
+}
+
+impl fmt::Display for Request {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Request::Chat { model, hears, toolbox, tools, shape, .. } => {
+                write!(f, "chat {model} hears {}..{}", hears.start, hears.end)?;
+                toolbox.iter().try_for_each(|it| write!(f, " with {it}.*"))?;
+                tools.iter().try_for_each(|it| write!(f, " with {it}"))?;
+                shape.iter().try_for_each(|it| write!(f, " as {it}"))
+            }
+            Request::ListTools { server } => write!(f, "list tools of {server}"),
+            Request::CallTool { server, call } => {
+                write!(f, "call {server}.{}({})", call.name, call.arguments)
+            }
+            Request::Rehearse(Rehearsal { wait_ms, falters, fails, says }) => {
+                write!(f, "rehearse")?;
+                (*wait_ms > 0).then(|| write!(f, " wait {wait_ms} ms")).transpose()?;
+                (*falters > 0).then(|| write!(f, " falter {falters}")).transpose()?;
+                fails.iter().try_for_each(|it| write!(f, " fail {it:?}"))?;
+                (!says.is_empty()).then(|| write!(f, " say {says:?}")).transpose().map(drop)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Response {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Response::Reply(Reply { content, tool_calls }) => {
+                let words = (!content.is_empty() || tool_calls.is_empty()).then(|| quoted(content));
+                let calls = tool_calls.iter().map(|it| format!("{}({})", it.name, it.arguments));
+                write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))
+            }
+            Response::Tools { tools } => {
+                write!(f, "{}", tools.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))
+            }
+            Response::SameTools => write!(f, "the same tools"),
+            Response::Output(ToolOutput::Ok(text)) => write!(f, "ok {}", quoted(text)),
+            Response::Output(ToolOutput::Error(text)) => write!(f, "error {}", quoted(text)),
+            Response::Echo { says } => write!(f, "echo {}", quoted(says)),
+            Response::Unavailable { reason } => write!(f, "unavailable: {reason}"),
+        }
+    }
+}
+
+/// The longest text that a transcript shows whole, in characters.
+const SHOWN_MAX: usize = 2_000;
+
+/// Words on one line of a transcript.
+pub(crate) fn quoted(text: &str) -> String {
+    let shown: String = text.chars().take(SHOWN_MAX).collect();
+    let more = text.chars().count().saturating_sub(SHOWN_MAX);
+    let tail = if more == 0 { String::new() } else { format!(" … and {more} characters more") };
+    format!("“{}”{tail}", shown.replace('\n', " ⏎ "))
+}

@@ -1,0 +1,14 @@
+//! One file a node, in the order a thread meets them.
+
+mod advance;
+mod assess;
+mod call_tools;
+mod equip;
+mod orchestrate;
+mod plan;
+mod respond;
+
+pub(in crate::strategies) use self::{
+    advance::Advance, assess::Assess, call_tools::CallTools, equip::Equip, orchestrate::Orchestrate,
+    plan::Plan, respond::Respond,
+};

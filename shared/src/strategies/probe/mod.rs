@@ -1,0 +1,134 @@
+//! Exercises the engine: does what the words of its input say, and needs no model.
+//!
+//! ```text
+//! "wait 2; ask Which colour? | red | green; falter 2; call 5; nested; stream hello there; fail; steps 10; echo hi"
+//! ```
+//!
+//! It is how an operator checks an installation, and how load, crash and protocol tests run without a model.
+
+mod nodes;
+mod script;
+mod state;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use script::{USAGE, Word};
+pub use state::{Fact, State};
+
+use crate::{
+    Thread,
+    strategy::{Edge, Edges, Step, Strategy},
+};
+
+/// The strategy.
+pub struct Probe;
+
+/// Its nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodeName {
+    /// What does the input say?
+    Read,
+    /// What is the next word?
+    Step,
+    /// Take time.
+    Wait,
+    /// Ask the person.
+    Ask,
+    /// What did the person answer?
+    Hear,
+    /// Falter some times, then go on.
+    Falter,
+    /// Fail until an operator retries.
+    Fail,
+    /// Call several things side by side.
+    Call,
+    /// The first node of a part of its own.
+    #[serde(rename = "nested.enter")]
+    NestedEnter,
+    /// The last node of it.
+    #[serde(rename = "nested.leave")]
+    NestedLeave,
+    /// Say something in chunks.
+    Stream,
+    /// Tell what was done.
+    Finish,
+}
+
+/// What may be tuned: nothing but the padding of the log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// How many bytes every step adds to the log, for measurements.
+    pub padding: usize,
+}
+
+impl Strategy for Probe {
+    const NAME: &'static str = "probe";
+    const VERSION: u32 = 1;
+    const ABOUT: &'static str =
+        "exercises the engine without a model: waits, asks, falters, fails, calls, streams";
+    type Config = Config;
+    type State = State;
+    type Fact = Fact;
+    type NodeName = NodeName;
+
+    const EDGES: Edges<NodeName> = &[
+        (NodeName::Read, &[Edge::To(NodeName::Step), Edge::End]),
+        (
+            NodeName::Step,
+            &[
+                Edge::To(NodeName::Step),
+                Edge::To(NodeName::Wait),
+                Edge::To(NodeName::Ask),
+                Edge::To(NodeName::Falter),
+                Edge::To(NodeName::Fail),
+                Edge::To(NodeName::Call),
+                Edge::To(NodeName::NestedEnter),
+                Edge::To(NodeName::Stream),
+                Edge::To(NodeName::Finish),
+            ],
+        ),
+        (NodeName::Wait, &[Edge::To(NodeName::Step)]),
+        (NodeName::Ask, &[Edge::Ask(NodeName::Hear)]),
+        (NodeName::Hear, &[Edge::To(NodeName::Step), Edge::Ask(NodeName::Hear)]),
+        (NodeName::Falter, &[Edge::To(NodeName::Step)]),
+        (NodeName::Fail, &[Edge::To(NodeName::Step)]),
+        (NodeName::Call, &[Edge::To(NodeName::Step)]),
+        (NodeName::NestedEnter, &[Edge::To(NodeName::NestedLeave)]),
+        (NodeName::NestedLeave, &[Edge::To(NodeName::Step)]),
+        (NodeName::Stream, &[Edge::To(NodeName::Step)]),
+        (NodeName::Finish, &[Edge::End]),
+    ];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::Read];
+
+    fn enter(_: &Thread<Self>) -> NodeName {
+        NodeName::Read
+    }
+
+    fn node(name: NodeName) -> &'static dyn Step<Self> {
+        match name {
+            NodeName::Read => &nodes::Read,
+            NodeName::Step => &nodes::Step,
+            NodeName::Wait => &nodes::Wait,
+            NodeName::Ask => &nodes::Ask,
+            NodeName::Hear => &nodes::Hear,
+            NodeName::Falter => &nodes::Falter,
+            NodeName::Fail => &nodes::Fail,
+            NodeName::Call => &nodes::Call,
+            NodeName::NestedEnter => &nodes::NestedEnter,
+            NodeName::NestedLeave => &nodes::NestedLeave,
+            NodeName::Stream => &nodes::Stream,
+            NodeName::Finish => &nodes::Finish,
+        }
+    }
+
+    fn evolve(state: &mut State, fact: &Fact) {
+        state.evolve(fact);
+    }
+
+    fn begin_turn(state: &mut State) {
+        state.begin_turn();
+    }
+}

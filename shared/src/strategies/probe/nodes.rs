@@ -1,0 +1,231 @@
+//! The probe's nodes: each is so small that a file of its own would be mostly head.
+
+use super::{
+    Fact, NodeName, Probe,
+    script::{USAGE, Word, parse},
+};
+use crate::{InterruptKind, Message, Node, Question, Rehearsal, Rehearse, Thread, Transition};
+
+pub(super) struct Read;
+
+impl Node<Probe> for Read {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        match parse(thread.heard()) {
+            Ok(words) => Transition::to(NodeName::Step).learn(Fact::Read(words)),
+            Err(problem) => Transition::end().say(Message::assistant(format!("{problem} {USAGE}"))),
+        }
+    }
+}
+
+pub(super) struct Step;
+
+impl Node<Probe> for Step {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        let Some(word) = thread.state.todo.front() else {
+            return Transition::to(NodeName::Finish);
+        };
+        let next = match word {
+            Word::Wait(_) => NodeName::Wait,
+            Word::Ask { .. } => NodeName::Ask,
+            Word::Falter(_) => NodeName::Falter,
+            Word::Fail(_) => NodeName::Fail,
+            Word::Call(_) => NodeName::Call,
+            Word::Nested => NodeName::NestedEnter,
+            Word::Stream(_) => NodeName::Stream,
+            Word::Steps(_) => {
+                let padding = "·".repeat(thread.config.padding / "·".len());
+                return Transition::to(NodeName::Step).learn(Fact::Stepped { padding });
+            }
+            Word::Echo(words) => {
+                return Transition::to(NodeName::Step).learn(Fact::Began).learn(Fact::Done(words.clone()));
+            }
+        };
+        Transition::to(next).learn(Fact::Began)
+    }
+}
+
+pub(super) struct Wait;
+
+impl Node<Probe> for Wait {
+    type Effect = Rehearse;
+
+    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+        match &thread.state.doing {
+            Some(Word::Wait(wait_ms)) => Rehearse(Rehearsal { wait_ms: *wait_ms, ..Rehearsal::default() }),
+            _ => Rehearse(Rehearsal::default()),
+        }
+    }
+
+    fn learn(&self, _: &Thread<Probe>, _: String) -> Transition<Probe> {
+        done("waited")
+    }
+}
+
+pub(super) struct Ask;
+
+impl Node<Probe> for Ask {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        Transition::ask(question(thread), NodeName::Hear)
+    }
+}
+
+pub(super) struct Hear;
+
+impl Node<Probe> for Hear {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        let Question { options, .. } = question(thread);
+        let chosen = match options.is_empty() {
+            true => Some(thread.heard()),
+            false => Question::chosen(&options, thread.heard()),
+        };
+        match chosen {
+            Some(answer) => done(&format!("heard {answer:?}")).learn(Fact::Heard(answer.to_owned())),
+            None => {
+                let why = format!("{:?} is not among the options", thread.heard());
+                Transition::ask(question(thread), NodeName::Hear).because(why)
+            }
+        }
+    }
+}
+
+fn question(thread: &Thread<Probe>) -> Question {
+    match &thread.state.doing {
+        Some(Word::Ask { question, options }) if !options.is_empty() => {
+            Question::choice(question.clone(), options.clone())
+        }
+        Some(Word::Ask { question, .. }) => Question::open(InterruptKind::SlotFill, question.clone()),
+        _ => Question::open(InterruptKind::SlotFill, "Well?"),
+    }
+}
+
+pub(super) struct Falter;
+
+impl Node<Probe> for Falter {
+    type Effect = Rehearse;
+
+    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+        match &thread.state.doing {
+            Some(Word::Falter(times)) => {
+                Rehearse(Rehearsal { falters: u64::from(*times), ..Rehearsal::default() })
+            }
+            _ => Rehearse(Rehearsal::default()),
+        }
+    }
+
+    fn learn(&self, _: &Thread<Probe>, _: String) -> Transition<Probe> {
+        done("faltered and went on")
+    }
+}
+
+pub(super) struct Fail;
+
+impl Node<Probe> for Fail {
+    type Effect = Rehearse;
+
+    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+        match &thread.state.doing {
+            Some(Word::Fail(reason)) => {
+                Rehearse(Rehearsal { fails: Some(reason.clone()), ..Rehearsal::default() })
+            }
+            _ => Rehearse(Rehearsal::default()),
+        }
+    }
+
+    fn learn(&self, _: &Thread<Probe>, _: String) -> Transition<Probe> {
+        done("failed and was retried")
+    }
+}
+
+pub(super) struct Call;
+
+impl Node<Probe> for Call {
+    type Effect = Vec<Rehearse>;
+
+    fn ask(&self, thread: &Thread<Probe>) -> Vec<Rehearse> {
+        let times = match &thread.state.doing {
+            Some(Word::Call(times)) => *times,
+            _ => 1,
+        };
+        let call = |n| Rehearse(Rehearsal { says: format!("call {n}"), ..Rehearsal::default() });
+        (1..=times).map(call).collect()
+    }
+
+    fn learn(&self, _: &Thread<Probe>, echoes: Vec<String>) -> Transition<Probe> {
+        done(&format!("called {} side by side", echoes.len()))
+    }
+}
+
+pub(super) struct NestedEnter;
+
+impl Node<Probe> for NestedEnter {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, _: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        Transition::to(NodeName::NestedLeave)
+    }
+}
+
+pub(super) struct NestedLeave;
+
+impl Node<Probe> for NestedLeave {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, _: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        done("went through the nested part")
+    }
+}
+
+pub(super) struct Stream;
+
+impl Node<Probe> for Stream {
+    type Effect = Rehearse;
+
+    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+        match &thread.state.doing {
+            Some(Word::Stream(words)) => Rehearse(Rehearsal { says: words.clone(), ..Rehearsal::default() }),
+            _ => Rehearse(Rehearsal::default()),
+        }
+    }
+
+    fn learn(&self, _: &Thread<Probe>, words: String) -> Transition<Probe> {
+        done("streamed").say(Message::assistant(words))
+    }
+}
+
+pub(super) struct Finish;
+
+impl Node<Probe> for Finish {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Probe>) {}
+
+    fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
+        let done = &thread.state.done;
+        let words = if done.is_empty() { "Done.".to_owned() } else { format!("Done: {}.", done.join(", ")) };
+        Transition::end().say(Message::assistant(words))
+    }
+}
+
+fn done(what: &str) -> Transition<Probe> {
+    Transition::to(NodeName::Step).learn(Fact::Done(what.to_owned()))
+}

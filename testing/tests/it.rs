@@ -1,0 +1,166 @@
+//! The servers start, are found, survive a restart, and leave nothing behind.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testing::{Postgres, Redis, free_port};
+
+#[test]
+fn real_postgres_keeps_its_data_over_a_kill() {
+    let mut postgres = Postgres::start();
+    let url = postgres.url();
+    postgres.query("CREATE TABLE kept (word text)");
+    postgres.query("INSERT INTO kept VALUES ('still here'), (NULL)");
+
+    postgres.kill();
+    assert!(!answers(&url), "a killed server answers");
+    postgres.kill();
+    postgres.restart();
+
+    assert_eq!(postgres.url(), url);
+    assert_eq!(postgres.query("SELECT word FROM kept ORDER BY word"), [["still here"], [""]]);
+    assert_eq!(postgres.query("SHOW synchronous_commit"), [["on"]]);
+    postgres.restart();
+    assert!(answers(&url));
+}
+
+#[test]
+fn real_postgres_comes_back_while_clients_were_busy() {
+    let mut postgres = Postgres::start();
+    let sleeping = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%'";
+    thread::scope(|scope| {
+        let client = scope.spawn(|| std::panic::catch_unwind(|| postgres.query("SELECT pg_sleep(20)")));
+        until("a client is busy", || postgres.query(sleeping) == [["1"]]);
+        // A second handle on the same server would need a lock; its number is enough to kill it.
+        let server =
+            postgres.query("SELECT pg_read_file('postmaster.pid')")[0][0].lines().next().map(str::to_owned);
+        let kill = format!("kill -KILL {}", server.expect("a number"));
+        // The shell's own: a small Debian has no other.
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("a shell").success());
+        assert!(client.join().expect("caught").is_err(), "a query outlived its server");
+    });
+    postgres.restart();
+    assert_eq!(postgres.query(sleeping), [["0"]]);
+}
+
+#[test]
+fn real_postgres_databases_are_apart() {
+    let postgres = Postgres::start();
+    let other = postgres.database("other");
+    assert_eq!(other, postgres.url().replace("/turnfold", "/other"));
+    assert_eq!(postgres.query("SELECT count(*) FROM pg_database WHERE datname = 'other'"), [["1"]]);
+    assert!(std::panic::catch_unwind(|| postgres.database("other")).is_err(), "one name, two databases");
+    assert!(std::panic::catch_unwind(|| postgres.database("a\"b")).is_err(), "a name that needs quoting");
+}
+
+#[test]
+fn real_redis_forgets() {
+    let mut redis = Redis::start();
+    let url = redis.url();
+    redis.ask("SET key value");
+    assert_eq!(redis.ask("GET key"), "value");
+    redis.flush_all();
+    assert_eq!(redis.ask("EXISTS key"), "0");
+
+    redis.ask("SET key value");
+    redis.kill();
+    assert!(!answers(&url), "a killed server answers");
+    redis.restart();
+    assert_eq!((redis.url(), redis.ask("EXISTS key")), (url, "0".to_owned()));
+}
+
+/// The kernel's death signal is bound to the thread that starts a child; a test may start its servers from a
+/// short one.
+#[test]
+fn real_servers_outlive_the_thread_that_started_them() {
+    let redis = thread::spawn(Redis::start).join().expect("started");
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(redis.ask("PING"), "PONG");
+}
+
+#[test]
+fn free_ports_differ() {
+    let mut ports: Vec<u16> = (0..50).map(|_| free_port()).collect();
+    ports.sort_unstable();
+    ports.dedup();
+    assert_eq!(ports.len(), 50);
+}
+
+#[test]
+fn real_servers_leave_nothing_behind_when_dropped() {
+    let mut holder = Holder::start();
+    drop(holder.process.stdin.take());
+    assert!(holder.process.wait().expect("waited").success());
+    assert_eq!(holder.processes(), [0_u32; 0], "processes are left");
+    assert_eq!(holder.files(), [""; 0], "files are left");
+}
+
+#[test]
+fn real_servers_leave_nothing_behind_when_their_parent_is_killed() {
+    let mut holder = Holder::start();
+    assert!(holder.processes().len() > 3, "the servers were not where this test looks");
+    holder.process.kill().expect("killed");
+    holder.process.wait().expect("waited");
+    until("every process has ended", || holder.processes().is_empty());
+    until("every file is removed", || holder.files().is_empty());
+    assert!(holder.urls.iter().all(|url| !answers(url)), "a server answers");
+}
+
+/// Another process that holds servers, with a temporary folder of its own to look for leftovers in.
+struct Holder {
+    process: Child,
+    urls: Vec<String>,
+    folder: tempfile::TempDir,
+}
+
+impl Holder {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        // PostgreSQL may run as another user.
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("opened");
+        let mut process = Command::new(env!("CARGO_BIN_EXE_servers"))
+            .env("TMPDIR", folder.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("started");
+        let said = BufReader::new(process.stdout.take().expect("piped")).lines();
+        let urls: Vec<String> = said.take(2).map(|line| line.expect("read")).collect();
+        assert!(urls.len() == 2 && urls.iter().all(|url| answers(url)), "{urls:?}");
+        Self { process, urls, folder }
+    }
+
+    /// Every living process that works in its folder.
+    fn processes(&self) -> Vec<u32> {
+        let all = fs::read_dir("/proc").expect("listed").flatten();
+        let here = |process: &u32| {
+            let place = fs::read_link(format!("/proc/{process}/cwd"));
+            place.is_ok_and(|place| place.starts_with(self.folder.path()))
+        };
+        all.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter(here).collect()
+    }
+
+    fn files(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.folder.path()).expect("listed").flatten();
+        entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    }
+}
+
+/// Whether somebody listens there.
+fn answers(url: &str) -> bool {
+    let place = url.rsplit(['@', '/']).find(|part| part.contains(':')).expect("a port");
+    TcpStream::connect(place).is_ok()
+}
+
+fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(20), "still not so: {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
