@@ -1,0 +1,81 @@
+//! Laws of the core that hold for every log.
+
+use std::collections::BTreeSet;
+
+use shared::{Event, Policy, Replay, Role, Standing, Unheard, reenact, strategies};
+
+use crate::fixtures::each_fixture;
+
+/// What is stored is what was meant: kind and payload give the event back.
+#[test]
+fn every_event_survives_the_store() {
+    let mut kinds = BTreeSet::new();
+    each_fixture(|graph, name, script| {
+        for event in reenact(graph, &script).unwrap().log {
+            let payload = event.payload().unwrap();
+            assert_eq!(Event::decode(event.kind(), &payload).unwrap(), event, "{name}");
+            kinds.insert(event.kind());
+        }
+    });
+    assert_eq!(kinds.len(), 13, "the fixtures hold every kind there is: {kinds:?}");
+}
+
+#[test]
+fn what_a_newer_version_wrote_is_said_to_be_newer() {
+    let says = |kind: &str, payload: &str| Event::decode(kind, payload).unwrap_err().to_string();
+    assert!(says("teleported", "{}").contains("a newer turnfold wrote it"));
+    assert!(says("opened", r#"{"format":2,"strategy":"probe"}"#).contains("format 2"));
+    assert!(says("retried", r#"{"by":"ann","mood":"good"}"#).contains("unknown field `mood`"));
+}
+
+/// No model is ever shown a tool call without its result.
+#[test]
+fn every_tool_call_has_one_result_before_anyone_speaks_again() {
+    each_fixture(|graph, name, script| {
+        let thread = graph.replay(&reenact(graph, &script).unwrap().log).unwrap();
+        let mut open = BTreeSet::new();
+        for message in thread.messages() {
+            match message.role {
+                Role::Tool => {
+                    let id = message.answers.clone().unwrap();
+                    assert!(open.remove(&id), "{name}: {id} is answered twice or was never asked");
+                }
+                Role::System | Role::User | Role::Assistant => assert!(open.is_empty(), "{name}: {open:?}"),
+            }
+            open.extend(message.tool_calls.iter().map(|it| it.id.clone()));
+        }
+    });
+}
+
+/// A turn never ends in silence: where a thread rests, the person has words to read.
+#[test]
+fn no_turn_ends_in_silence() {
+    each_fixture(|graph, name, script| {
+        let log = reenact(graph, &script).unwrap().log;
+        let mut thread = graph.begin();
+        for event in &log {
+            thread.apply(event).unwrap();
+            let ended = matches!(event, Event::Decided(_)) && thread.standing() != Standing::Busy;
+            assert!(!ended || thread.reply().is_some_and(|it| !it.is_empty()), "{name}: {event}");
+        }
+    });
+}
+
+#[test]
+fn a_message_is_heard_when_it_can_be() {
+    let probe = strategies::find("probe").unwrap();
+    let script = |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
+    let hear = |thread: &dyn Replay, policy| {
+        thread.hear(uuid::Uuid::nil(), "", "", policy, Vec::new()).map(|it| it.to_string().trim().to_owned())
+    };
+    let opened = r#"{"event":"opened","strategy":"probe"}"#;
+    let asks = r#"{"event":"heard","messages":[{"role":"user","content":"ask Well?"}]}"#;
+    let idle = probe.replay(&reenact(probe, &script(opened)).unwrap().log).unwrap();
+    assert_eq!(hear(&*idle, Policy::Answer), Err(Unheard::NothingAsked));
+    assert_eq!(hear(&*idle, Policy::Auto).as_deref(), Ok("heard"));
+    let waiting = probe.replay(&reenact(probe, &script(&format!("{opened}\n{asks}"))).unwrap().log).unwrap();
+    assert_eq!(hear(&*waiting, Policy::Auto).as_deref(), Ok("heard      the answer"));
+    assert_eq!(hear(&*waiting, Policy::Replan).as_deref(), Ok("heard"));
+    let busy = probe.replay(&script(&format!("{opened}\n{asks}"))).unwrap();
+    assert_eq!(hear(&*busy, Policy::Auto), Err(Unheard::Busy));
+}
