@@ -1,5 +1,6 @@
 //! What people, models and tools say to each other; tools as data.
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -108,7 +109,7 @@ pub struct Tool {
 }
 
 /// What becomes of the world when a call is repeated.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
     /// Nothing: it only looks.
