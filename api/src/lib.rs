@@ -1,1 +1,32 @@
-//! Stands empty for the moment.
+//! The door: turns come in over HTTP; events, states and results go out.
+//!
+//! ```text
+//!   request ──auth──▶ route ──▶ store: a turn is queued, an event appended ──▶ queue: its thread is rung for
+//!   response ◀── fold of the log ◀── store                    news ──▶ long polls and event streams wake up
+//! ```
+//!
+//! **Invariant:** the door decides nothing about a conversation. It writes what came from outside (a turn, a
+//! verdict, a retry, a cancellation) and shows folds of logs; whatever follows from an event is a worker's to find.
+
+mod door;
+mod exposure;
+
+mod acts;
+mod events;
+mod health;
+mod page;
+mod strategies;
+mod submit;
+mod threads;
+mod turns;
+
+mod auth;
+mod ears;
+mod extract;
+mod fold;
+mod house;
+mod problem;
+mod schema;
+
+pub use door::{Door, openapi, router, serve};
+pub use exposure::{Exposed, check_exposure};

@@ -1,1 +1,70 @@
-//! Stands empty for the moment.
+//! The tables, in the order they came: one file a migration.
+//!
+//! Migrations are a promise: one that was released is never edited, only followed by another.
+//!
+//! ## Why no foreign keys
+//!
+//! Nothing is ever deleted, a thread and its first event are written in one transaction, and a foreign key
+//! from `events` would cost every append a second index probe.
+
+mod m20261121_000001_threads;
+mod m20261121_000002_turns;
+mod m20261121_000003_events;
+
+use sea_orm_migration::{
+    IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
+    sea_orm::{DatabaseTransaction, DbErr, EntityTrait},
+    seaql_migrations,
+};
+
+/// How the tables of a database compare to those that this build knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Migrations that the database lacks, oldest first.
+    pub pending: Vec<String>,
+    /// Migrations that the database has and this build has never heard of: a newer one was here.
+    pub unknown: Vec<String>,
+}
+
+/// Looks, and changes nothing: it needs no right to create tables.
+///
+/// # Errors
+///
+/// [`DbErr`] if the database does not answer.
+pub async fn survey<'c>(db: impl IntoSchemaManagerConnection<'c>) -> Result<Survey, DbErr> {
+    let manager = SchemaManager::new(db);
+    let applied: Vec<String> = if manager.has_table("seaql_migrations").await? {
+        let rows = seaql_migrations::Entity::find().all(manager.get_connection()).await?;
+        rows.into_iter().map(|it| it.version).collect()
+    } else {
+        Vec::new()
+    };
+    let known: Vec<String> = Migrator::migrations().iter().map(|it| it.name().to_owned()).collect();
+    Ok(Survey {
+        pending: known.iter().filter(|it| !applied.contains(it)).cloned().collect(),
+        unknown: applied.into_iter().filter(|it| !known.contains(it)).collect(),
+    })
+}
+
+/// Applies what is pending, all of it or nothing, and says what that was.
+///
+/// # Errors
+///
+/// [`DbErr`] if the database refuses, or holds migrations that this build does not know.
+pub async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, DbErr> {
+    let pending = survey(tx).await?.pending;
+    Migrator::up(tx, None).await?;
+    Ok(pending)
+}
+
+struct Migrator;
+
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261121_000001_threads::Migration),
+            Box::new(m20261121_000002_turns::Migration),
+            Box::new(m20261121_000003_events::Migration),
+        ]
+    }
+}

@@ -1,1 +1,33 @@
-//! Stands empty for the moment.
+//! The memory: the log that is the truth, the queue that is a doorbell, and the news that nobody must hear.
+//!
+//! ```text
+//!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
+//!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
+//!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
+//! ```
+//!
+//! **Invariant:** whatever becomes of the queue and the news, the log alone says what happened and what is to
+//! do.
+
+mod error;
+pub mod time;
+
+pub mod log;
+pub mod queue;
+
+pub mod news;
+
+mod parts;
+mod thread_log;
+
+pub mod testing;
+
+pub use error::Error;
+pub use log::{
+    Chain, Counts, Head, Idempotency, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted, Thread,
+    ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus, Withdrawal,
+};
+pub use news::{MemoryNews, News, Notice, RedisNews};
+pub use parts::Parts;
+pub use queue::{Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When};
+pub use thread_log::{Strategies, ThreadLog, park};

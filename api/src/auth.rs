@@ -1,0 +1,135 @@
+//! Who may come in, and who they say they are.
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    extract::{FromRequestParts, Request, State},
+    http::{HeaderMap, header::AUTHORIZATION, request::Parts},
+    middleware::Next,
+    response::Response,
+};
+use secrecy::{ExposeSecret, SecretString};
+use sha2::{Digest, Sha256};
+use subtle::{Choice, ConstantTimeEq};
+
+use crate::{
+    house::House,
+    problem::{Kind, Problem},
+};
+
+/// Names who submits a turn, asks for a retry, gives a verdict.
+pub(crate) const USER_HEADER: &str = "x-turnfold-user";
+
+/// The longest name that a user may have, in characters.
+const USER_MAX: usize = 200;
+
+/// The keys that open the door, hashed.
+///
+/// ## Why hashes
+///
+/// They are all of one length, so a comparison in constant time tells nothing about the length of a key either.
+pub(crate) struct Keys(Vec<[u8; 32]>);
+
+impl Keys {
+    pub(crate) fn new(keys: &[SecretString]) -> Self {
+        Self(keys.iter().map(|key| digest(key.expose_secret())).collect())
+    }
+
+    /// Whether whoever sends these headers may come in. Every key is compared, whether or not one fits before.
+    fn admit(&self, headers: &HeaderMap) -> bool {
+        if self.0.is_empty() {
+            return true;
+        }
+        let Some(shown) = bearer(headers) else { return false };
+        let shown = digest(shown);
+        let fits = |known: Choice, key: &[u8; 32]| known | key.ct_eq(&shown);
+        self.0.iter().fold(Choice::from(0), fits).into()
+    }
+}
+
+fn digest(key: &str) -> [u8; 32] {
+    Sha256::digest(key).into()
+}
+
+/// The key in the headers; never an empty one, even if such a key was configured.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, key) = headers.get(AUTHORIZATION)?.to_str().ok()?.split_once(' ')?;
+    let key = key.trim();
+    (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)
+}
+
+/// Lets a request through that shows a key, if there are any.
+pub(crate) async fn guard(
+    State(house): State<Arc<House>>,
+    request: Request,
+    next: Next,
+) -> Result<Response, Problem> {
+    if house.keys.admit(request.headers()) {
+        return Ok(next.run(request).await);
+    }
+    // Not a word on whether a key was missing or wrong.
+    Err(Kind::Unauthorized
+        .because("a key is asked for here")
+        .mend("send `Authorization: Bearer …` with one of the keys under `[api] keys`"))
+}
+
+/// Who asks, as they say: the header `X-Turnfold-User`, else `api`. The log keeps it.
+pub(crate) struct By(pub(crate) String);
+
+impl<S: Sync> FromRequestParts<S> for By {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(name) = parts.headers.get(USER_HEADER) else { return Ok(By("api".to_owned())) };
+        let wrong = || Kind::Malformed.because(format!("X-Turnfold-User is text of 1 to {USER_MAX} characters"));
+        let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
+        if (1..=USER_MAX).contains(&name.chars().count()) { Ok(By(name.to_owned())) } else { Err(wrong()) }
+    }
+}
+
+/// The key by which a repeated submission is the same one.
+pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
+
+/// Its header.
+pub(crate) const IDEMPOTENCY_HEADER: &str = "idempotency-key";
+
+/// Its greatest length, in characters.
+const IDEMPOTENCY_MAX: usize = 255;
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(key) = parts.headers.get(IDEMPOTENCY_HEADER) else { return Ok(Self(None)) };
+        let wrong = || Kind::Malformed.because(format!("Idempotency-Key is 1 to {IDEMPOTENCY_MAX} ASCII characters"));
+        let key = key.to_str().map_err(|_| wrong())?;
+        if (1..=IDEMPOTENCY_MAX).contains(&key.len()) { Ok(Self(Some(key.to_owned()))) } else { Err(wrong()) }
+    }
+}
+
+/// Where a reader of an event stream was cut off: the number of the last event that it saw.
+pub(crate) struct LastEventId(pub(crate) Option<u64>);
+
+impl<S: Sync> FromRequestParts<S> for LastEventId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(id) = parts.headers.get("last-event-id") else { return Ok(Self(None)) };
+        match id.to_str().ok().map(str::trim).map(str::parse) {
+            Some(Ok(seq)) => Ok(Self(Some(seq))),
+            Some(Err(_)) | None => Err(Kind::Malformed.because("Last-Event-ID is the number of an event")),
+        }
+    }
+}
+
+/// Whether the reader wants events as they come, and not a page of them.
+pub(crate) struct WantsStream(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for WantsStream {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let mut accepted = parts.headers.get_all("accept").iter().filter_map(|it| it.to_str().ok());
+        Ok(Self(accepted.any(|it| it.to_ascii_lowercase().contains("text/event-stream"))))
+    }
+}

@@ -1,0 +1,147 @@
+//! The router: which route is where, and what every request passes on its way in and out.
+
+mod docs;
+
+use std::{collections::BTreeMap, io, sync::Arc, time::Duration};
+
+use axum::{
+    Router,
+    extract::{DefaultBodyLimit, MatchedPath, Request},
+    http::Uri,
+    middleware::from_fn_with_state,
+    response::Redirect,
+    routing::get,
+    serve::ListenerExt,
+};
+use secrecy::SecretString;
+use serde_json::Value;
+use store::{Parts, Strategies};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use tower_http::{
+    request_id::{MakeRequestUuid, PropagateRequestIdLayer, SetRequestIdLayer},
+    trace::TraceLayer,
+};
+use tracing::{Span, info_span, warn};
+use utoipa_axum::{router::OpenApiRouter, routes};
+
+use crate::{
+    acts, auth, events, health,
+    house::House,
+    problem::{Kind, Problem},
+    strategies, submit, threads, turns,
+};
+
+/// How long requests that are under way may go on once the door closes.
+const CLOSING: Duration = Duration::from_secs(10);
+
+/// What the door is made of.
+pub struct Door {
+    /// The log, the doorbell, the news.
+    pub parts: Parts,
+    /// The strategies that threads may open under, and whose logs can be shown.
+    pub strategies: Strategies,
+    /// The MCP servers at hand, each with what it is good for: pinned in a thread when it opens.
+    pub experts: BTreeMap<String, String>,
+    /// What the operator tuned, by strategy: what a request tunes is laid over it.
+    pub tuned: BTreeMap<String, Value>,
+    /// The keys that open the door; without any, nobody is asked for one.
+    pub keys: Vec<SecretString>,
+    /// The largest body that is read, in bytes.
+    pub body_limit: usize,
+}
+
+/// The door as a router, for a server of one's own.
+pub fn router(door: Door) -> Router {
+    build(door, CancellationToken::new())
+}
+
+/// Serves until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
+///
+/// # Errors
+///
+/// If the listener fails.
+pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -> io::Result<()> {
+    let router = build(door, stop.clone());
+    // A stream's events are small, and each is waited for.
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            warn!(%error, "cannot send without delay");
+        }
+    });
+    let late = async {
+        stop.cancelled().await;
+        tokio::time::sleep(CLOSING).await;
+    };
+    tokio::select! {
+        ended = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()) => ended,
+        () = late => {
+            warn!("some requests did not end in time; leaving them");
+            Ok(())
+        }
+    }
+}
+
+/// The OpenAPI document, as JSON.
+pub fn openapi() -> String {
+    docs::document(open_routes().merge(keyed_routes()).into_openapi())
+}
+
+/// The routes that need a key.
+fn keyed_routes() -> OpenApiRouter<Arc<House>> {
+    OpenApiRouter::default()
+        .routes(routes!(submit::submit, turns::list))
+        .routes(routes!(turns::get))
+        .routes(routes!(acts::cancel))
+        .routes(routes!(acts::retry))
+        .routes(routes!(threads::list))
+        .routes(routes!(threads::get))
+        .routes(routes!(events::events))
+        .routes(routes!(threads::state))
+        .routes(routes!(threads::verify))
+        .routes(routes!(acts::answer))
+        .routes(routes!(acts::reconcile))
+        .routes(routes!(strategies::list))
+        .routes(routes!(strategies::get))
+        .routes(routes!(strategies::map))
+}
+
+/// The routes that are open to all.
+fn open_routes() -> OpenApiRouter<Arc<House>> {
+    OpenApiRouter::default().routes(routes!(health::livez)).routes(routes!(health::readyz)).routes(routes!(docs::openapi))
+}
+
+fn build(door: Door, stop: CancellationToken) -> Router {
+    let body_limit = door.body_limit;
+    let house = Arc::new(House::new(door, stop));
+    let keyed: Router<Arc<House>> = keyed_routes().into();
+    // **Invariant:** nothing behind the guard is reached past it; what has no route has nothing to guard.
+    let keyed = keyed.route_layer(from_fn_with_state(Arc::clone(&house), auth::guard));
+    let open: Router<Arc<House>> = open_routes().into();
+    open.merge(keyed)
+        .merge(docs::page())
+        .route("/", get(async || Redirect::to("/docs/")))
+        .fallback(nothing_here)
+        .method_not_allowed_fallback(not_by_this_method)
+        .with_state(house)
+        .layer(DefaultBodyLimit::max(body_limit))
+        .layer(PropagateRequestIdLayer::x_request_id())
+        .layer(TraceLayer::new_for_http().make_span_with(span))
+        .layer(SetRequestIdLayer::x_request_id(MakeRequestUuid))
+}
+
+async fn nothing_here(uri: Uri) -> Problem {
+    Kind::UnknownPath.because(format!("there is nothing at {}", uri.path())).mend("/docs tells what there is")
+}
+
+async fn not_by_this_method(request: Request) -> Problem {
+    let words = format!("{} does nothing at {}", request.method(), request.uri().path());
+    Kind::Method.because(words).mend("/docs tells what there is")
+}
+
+/// The span of a request. Neither headers nor query are in it, because either may hold a secret.
+fn span(request: &Request) -> Span {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let id = request.headers().get("x-request-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
+    info_span!("request", method = %request.method(), route, path = request.uri().path(), id)
+}

@@ -1,0 +1,126 @@
+//! What a log says: the fold of it, whole or up to some event.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shared::{Event, Graph, Replay, Standing};
+use store::{Recorded, ThreadId, Turn, TurnId};
+
+use crate::{
+    house::House,
+    problem::{Kind, Problem},
+    schema::{Interrupt, Message, Output},
+};
+
+/// A log, and the graph that wrote it.
+pub(crate) struct Log {
+    pub(crate) graph: &'static dyn Graph,
+    pub(crate) recorded: Vec<Recorded>,
+}
+
+/// What came of a turn.
+#[derive(Default)]
+pub(crate) struct Outcome {
+    pub(crate) output: Option<Output>,
+    pub(crate) interrupt: Option<Interrupt>,
+}
+
+impl Log {
+    pub(crate) async fn load(house: &House, thread: ThreadId) -> Result<Self, Problem> {
+        let (_, recorded) = house.parts.store.load(thread).await?;
+        let graph = graph(house, thread, &recorded)?;
+        Ok(Self { graph, recorded })
+    }
+
+    /// How many events there are.
+    pub(crate) fn events(&self) -> u64 {
+        u64::try_from(self.recorded.len()).unwrap_or(u64::MAX)
+    }
+
+    /// The thread after event `at`, and the number of that event: the last, if `at` is none.
+    pub(crate) fn fold(&self, at: Option<u64>) -> Result<(u64, Box<dyn Replay>), Problem> {
+        let last = self.events().saturating_sub(1);
+        let at = at.unwrap_or(last);
+        if last < at {
+            return Err(Kind::Invalid.because(format!("there is no event {at} yet: the last is {last}")));
+        }
+        let log = self.recorded.iter().take_while(|it| it.seq <= at).map(|it| &it.event);
+        Ok((at, self.graph.replay(log).map_err(|err| corrupt(&err))?))
+    }
+
+    /// What came of each of these turns that has ended.
+    pub(crate) fn outcomes(&self, turns: &[&Turn]) -> Result<BTreeMap<TurnId, Outcome>, Problem> {
+        let heard: BTreeMap<u64, TurnId> =
+            turns.iter().filter_map(|it| Some((it.heard_seq?, it.id))).collect();
+        let ended: BTreeMap<u64, &Turn> = turns.iter().filter_map(|it| Some((it.ended_seq?, *it))).collect();
+        let Some(last) = ended.keys().next_back() else { return Ok(BTreeMap::new()) };
+        let mut thread = self.graph.begin();
+        let (mut from, mut outcomes) = (BTreeMap::new(), BTreeMap::new());
+        for it in self.recorded.iter().take_while(|it| it.seq <= *last) {
+            thread.apply(&it.event).map_err(|err| corrupt(&err))?;
+            if let Some(turn) = heard.get(&it.seq) {
+                from.insert(*turn, thread.messages().len());
+            }
+            if let Some(turn) = ended.get(&it.seq) {
+                let from = from.get(&turn.id).copied().unwrap_or_default();
+                outcomes.insert(turn.id, self.outcome(turn, &*thread, from));
+            }
+        }
+        Ok(outcomes)
+    }
+
+    fn outcome(&self, turn: &Turn, thread: &dyn Replay, from: usize) -> Outcome {
+        let messages = thread.messages().iter().skip(from).map(Message::from).collect();
+        let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
+        let interrupt = interrupt(&thread.standing(), || self.doubted(turn.ended_seq));
+        Outcome { output, interrupt }
+    }
+
+    /// The requests that are in doubt after event `at`.
+    pub(crate) fn doubted(&self, at: Option<u64>) -> BTreeSet<usize> {
+        let until = at.unwrap_or(u64::MAX);
+        doubted(self.recorded.iter().take_while(|it| it.seq <= until).map(|it| &it.event))
+    }
+}
+
+/// The question of a thread that waits for a person.
+pub(crate) fn interrupt(standing: &Standing, doubted: impl FnOnce() -> BTreeSet<usize>) -> Option<Interrupt> {
+    match standing {
+        Standing::Waiting(it) => Some(Interrupt::new(it, doubted().first().copied())),
+        Standing::Idle | Standing::Busy | Standing::Failed { .. } => None,
+    }
+}
+
+/// The requests that a log leaves in doubt.
+fn doubted<'a>(log: impl Iterator<Item = &'a Event>) -> BTreeSet<usize> {
+    log.fold(BTreeSet::new(), |mut slots, event| {
+        match event {
+            Event::Doubted(it) => drop(slots.insert(it.slot)),
+            Event::Reconciled(it) => drop(slots.remove(&it.slot)),
+            Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::Heard(_) => slots.clear(),
+            Event::Opened(_)
+            | Event::Attempted(_)
+            | Event::Answered(_)
+            | Event::Faltered(_)
+            | Event::GaveUp(_)
+            | Event::Failed(_)
+            | Event::Retried(_) => (),
+        }
+        slots
+    })
+}
+
+fn graph(house: &House, thread: ThreadId, recorded: &[Recorded]) -> Result<&'static dyn Graph, Problem> {
+    let Some(Event::Opened(opened)) = recorded.first().map(|it| &it.event) else {
+        return Err(Kind::Damaged.because(format!("the log of thread {thread} has no beginning")));
+    };
+    house.strategies.find(&opened.strategy).ok_or_else(|| {
+        let known = house.strategies.names().join(", ");
+        let words = format!("no strategy is called {:?} here; known: {known}", opened.strategy);
+        Kind::Damaged.because(words).mend("start an api that knows the strategy")
+    })
+}
+
+fn corrupt(error: &shared::Corrupt) -> Problem {
+    tracing::error!(%error, "a log cannot be folded");
+    Kind::Damaged.because(format!("the log cannot be folded: {error}")).mend("`turnfold thread verify` tells more")
+}

@@ -1,0 +1,47 @@
+//! What stands behind the door: all that a route may use.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use axum::extract::State;
+use serde_json::Value;
+use store::{Notice, Parts, Strategies, ThreadId, When};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::{auth::Keys, door::Door};
+
+/// All that a route may use.
+pub(crate) struct House {
+    pub(crate) parts: Parts,
+    pub(crate) strategies: Strategies,
+    pub(crate) experts: BTreeMap<String, String>,
+    pub(crate) tuned: BTreeMap<String, Value>,
+    pub(crate) keys: Keys,
+    /// Cancelled when the door closes: whatever waits must come to an end.
+    pub(crate) stop: CancellationToken,
+}
+
+/// How a route gets it.
+pub(crate) type Inside = State<Arc<House>>;
+
+impl House {
+    pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
+        let Door { parts, strategies, experts, tuned, keys, body_limit: _ } = door;
+        Self { parts, strategies, experts, tuned, keys: Keys::new(&keys), stop }
+    }
+
+    /// Rings for a thread. A ring that fails is no error: the sweep rings for whoever was not rung for.
+    pub(crate) async fn ring(&self, thread: ThreadId) {
+        if let Err(error) = self.parts.queue.ring(thread, When::Now).await {
+            warn!(%thread, %error, "cannot ring; the sweep will");
+        }
+    }
+
+    /// Has whoever follows the thread look at it, after a change that no event tells of.
+    pub(crate) async fn nudge(&self, thread: ThreadId) {
+        match self.parts.store.head(thread).await {
+            Ok(head) => self.parts.news.publish(thread, Notice::Appended { seq: head.seq }).await,
+            Err(error) => warn!(%thread, %error, "cannot tell the news; listeners look by themselves"),
+        }
+    }
+}

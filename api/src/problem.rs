@@ -1,0 +1,193 @@
+//! What is said when a request is not done as asked: problem details as of RFC 9457.
+
+use axum::{
+    Json,
+    extract::rejection::{BytesRejection, PathRejection, QueryRejection},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    },
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use store::Error;
+use tracing::error;
+use utoipa::ToSchema;
+
+/// The media type of a problem.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $status:ident $name:literal $title:literal),* $(,)?) => {
+        /// What is the matter, for programs: each kind has a status and a name of its own.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind { $($(#[$doc])* $kind,)* }
+
+        impl Kind {
+            fn parts(self) -> (StatusCode, &'static str, &'static str) {
+                match self {
+                    $(Kind::$kind => (StatusCode::$status, concat!("urn:turnfold:problem:", $name), $title),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// It cannot be read.
+    Malformed = BAD_REQUEST "malformed" "the request cannot be read",
+    /// It shows no key that fits.
+    Unauthorized = UNAUTHORIZED "unauthorized" "no entry",
+    /// Nothing is there.
+    UnknownPath = NOT_FOUND "unknown-path" "nothing is here",
+    /// No such thread.
+    UnknownThread = NOT_FOUND "unknown-thread" "no such thread",
+    /// No such turn.
+    UnknownTurn = NOT_FOUND "unknown-turn" "no such turn",
+    /// No such strategy.
+    UnknownStrategy = NOT_FOUND "unknown-strategy" "no such strategy",
+    /// Something is there, but not for this method.
+    Method = METHOD_NOT_ALLOWED "method-not-allowed" "not by this method",
+    /// The body is too large.
+    TooLarge = PAYLOAD_TOO_LARGE "too-large" "the body is too large",
+    /// The body is no JSON.
+    MediaType = UNSUPPORTED_MEDIA_TYPE "unsupported-media-type" "not in this format",
+    /// It can be read and makes no sense.
+    Invalid = UNPROCESSABLE_ENTITY "invalid" "the request makes no sense",
+    /// The answer is none of those that were offered.
+    NotAnOption = UNPROCESSABLE_ENTITY "not-an-option" "not one of the options",
+    /// The idempotency key belongs to another request.
+    KeyReused = CONFLICT "key-reused" "the idempotency key belongs to another request",
+    /// The turn is over.
+    Ended = CONFLICT "already-ended" "the turn has ended",
+    /// The turn has not failed, or its thread went on.
+    NotFailed = CONFLICT "not-failed" "nothing to retry",
+    /// Nothing was asked.
+    NothingAsked = CONFLICT "nothing-asked" "nothing was asked",
+    /// A call is in doubt, and words do not settle that.
+    InDoubt = CONFLICT "in-doubt" "a call is in doubt",
+    /// Nothing is in doubt there.
+    NotInDoubt = CONFLICT "not-in-doubt" "nothing is in doubt",
+    /// Others write to the thread at the same time.
+    Stale = CONFLICT "stale" "someone else was first",
+    /// Something is away for the moment.
+    Unavailable = SERVICE_UNAVAILABLE "unavailable" "not at the moment",
+    /// A log says what it cannot say.
+    Damaged = INTERNAL_SERVER_ERROR "damaged" "the log cannot be read",
+    /// Anything else.
+    Internal = INTERNAL_SERVER_ERROR "internal" "something went wrong",
+}
+
+/// Why a request was not done as asked (RFC 9457).
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(examples(json!({
+    "type": "urn:turnfold:problem:nothing-asked",
+    "title": "nothing was asked",
+    "status": 409,
+    "detail": "the thread is idle and waits for no answer",
+    "mend": "say something new with POST /v1/turns"
+})))]
+pub(crate) struct Problem {
+    #[serde(skip)]
+    pub(crate) kind: Kind,
+    /// What is the matter, for programs.
+    #[serde(rename = "type")]
+    urn: &'static str,
+    /// What is the matter, for people.
+    title: &'static str,
+    /// The HTTP status.
+    status: u16,
+    /// What is the matter with this very request.
+    detail: String,
+    /// What to do about it, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mend: Option<String>,
+}
+
+impl Kind {
+    /// A problem of this kind.
+    pub(crate) fn because(self, detail: impl Into<String>) -> Problem {
+        let (status, urn, title) = self.parts();
+        Problem { kind: self, urn, title, status: status.as_u16(), detail: detail.into(), mend: None }
+    }
+}
+
+impl Problem {
+    /// Says what to do about it.
+    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
+        self.mend = Some(mend.into());
+        self
+    }
+
+    /// What is the matter, in words.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let (status, ..) = self.kind.parts();
+        let kind = self.kind;
+        let mut response = (status, Json(self)).into_response();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        match kind {
+            Kind::Unavailable => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
+            Kind::Unauthorized => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
+            _ => (),
+        }
+        response
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let words = error.to_string();
+        match error {
+            Error::UnknownThread(_) => Kind::UnknownThread.because(words),
+            Error::UnknownTurn(_) => Kind::UnknownTurn.because(words),
+            Error::KeyReused => Kind::KeyReused.because(words),
+            Error::Stale { .. } => Kind::Stale.because(words).mend("look at the thread and send the request again"),
+            Error::Unavailable(_) => Kind::Unavailable.because(words).mend("send the request again in a moment"),
+            Error::NotMigrated { .. } => Kind::Unavailable.because(words).mend("run `turnfold migrate`"),
+            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Stuck { .. } | Error::Corrupt { .. } => {
+                error!(error = words, "a log cannot be read");
+                Kind::Damaged.because(words)
+            }
+            Error::Address(_) | Error::Database(_) => {
+                error!(error = words, "the store refused");
+                Kind::Internal.because("the store refused; what it said stands in the log of the api")
+            }
+        }
+    }
+}
+
+/// A rejection by the framework, told as a problem.
+fn rejected(status: StatusCode, words: String) -> Problem {
+    match status {
+        StatusCode::PAYLOAD_TOO_LARGE => {
+            Kind::TooLarge.because(words).mend("send less, or raise `body_limit` under `[api]`")
+        }
+        status if status.is_server_error() => Kind::Internal.because(words),
+        _ => Kind::Malformed.because(words),
+    }
+}
+
+impl From<BytesRejection> for Problem {
+    fn from(it: BytesRejection) -> Self {
+        rejected(it.status(), it.body_text())
+    }
+}
+
+impl From<PathRejection> for Problem {
+    fn from(it: PathRejection) -> Self {
+        rejected(it.status(), it.body_text())
+    }
+}
+
+impl From<QueryRejection> for Problem {
+    fn from(it: QueryRejection) -> Self {
+        rejected(it.status(), it.body_text())
+    }
+}

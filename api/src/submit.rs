@@ -1,0 +1,175 @@
+//! How a turn comes in.
+
+use std::time::Duration;
+
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderName, HeaderValue, StatusCode, header::LOCATION},
+    response::{IntoResponse, Response},
+};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use shared::{FORMAT, Graph, Message, Opened};
+use store::{Idempotency, Opening, Submitted, ThreadId};
+
+use crate::{
+    auth::{By, IdempotencyKey},
+    extract::{Body, Query},
+    house::{House, Inside},
+    problem::{Kind, Problem},
+    schema::{NewTurn, Turn, Words},
+    turns::{Patience, show, until_over},
+};
+
+/// Says that the turn was submitted before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Submits a turn
+///
+/// Opens a thread under `strategy`, or goes on with `thread_id`; exactly one of them. The turn waits for its thread's
+/// rest and is then heard. With `wait`, the response waits until the turn has ended, at most so many seconds.
+///
+/// With `Idempotency-Key`, the same body sent again gives the same turn.
+#[utoipa::path(
+    post, path = "/v1/turns", tag = "turns", operation_id = "submit_turn", request_body = NewTurn,
+    params(
+        Patience,
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated submission the same one."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who submits it; `api` if nobody says.")
+    ),
+    responses(
+        (status = 202, description = "It is queued, or under way.", body = Turn,
+         headers(("Location" = String, description = "The turn."),
+                 ("Idempotency-Replayed" = Option<String>, description = "`true` if it was submitted before."))),
+        (status = 200, description = "It has ended within `wait`.", body = Turn),
+        (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The idempotency key belongs to another request.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "It makes no sense; the detail names the field.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn submit(
+    State(house): Inside,
+    By(author): By,
+    IdempotencyKey(key): IdempotencyKey,
+    Query(patience): Query<Patience>,
+    Body { value: new, raw }: Body<NewTurn>,
+) -> Result<Response, Problem> {
+    let wait = patience.check()?;
+    let thread = match (new.strategy, new.thread_id) {
+        (Some(strategy), None) => Opening::New(open(&house, &strategy, new.config, &author)?),
+        (None, Some(_)) if new.config.is_some() => {
+            let words = "config: the thread is configured since it opened; only a new thread takes a configuration";
+            return Err(Kind::Invalid.because(words).mend("leave `config` out, or open a thread with `strategy`"));
+        }
+        (None, Some(thread)) => Opening::Existing(thread),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` says where the turn goes"));
+        }
+    };
+    let turn = store::NewTurn {
+        thread,
+        policy: new.policy.into(),
+        messages: words(new.input)?,
+        metadata: Value::Object(new.metadata.unwrap_or_default()),
+        author,
+        idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
+    };
+    take_in(&house, turn, wait).await
+}
+
+/// Queues a turn, rings for its thread, and tells how far it has come.
+pub(crate) async fn take_in(
+    house: &House,
+    turn: store::NewTurn,
+    wait: Option<Duration>,
+) -> Result<Response, Problem> {
+    let submitted = house.parts.store.submit(turn).await?;
+    let known = matches!(submitted, Submitted::Known(_));
+    let turn = submitted.into_turn();
+    tracing::info!(thread = %turn.thread, turn = %turn.id, known, "submitted");
+    if !turn.status.is_over() {
+        house.ring(turn.thread).await;
+    }
+    let turn = until_over(house, turn, wait).await?;
+    let status = if turn.status.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let turn = show(house, turn).await?;
+    let place = format!("/v1/turns/{}", turn.id);
+    let mut response = (status, Json(turn)).into_response();
+    if let Ok(place) = HeaderValue::from_str(&place) {
+        response.headers_mut().insert(LOCATION, place);
+    }
+    if known {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// What a repeated request to do something to a thread must repeat to be the same.
+pub(crate) fn hash_of(what: &str, thread: ThreadId, raw: &[u8]) -> String {
+    let hash = Sha256::new().chain_update(what).chain_update([0]).chain_update(thread).chain_update(raw);
+    hex::encode(hash.finalize())
+}
+
+/// How a thread under this strategy opens.
+fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) -> Result<Opened, Problem> {
+    let graph = house.strategies.find(name).ok_or_else(|| unknown(Kind::Invalid, house, name))?;
+    let config = configure(graph, house.tuned.get(name), asked)?;
+    Ok(Opened {
+        format: FORMAT,
+        strategy: graph.name().to_owned(),
+        version: graph.version(),
+        config,
+        experts: house.experts.clone(),
+        by: by.to_owned(),
+    })
+}
+
+/// No strategy is called so.
+pub(crate) fn unknown(kind: Kind, house: &House, name: &str) -> Problem {
+    let known = house.strategies.names().join(", ");
+    kind.because(format!("strategy: none is called {name:?}; known: {known}"))
+}
+
+/// What a client tunes, over what the operator tuned; null if nobody tunes anything.
+fn configure(graph: &dyn Graph, tuned: Option<&Value>, asked: Option<Map<String, Value>>) -> Result<Value, Problem> {
+    let mut config = tuned.cloned().unwrap_or_default();
+    if let Some(asked) = asked {
+        overlay(&mut config, Value::Object(asked));
+    }
+    graph.check_config(&config).map_err(|err| {
+        Kind::Invalid
+            .because(format!("config: {err}"))
+            .mend(format!("GET /v1/strategies/{} tells what may be configured", graph.name()))
+    })?;
+    Ok(config)
+}
+
+/// Lays one configuration over another: objects field by field, anything else as a whole.
+fn overlay(under: &mut Value, over: Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                overlay(under.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over,
+    }
+}
+
+/// The words of a turn, if there are any.
+fn words(input: Words) -> Result<Vec<Message>, Problem> {
+    let messages = match input {
+        Words::Text(text) => vec![Message::user(text)],
+        Words::Messages(it) => it.messages.into_iter().map(|it| Message::new(it.role.into(), it.content)).collect(),
+    };
+    if messages.is_empty() {
+        return Err(Kind::Invalid.because("input: there are no messages"));
+    }
+    match messages.iter().position(|it| it.content.trim().is_empty()) {
+        Some(nth) if messages.len() > 1 => Err(Kind::Invalid.because(format!("input: message {nth} is empty"))),
+        Some(_) => Err(Kind::Invalid.because("input: it is empty")),
+        None => Ok(messages),
+    }
+}

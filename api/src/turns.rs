@@ -1,0 +1,209 @@
+//! How turns are looked at: one, or a list of them.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use axum::{Json, extract::State};
+use serde::Deserialize;
+use store::{ThreadId, TurnFilter, TurnId, time::rfc3339};
+use tokio::time::Instant;
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use crate::{
+    ears::{Ears, Sound},
+    extract::{Path, Query},
+    fold::{Log, Outcome},
+    house::{House, Inside},
+    page::{Page, limit},
+    problem::{Kind, Problem},
+    schema::{Message, Turn, TurnStatus},
+};
+
+/// The longest that a response waits, in seconds.
+const WAIT_MAX: u64 = 60;
+
+/// How often a response that waits looks by itself: a turn may end without an event, refused or called off unheard.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// How long a client is ready to wait.
+#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Patience {
+    /// Waits until the turn has ended, at most so many seconds.
+    #[param(minimum = 0, maximum = 60, example = 20)]
+    wait: Option<u64>,
+}
+
+impl Patience {
+    /// How long, if at all.
+    pub(crate) fn check(self) -> Result<Option<Duration>, Problem> {
+        match self.wait {
+            Some(wait) if WAIT_MAX < wait => {
+                Err(Kind::Malformed.because(format!("wait is 0 to {WAIT_MAX} seconds, and not {wait}")))
+            }
+            Some(0) | None => Ok(None),
+            Some(wait) => Ok(Some(Duration::from_secs(wait))),
+        }
+    }
+}
+
+/// Which turns.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// Those of this thread.
+    thread_id: Option<Uuid>,
+    /// Those in this status.
+    #[param(inline)]
+    status: Option<TurnStatus>,
+    /// Those submitted before this turn: the last of the page before.
+    after: Option<Uuid>,
+    /// At most so many; 50 if nobody says.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// Lists turns
+///
+/// Newest first.
+#[utoipa::path(
+    get, path = "/v1/turns", tag = "turns", operation_id = "list_turns", params(Which),
+    responses((status = 200, description = "A page of turns.", body = Page<Turn>))
+)]
+pub(crate) async fn list(State(house): Inside, Query(which): Query<Which>) -> Result<Json<Page<Turn>>, Problem> {
+    let limit = limit(which.limit)?;
+    let filter = TurnFilter { thread: which.thread_id, status: which.status.map(Into::into) };
+    let rows = house.parts.store.turns(filter, which.after, limit + 1).await?;
+    let Page { data, has_more } = Page::cut(rows, limit);
+    Ok(Json(Page { data: show_all(&house, data).await?, has_more }))
+}
+
+/// Shows a turn
+///
+/// With `wait`, once it has ended, or after so many seconds.
+#[utoipa::path(
+    get, path = "/v1/turns/{id}", tag = "turns", operation_id = "get_turn",
+    params(("id" = Uuid, Path, description = "The turn."), Patience),
+    responses(
+        (status = 200, description = "The turn.", body = Turn),
+        (status = 404, description = "There is no such turn.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn get(
+    State(house): Inside,
+    Path(id): Path<Uuid>,
+    Query(patience): Query<Patience>,
+) -> Result<Json<Turn>, Problem> {
+    let wait = patience.check()?;
+    let turn = until_over(&house, find(&house, id).await?, wait).await?;
+    Ok(Json(show(&house, turn).await?))
+}
+
+/// The row of a turn.
+pub(crate) async fn find(house: &House, id: TurnId) -> Result<store::Turn, Problem> {
+    let turn = house.parts.store.turn(id).await?;
+    turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
+}
+
+/// The turn as it is once it is over, or after `wait`, or when the door closes.
+pub(crate) async fn until_over(
+    house: &House,
+    turn: store::Turn,
+    wait: Option<Duration>,
+) -> Result<store::Turn, Problem> {
+    let Some(wait) = wait.filter(|_| !turn.status.is_over()) else { return Ok(turn) };
+    let deadline = Instant::now() + wait;
+    let mut ears = Ears::listen(house, turn.thread, LOOK).await;
+    loop {
+        // After it began to listen, so that nothing falls between.
+        let turn = find(house, turn.id).await?;
+        if turn.status.is_over() {
+            return Ok(turn);
+        }
+        match tokio::time::timeout_at(deadline, news(&mut ears)).await {
+            Ok(Sound::Notice(_) | Sound::Silence) => (),
+            Ok(Sound::Stop) | Err(_) => return find(house, turn.id).await,
+        }
+    }
+}
+
+/// The next sound that is more than a piece of somebody's words.
+async fn news(ears: &mut Ears) -> Sound {
+    loop {
+        match ears.next().await {
+            Sound::Notice(store::Notice::Delta { .. }) => (),
+            other => return other,
+        }
+    }
+}
+
+/// A turn as clients see it.
+pub(crate) async fn show(house: &House, turn: store::Turn) -> Result<Turn, Problem> {
+    let mut shown = show_all(house, vec![turn]).await?;
+    shown.pop().ok_or_else(|| Kind::Internal.because("a turn was lost on its way out"))
+}
+
+/// What the log of a thread says of some of its turns.
+struct Said {
+    strategy: String,
+    outcomes: BTreeMap<TurnId, Outcome>,
+    /// Why it says nothing.
+    unreadable: Option<String>,
+}
+
+async fn show_all(house: &House, turns: Vec<store::Turn>) -> Result<Vec<Turn>, Problem> {
+    let mut by_thread: BTreeMap<ThreadId, Vec<&store::Turn>> = BTreeMap::new();
+    for turn in &turns {
+        by_thread.entry(turn.thread).or_default().push(turn);
+    }
+    let mut said = BTreeMap::new();
+    for (thread, turns) in by_thread {
+        said.insert(thread, ask(house, thread, turns).await?);
+    }
+    Ok(turns.into_iter().map(|turn| compose(turn, &mut said)).collect())
+}
+
+/// A log is read only where a turn has ended in it; the strategy stands in the thread's row.
+async fn ask(house: &House, thread: ThreadId, turns: Vec<&store::Turn>) -> Result<Said, Problem> {
+    let row = house.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    let silent = |unreadable| Said { strategy: row.strategy.clone(), outcomes: BTreeMap::new(), unreadable };
+    if turns.iter().all(|it| it.ended_seq.is_none()) {
+        return Ok(silent(None));
+    }
+    let outcomes = Log::load(house, thread).await.and_then(|log| log.outcomes(&turns));
+    match outcomes {
+        Ok(outcomes) => Ok(Said { outcomes, ..silent(None) }),
+        // One log that cannot be read must not hide the turns of others.
+        Err(problem) if problem.kind == Kind::Damaged => Ok(silent(Some(problem.detail().to_owned()))),
+        Err(problem) => Err(problem),
+    }
+}
+
+fn compose(turn: store::Turn, said: &mut BTreeMap<ThreadId, Said>) -> Turn {
+    let said = said.get_mut(&turn.thread);
+    let (strategy, outcome, unreadable) = match said {
+        Some(said) => {
+            let outcome = said.outcomes.remove(&turn.id).unwrap_or_default();
+            (said.strategy.clone(), outcome, said.unreadable.clone())
+        }
+        None => (String::new(), Outcome::default(), None),
+    };
+    Turn {
+        id: turn.id,
+        thread_id: turn.thread,
+        strategy,
+        status: turn.status.into(),
+        input: turn.messages.iter().map(Message::from).collect(),
+        output: outcome.output,
+        interrupt: outcome.interrupt,
+        error: turn.error.or(unreadable),
+        metadata: turn.metadata,
+        author: turn.author,
+        created_at: rfc3339(turn.created_at),
+        updated_at: rfc3339(turn.updated_at),
+        heard_seq: turn.heard_seq,
+        ended_seq: turn.ended_seq,
+    }
+}

@@ -1,0 +1,301 @@
+//! A door over memory, and somebody who plays the worker.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use api::{Door, router};
+use async_trait::async_trait;
+use axum::{
+    Router,
+    body::{Body, BodyDataStream, Bytes},
+    http::{HeaderMap, Request, StatusCode, header},
+};
+use futures::StreamExt;
+use serde_json::{Value, json};
+use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
+use shared::Request as Wish;
+use store::{
+    Depth, Job, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId, ThreadLog, When, time,
+};
+use tower::ServiceExt;
+
+use crate::deed::Deed;
+
+pub(crate) struct Room {
+    pub(crate) parts: Parts,
+    pub(crate) strategies: Strategies,
+    pub(crate) router: Router,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) async fn parts() -> Parts {
+    let store = Store::connect("sqlite::memory:").await.unwrap();
+    store.migrate().await.unwrap();
+    let queue = Arc::new(MemoryQueue::new(Duration::from_secs(30)));
+    Parts { store, queue, news: Arc::new(MemoryNews::new()) }
+}
+
+pub(crate) fn known() -> Strategies {
+    Strategies::new(strategies::all()).with(&Deed)
+}
+
+pub(crate) fn door(parts: &Parts) -> Door {
+    Door {
+        parts: parts.clone(),
+        strategies: known(),
+        experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
+        tuned: BTreeMap::new(),
+        keys: Vec::new(),
+        body_limit: 64 * 1024,
+    }
+}
+
+impl Room {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    /// A room whose door differs.
+    pub(crate) async fn with(change: impl FnOnce(&mut Door)) -> Self {
+        let mut door = door(&parts().await);
+        change(&mut door);
+        Self { parts: door.parts.clone(), strategies: door.strategies.clone(), router: router(door) }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.post_with(path, &[], body).await
+    }
+
+    pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
+        let mut request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        Reply { status: head.status, headers: head.headers, body }
+    }
+
+    /// Opens an event stream.
+    pub(crate) async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> Stream {
+        let mut request = Request::get(path).header(header::ACCEPT, "text/event-stream");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        Stream(response.into_body().into_data_stream())
+    }
+
+    /// Submits a turn to a new thread under the probe.
+    pub(crate) async fn probe(&self, input: &str) -> Value {
+        let reply = self.post("/v1/turns", json!({"strategy": "probe", "input": input})).await;
+        assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
+        reply.json()
+    }
+
+    /// Submits a turn to a new thread under the probe, and lets it happen.
+    pub(crate) async fn lived(&self, input: &str) -> Value {
+        let turn = self.probe(input).await;
+        self.live(thread_of(&turn)).await;
+        self.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()
+    }
+
+    /// Plays the worker until the thread rests and hears no more.
+    pub(crate) async fn live(&self, thread: ThreadId) {
+        while self.hear(thread).await {
+            while self.step(thread).await {}
+        }
+    }
+
+    /// Lets the thread hear what waits; whether it is under way.
+    pub(crate) async fn hear(&self, thread: ThreadId) -> bool {
+        let mut log = self.log(thread).await;
+        if log.thread().standing() == Standing::Busy {
+            return true;
+        }
+        let Some(turn) = self.parts.store.next_queued(thread).await.unwrap() else { return false };
+        let at = time::rfc3339(turn.created_at);
+        let event = log.thread().hear(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
+        log.push(event).unwrap();
+        log.flush(&self.parts).await.unwrap();
+        true
+    }
+
+    /// Lets one thing happen; whether anything did.
+    pub(crate) async fn step(&self, thread: ThreadId) -> bool {
+        let mut log = self.log(thread).await;
+        match log.thread().next().unwrap() {
+            Next::Rest => return false,
+            Next::Append(event) => log.push(event).unwrap(),
+            Next::Perform(due) => {
+                for it in due.iter().filter(|it| it.is_write()) {
+                    log.push(Attempted { slot: it.slot, worker: "test".to_owned() }.into()).unwrap();
+                }
+                for it in due {
+                    let event = log.thread().receive(it.slot, outcome(&it.request, it.falters).map(|it| (it, None)), 0);
+                    log.push(event).unwrap();
+                }
+            }
+        }
+        log.flush(&self.parts).await.unwrap();
+        true
+    }
+
+    pub(crate) async fn log(&self, thread: ThreadId) -> ThreadLog {
+        ThreadLog::open(&self.parts, &self.strategies, thread).await.unwrap()
+    }
+
+    /// Writes an event of one's own.
+    pub(crate) async fn push(&self, thread: ThreadId, event: impl Into<Event>) {
+        let mut log = self.log(thread).await;
+        log.push(event.into()).unwrap();
+        log.flush(&self.parts).await.unwrap();
+    }
+
+    /// The threads that are rung for.
+    pub(crate) async fn rung(&self) -> Vec<ThreadId> {
+        self.parts.queue.rung().await.unwrap().into_iter().collect()
+    }
+
+    /// Ends every ring there is.
+    pub(crate) async fn silence(&self) {
+        while self.parts.queue.len().await.unwrap().waiting > 0 {
+            for job in self.parts.queue.take(100).await.unwrap() {
+                self.parts.queue.finish(&job, None).await.unwrap();
+            }
+        }
+    }
+}
+
+/// What the world says: rehearsals work, and calls lose their answers.
+fn outcome(request: &Wish, faltered: u32) -> Result<Response, Fault> {
+    match request {
+        Wish::Rehearse(Rehearsal { fails: Some(error), .. }) => Err(Fault::operator(error)),
+        Wish::Rehearse(it) if u64::from(faltered) < it.falters => Err(Fault::again("not yet")),
+        Wish::Rehearse(it) => Ok(Response::Echo { says: it.says.clone() }),
+        Wish::CallTool { .. } => Err(Fault::doubt("the line was cut")),
+        Wish::Chat { .. } | Wish::ListTools { .. } => panic!("the tests have no model"),
+    }
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// A problem of this status and kind; its detail.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("urn:turnfold:problem:{kind}"), "{problem}");
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string());
+        problem["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) fn id_of(it: &Value) -> String {
+    it["id"].as_str().unwrap_or_else(|| panic!("no id in {it}")).to_owned()
+}
+
+pub(crate) fn thread_of(turn: &Value) -> ThreadId {
+    turn["thread_id"].as_str().unwrap_or_else(|| panic!("no thread in {turn}")).parse().unwrap()
+}
+
+/// An event stream, read frame by frame.
+pub(crate) struct Stream(BodyDataStream);
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
+}
+
+impl Stream {
+    /// The next frame that is not a comment; none once the stream has ended.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            let bytes = self.0.next().await?.unwrap();
+            let text = std::str::from_utf8(&bytes).unwrap();
+            let mut frame = Frame::default();
+            for line in text.lines() {
+                match line.split_once(':').map(|(name, value)| (name, value.trim_start())) {
+                    Some(("id", id)) => frame.id = Some(id.parse().unwrap()),
+                    Some(("event", kind)) => frame.kind = kind.to_owned(),
+                    Some(("data", data)) => frame.data = serde_json::from_str(data).unwrap(),
+                    _ => (),
+                }
+            }
+            if !frame.kind.is_empty() {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// All that is left.
+    pub(crate) async fn rest(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+}
+
+/// A queue that is not there.
+pub(crate) struct Away;
+
+fn away() -> QueueError {
+    QueueError::Unavailable { what: "reach the queue".to_owned(), source: "nobody answers".into() }
+}
+
+#[async_trait]
+impl Queue for Away {
+    async fn ring(&self, _: ThreadId, _: When) -> Result<(), QueueError> {
+        Err(away())
+    }
+
+    async fn take(&self, _: usize) -> Result<Vec<Job>, QueueError> {
+        Err(away())
+    }
+
+    async fn renew(&self, _: &[Job]) -> Result<Vec<Job>, QueueError> {
+        Err(away())
+    }
+
+    async fn finish(&self, _: &Job, _: Option<When>) -> Result<(), QueueError> {
+        Err(away())
+    }
+
+    async fn rung(&self) -> Result<std::collections::BTreeSet<ThreadId>, QueueError> {
+        Err(away())
+    }
+
+    async fn len(&self) -> Result<Depth, QueueError> {
+        Err(away())
+    }
+}

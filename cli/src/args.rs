@@ -1,0 +1,250 @@
+//! The command line: `turnfold NOUN VERB`.
+
+use std::{net::SocketAddr, path::PathBuf};
+
+use clap::{Parser, Subcommand};
+use uuid::Uuid;
+
+use crate::output::Format;
+
+/// Runs conversation turns of LLM agents as durable jobs, and keeps a log of every step.
+#[derive(Parser)]
+#[command(name = "turnfold", version, propagate_version = true, max_term_width = 100)]
+#[command(after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, failed); 2 usage or configuration; \
+3 a person is waited for; 4 the store, the queue or the api cannot be reached; 5 some of it failed; 6 not checked.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct Global {
+    /// The configuration file [default: turnfold.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Which turnfold.<ENV>.toml lies over it [env: TURNFOLD_ENV]
+    #[arg(long, global = true, value_name = "ENV")]
+    pub(crate) env: Option<String>,
+    /// Sets one key over all files and variables, as in --set worker.slots=8
+    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// In which form data is printed
+    #[arg(short, long, global = true, value_enum, default_value_t)]
+    pub(crate) output: Format,
+    /// Where the api is, for the commands that talk to one [default: as api.listen says]
+    #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL")]
+    pub(crate) url: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// Runs api and worker in one process, on SQLite, with nothing to install
+    Dev {
+        /// Where to listen [default: as api.listen says: 127.0.0.1:2026]
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+    },
+    /// Runs the api: turns in; events, states and results out
+    Api {
+        /// Where to listen [default: as api.listen says]
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<SocketAddr>,
+    },
+    /// Runs a worker: takes jobs and lets one node happen in each
+    Worker,
+    /// Brings the database up to date
+    Migrate {
+        /// Only say what is missing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Submits turns and looks after them
+    #[command(subcommand)]
+    Turn(Turn),
+    /// Reads threads straight from the store: what happened, and whether it would happen again
+    #[command(subcommand)]
+    Thread(Thread),
+    /// The strategies and their maps
+    #[command(subcommand)]
+    Strategy(Strategy),
+    /// The MCP servers of the configuration
+    #[command(subcommand)]
+    Mcp(Mcp),
+    /// The configuration
+    #[command(subcommand)]
+    Config(Config),
+    /// Runs 220 turns against real MCP servers, kills its engine half way, and proves what was done
+    Demo {
+        /// Where it keeps its database and the servers' data; emptied first
+        #[arg(long, value_name = "FOLDER", default_value = ".turnfold/demo")]
+        folder: PathBuf,
+        /// Turns to run instead, as lines of an OpenAI batch file with url /v1/turns
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// Serves one of the MCP servers that come with turnfold, over stdin and stdout
+    Expert {
+        /// Which one: calendar, contacts or notes
+        expert: experts::Expert,
+        /// The file that holds its data
+        #[arg(long, value_name = "FILE")]
+        data: PathBuf,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Turn {
+    /// Says something to an agent; to a thread that asked, it is the answer
+    Send {
+        /// The words; - reads them from stdin
+        text: String,
+        /// The strategy of a new thread
+        #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
+        strategy: String,
+        /// An existing thread
+        #[arg(short, long)]
+        thread: Option<Uuid>,
+        /// Configuration of the new thread, as JSON
+        #[arg(long, value_name = "JSON", conflicts_with = "thread")]
+        tune: Option<String>,
+        /// Take it as a new matter even if the thread waits for an answer
+        #[arg(long)]
+        replan: bool,
+        /// Sending the same key again gives the same turn and pays nothing
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+        /// Wait for the end and print the reply
+        #[arg(short, long)]
+        wait: bool,
+        /// Print the events as they happen
+        #[arg(short, long, conflicts_with = "wait")]
+        follow: bool,
+    },
+    /// Lists turns, the newest first
+    Ls {
+        /// Only of this thread
+        #[arg(long)]
+        thread: Option<Uuid>,
+        /// Only queued, running, completed, interrupted, failed or cancelled ones
+        #[arg(long)]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: u64,
+    },
+    /// Shows one turn
+    Get {
+        /// Which
+        id: Uuid,
+    },
+    /// Calls a turn off
+    Cancel {
+        /// Which
+        id: Uuid,
+    },
+    /// Has a failed turn try again
+    Retry {
+        /// Which
+        id: Uuid,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Thread {
+    /// Lists threads, the newest first
+    Ls {
+        /// Only idle, busy, interrupted or error ones
+        #[arg(long)]
+        status: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: u64,
+    },
+    /// Shows where a thread stands
+    Get {
+        /// Which; `last` is the newest
+        id: String,
+    },
+    /// Prints what happened, event by event
+    Events {
+        /// Which; `last` is the newest
+        id: String,
+        /// From this event on
+        #[arg(long, value_name = "SEQ", default_value_t = 0)]
+        from: u64,
+        /// At most so many
+        #[arg(long)]
+        limit: Option<u64>,
+    },
+    /// Prints what the thread knew and said at some event: the fold of its log up to there
+    State {
+        /// Which; `last` is the newest
+        id: String,
+        /// The event; the last one, if none is named
+        #[arg(long, value_name = "SEQ")]
+        at: Option<u64>,
+    },
+    /// Folds the log again, without asking anyone anything, and compares the outcome with what is stored
+    Replay {
+        /// Which; `last` is the newest
+        id: String,
+    },
+    /// Checks the hash chain, and whether today's code would decide as the log says
+    Verify {
+        /// Which; `last` is the newest
+        id: String,
+    },
+    /// Says what became of a call whose answer was lost
+    Reconcile {
+        /// Which thread
+        id: Uuid,
+        /// Which of the node's requests
+        #[arg(long, default_value_t = 0)]
+        slot: usize,
+        /// It happened, with this result
+        #[arg(long, value_name = "RESULT", group = "verdict")]
+        happened: Option<String>,
+        /// It did not happen: it is attempted again
+        #[arg(long, group = "verdict")]
+        did_not: bool,
+        /// Nobody knows, and it shall not be attempted again
+        #[arg(long, group = "verdict")]
+        skip: bool,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Strategy {
+    /// Lists the strategies
+    Ls,
+    /// Prints the map of one, as a Mermaid flowchart
+    Map {
+        /// Which
+        name: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Mcp {
+    /// Lists the configured servers and whether they can be reached
+    Ls,
+    /// Lists the tools of one server
+    Tools {
+        /// Which
+        server: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Config {
+    /// Prints the configuration in force; secrets are shown as references only
+    Show {
+        /// And where each value came from
+        #[arg(long)]
+        origin: bool,
+    },
+    /// Prints the manual of every key: the file of all defaults
+    Default,
+}

@@ -1,0 +1,81 @@
+//! The api, as the command line calls it.
+
+use anyhow::Context as _;
+use reqwest::{Method, RequestBuilder, Response};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+
+use crate::{
+    config::Settings,
+    exit::{Exit, Stop},
+};
+
+/// The api at one address.
+pub(crate) struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: Option<SecretString>,
+}
+
+impl Client {
+    /// The api at `url`, or where the configuration says that it listens.
+    pub(crate) fn new(settings: &Settings, url: Option<&str>) -> anyhow::Result<Self> {
+        let base = url.map_or_else(|| format!("http://{}", settings.api.listen), str::to_owned);
+        let key = settings.api.keys.first().map(|it| it.resolve()).transpose()?;
+        Ok(Self { http: reqwest::Client::new(), base: base.trim_end_matches('/').to_owned(), key })
+    }
+
+    /// A request that is not sent yet.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        }
+    }
+
+    /// What a `GET` answers.
+    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        Ok(self.send(self.request(Method::GET, path)).await?.json().await?)
+    }
+
+    /// What a `POST` of `body` answers.
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
+        Ok(self.send(self.request(Method::POST, path).json(body)).await?.json().await?)
+    }
+
+    /// Sends a request; an answer that is a problem is an error in its own words.
+    pub(crate) async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
+        let response = request.send().await.map_err(|err| self.unreachable(&err))?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(response);
+        }
+        let problem: Value = response.json().await.unwrap_or_default();
+        let words = |name: &str| problem[name].as_str().map(str::to_owned);
+        let told = words("detail").or(words("title")).unwrap_or_else(|| format!("the api answered {status}"));
+        let mend = words("mend").map(|it| format!(" ({it})")).unwrap_or_default();
+        let exit = match status.as_u16() {
+            400 | 404 | 422 => Exit::Usage,
+            503 => Exit::Unreachable,
+            _ => Exit::Finding,
+        };
+        Err(Stop::new(exit, format!("{told}{mend}")))
+    }
+
+    fn unreachable(&self, err: &reqwest::Error) -> anyhow::Error {
+        let base = &self.base;
+        let words = if err.is_connect() {
+            format!("nobody answers at {base}: start `turnfold dev`, or name the api with --url")
+        } else {
+            format!("the api at {base} did not answer: {err}")
+        };
+        Stop::new(Exit::Unreachable, words)
+    }
+
+    /// The bytes of an event stream.
+    pub(crate) async fn stream(&self, path: &str) -> anyhow::Result<Response> {
+        let request = self.request(Method::GET, path).header("accept", "text/event-stream");
+        self.send(request).await.context("cannot follow the thread")
+    }
+}

@@ -1,0 +1,88 @@
+//! One file a noun.
+
+mod config;
+mod mcp;
+mod serve;
+mod strategy;
+pub(crate) mod thread;
+mod turn;
+
+use shared::Graph;
+use store::Strategies;
+
+use crate::{
+    args::{Args, Command, Global},
+    config::{LogFormat, Origins, Settings, Sources},
+    exit::Exit,
+    output::Format,
+};
+
+/// What every command is given.
+pub(crate) struct Given {
+    pub(crate) settings: Settings,
+    pub(crate) origins: Origins,
+    pub(crate) strategies: Strategies,
+    pub(crate) format: Format,
+    pub(crate) url: Option<String>,
+}
+
+/// Does what the command line says.
+pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::Result<Exit> {
+    let Args { global, command } = args;
+    // An expert is a child of a worker: its configuration is its command line.
+    if let Command::Expert { expert, data } = command {
+        experts::serve(expert, data).await?;
+        return Ok(Exit::Ok);
+    }
+    let listen = match &command {
+        Command::Dev { listen } | Command::Api { listen } => *listen,
+        _ => None,
+    };
+    let mut sources = sources(&global, graphs.clone());
+    if let Some(listen) = listen {
+        sources = sources.flag("--listen", "api.listen", listen.to_string());
+    }
+    let (settings, origins) = Settings::load(sources)?;
+    let serves = matches!(command, Command::Dev { .. } | Command::Api { .. } | Command::Worker);
+    trace(&settings, serves)?;
+    let given =
+        Given { settings, origins, strategies: Strategies::new(graphs), format: global.output, url: global.url };
+    match command {
+        Command::Dev { .. } => serve::dev(given).await,
+        Command::Api { .. } => serve::api(given).await,
+        Command::Worker => serve::worker(given).await,
+        Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
+        Command::Turn(turn) => turn::run(given, turn).await,
+        Command::Thread(thread) => thread::run(given, thread).await,
+        Command::Strategy(strategy) => strategy::run(&given, strategy),
+        Command::Mcp(mcp) => mcp::run(given, mcp).await,
+        Command::Config(config) => config::run(&given, config),
+        Command::Demo { folder, file } => crate::demo::run(given, &folder, file.as_deref()).await,
+        Command::Expert { .. } => Ok(Exit::Ok),
+    }
+}
+
+fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {
+    let sources = Sources {
+        config: global.config.clone(),
+        env: global.env.clone(),
+        strategies,
+        ..Sources::of_process()
+    };
+    global.set.iter().fold(sources, |sources, set| sources.set(set))
+}
+
+/// Traces go to stderr. A command that only looks says nothing but warnings.
+fn trace(settings: &Settings, serves: bool) -> anyhow::Result<()> {
+    let filter = if serves { &settings.log.filter } else { "warn,rmcp=error" };
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .map_err(|err| crate::exit::Stop::new(Exit::Usage, format!("log.filter makes no sense: {err}")))?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let done = match settings.log.format {
+        LogFormat::Json => builder.json().with_current_span(true).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(crate::output::watched()).try_init(),
+    };
+    // An embedding program may have a subscriber of its own.
+    let _ = done;
+    Ok(())
+}

@@ -1,0 +1,106 @@
+//! The commands that run until they are told to stop, and the one that prepares their database.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing::info;
+use worker::Stop as StopWorker;
+
+use super::Given;
+use crate::{
+    engine::{self, Alone},
+    exit::Exit,
+    output,
+};
+
+/// Api and worker in one process; the database is brought up to date first.
+pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
+    let listener = engine::listen(&given.settings).await?;
+    let store = engine::store(&given.settings).await?;
+    store.migrate().await?;
+    let name = engine::name(&given.settings);
+    let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
+    let world = Arc::new(engine::world(&given.settings)?);
+    let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
+    let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone());
+    let address = listener.local_addr()?;
+    output::remark(&format!(
+        "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
+         \n  turnfold turn send -g probe \"echo hello\" --follow\n  turnfold thread events last\n\nCtrl-C stops it."
+    ));
+    let (stop_worker, stop_api) = (StopWorker::default(), CancellationToken::new());
+    let signals = tokio::spawn(heed_signals(stop_worker.clone(), stop_api.clone()));
+    let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
+    signals.abort();
+    world.close().await;
+    served?;
+    Ok(Exit::Ok)
+}
+
+/// The api alone.
+pub(crate) async fn api(given: Given) -> anyhow::Result<Exit> {
+    let listener = engine::listen(&given.settings).await?;
+    let store = engine::store(&given.settings).await?;
+    engine::check_migrated(&store).await?;
+    let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
+    let door = engine::door(&given.settings, parts, given.strategies)?;
+    info!(address = %listener.local_addr()?, "listening");
+    let stop = CancellationToken::new();
+    let signals = tokio::spawn(heed_signals(StopWorker::default(), stop.clone()));
+    api::serve(listener, door, stop).await?;
+    signals.abort();
+    Ok(Exit::Ok)
+}
+
+/// A worker alone.
+pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
+    let store = engine::store(&given.settings).await?;
+    engine::check_migrated(&store).await?;
+    let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
+    let world = Arc::new(engine::world(&given.settings)?);
+    let worker = engine::worker(&given.settings, parts, given.strategies, world.clone());
+    let stop = StopWorker::default();
+    let signals = tokio::spawn(heed_signals(stop.clone(), CancellationToken::new()));
+    worker.run(stop).await;
+    signals.abort();
+    world.close().await;
+    Ok(Exit::Ok)
+}
+
+/// Brings the database up to date, or says what is missing.
+pub(crate) async fn migrate(given: Given, dry_run: bool) -> anyhow::Result<Exit> {
+    let store = engine::store(&given.settings).await?;
+    let (names, verb) = match dry_run {
+        true => (store.pending().await?, "missing"),
+        false => (store.migrate().await?, "applied"),
+    };
+    output::one(given.format, &json!({ verb: names }), || match names.as_slice() {
+        [] => "the database is up to date".to_owned(),
+        names => names.iter().map(|it| format!("{verb} {it}")).collect::<Vec<_>>().join("\n"),
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// The first SIGTERM or Ctrl-C lets jobs finish, the second gives them back at once.
+async fn heed_signals(worker: StopWorker, api: CancellationToken) {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return;
+    };
+    for again in [false, true] {
+        tokio::select! {
+            _ = terminate.recv() => (),
+            _ = interrupt.recv() => (),
+        }
+        api.cancel();
+        if again {
+            worker.halt();
+        } else {
+            info!("told to stop");
+            worker.drain();
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! `turnfold turn`: says things to agents, through the api.
+
+use std::{io::Read as _, time::Duration};
+
+use futures::StreamExt as _;
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::{Value, json};
+use sse_stream::SseStream;
+
+use super::Given;
+use crate::{
+    args::Turn,
+    client::Client,
+    exit::{Exit, Stop},
+    output,
+};
+
+pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
+    let client = Client::new(&given.settings, given.url.as_deref())?;
+    match command {
+        Turn::Send { .. } => send(&given, &client, command).await,
+        Turn::Ls { thread, status, limit } => {
+            let thread = thread.map(|it| format!("&thread_id={it}")).unwrap_or_default();
+            let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
+            let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}")).await?;
+            let turns = page["data"].as_array().cloned().unwrap_or_default();
+            output::many(given.format, &turns, || {
+                let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+                let row = |it: &Value| {
+                    vec![cell(it, "id"), cell(it, "strategy"), cell(it, "status"), cell(it, "created_at"), asked(it)]
+                };
+                output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
+            })?;
+            Ok(Exit::Ok)
+        }
+        Turn::Get { id } => show(&given, &client.get(&format!("/v1/turns/{id}")).await?),
+        Turn::Cancel { id } => show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?),
+        Turn::Retry { id } => show(&given, &client.post(&format!("/v1/turns/{id}/retry"), &json!({})).await?),
+    }
+}
+
+async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<Exit> {
+    let Turn::Send { text, strategy, thread, tune, replan, idempotency_key, wait, follow } = command else {
+        return Ok(Exit::Usage);
+    };
+    let text = if text == "-" { stdin()? } else { text };
+    let mut body = json!({ "input": text });
+    match thread {
+        Some(thread) => body["thread_id"] = json!(thread),
+        None => body["strategy"] = json!(strategy),
+    }
+    if let Some(tune) = tune {
+        body["config"] = serde_json::from_str(&tune)
+            .map_err(|err| Stop::new(Exit::Usage, format!("--tune is no JSON: {err}")))?;
+    }
+    if replan {
+        body["policy"] = json!("replan");
+    }
+    let mut request = client.request(reqwest::Method::POST, "/v1/turns").json(&body);
+    if let Some(key) = idempotency_key {
+        request = request.header("idempotency-key", key);
+    }
+    let turn: Value = client.send(request).await?.json().await?;
+    if follow {
+        return follow_turn(given, client, &turn).await;
+    }
+    if wait {
+        return show(given, &until_ended(client, &turn).await?);
+    }
+    output::one(given.format, &turn, || {
+        let (id, thread) = (name(&turn, "id"), name(&turn, "thread_id"));
+        format!("turn {id} of thread {thread} is {}", name(&turn, "status"))
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Waits for a turn's end, with a sign of life for whoever watches.
+async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    let path = format!("/v1/turns/{}?wait=30", name(turn, "id"));
+    let mut turn = turn.clone();
+    while ["queued", "running"].contains(&name(&turn, "status")) {
+        spinner.set_message(format!("{} …", name(&turn, "status")));
+        turn = client.get(&path).await?;
+    }
+    spinner.finish_and_clear();
+    Ok(turn)
+}
+
+/// Prints the events of the turn's thread from the turn's start until it rests.
+async fn follow_turn(given: &Given, client: &Client, turn: &Value) -> anyhow::Result<Exit> {
+    let thread = name(turn, "thread_id");
+    let already = client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0);
+    // The worker may have begun already: what belongs to this turn is at most the events since it was submitted.
+    let heard = turn["heard_seq"].as_u64().unwrap_or(already);
+    let after = if turn["heard_seq"].is_null() && already <= 1 { 0 } else { heard.saturating_sub(1) };
+    let stream = client.stream(&format!("/v1/threads/{thread}/events?after={after}&until=rest")).await?;
+    let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
+    while let Some(event) = events.next().await {
+        let event = event.map_err(|err| Stop::new(Exit::Unreachable, format!("the stream broke off: {err}")))?;
+        let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
+        let event: Value = serde_json::from_str(&data)?;
+        output::one(given.format, &event, || format!("{:>4} {}", event["seq"], name(&event, "text")))?;
+    }
+    let turn = until_ended(client, turn).await?;
+    Ok(exit(&turn))
+}
+
+fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
+    output::one(given.format, turn, || match name(turn, "status") {
+        "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
+        "interrupted" => {
+            let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
+            let listed = options.iter().enumerate().map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
+            let thread = name(turn, "thread_id");
+            let asked = name(&turn["interrupt"], "question");
+            format!("{asked}{}\n(answer with: turnfold turn send --thread {thread} ANSWER)", listed.collect::<String>())
+        }
+        "failed" => {
+            let id = name(turn, "id");
+            format!("failed: {}\n(try again with: turnfold turn retry {id})", name(turn, "error"))
+        }
+        status => format!("turn {} of thread {} is {status}", name(turn, "id"), name(turn, "thread_id")),
+    })?;
+    Ok(exit(turn))
+}
+
+fn exit(turn: &Value) -> Exit {
+    match name(turn, "status") {
+        "failed" | "cancelled" => Exit::Finding,
+        "interrupted" => Exit::Waiting,
+        _ => Exit::Ok,
+    }
+}
+
+fn asked(turn: &Value) -> String {
+    let words = turn["input"].as_array().and_then(|it| it.last()).map(|it| name(it, "content")).unwrap_or_default();
+    let short: String = words.chars().take(60).collect();
+    if short.len() < words.len() { format!("{short}…") } else { short }
+}
+
+fn name<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+fn stdin() -> anyhow::Result<String> {
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text)?;
+    Ok(text)
+}

@@ -1,0 +1,159 @@
+//! Holds one layer against the schema: unknown keys, wrong types; and reads numbers out of texts where texts are all there is.
+
+use ::config::{Map, Value, ValueKind};
+
+use super::{
+    error::ConfigError,
+    schema::{Schema, Shape},
+    secret,
+};
+
+/// What a layer is written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Written {
+    /// In a language with types.
+    Typed,
+    /// In texts: an environment variable, a flag. Where the schema wants no text, they are read as JSON.
+    ///
+    /// ## Why the schema decides
+    ///
+    /// Whoever guesses turns the key `007` into the number 7.
+    Text,
+}
+
+/// Holds a layer against the schema.
+pub(super) struct Fit<'a> {
+    pub(super) schema: &'a Schema,
+    pub(super) origin: &'a str,
+    pub(super) written: Written,
+}
+
+impl Fit<'_> {
+    /// `value`, with types as the schema wants them and the origin at every leaf.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError::Unknown`] and [`ConfigError::Refused`]: the first that is found.
+    pub(super) fn layer(&self, value: Value) -> Result<Value, ConfigError> {
+        self.value(value, self.schema.root(), "")
+    }
+
+    fn value(&self, value: Value, shape: Shape<'_>, key: &str) -> Result<Value, ConfigError> {
+        let types = shape.types();
+        let kind = match self.written {
+            Written::Text => read(value.kind, &types),
+            Written::Typed => value.kind,
+        };
+        let found = type_of(&kind);
+        let fits =
+            types.is_empty() || types.contains(&found) || (found == "integer" && types.contains(&"number"));
+        if !fits {
+            return Err(self.refused(key, self.wanted(&types)));
+        }
+        let kind = match kind {
+            ValueKind::Table(table) => self.table(table, shape, key)?,
+            ValueKind::Array(items) => {
+                let item = |(i, it)| self.value(it, shape.items(), &format!("{key}[{i}]"));
+                ValueKind::Array(items.into_iter().enumerate().map(item).collect::<Result<_, _>>()?)
+            }
+            ValueKind::String(text) => self.text(text, shape, key)?,
+            ValueKind::I64(n) => self.number(n as f64, kind, shape, key)?,
+            ValueKind::U64(n) => self.number(n as f64, kind, shape, key)?,
+            ValueKind::Float(n) => self.number(n, kind, shape, key)?,
+            ValueKind::I128(_) | ValueKind::U128(_) | ValueKind::Boolean(_) | ValueKind::Nil => kind,
+        };
+        Ok(Value::new(Some(&self.origin.to_owned()), kind))
+    }
+
+    fn table(
+        &self,
+        table: Map<String, Value>,
+        shape: Shape<'_>,
+        key: &str,
+    ) -> Result<ValueKind, ConfigError> {
+        let mut entries: Vec<_> = table.into_iter().collect();
+        // The map is a random one; of several mistakes the same should be told every time.
+        entries.sort_by(|(a, _), (b, _)| a.cmp(b));
+        let entry = |(name, value): (String, Value)| {
+            let Some(inner) = shape.child(&name) else {
+                return Err(ConfigError::Unknown {
+                    key: join(key, &name),
+                    origin: self.origin.to_owned(),
+                    hint: self.schema.hint(key, shape, &name),
+                });
+            };
+            let value = self.value(value, inner, &join(key, &name))?;
+            Ok((name, value))
+        };
+        Ok(ValueKind::Table(entries.into_iter().map(entry).collect::<Result<_, _>>()?))
+    }
+
+    fn text(&self, text: String, shape: Shape<'_>, key: &str) -> Result<ValueKind, ConfigError> {
+        let choices = shape.choices();
+        if !choices.is_empty() && !choices.contains(&text.as_str()) {
+            return Err(self.refused(key, format!("must be one of {}", choices.join(", "))));
+        }
+        if let Some(format) = shape.format() {
+            secret::check(format, &text).map_err(|why| self.refused(key, why.to_owned()))?;
+        }
+        Ok(ValueKind::String(text))
+    }
+
+    fn number(&self, n: f64, kind: ValueKind, shape: Shape<'_>, key: &str) -> Result<ValueKind, ConfigError> {
+        match shape.limits() {
+            (Some(least), _) if n < least => Err(self.refused(key, format!("must be at least {least}"))),
+            (_, Some(most)) if n > most => Err(self.refused(key, format!("must be at most {most}"))),
+            (_, _) => Ok(kind),
+        }
+    }
+
+    fn wanted(&self, types: &[&str]) -> String {
+        let words: Vec<&str> = types
+            .iter()
+            .filter_map(|it| match *it {
+                "integer" => Some("a whole number"),
+                "number" => Some("a number"),
+                "boolean" => Some("true or false"),
+                "string" => Some("a text"),
+                "array" if self.written == Written::Text => Some("a list, written as JSON"),
+                "array" => Some("a list"),
+                "object" if self.written == Written::Text => Some("a section, written as JSON"),
+                "object" => Some("a section"),
+                _ => None,
+            })
+            .collect();
+        format!("must be {}", words.join(" or "))
+    }
+
+    fn refused(&self, key: &str, why: String) -> ConfigError {
+        ConfigError::Refused { key: key.to_owned(), origin: self.origin.to_owned(), why }
+    }
+}
+
+/// The key `name` within the section `section`; a name that TOML would quote is quoted.
+pub(super) fn join(section: &str, name: &str) -> String {
+    let bare = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
+    let name = if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") };
+    if section.is_empty() { name } else { format!("{section}.{name}") }
+}
+
+/// What a text says where one of `types` is wanted; the text, if that is wanted or it says nothing else.
+fn read(kind: ValueKind, types: &[&str]) -> ValueKind {
+    if types.is_empty() || types.contains(&"string") {
+        return kind;
+    }
+    let ValueKind::String(text) = &kind else { return kind };
+    serde_json::from_str::<Value>(text).map_or(kind, |it| it.kind)
+}
+
+fn type_of(kind: &ValueKind) -> &'static str {
+    match kind {
+        ValueKind::Nil => "null",
+        ValueKind::Boolean(_) => "boolean",
+        ValueKind::I64(_) | ValueKind::I128(_) | ValueKind::U64(_) | ValueKind::U128(_) => "integer",
+        ValueKind::Float(_) => "number",
+        ValueKind::String(_) => "string",
+        ValueKind::Table(_) => "object",
+        ValueKind::Array(_) => "array",
+    }
+}

@@ -1,0 +1,119 @@
+//! The layers one by one: read, held against the schema, and the strongest last.
+
+use std::collections::BTreeMap;
+
+use ::config::{Map, Value, ValueKind};
+use serde::Deserialize as _;
+use serde_json::Value as Json;
+use shared::Graph;
+
+use super::{
+    error::ConfigError,
+    fit::{Fit, Written},
+    origins::DEFAULT,
+    schema::Schema,
+    servers::RIVALS,
+};
+
+/// What the prefix of our environment variables is; a name with one underscore is something else.
+const PREFIX: &str = "TURNFOLD__";
+
+/// The layer of the strategies' own defaults: their code is the one place that holds them.
+pub(super) fn of_strategies(
+    schema: &Schema,
+    strategies: &[&'static dyn Graph],
+) -> Result<Value, ConfigError> {
+    let defaults: serde_json::Map<_, _> =
+        strategies.iter().map(|it| (it.name().to_owned(), without_nulls(it.defaults()))).collect();
+    let fit = Fit { schema, origin: DEFAULT, written: Written::Typed };
+    of_key(&fit, &["strategies".to_owned()], defaults.into())
+}
+
+/// The layer that a TOML file is.
+pub(super) fn of_toml(schema: &Schema, origin: &str, text: &str) -> Result<Value, ConfigError> {
+    // The parser's own rendering shows the line, which may hold a secret.
+    let value = toml::from_str::<Value>(text).map_err(|err| ConfigError::Syntax {
+        file: origin.to_owned(),
+        line: 1 + text.bytes().take(err.span().map_or(0, |it| it.start)).filter(|it| *it == b'\n').count(),
+        why: err.message().to_owned(),
+    })?;
+    Fit { schema, origin, written: Written::Typed }.layer(value)
+}
+
+/// A layer for each of our variables in the environment.
+pub(super) fn of_environment(
+    schema: &Schema,
+    environment: &BTreeMap<String, String>,
+) -> Result<Vec<Value>, ConfigError> {
+    let ours = environment.iter().filter_map(|(name, value)| Some((name, name.strip_prefix(PREFIX)?, value)));
+    let layer = |(origin, path, value): (&String, &str, &String)| {
+        let fit = Fit { schema, origin, written: Written::Text };
+        of_key(&fit, &keys_of_variable(path), value.as_str().into())
+    };
+    ours.map(layer).collect()
+}
+
+/// The layer of one key that was given as a flag.
+pub(super) fn of_flag(schema: &Schema, flag: &str, key: &str, value: Json) -> Result<Value, ConfigError> {
+    let keys: Vec<String> = key.split('.').map(str::to_owned).collect();
+    of_key(&Fit { schema, origin: flag, written: Written::Text }, &keys, value)
+}
+
+/// Takes out of the weaker layers what a stronger one replaces by its rival: see [`RIVALS`].
+pub(super) fn displace(layers: &mut [Value]) {
+    for stronger in 1..layers.len() {
+        let (weaker, rest) = layers.split_at_mut(stronger);
+        for (section, kind, others) in RIVALS {
+            for (name, entry) in entries(&mut rest[0], section) {
+                if !table(entry).is_some_and(|it| it.contains_key(kind)) {
+                    continue;
+                }
+                let displaced = weaker
+                    .iter_mut()
+                    .filter_map(|it| table(table(table(it)?.get_mut(section)?)?.get_mut(name)?));
+                displaced.for_each(|it| it.retain(|key, _| !others.contains(&key.as_str())));
+            }
+        }
+    }
+}
+
+/// The layer that says nothing but `value`, at the key that `keys` lead to.
+pub(super) fn of_key(fit: &Fit<'_>, keys: &[String], value: Json) -> Result<Value, ConfigError> {
+    let refused = |err: serde_json::Error| ConfigError::Refused {
+        key: keys.join("."),
+        origin: fit.origin.to_owned(),
+        why: format!("cannot be read: {err}"),
+    };
+    let value = Value::deserialize(value).map_err(refused)?;
+    let nested = keys.iter().rev().fold(value, |value, key| Map::from([(key.clone(), value)]).into());
+    fit.layer(nested)
+}
+
+/// `MCP__GITHUB__ENV__TOKEN` is `mcp.github.env.TOKEN`: keys are lower-case, and the names of a child's variables are not.
+fn keys_of_variable(path: &str) -> Vec<String> {
+    let parts: Vec<&str> = path.split("__").collect();
+    let is_variable =
+        |i: usize| i == 3 && parts[0].eq_ignore_ascii_case("mcp") && parts[2].eq_ignore_ascii_case("env");
+    let key =
+        |(i, part): (usize, &&str)| if is_variable(i) { (*part).to_owned() } else { part.to_lowercase() };
+    parts.iter().enumerate().map(key).collect()
+}
+
+fn entries<'a>(layer: &'a mut Value, section: &str) -> impl Iterator<Item = (&'a String, &'a mut Value)> {
+    table(layer).and_then(|it| table(it.get_mut(section)?)).into_iter().flatten()
+}
+
+fn table(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if let ValueKind::Table(table) = &mut value.kind { Some(table) } else { None }
+}
+
+/// A default of nothing is a key that is not there.
+fn without_nulls(value: Json) -> Json {
+    match value {
+        Json::Object(object) => {
+            let some = object.into_iter().filter(|(_, it)| !it.is_null());
+            some.map(|(key, it)| (key, without_nulls(it))).collect()
+        }
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) => value,
+    }
+}

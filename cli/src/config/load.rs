@@ -1,0 +1,226 @@
+//! Loads [`Settings`]: which layers there are, and what the whole of them must be.
+
+use std::{
+    collections::BTreeMap,
+    env, fs, io,
+    path::{Path, PathBuf},
+};
+
+use ::config::{Config, Source, Value, ValueKind};
+use serde::Deserialize as _;
+use serde_json::Value as Json;
+use shared::Graph;
+
+use super::{
+    MANUAL,
+    error::ConfigError,
+    layer, mcp_file, named,
+    origins::{DEFAULT, Origins},
+    schema::Schema,
+    settings::Settings,
+};
+
+const FILE: &str = "turnfold.toml";
+const ENV: &str = "TURNFOLD_ENV";
+
+/// Where settings come from.
+#[derive(Clone, Default)]
+pub struct Sources {
+    /// The folder that `turnfold.toml` and relative paths are in; the current one, if empty.
+    pub folder: PathBuf,
+    /// The file instead of `turnfold.toml`; it must be there.
+    pub config: Option<PathBuf>,
+    /// Which `turnfold.<env>.toml` lies over it; `TURNFOLD_ENV`, if none. It must be there.
+    pub env: Option<String>,
+    /// The environment.
+    pub environment: BTreeMap<String, String>,
+    /// The strategies whose sections there are.
+    pub strategies: Vec<&'static dyn Graph>,
+    /// The flags that set a key, the strongest last.
+    pub flags: Vec<Flag>,
+}
+
+/// A flag that sets a key.
+#[derive(Clone)]
+pub struct Flag {
+    /// What it is called.
+    pub name: String,
+    /// The key and its value; nothing, if they were missing.
+    pub sets: Option<(String, Json)>,
+}
+
+impl Sources {
+    /// The current folder, this process's environment and the strategies that come with turnfold.
+    pub fn of_process() -> Self {
+        let text = |it: std::ffi::OsString| it.to_string_lossy().into_owned();
+        let environment = env::vars_os().map(|(name, value)| (text(name), text(value)));
+        Self {
+            environment: environment.filter(|(name, _)| name.starts_with("TURNFOLD")).collect(),
+            strategies: shared::strategies::all(),
+            ..Self::default()
+        }
+    }
+
+    /// One `--set section.key=value`, over everything that came before.
+    #[must_use]
+    pub fn set(mut self, text: &str) -> Self {
+        let sets = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.into()));
+        self.flags.push(Flag { name: "--set".to_owned(), sets });
+        self
+    }
+
+    /// A flag of its own that sets `key`, over everything that came before.
+    #[must_use]
+    pub fn flag(mut self, name: &str, key: &str, value: impl Into<Json>) -> Self {
+        self.flags.push(Flag { name: name.to_owned(), sets: Some((key.to_owned(), value.into())) });
+        self
+    }
+}
+
+impl Settings {
+    /// The settings, and where each came from.
+    ///
+    /// # Errors
+    ///
+    /// [`ConfigError`] for the first thing that does not do, from the weakest layer up.
+    pub fn load(sources: Sources) -> Result<(Self, Origins), ConfigError> {
+        let schema = Schema::new(&sources.strategies);
+        let mut layers = layers(&schema, &sources)?;
+        if let Some(servers) = mcp_servers(&schema, &sources, &layers)? {
+            layers.insert(DEFAULTS, servers);
+        }
+        layer::displace(&mut layers);
+        let merged = merged(layers)?;
+        let origins = Origins::of(&merged, schema.root());
+        let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
+            .map_err(|err| refused(&err, &origins))?;
+        check_strategies(&sources.strategies, &settings, &origins)?;
+        Ok((settings, origins))
+    }
+}
+
+/// How many of the layers are defaults.
+const DEFAULTS: usize = 2;
+
+/// Every layer but the MCP servers' file, the weakest first.
+fn layers(schema: &Schema, sources: &Sources) -> Result<Vec<Value>, ConfigError> {
+    let mut layers =
+        vec![layer::of_toml(schema, DEFAULT, MANUAL)?, layer::of_strategies(schema, &sources.strategies)?];
+    let asked = sources.config.as_ref().map(|_| "--config");
+    let file = sources.config.clone().unwrap_or_else(|| FILE.into());
+    if let Some(text) = read(&sources.folder, &file, asked)? {
+        layers.push(layer::of_toml(schema, &file.display().to_string(), &text)?);
+    }
+    if let Some((file, asked)) = beside(&file, sources)? {
+        let text = read(&sources.folder, &file, Some(asked))?.unwrap_or_default();
+        layers.push(layer::of_toml(schema, &file.display().to_string(), &text)?);
+    }
+    layers.extend(layer::of_environment(schema, &sources.environment)?);
+    for Flag { name, sets } in &sources.flags {
+        let Some((key, value)) = sets else {
+            return Err(ConfigError::Shapeless { origin: name.clone() });
+        };
+        layers.push(layer::of_flag(schema, name, key, value.clone())?);
+    }
+    Ok(layers)
+}
+
+/// The `turnfold.<env>.toml` beside `file`, and who asks for it.
+fn beside(file: &Path, sources: &Sources) -> Result<Option<(PathBuf, &'static str)>, ConfigError> {
+    let by_flag = sources.env.as_ref().map(|it| (it, "--env"));
+    let by_variable = || sources.environment.get(ENV).map(|it| (it, ENV));
+    let Some((env, asked)) = by_flag.or_else(by_variable).filter(|(it, _)| !it.is_empty()) else {
+        return Ok(None);
+    };
+    if !env.chars().all(|it| it.is_ascii_alphanumeric() || it == '-' || it == '_') {
+        let why = "may hold only letters, digits, - and _".to_owned();
+        return Err(ConfigError::Refused {
+            key: "the environment's name".to_owned(),
+            origin: asked.to_owned(),
+            why,
+        });
+    }
+    Ok(Some((file.with_file_name(format!("turnfold.{env}.toml")), asked)))
+}
+
+/// The file's text; `None` if it is not there and nobody asked for it.
+fn read(folder: &Path, file: &Path, asked: Option<&str>) -> Result<Option<String>, ConfigError> {
+    match (fs::read_to_string(folder.join(file)), asked) {
+        (Ok(text), _) => Ok(Some(text)),
+        (Err(err), None) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        (Err(err), _) => Err(unreadable(&file.display().to_string(), asked.unwrap_or("turnfold"), err)),
+    }
+}
+
+fn unreadable(file: &str, asked: &str, why: io::Error) -> ConfigError {
+    ConfigError::Unreadable { file: file.to_owned(), asked: asked.to_owned(), why }
+}
+
+/// The layer of the file that the strongest `mcp_file` names.
+fn mcp_servers(schema: &Schema, sources: &Sources, layers: &[Value]) -> Result<Option<Value>, ConfigError> {
+    let named = layers.iter().rev().find_map(|it| {
+        let ValueKind::Table(table) = &it.kind else { return None };
+        let value = table.get("mcp_file")?;
+        let ValueKind::String(file) = &value.kind else { return None };
+        Some((file, value.origin().unwrap_or(DEFAULT)))
+    });
+    let Some((file, origin)) = named else {
+        return Ok(None);
+    };
+    let asked = format!("mcp_file in {origin}");
+    let text = fs::read_to_string(sources.folder.join(file)).map_err(|why| unreadable(file, &asked, why))?;
+    mcp_file::of_mcp_file(schema, file, &text).map(Some)
+}
+
+/// One layer, as the crate that merges them wants it.
+#[derive(Clone, Debug)]
+struct Layer(Value);
+
+impl Source for Layer {
+    fn clone_into_box(&self) -> Box<dyn Source + Send + Sync> {
+        Box::new(self.clone())
+    }
+
+    fn collect(&self) -> Result<::config::Map<String, Value>, ::config::ConfigError> {
+        self.0.clone().into_table()
+    }
+}
+
+fn merged(layers: Vec<Value>) -> Result<Value, ConfigError> {
+    let builder = layers.into_iter().fold(Config::builder(), |it, layer| it.add_source(Layer(layer)));
+    Ok(builder.build().map_err(|err| refused(&err, &Origins::default()))?.cache)
+}
+
+/// The error of a value that has the right type and still does not do.
+fn refused(err: &::config::ConfigError, origins: &Origins) -> ConfigError {
+    use ::config::ConfigError as Inner;
+    let (key, why) = if let Inner::At { error, key, .. } = err {
+        (key.clone(), error.to_string())
+    } else if let Inner::Type { expected, key, .. } = err {
+        (key.clone(), format!("must be {expected}"))
+    } else if let Inner::NotFound(key) = err {
+        (Some(key.clone()), "is missing".to_owned())
+    } else {
+        (None, err.to_string())
+    };
+    let key = key.unwrap_or_default();
+    ConfigError::Refused { origin: origins.of_key(&key), key, why }
+}
+
+/// Whether every strategy takes what was set for it.
+fn check_strategies(
+    strategies: &[&'static dyn Graph],
+    settings: &Settings,
+    origins: &Origins,
+) -> Result<(), ConfigError> {
+    for graph in strategies {
+        let key = format!("strategies.{}", graph.name());
+        if let Some(config) = settings.strategies.get(graph.name()) {
+            graph.check_config(config).map_err(|why| {
+                let why = format!("does not suit the strategy: {why}");
+                ConfigError::Refused { origin: origins.of_key(&key), key: key.clone(), why }
+            })?;
+        }
+    }
+    Ok(())
+}

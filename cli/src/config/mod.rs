@@ -1,0 +1,35 @@
+//! What may be set: five layers of it, each key with where its value came from.
+//!
+//! ```text
+//! turnfold.default.toml < an mcp_file < turnfold.toml < turnfold.<env>.toml < TURNFOLD__SECTION__KEY < flags
+//! ```
+//!
+//! ## Why every layer is held against the schema by itself
+//!
+//! Once the layers are merged, nobody can say which file holds the typo. So each one meets the schema alone, as the
+//! tree it is, and only then are they laid over each other. The schema is made from [`Settings`] and from the
+//! strategies, so what is known, what is suggested and what is read can never differ.
+
+mod error;
+mod fit;
+mod layer;
+mod load;
+mod mcp_file;
+mod named;
+mod origins;
+mod schema;
+mod secret;
+mod servers;
+mod settings;
+
+pub use error::ConfigError;
+pub use load::{Flag, Sources};
+pub use origins::{Origins, Shown};
+pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
+pub use servers::{McpSettings, McpTransport, ProviderSettings};
+pub use settings::{
+    ApiSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings, WorkerSettings,
+};
+
+/// Every key with what it does, its unit and its default: the lowest layer, and the manual.
+pub const MANUAL: &str = include_str!("../../../turnfold.default.toml");

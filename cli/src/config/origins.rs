@@ -1,0 +1,123 @@
+//! Where each value came from, and as much of it as may be shown.
+
+use std::collections::BTreeMap;
+
+use ::config::{Value, ValueKind};
+use serde_json::{Value as Json, json};
+
+use super::{
+    fit::join,
+    schema::{Format, Shape},
+    secret::is_reference,
+};
+
+/// The origin of what nobody set.
+pub(super) const DEFAULT: &str = "default";
+
+/// Every key that has a value, with what may be shown of it and where it came from.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origins(BTreeMap<String, (String, String)>);
+
+/// A key, what may be shown of its value (as JSON, which TOML can read), and where it came from.
+pub type Shown = (String, String, String);
+
+impl Origins {
+    pub(super) fn of(value: &Value, shape: Shape<'_>) -> Self {
+        let mut leaves = BTreeMap::new();
+        collect(value, shape, "", &mut leaves);
+        Self(leaves)
+    }
+
+    /// Every key in full, its value and its origin: `default`, a file, an environment variable or a flag.
+    ///
+    /// Secrets are shown by reference, URLs without their password, and the texts of an MCP server's `env` and `headers`
+    /// not at all.
+    pub fn shown(&self) -> Vec<Shown> {
+        self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
+    }
+
+    /// Where the value at `key` came from, or the values below it; who changed a default is told, not the default.
+    pub fn of_key(&self, key: &str) -> String {
+        let below = |it: &str| {
+            it.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+        };
+        let mut origins: Vec<&str> =
+            self.0.iter().filter(|(it, _)| below(it)).map(|(_, (_, origin))| origin.as_str()).collect();
+        origins.sort_unstable();
+        origins.dedup();
+        if origins.len() > 1 {
+            origins.retain(|it| *it != DEFAULT);
+        }
+        if origins.is_empty() { DEFAULT.to_owned() } else { origins.join(" and ") }
+    }
+}
+
+fn collect(value: &Value, shape: Shape<'_>, key: &str, leaves: &mut BTreeMap<String, (String, String)>) {
+    if let ValueKind::Table(table) = &value.kind {
+        for (name, value) in table {
+            collect(value, shape.child(name).unwrap_or_default(), &join(key, name), leaves);
+        }
+        return;
+    }
+    let origin = value.origin().unwrap_or(DEFAULT).to_owned();
+    leaves.insert(key.to_owned(), (shown(value, shape).to_string(), origin));
+}
+
+fn shown(value: &Value, shape: Shape<'_>) -> Json {
+    match &value.kind {
+        ValueKind::Nil => Json::Null,
+        ValueKind::Boolean(it) => json!(it),
+        ValueKind::I64(it) => json!(it),
+        ValueKind::I128(it) => json!(it.to_string()),
+        ValueKind::U64(it) => json!(it),
+        ValueKind::U128(it) => json!(it.to_string()),
+        ValueKind::Float(it) => json!(it),
+        ValueKind::String(text) => json!(shown_text(text, shape.format())),
+        ValueKind::Array(items) => items.iter().map(|it| shown(it, shape.items())).collect(),
+        ValueKind::Table(table) => {
+            let entry = |(name, it): (&String, &Value)| {
+                (name.clone(), shown(it, shape.child(name).unwrap_or_default()))
+            };
+            table.iter().map(entry).collect()
+        }
+    }
+}
+
+fn shown_text(text: &str, format: Option<Format>) -> String {
+    match format {
+        Some(_) if is_reference(text) => text.to_owned(),
+        Some(Format::Secret | Format::MaybeSecret) => MASK.to_owned(),
+        Some(Format::Address) | None => without_password(text),
+    }
+}
+
+const MASK: &str = "***";
+
+/// A URL without its password, wherever it carries one; any other text as it is.
+fn without_password(text: &str) -> String {
+    let Some((scheme, rest)) = text.split_once("://") else {
+        return text.to_owned();
+    };
+    let (address, query) = rest.split_once('?').map_or((rest, None), |(it, query)| (it, Some(query)));
+    let address = match address.rsplit_once('@') {
+        Some((who, host)) => match who.split_once(':') {
+            Some((user, _)) => format!("{user}:{MASK}@{host}"),
+            None => format!("{who}@{host}"),
+        },
+        None => address.to_owned(),
+    };
+    let query =
+        query.map(|it| format!("?{}", it.split('&').map(without_secret).collect::<Vec<_>>().join("&")));
+    format!("{scheme}://{address}{}", query.unwrap_or_default())
+}
+
+/// A URL's parameter, its value left out if its name says that it is a secret.
+fn without_secret(parameter: &str) -> String {
+    let names = ["password", "token", "key", "secret"];
+    match parameter.split_once('=') {
+        Some((name, _)) if names.iter().any(|it| name.to_lowercase().contains(it)) => {
+            format!("{name}={MASK}")
+        }
+        Some(_) | None => parameter.to_owned(),
+    }
+}

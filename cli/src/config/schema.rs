@@ -1,0 +1,185 @@
+//! The schema of everything that may be set, made from [`Settings`] and the strategies; and what is near an unknown key.
+
+use std::collections::BTreeSet;
+
+use schemars::schema_for;
+use serde_json::{Value as Json, json};
+use shared::Graph;
+
+use super::{fit::join, settings::Settings};
+
+/// The schema, without references.
+pub(super) struct Schema(Json);
+
+/// A part of the schema: what may stand at one key.
+#[derive(Clone, Copy)]
+pub(super) struct Shape<'a>(&'a Json);
+
+/// Which texts are secrets, and how much of one may be shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Format {
+    /// Only a reference.
+    Secret,
+    /// A reference, or a text that may be a secret all the same.
+    MaybeSecret,
+    /// A URL, that may hold a password.
+    Address,
+}
+
+/// Deeper than this, anything goes: a schema that refers to itself must end somewhere.
+const DEPTH_MAX: usize = 16;
+
+static ANYTHING: Json = Json::Bool(true);
+
+impl Schema {
+    /// The schema of [`Settings`] where there are these strategies.
+    pub(super) fn new(strategies: &[&'static dyn Graph]) -> Self {
+        let settings = schema_for!(Settings).to_value();
+        let mut schema = inlined(&settings, &settings, 0);
+        let of_strategy = |it: &&dyn Graph| {
+            let schema = it.config_schema();
+            (it.name().to_owned(), inlined(&schema, &schema, 0))
+        };
+        let sections: serde_json::Map<_, _> = strategies.iter().map(of_strategy).collect();
+        schema["properties"]["strategies"] =
+            json!({"type": "object", "properties": sections, "additionalProperties": false});
+        Self(schema)
+    }
+
+    pub(super) fn root(&self) -> Shape<'_> {
+        Shape(&self.0)
+    }
+
+    pub(super) fn into_json(self) -> Json {
+        self.0
+    }
+
+    /// Every key, in full, where `*` stands for a name that a person chooses.
+    pub(super) fn keys(&self) -> BTreeSet<String> {
+        let mut keys = BTreeSet::new();
+        self.root().collect_keys("", &mut keys);
+        keys
+    }
+
+    /// What to write instead of `name` in the section `section` (empty at the top).
+    pub(super) fn hint(&self, section: &str, shape: Shape<'_>, name: &str) -> String {
+        let names = shape.names();
+        let far = |it: &&String| strsim::damerau_levenshtein(it, name);
+        if let Some(near) = names.iter().min_by_key(far).filter(|it| far(it) <= 1 + name.len() / 5) {
+            return format!("did you mean {}?", join(section, near));
+        }
+        let keys = self.keys();
+        if let Some(elsewhere) = keys.iter().find(|it| it.rsplit('.').next() == Some(name)) {
+            return format!("did you mean {}?", elsewhere.replace('*', "NAME"));
+        }
+        if names.is_empty() {
+            "nothing may stand there".to_owned()
+        } else {
+            format!("there are {}", names.join(", "))
+        }
+    }
+}
+
+impl<'a> Shape<'a> {
+    /// What may stand at `name` within; `None` if nothing may.
+    pub(super) fn child(self, name: &str) -> Option<Shape<'a>> {
+        if let Some(known) = self.0.get("properties").and_then(|it| it.get(name)) {
+            return Some(Shape(known));
+        }
+        match self.0.get("additionalProperties") {
+            Some(Json::Bool(false)) => None,
+            Some(shape) => Some(Shape(shape)),
+            None => Some(Shape(&ANYTHING)),
+        }
+    }
+
+    /// What may stand in this list.
+    pub(super) fn items(self) -> Shape<'a> {
+        Shape(self.0.get("items").unwrap_or(&ANYTHING))
+    }
+
+    /// The types a value may have, in JSON Schema's words; anything goes if there are none.
+    pub(super) fn types(self) -> Vec<&'a str> {
+        match self.0.get("type") {
+            Some(Json::String(one)) => vec![one],
+            Some(Json::Array(some)) => some.iter().filter_map(Json::as_str).collect(),
+            Some(_) | None if self.choices().is_empty() => vec![],
+            Some(_) | None => vec!["string"],
+        }
+    }
+
+    /// The texts among which one must be chosen; anything goes if there are none.
+    pub(super) fn choices(self) -> Vec<&'a str> {
+        let list = |key| self.0.get(key).and_then(Json::as_array).into_iter().flatten();
+        let constants = list("oneOf").filter_map(|it| it.get("const")?.as_str());
+        list("enum").filter_map(Json::as_str).chain(constants).collect()
+    }
+
+    /// The least and the greatest that a number may be.
+    pub(super) fn limits(self) -> (Option<f64>, Option<f64>) {
+        let limit = |key| self.0.get(key).and_then(Json::as_f64);
+        (limit("minimum"), limit("maximum"))
+    }
+
+    pub(super) fn format(self) -> Option<Format> {
+        let name = self.0.get("format")?.as_str()?;
+        [Format::Secret, Format::MaybeSecret, Format::Address].into_iter().find(|it| it.name() == name)
+    }
+
+    fn names(self) -> Vec<String> {
+        let properties = self.0.get("properties").and_then(Json::as_object);
+        properties.into_iter().flat_map(|it| it.keys().cloned()).collect()
+    }
+
+    fn collect_keys(self, key: &str, keys: &mut BTreeSet<String>) {
+        let names = self.names();
+        for name in &names {
+            Shape(&self.0["properties"][name]).collect_keys(&join(key, name), keys);
+        }
+        match self.0.get("additionalProperties").map(Shape) {
+            Some(each) if !each.names().is_empty() => each.collect_keys(&format!("{key}.*"), keys),
+            Some(_) | None if names.is_empty() => drop(keys.insert(key.to_owned())),
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl Default for Shape<'_> {
+    fn default() -> Self {
+        Self(&ANYTHING)
+    }
+}
+
+impl Format {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Format::Secret => "secret-reference",
+            Format::MaybeSecret => "maybe-secret",
+            Format::Address => "address",
+        }
+    }
+}
+
+/// `node` with each reference replaced by what it refers to, and each "or null" left out: a missing key says that.
+fn inlined(root: &Json, node: &Json, depth: usize) -> Json {
+    if depth > DEPTH_MAX {
+        return ANYTHING.clone();
+    }
+    let below = |it: &Json| inlined(root, it, depth + 1);
+    if let Json::Array(items) = node {
+        return items.iter().map(below).collect();
+    }
+    let Json::Object(object) = node else {
+        return node.clone();
+    };
+    if let Some(target) = object.get("$ref").and_then(Json::as_str) {
+        return root.pointer(target.trim_start_matches('#')).map_or(ANYTHING.clone(), below);
+    }
+    if let Some(some) = object.get("anyOf").and_then(Json::as_array) {
+        let mut kinds = some.iter().filter(|it| it["type"] != "null");
+        if let (Some(only), None) = (kinds.next(), kinds.next()) {
+            return below(only);
+        }
+    }
+    object.iter().filter(|(key, _)| *key != "$defs").map(|(key, it)| (key.clone(), below(it))).collect()
+}

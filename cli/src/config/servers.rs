@@ -1,0 +1,170 @@
+//! Whom the worker talks to: the models' providers and the MCP servers, each one of two kinds.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+use shared::Safety;
+
+use super::secret::{Address, MaybeSecret, SecretRef};
+
+/// Where a model's words come from.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "ProviderKeys")]
+pub enum ProviderSettings {
+    /// From an OpenAI-compatible endpoint.
+    Http {
+        /// Its URL, up to and including the version.
+        base_url: String,
+        /// Its key, if it wants one.
+        api_key: Option<SecretRef>,
+        /// How long one answer may take.
+        timeout_seconds: u64,
+    },
+    /// From a file: no model is asked.
+    Script {
+        /// The file.
+        script: PathBuf,
+    },
+}
+
+/// A server of tools.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "McpKeys")]
+pub struct McpSettings {
+    /// What it is good for, as a planner sees it.
+    pub description: String,
+    /// How it is reached.
+    pub transport: McpTransport,
+    /// How long a connection may take.
+    pub connect_timeout_seconds: u64,
+    /// How long one call may take without a sign of progress.
+    pub call_timeout_seconds: u64,
+    /// What the operator knows of its tools' safety, over what the server says.
+    pub tools: BTreeMap<String, Safety>,
+}
+
+/// How a server of tools is reached.
+#[derive(Clone, Debug)]
+pub enum McpTransport {
+    /// As a child process, over its stdin and stdout.
+    Child {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment; it sees nothing of ours.
+        env: BTreeMap<String, MaybeSecret>,
+        /// The folder it runs in.
+        cwd: Option<PathBuf>,
+    },
+    /// Over streamable HTTP.
+    Http {
+        /// Its URL.
+        url: Address,
+        /// What every request carries.
+        headers: BTreeMap<String, MaybeSecret>,
+    },
+}
+
+/// A provider, as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProviderKeys {
+    base_url: Option<String>,
+    api_key: Option<SecretRef>,
+    #[schemars(range(min = 1))]
+    timeout_seconds: Option<u64>,
+    script: Option<PathBuf>,
+}
+
+/// A server of tools, as it is written.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct McpKeys {
+    description: Option<String>,
+    command: Option<String>,
+    args: Option<Vec<String>>,
+    env: Option<BTreeMap<String, MaybeSecret>>,
+    cwd: Option<PathBuf>,
+    url: Option<Address>,
+    headers: Option<BTreeMap<String, MaybeSecret>>,
+    #[schemars(range(min = 1))]
+    connect_timeout_seconds: Option<u64>,
+    #[schemars(range(min = 1))]
+    call_timeout_seconds: Option<u64>,
+    #[serde(default)]
+    tools: BTreeMap<String, Safety>,
+}
+
+/// Sections of which each entry is one of two kinds: a key that tells the kind, and the keys of the other one.
+///
+/// A stronger layer that names a kind takes the other one's keys out of the weaker layers, because nothing else could:
+/// a layer can set a key, and not unset it.
+pub(super) const RIVALS: [(&str, &str, &[&str]); 4] = [
+    ("providers", "base_url", &["script"]),
+    ("providers", "script", &["base_url", "api_key", "timeout_seconds"]),
+    ("mcp", "command", &["url", "headers"]),
+    ("mcp", "url", &["command", "args", "env", "cwd"]),
+];
+
+const PROVIDER_TIMEOUT_SECONDS: u64 = 120;
+const CONNECT_TIMEOUT_SECONDS: u64 = 30;
+const CALL_TIMEOUT_SECONDS: u64 = 60;
+
+impl TryFrom<ProviderKeys> for ProviderSettings {
+    type Error = &'static str;
+
+    fn try_from(it: ProviderKeys) -> Result<Self, Self::Error> {
+        match (it.base_url, it.script) {
+            (Some(base_url), None) => {
+                if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
+                    return Err("wants a base_url that starts with http:// or https://");
+                }
+                let timeout_seconds = it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS);
+                Ok(Self::Http { base_url, api_key: it.api_key, timeout_seconds })
+            }
+            (None, Some(_)) if it.api_key.is_some() || it.timeout_seconds.is_some() => {
+                Err("has a script, which takes neither an api_key nor timeout_seconds")
+            }
+            (None, Some(script)) => Ok(Self::Script { script }),
+            (Some(_), Some(_)) => Err("has a base_url and a script, and can only have one of them"),
+            (None, None) => Err("wants a base_url or a script"),
+        }
+    }
+}
+
+impl TryFrom<McpKeys> for McpSettings {
+    type Error = &'static str;
+
+    fn try_from(it: McpKeys) -> Result<Self, Self::Error> {
+        let transport = match (it.command, it.url) {
+            (Some(_), None) if it.headers.is_some() => {
+                return Err("has a command, which takes no headers");
+            }
+            (Some(command), None) => McpTransport::Child {
+                command,
+                args: it.args.unwrap_or_default(),
+                env: it.env.unwrap_or_default(),
+                cwd: it.cwd,
+            },
+            (None, Some(_)) if it.args.is_some() || it.env.is_some() || it.cwd.is_some() => {
+                return Err("has a url, which takes no args, env or cwd");
+            }
+            (None, Some(url)) => McpTransport::Http { url, headers: it.headers.unwrap_or_default() },
+            (Some(_), Some(_)) => return Err("has a command and a url, and can only have one of them"),
+            (None, None) => return Err("wants a command or a url"),
+        };
+        let description = it
+            .description
+            .filter(|it| !it.trim().is_empty())
+            .ok_or("wants a description: one line by which a planner knows what the server is good for")?;
+        Ok(Self {
+            description,
+            transport,
+            connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
+            call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            tools: it.tools,
+        })
+    }
+}

@@ -1,0 +1,131 @@
+//! What may be set. The manual of every key is `turnfold.default.toml`, which also holds the defaults.
+
+use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::Value as Json;
+use shared::Graph;
+
+use super::{
+    schema::Schema,
+    secret::{Address, SecretRef},
+    servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
+};
+
+/// Everything that may be set.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Settings {
+    /// Where the log is kept.
+    pub store: StoreSettings,
+    /// Where the tokens are kept.
+    pub queue: QueueSettings,
+    /// The door.
+    pub api: ApiSettings,
+    /// The hands.
+    pub worker: WorkerSettings,
+    /// The models' providers, by the name that stands before the slash of `provider/model`.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, ProviderKeys>")]
+    pub providers: BTreeMap<String, ProviderSettings>,
+    /// The MCP servers, by the name that a planner sees.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, McpKeys>")]
+    pub mcp: BTreeMap<String, McpSettings>,
+    /// A JSON file with more of them; already read.
+    #[serde(default)]
+    pub mcp_file: Option<PathBuf>,
+    /// What is tuned of each strategy, by its name, completed by the strategy's own defaults.
+    #[serde(default)]
+    pub strategies: BTreeMap<String, Json>,
+    /// What is told about all that.
+    pub log: LogSettings,
+}
+
+/// Where the log is kept.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct StoreSettings {
+    /// `sqlite:PATH`, `postgres://…`, or where that is.
+    pub url: Address,
+}
+
+/// Where the tokens are kept.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct QueueSettings {
+    /// `memory:`, `redis://…`, or where that is.
+    pub url: Address,
+    /// How long a worker that fell silent keeps its jobs.
+    #[schemars(range(min = 1))]
+    pub lease_seconds: u64,
+    /// How often is looked for threads that nobody rang for.
+    #[schemars(range(min = 1))]
+    pub sweep_seconds: u64,
+}
+
+/// The door.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ApiSettings {
+    /// Where it listens.
+    #[serde(deserialize_with = "socket_address")]
+    pub listen: SocketAddr,
+    /// Who may come in.
+    pub keys: Vec<SecretRef>,
+    /// The largest request, in KiB.
+    #[schemars(range(min = 1))]
+    pub body_limit_kib: u64,
+}
+
+/// The hands.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WorkerSettings {
+    /// How many nodes it works on at once.
+    #[schemars(range(min = 1))]
+    pub slots: usize,
+    /// How long it may finish what it began when it is told to stop.
+    pub drain_seconds: u64,
+    /// What it is called in the log and in the queue; host and process, if empty.
+    pub name: String,
+}
+
+/// What is told about all that.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct LogSettings {
+    /// For whom it is written.
+    pub format: LogFormat,
+    /// How much of it, in the language of `tracing`.
+    pub filter: String,
+}
+
+/// For whom a log is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum LogFormat {
+    /// For a person.
+    Text,
+    /// For a program, a line each.
+    Json,
+}
+
+impl Settings {
+    /// The JSON Schema of everything that may be set, where there are these strategies.
+    pub fn schema(strategies: &[&'static dyn Graph]) -> Json {
+        Schema::new(strategies).into_json()
+    }
+
+    /// Every key in full, where `*` stands for a name that a person chooses.
+    pub fn keys(strategies: &[&'static dyn Graph]) -> Vec<String> {
+        Schema::new(strategies).keys().into_iter().collect()
+    }
+}
+
+/// The standard library's own words name neither an address nor a port.
+fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    text.parse().map_err(|_| D::Error::custom("must be an address and a port, such as 127.0.0.1:2026"))
+}

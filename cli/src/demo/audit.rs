@@ -1,0 +1,142 @@
+//! Proves what was done: every log folded again, every hash chain checked, every write held against the servers' own
+//! books.
+
+use std::{collections::BTreeMap, path::Path};
+
+use experts::{Expert, Ledger};
+use shared::{Event, Request, Response, ToolOutput};
+use store::{Chain, Recorded, Store, ThreadId, TurnStatus};
+
+use crate::commands::{
+    Given,
+    thread::{folded, load},
+};
+
+/// What the logs and the books say.
+#[derive(Default)]
+pub(super) struct Audit {
+    pub(super) threads: u64,
+    pub(super) turns: BTreeMap<TurnStatus, u64>,
+    pub(super) events: u64,
+    pub(super) nodes: u64,
+    pub(super) model_calls: u64,
+    pub(super) tool_calls: u64,
+    /// Writes that a tool has confirmed.
+    pub(super) writes: u64,
+    /// Of these, what the servers' books hold exactly once.
+    pub(super) once: u64,
+    /// What was wrong, in words.
+    pub(super) findings: Vec<String>,
+    /// A thread that was under way when the engine was killed, and went on afterwards.
+    pub(super) survivor: Option<(ThreadId, Vec<Recorded>)>,
+}
+
+impl Audit {
+    pub(super) fn is_clean(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Reads every log of the store.
+pub(super) async fn audit(given: &Given, store: &Store, folder: &Path, killed_at: i64) -> anyhow::Result<Audit> {
+    let mut audit = Audit::default();
+    let mut confirmed = BTreeMap::new();
+    let mut after = None;
+    loop {
+        let page = store.threads(None, after, 500).await?;
+        let Some(last) = page.last() else { break };
+        after = Some(last.id);
+        for row in page {
+            let (graph, log) = load(given, store, row.id).await?;
+            audit.threads += 1;
+            audit.count(row.id, &log, &mut confirmed);
+            let events: Vec<Event> = log.iter().map(|it| it.event.clone()).collect();
+            if let Chain::Broken { seq, what } = store.verify_chain(row.id).await? {
+                audit.findings.push(format!("thread {}: the hash chain breaks at event {seq}: {what}", row.id));
+            }
+            let thread = graph.replay(&events)?;
+            if folded(&*thread) != row.status {
+                audit.findings.push(format!("thread {}: folded {}, stored {}", row.id, folded(&*thread), row.status));
+            }
+            for it in shared::verify(graph, &events)? {
+                audit.findings.push(format!("thread {}: diverges at event {}", row.id, it.seq));
+            }
+            audit.keep_survivor(row.id, log, killed_at);
+        }
+    }
+    let counts = store.counts().await?;
+    audit.turns = counts.turns;
+    audit.hold_against_books(&confirmed, folder)?;
+    Ok(audit)
+}
+
+impl Audit {
+    fn count(&mut self, thread: ThreadId, log: &[Recorded], confirmed: &mut BTreeMap<String, String>) {
+        let mut asked: (u64, &[Request]) = (0, &[]);
+        let mut fenced = std::collections::BTreeSet::new();
+        self.events += log.len() as u64;
+        for it in log {
+            match &it.event {
+                Event::Decided(_) => self.nodes += 1,
+                Event::Asked(event) => {
+                    asked = (it.seq, &event.requests);
+                    fenced.clear();
+                }
+                Event::Attempted(event) => drop(fenced.insert(event.slot)),
+                Event::Answered(event) => {
+                    match asked.1.get(event.slot) {
+                        Some(Request::Chat { .. }) => self.model_calls += 1,
+                        Some(Request::CallTool { server, .. }) => {
+                            self.tool_calls += 1;
+                            let ok = matches!(event.response, Response::Output(ToolOutput::Ok(_)));
+                            if ok && fenced.contains(&event.slot) {
+                                confirmed.insert(format!("{thread}:{}:{}", asked.0, event.slot), server.clone());
+                            }
+                        }
+                        Some(Request::ListTools { .. } | Request::Rehearse(_)) | None => (),
+                    };
+                }
+                Event::Reconciled(event) if matches!(event.verdict, shared::Verdict::Happened { .. }) => {
+                    if let Some(Request::CallTool { server, .. }) = asked.1.get(event.slot) {
+                        confirmed.insert(format!("{thread}:{}:{}", asked.0, event.slot), server.clone());
+                    }
+                }
+                _ => (),
+            }
+        }
+    }
+
+    /// Every confirmed write stands in its server's books once, and nothing else does.
+    fn hold_against_books(&mut self, confirmed: &BTreeMap<String, String>, folder: &Path) -> anyhow::Result<()> {
+        self.writes = confirmed.len() as u64;
+        let mut books = BTreeMap::new();
+        for expert in Expert::ALL {
+            let file = folder.join(format!("{}.json", expert.name()));
+            if file.exists() {
+                books.extend(Ledger::read(&file)?.applied);
+            }
+        }
+        for key in confirmed.keys() {
+            match books.remove(key) {
+                Some(1) => self.once += 1,
+                Some(times) => self.findings.push(format!("the write {key} happened {times} times")),
+                None => self.findings.push(format!("the write {key} was confirmed and did not happen")),
+            }
+        }
+        self.findings.extend(books.keys().map(|key| format!("the write {key} happened and is in no log")));
+        Ok(())
+    }
+
+    /// Keeps the richest thread that lived on both sides of the kill.
+    fn keep_survivor(&mut self, id: ThreadId, log: Vec<Recorded>, killed_at: i64) {
+        let both_sides = log.iter().skip(2).any(|it| it.at < killed_at) && log.iter().any(|it| killed_at < it.at);
+        let before = self.survivor.as_ref().map_or(0, |(_, it)| it.len());
+        let better = match &self.survivor {
+            Some((_, kept)) => both_sides && (kept.iter().all(|it| it.at > killed_at) || before < log.len()),
+            None => true,
+        };
+        if better {
+            self.survivor = Some((id, log));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Tells what was done, and what to type next.
+
+use std::path::Path;
+
+use serde_json::json;
+
+use super::{Run, audit::Audit, engine::Engine};
+use crate::{commands::Given, output};
+
+pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> anyhow::Result<()> {
+    let seconds = run.took.as_secs_f64();
+    let rate = audit.nodes as f64 / seconds;
+    let turns: Vec<String> = audit.turns.iter().map(|(status, n)| format!("{n} {status}")).collect();
+    let thing = json!({
+        "model": engine.model(), "seconds": seconds, "threads": audit.threads, "turns": audit.turns.iter().map(|(k, n)| (k.to_string(), n)).collect::<std::collections::BTreeMap<_, _>>(),
+        "events": audit.events, "nodes": audit.nodes, "nodes_per_second": rate, "model_calls": audit.model_calls,
+        "tool_calls": audit.tool_calls, "writes": audit.writes, "writes_once": audit.once, "answers": run.answers,
+        "under_way_at_kill": run.under_way, "reconciled": run.reconciled, "findings": audit.findings,
+    });
+    output::one(given.format, &thing, || {
+        let mut out = String::new();
+        if let Some((id, log)) = &audit.survivor {
+            out += &format!("One of the threads that were under way when the engine was killed ({id}):\n\n");
+            let mut alive = true;
+            for it in log {
+                if alive && run.killed_at < it.at {
+                    alive = false;
+                    out += "     ══════ SIGKILL: the engine died here; what follows was done by the next one ══════\n";
+                }
+                out += &format!("{:>4} {}\n", it.seq, it.event);
+            }
+        }
+        out += &format!(
+            "\nDone in {seconds:.1} s, the kill and the restart included ({})\n\n\
+             \x20 turns         {} ({} of them begun by answers that a person gave)\n\
+             \x20 nodes         {} ({rate:.0} a second), one job each\n\
+             \x20 events        {}, in {} threads\n\
+             \x20 model calls   {}\n\
+             \x20 tool calls    {}, {} of them writes\n\
+             \x20 writes        {} of {} stand in the servers' own books exactly once\n\
+             \x20 the kill      {} turns were under way; {} writes were in doubt and settled by looking\n\n",
+            engine.model(),
+            turns.join(", "),
+            run.answers,
+            audit.nodes,
+            audit.events,
+            audit.threads,
+            audit.model_calls,
+            audit.tool_calls,
+            audit.writes,
+            audit.once,
+            audit.writes,
+            run.under_way,
+            run.reconciled,
+        );
+        out += &match audit.findings.as_slice() {
+            [] => format!(
+                "Proof: all {} logs were folded again and give the stored result, today's code decides every step as it\n\
+                 was decided, and every hash chain holds.\n",
+                audit.threads
+            ),
+            findings => format!("NOT CLEAN:\n  {}\n", findings.join("\n  ")),
+        };
+        out + &next(engine.folder(), audit)
+    })
+}
+
+fn next(folder: &Path, audit: &Audit) -> String {
+    let program = std::env::args().next().unwrap_or_else(|| "turnfold".to_owned());
+    let config = folder.join("turnfold.toml");
+    let here = std::env::current_dir().unwrap_or_default();
+    let folder = folder.strip_prefix(&here).unwrap_or(folder).display().to_string();
+    let id = audit.survivor.as_ref().map(|(id, _)| id.to_string()).unwrap_or("last".to_owned());
+    let _ = config;
+    format!(
+        "\nNext, in {folder} (cd there first):\n\
+         \x20 {program} thread verify {id}\n\
+         \x20 {program} thread state {id} --at 10\n\
+         \x20 {program} dev              and then, beside it:\n\
+         \x20 {program} turn send \"Book a walk on Friday at 15\" --follow\n"
+    )
+}

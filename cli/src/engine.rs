@@ -1,0 +1,156 @@
+//! Puts an engine together from the configuration: the store, the queue, the news, the world, the door, the worker.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use secrecy::{ExposeSecret as _, SecretString};
+use store::{
+    MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies,
+};
+use worker::{
+    Backoff, Hands, Limits, Worker,
+    world::{Live, Provider, Providers, Script, Server, Servers, Transport},
+};
+
+use crate::{
+    config::{McpSettings, McpTransport, ProviderSettings, Settings},
+    exit::{Exit, Stop},
+};
+
+/// Whether the queue may live in this process.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alone {
+    /// Api and worker are one process.
+    Yes,
+    /// They are not, and must meet at a server.
+    No,
+}
+
+/// The store of the configuration, brought up to date or not.
+pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
+    let store = Store::connect(settings.store.url.resolve()?.expose_secret()).await?;
+    Ok(store)
+}
+
+/// The log, the doorbell and the news.
+pub(crate) async fn parts(settings: &Settings, store: Store, alone: Alone, name: &str) -> anyhow::Result<Parts> {
+    let url = settings.queue.url.resolve()?;
+    let lease = lease(settings);
+    let (queue, news): (Arc<dyn Queue>, Arc<dyn News>) = match url.expose_secret() {
+        "memory:" if alone == Alone::Yes => {
+            (Arc::new(MemoryQueue::new(lease).consumer(name)), Arc::new(MemoryNews::new()))
+        }
+        "memory:" => {
+            let words = "queue.url is memory:, but api and worker are processes of their own and must meet at a server: \
+                set queue.url = \"redis://…\", or run both in one process with `turnfold dev`";
+            return Err(Stop::new(Exit::Usage, words));
+        }
+        url if url.starts_with("redis://") || url.starts_with("rediss://") => {
+            (Arc::new(RedisQueue::connect(url, lease, name).await?), Arc::new(RedisNews::connect(url).await?))
+        }
+        _ => return Err(Stop::new(Exit::Usage, "queue.url must be memory: or begin with redis://")),
+    };
+    Ok(Parts { store, queue, news })
+}
+
+/// The door of the configuration.
+pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) -> anyhow::Result<api::Door> {
+    let keys = settings.api.keys.iter().map(|it| it.resolve()).collect::<Result<Vec<_>, _>>()?;
+    let experts = settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect();
+    let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
+    Ok(api::Door { parts, strategies, experts, tuned: settings.strategies.clone(), keys, body_limit })
+}
+
+/// The world of the configuration.
+pub(crate) fn world(settings: &Settings) -> anyhow::Result<Live> {
+    let providers: anyhow::Result<Providers> =
+        settings.providers.iter().map(|(name, it)| Ok((name.clone(), provider(it)?))).collect();
+    Ok(Live::new(providers?, servers(settings)?)?)
+}
+
+/// The MCP servers of the configuration.
+pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
+    let servers: anyhow::Result<BTreeMap<String, Server>> =
+        settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
+    Ok(Servers::new(servers?))
+}
+
+/// The worker of the configuration.
+pub(crate) fn worker(settings: &Settings, parts: Parts, strategies: Strategies, world: Arc<Live>) -> Worker {
+    let hands = Hands { parts, strategies, world, backoff: Backoff::default(), name: name(settings) };
+    let limits = Limits {
+        slots: settings.worker.slots,
+        lease: lease(settings),
+        sweep: Duration::from_secs(settings.queue.sweep_seconds),
+        drain: Duration::from_secs(settings.worker.drain_seconds),
+    };
+    Worker::new(hands, limits)
+}
+
+/// What this process is called in the log and in the queue.
+pub(crate) fn name(settings: &Settings) -> String {
+    if !settings.worker.name.is_empty() {
+        return settings.worker.name.clone();
+    }
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let host = if host.trim().is_empty() { "worker" } else { host.trim() };
+    format!("{host}-{}", std::process::id())
+}
+
+fn lease(settings: &Settings) -> Duration {
+    Duration::from_secs(settings.queue.lease_seconds)
+}
+
+fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
+    Ok(match settings {
+        ProviderSettings::Script { script } => Provider::Scripted(Script::read(script)?),
+        ProviderSettings::Http { base_url, api_key, timeout_seconds } => Provider::OpenAi {
+            base_url: base_url.clone(),
+            // A key that is not there is told when a turn needs it: the probe, a script or another provider may not.
+            api_key: api_key.as_ref().and_then(|it| it.resolve().ok()),
+            timeout: Duration::from_secs(*timeout_seconds),
+        },
+    })
+}
+
+fn server(settings: &McpSettings) -> anyhow::Result<Server> {
+    let transport = match &settings.transport {
+        McpTransport::Child { command, args, env, cwd } => {
+            let env: BTreeMap<String, SecretString> =
+                env.iter().map(|(k, v)| Ok((k.clone(), v.resolve()?))).collect::<anyhow::Result<_>>()?;
+            let env = env.into_iter().map(|(k, v)| (k, v.expose_secret().to_owned())).collect();
+            Transport::Stdio { command: command.clone(), args: args.clone(), env, cwd: cwd.clone() }
+        }
+        McpTransport::Http { url, headers } => {
+            let headers =
+                headers.iter().map(|(k, v)| Ok((k.clone(), v.resolve()?))).collect::<anyhow::Result<_>>()?;
+            Transport::Http { url: url.resolve()?.expose_secret().to_owned(), headers }
+        }
+    };
+    Ok(Server {
+        transport,
+        call_timeout: Duration::from_secs(settings.call_timeout_seconds),
+        connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
+        tools: settings.tools.clone(),
+    })
+}
+
+/// The port that the api listens on.
+pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
+    let address = settings.api.listen;
+    api::check_exposure(address, settings.api.keys.len()).map_err(|err| Stop::new(Exit::Usage, err.to_string()))?;
+    tokio::net::TcpListener::bind(address).await.map_err(|err| {
+        let words = match err.kind() {
+            std::io::ErrorKind::AddrInUse => format!(
+                "the port of {address} is in use, perhaps by another turnfold: stop that, or choose another with --listen"
+            ),
+            _ => format!("cannot listen on {address}: {err}; choose another address with --listen"),
+        };
+        Stop::new(Exit::Unreachable, words)
+    })
+}
+
+/// Refuses a database that is not up to date.
+pub(crate) async fn check_migrated(store: &Store) -> anyhow::Result<()> {
+    store.check_migrated().await.context("the database is not ready")
+}

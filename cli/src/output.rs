@@ -1,0 +1,67 @@
+//! What a command prints: data on stdout and nowhere else, words first, JSON for machines.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use comfy_table::{Table, presets};
+use serde::Serialize;
+
+/// In which form data is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Words and tables, for people.
+    #[default]
+    Text,
+    /// One JSON document.
+    Json,
+    /// One JSON document a line.
+    Jsonl,
+}
+
+/// Prints one thing.
+pub(crate) fn one<T: Serialize>(format: Format, thing: &T, words: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&words()),
+        Format::Json => print(&serde_json::to_string_pretty(thing)?),
+        Format::Jsonl => print(&serde_json::to_string(thing)?),
+    }
+}
+
+/// Prints many things.
+pub(crate) fn many<T: Serialize>(format: Format, things: &[T], words: impl FnOnce() -> String) -> anyhow::Result<()> {
+    match format {
+        Format::Text => print(&words()),
+        Format::Json => print(&serde_json::to_string_pretty(things)?),
+        Format::Jsonl => things.iter().try_for_each(|it| print(&serde_json::to_string(it)?)),
+    }
+}
+
+/// Prints text as it stands. A reader that has gone away (`| head`) is no fault.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.trim_end_matches('\n').as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush())
+    {
+        Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
+        other => Ok(other?),
+    }
+}
+
+/// Tells something that is no data, on stderr.
+#[expect(clippy::print_stderr, reason = "this is where remarks are told")]
+pub(crate) fn remark(text: &str) {
+    eprintln!("{text}");
+}
+
+/// Whether a person watches.
+pub(crate) fn watched() -> bool {
+    std::io::stderr().is_terminal()
+}
+
+/// A table without frills.
+pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(head.iter().map(|it| it.to_uppercase()));
+    for row in rows {
+        table.add_row(row);
+    }
+    table.trim_fmt()
+}

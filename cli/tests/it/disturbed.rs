@@ -1,0 +1,163 @@
+//! The demo's 220 turns over real PostgreSQL and Redis, undisturbed and disturbed: workers killed with `kill -9` at any
+//! moment, Redis wiped in the middle. All finish, every route is the same, and no write happened twice.
+
+use std::{collections::BTreeMap, fs, time::Duration};
+
+use experts::{Expert, Ledger};
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, Process, demo_config, fixtures};
+
+/// The route of a turn's thread, by the turn's `custom_id`: which node decided to go where.
+type Routes = BTreeMap<String, Vec<String>>;
+
+/// What is done to an engine while it works.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Disturbance {
+    None,
+    KillWorkers,
+    FlushAll,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_killed_and_flushed_does_the_same() {
+    let quiet = bulk(Disturbance::None).await;
+    assert_eq!(quiet.len(), 220);
+    for disturbance in [Disturbance::KillWorkers, Disturbance::FlushAll] {
+        let routes = bulk(disturbance).await;
+        for (id, route) in &quiet {
+            assert_eq!(&routes[id], route, "{disturbance:?} changed the route of {id}");
+        }
+    }
+}
+
+async fn bulk(disturbance: Disturbance) -> Routes {
+    let engine = Engine::start(&demo_config()).await;
+    let mut workers: Vec<Process> = (0..2).map(|n| engine.worker(&format!("w{n}"))).collect();
+    let mut turns = BTreeMap::new();
+    for line in fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).unwrap();
+        let turn = engine.post("/v1/turns", &line["body"]).await;
+        turns.insert(line["custom_id"].as_str().unwrap().to_owned(), turn["thread_id"].as_str().unwrap().to_owned());
+        if turns.len() % 20 == 0 {
+            disturb(&engine, &mut workers, disturbance, turns.len()).await;
+        }
+    }
+    let mut answered = std::collections::BTreeSet::new();
+    let mut rounds = 0;
+    while !settled(&engine, &mut answered).await {
+        rounds += 1;
+        assert!(rounds < 600, "{disturbance:?}: not settled; {}", engine.told("w0"));
+        if rounds % 4 == 0 && rounds <= 40 {
+            disturb(&engine, &mut workers, disturbance, rounds).await;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let mut routes = Routes::new();
+    let mut confirmed = Vec::new();
+    for (id, thread) in turns {
+        let events = engine.events(&thread).await;
+        confirmed.extend(writes(&thread, &events));
+        routes.insert(id, route(&events));
+        let verified = engine.get(&format!("/v1/threads/{thread}/verify")).await;
+        assert_eq!(verified["divergences"], json!([]), "{thread}");
+    }
+    books_hold(&engine, confirmed, disturbance);
+    routes
+}
+
+async fn disturb(engine: &Engine, workers: &mut Vec<Process>, disturbance: Disturbance, nth: usize) {
+    match disturbance {
+        Disturbance::None => (),
+        Disturbance::FlushAll => engine.redis.flush_all(),
+        Disturbance::KillWorkers => {
+            let name = format!("w{nth}");
+            workers.remove(0).kill();
+            workers.push(engine.worker(&name));
+        }
+    }
+}
+
+/// Answers what is asked; whether nothing is left to do.
+async fn settled(engine: &Engine, answered: &mut std::collections::BTreeSet<String>) -> bool {
+    for turn in list(engine, "interrupted").await {
+        let id = turn["id"].as_str().unwrap().to_owned();
+        let thread = turn["thread_id"].as_str().unwrap();
+        let now = engine.get(&format!("/v1/threads/{thread}")).await;
+        if now["interrupt"]["kind"] == "in_doubt" {
+            reconcile(engine, thread).await;
+        } else if let (true, Some(answer)) = (now["interrupt"].is_object(), turn["metadata"]["answer"].as_str()) {
+            if answered.insert(id) {
+                engine.post(&format!("/v1/threads/{thread}/answer"), &json!({"text": answer})).await;
+            }
+        }
+    }
+    for status in ["queued", "running"] {
+        if !list(engine, status).await.is_empty() {
+            return false;
+        }
+    }
+    let failed = list(engine, "failed").await;
+    assert!(failed.is_empty(), "{failed:?}");
+    list(engine, "interrupted").await.iter().all(|it| answered.contains(it["id"].as_str().unwrap()))
+}
+
+async fn list(engine: &Engine, status: &str) -> Vec<Value> {
+    engine.get(&format!("/v1/turns?limit=1000&status={status}")).await["data"].as_array().unwrap().clone()
+}
+
+/// The person looks into the server's own books.
+async fn reconcile(engine: &Engine, thread: &str) {
+    let events = engine.events(thread).await;
+    let kind = |it: &&Value, kind: &str| it["kind"] == kind;
+    let asked = events.iter().rfind(|it| kind(it, "asked")).unwrap();
+    let slot = events.iter().rfind(|it| kind(it, "doubted")).unwrap()["event"]["slot"].as_u64().unwrap();
+    let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
+    let books = Ledger::read(&engine.folder().join(format!("{server}.json"))).unwrap();
+    let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
+    let verdict = if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
+    engine.post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict})).await;
+}
+
+fn route(events: &[Value]) -> Vec<String> {
+    let decided = events.iter().filter(|it| it["kind"] == "decided");
+    decided.map(|it| it["text"].as_str().unwrap().lines().next().unwrap().to_owned()).collect()
+}
+
+/// The keys of the writes that the log holds as done.
+fn writes(thread: &str, events: &[Value]) -> Vec<String> {
+    let mut asked = &Value::Null;
+    let mut fenced = Vec::new();
+    let mut keys = Vec::new();
+    for event in events {
+        let slot = &event["event"]["slot"];
+        match event["kind"].as_str().unwrap() {
+            "asked" => {
+                asked = event;
+                fenced.clear();
+            }
+            "attempted" => fenced.push(slot),
+            "answered" if fenced.contains(&slot) && event["event"]["response"]["status"] == "ok" => {
+                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
+            }
+            "reconciled" if event["event"]["verdict"]["happened"].is_object() => {
+                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
+            }
+            _ => (),
+        }
+    }
+    keys
+}
+
+/// Every write of the logs stands in the servers' own books once, and nothing else does.
+fn books_hold(engine: &Engine, confirmed: Vec<String>, disturbance: Disturbance) {
+    let mut books = BTreeMap::new();
+    for expert in Expert::ALL {
+        books.extend(Ledger::read(&engine.folder().join(format!("{}.json", expert.name()))).unwrap().applied);
+    }
+    assert!(confirmed.len() > 150, "{disturbance:?}: {} writes", confirmed.len());
+    for key in confirmed {
+        assert_eq!(books.remove(&key), Some(1), "{disturbance:?}: {key} in the books");
+    }
+    assert!(books.is_empty(), "{disturbance:?}: in the books and in no log: {books:?}");
+}

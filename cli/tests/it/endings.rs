@@ -1,0 +1,151 @@
+//! What goes wrong in the world ends in words that a person can act on, in the log, with the thread usable afterwards.
+//! Everything is real but the model: `turnfold dev`, its experts, its HTTP api.
+
+use std::{fs, time::Duration};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testing::free_port;
+
+use crate::engine::{Process, TURNFOLD, log, turnfold};
+
+struct Dev {
+    folder: TempDir,
+    url: String,
+    http: reqwest::Client,
+    _dev: Process,
+}
+
+/// A development engine whose model says what these lines say.
+async fn dev(script: &[Value]) -> Dev {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let folder = tempfile::tempdir().unwrap();
+    let lines: Vec<String> = script.iter().map(Value::to_string).collect();
+    fs::write(folder.path().join("model.jsonl"), lines.join("\n")).unwrap();
+    let config = format!(
+        "[providers.scripted]\nscript = \"model.jsonl\"\n[strategies.planner]\nmodel = \"scripted/test\"\nrounds = 2\n\
+         [mcp.notes]\ndescription = \"notes\"\ncommand = {0}\nargs = [\"expert\", \"notes\", \"--data\", \"notes.json\"]\n\
+         [mcp.dead]\ndescription = \"never there\"\ncommand = \"/nonexistent/server\"\nconnect_timeout_seconds = 1\n",
+        json!(TURNFOLD)
+    );
+    fs::write(folder.path().join("turnfold.toml"), config).unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut command = turnfold(folder.path());
+    let dev = Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+    let this = Dev { folder, url: format!("http://{listen}"), http: reqwest::Client::new(), _dev: dev };
+    for _ in 0..500 {
+        if this.http.get(format!("{}/readyz", this.url)).send().await.is_ok() {
+            return this;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("not ready: {}", fs::read_to_string(this.folder.path().join("dev.log")).unwrap());
+}
+
+impl Dev {
+    async fn post(&self, path: &str, body: Value) -> Value {
+        let response = self.http.post(format!("{}{path}", self.url)).json(&body).send().await.unwrap();
+        response.json().await.unwrap()
+    }
+
+    /// Says something and waits for the end.
+    async fn says(&self, thread: Option<&Value>, words: &str) -> Value {
+        let mut body = json!({"input": words});
+        match thread {
+            Some(turn) => body["thread_id"] = turn["thread_id"].clone(),
+            None => body["strategy"] = json!("planner"),
+        }
+        self.post("/v1/turns?wait=30", body).await
+    }
+
+    /// The thread can be used: another turn on it comes to a good end.
+    async fn goes_on(&self, turn: &Value) {
+        let next = self.says(Some(turn), "hello").await;
+        assert_eq!(next["status"], "completed", "{next}");
+        assert_eq!(next["output"]["reply"], "Hello!", "{next}");
+    }
+}
+
+fn plan(expert: &str) -> Value {
+    json!({"decision": "replace", "plan": [{"expert": expert, "task": "do it"}], "next_task": 0, "clarification": null})
+}
+
+/// The lines that make `hello` come to a good end, and those of the test.
+fn script(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
+    let hello = json!({"shape": "PlanReply", "hears": "^hello$",
+        "says": {"decision": "replace", "plan": [], "next_task": 0, "clarification": null}});
+    let respond = json!({"system": "You tell the person", "hears": "^hello$", "says": "Hello!"});
+    [hello, respond].into_iter().chain(lines).collect()
+}
+
+#[tokio::test]
+async fn a_model_that_answers_malformed_json_four_times() {
+    let dev = dev(&script([json!({"shape": "PlanReply", "says": "Sure, I'll plan that!"})])).await;
+    let turn = dev.says(None, "plan it").await;
+    assert_eq!(turn["status"], "failed", "{turn}");
+    let error = turn["error"].as_str().unwrap();
+    for words in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
+        assert!(error.contains(words), "{words:?} in {error}");
+    }
+    dev.goes_on(&turn).await;
+}
+
+#[tokio::test]
+async fn a_dead_server() {
+    let dev = dev(&script([
+        json!({"shape": "PlanReply", "says": plan("dead")}),
+        json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
+    ]))
+    .await;
+    let turn = dev.says(None, "plan it").await;
+    assert_eq!(turn["status"], "completed", "{turn}");
+    let reply = turn["output"]["reply"].as_str().unwrap();
+    for words in ["Not done", "dead", "[mcp.dead]", "tried 4 times"] {
+        assert!(reply.contains(words), "{words:?} in {reply}");
+    }
+    dev.goes_on(&turn).await;
+}
+
+#[tokio::test]
+async fn a_tool_that_errors() {
+    let dev = dev(&script([
+        json!({"shape": "PlanReply", "says": plan("notes")}),
+        json!({"shape": "Assessment", "says": {"is_completed": false, "explanation": "no such note", "confidence": 1.0}}),
+        json!({"system": "at work on one task", "calls": [{"name": "read", "arguments": {"title": "nowhere"}}]}),
+        json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
+    ]))
+    .await;
+    let turn = dev.says(None, "read nowhere").await;
+    assert_eq!(turn["status"], "completed", "{turn}");
+    let said = turn["output"]["messages"].to_string();
+    assert!(said.contains("error: ") && said.contains("nowhere"), "the tool's own words are heard: {said}");
+    assert!(turn["output"]["reply"].as_str().unwrap().contains("2 rounds"), "{turn}");
+    dev.goes_on(&turn).await;
+}
+
+#[tokio::test]
+async fn an_unknown_expert_an_empty_plan_and_an_index_out_of_range() {
+    let far = json!({"decision": "replace", "plan": [{"expert": "notes", "task": "do it"}], "next_task": 9, "clarification": null});
+    let none = json!({"decision": "replace", "plan": [], "next_task": 0, "clarification": null});
+    let dev = dev(&script([
+        json!({"shape": "PlanReply", "hears": "nobody", "says": plan("nobody")}),
+        json!({"shape": "PlanReply", "hears": "far", "says": far}),
+        json!({"shape": "PlanReply", "says": none}),
+        json!({"shape": "Assessment", "says": {"is_completed": true, "explanation": "said", "confidence": 1.0}}),
+        json!({"system": "at work on one task", "says": "It is done."}),
+        json!({"system": "no expert is suited", "says": "Nobody can."}),
+        json!({"system": "The work stopped before its end: (?<why>.+)\\.", "says": "Not done: {why}"}),
+        json!({"system": "Every task is done", "says": "All done."}),
+    ]))
+    .await;
+    let turn = dev.says(None, "ask nobody").await;
+    let reply = turn["output"]["reply"].as_str().unwrap();
+    assert!(reply.contains("no expert called \"nobody\"") && reply.contains("dead, notes"), "{reply}");
+    dev.goes_on(&turn).await;
+    let turn = dev.says(None, "anything").await;
+    assert_eq!(turn["output"]["reply"], "Nobody can.", "{turn}");
+    dev.goes_on(&turn).await;
+    let turn = dev.says(None, "far").await;
+    assert_eq!(turn["output"]["reply"], "All done.", "{turn}");
+    dev.goes_on(&turn).await;
+}

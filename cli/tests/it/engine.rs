@@ -1,0 +1,160 @@
+//! The real thing: private PostgreSQL and Redis, the api and workers as processes of their own.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use testing::{Postgres, Redis, free_port};
+
+/// The binary under test.
+pub(crate) const TURNFOLD: &str = env!("CARGO_BIN_EXE_turnfold");
+
+/// A process that is killed when the test is over.
+pub(crate) struct Process(Child);
+
+impl Process {
+    pub(crate) fn start(command: &mut Command) -> Self {
+        Self(command.stdin(Stdio::null()).spawn().expect("the process starts"))
+    }
+
+    /// SIGKILL, and wait until it is gone.
+    pub(crate) fn kill(mut self) {
+        self.0.kill().expect("it can be killed");
+        self.0.wait().expect("it is gone");
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.0.id()
+    }
+
+    pub(crate) fn wait(&mut self) -> std::process::ExitStatus {
+        self.0.wait().expect("it ends")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A deployment: PostgreSQL, Redis, one api, and as many workers as a test starts.
+pub(crate) struct Engine {
+    pub(crate) redis: Redis,
+    _postgres: Postgres,
+    _api: Process,
+    folder: TempDir,
+    pub(crate) url: String,
+    pub(crate) http: reqwest::Client,
+}
+
+impl Engine {
+    /// Starts everything but the workers. `config` is appended to the configuration file.
+    pub(crate) async fn start(config: &str) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (postgres, redis) = (Postgres::start(), Redis::start());
+        let folder = tempfile::tempdir().unwrap();
+        let listen = format!("127.0.0.1:{}", free_port());
+        let base = format!(
+            "[store]\nurl = {}\n[queue]\nurl = {}\nlease_seconds = 2\nsweep_seconds = 1\n[api]\nlisten = {}\n",
+            json!(postgres.url()),
+            json!(redis.url()),
+            json!(listen)
+        );
+        fs::write(folder.path().join("turnfold.toml"), base + config).unwrap();
+        let migrated = turnfold(folder.path()).arg("migrate").output().unwrap();
+        assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
+        let api = Process::start(turnfold(folder.path()).arg("api").stderr(log(folder.path(), "api")));
+        let url = format!("http://{listen}");
+        let engine = Self { redis, _postgres: postgres, _api: api, folder, url, http: reqwest::Client::new() };
+        let began = Instant::now();
+        while engine.http.get(format!("{}/readyz", engine.url)).send().await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the api is not ready: {}", engine.told("api"));
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        engine
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn worker(&self, name: &str) -> Process {
+        let mut command = turnfold(self.folder());
+        Process::start(command.args(["worker", "--set", &format!("worker.name={name}")]).stderr(log(self.folder(), name)))
+    }
+
+    /// What a process said on stderr.
+    pub(crate) fn told(&self, name: &str) -> String {
+        fs::read_to_string(self.folder().join(format!("{name}.log"))).unwrap_or_default()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Value {
+        let response = self.http.get(format!("{}{path}", self.url)).send().await.unwrap();
+        let status = response.status();
+        let body = response.text().await.unwrap();
+        assert!(status.is_success(), "GET {path}: {status} {body}");
+        serde_json::from_str(&body).unwrap()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Value {
+        let response = self.http.post(format!("{}{path}", self.url)).json(body).send().await.unwrap();
+        let status = response.status();
+        let text = response.text().await.unwrap();
+        assert!(status.is_success(), "POST {path} {body}: {status} {text}");
+        serde_json::from_str(&text).unwrap()
+    }
+
+    /// Every event of a thread.
+    pub(crate) async fn events(&self, thread: &str) -> Vec<Value> {
+        let mut events: Vec<Value> = Vec::new();
+        loop {
+            let after = events.last().map(|it| format!("&after={}", it["seq"])).unwrap_or_default();
+            let page = self.get(&format!("/v1/threads/{thread}/events?limit=1000{after}")).await;
+            events.extend(page["data"].as_array().unwrap().iter().cloned());
+            if page["has_more"] != true {
+                return events;
+            }
+        }
+    }
+}
+
+/// The binary, at home in `folder`.
+pub(crate) fn turnfold(folder: &Path) -> Command {
+    let mut command = Command::new(TURNFOLD);
+    command.current_dir(folder).env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL");
+    command
+}
+
+/// Where a process's words go.
+pub(crate) fn log(folder: &Path, name: &str) -> fs::File {
+    let path = folder.join(format!("{name}.log"));
+    fs::OpenOptions::new().create(true).append(true).open(path).unwrap()
+}
+
+/// The configuration of the demo: a scripted model and the three experts, each with its data in `folder`.
+pub(crate) fn demo_config() -> String {
+    let script = fixtures().join("demo/model.jsonl");
+    let experts: String = experts::Expert::ALL
+        .iter()
+        .map(|it| {
+            format!(
+                "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n",
+                it.name(),
+                json!(it.description()),
+                json!(TURNFOLD)
+            )
+        })
+        .collect();
+    format!("[providers.scripted]\nscript = {}\n[strategies.planner]\nmodel = \"scripted/demo\"\n{experts}", json!(script))
+}
+
+pub(crate) fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures")
+}

@@ -1,0 +1,104 @@
+//! Bad input gets words that name the cause and the mend, and the exit code that belongs to it.
+
+use std::{fs, net::TcpListener, path::Path, process::Output};
+
+use serde_json::json;
+
+use crate::engine::turnfold;
+
+fn run(folder: &Path, args: &[&str]) -> Output {
+    turnfold(folder).args(args).output().unwrap()
+}
+
+#[track_caller]
+fn fails(output: &Output, code: i32, words: &[&str]) {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{told}");
+    assert!(output.stdout.is_empty(), "data only on stdout: {}", String::from_utf8_lossy(&output.stdout));
+    for word in words {
+        assert!(told.contains(word), "{word:?} in {told}");
+    }
+}
+
+#[test]
+fn a_typo_in_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("turnfold.toml"), "[stroe]\nurl = \"sqlite:x.db\"\n").unwrap();
+    fails(&run(folder.path(), &["thread", "ls"]), 2, &["stroe", "turnfold.toml", "store"]);
+    let output = turnfold(folder.path()).args(["--config", "none.toml", "strategy", "ls"]).output().unwrap();
+    fails(&output, 2, &["none.toml"]);
+}
+
+#[test]
+fn a_port_in_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    fails(&run(folder.path(), &["dev", "--listen", &address]), 4, &["in use", "--listen"]);
+}
+
+#[test]
+fn beyond_loopback_without_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    fails(&run(folder.path(), &["dev", "--listen", "0.0.0.0:0"]), 2, &["keys"]);
+}
+
+#[test]
+fn a_database_that_is_not_migrated() {
+    let folder = tempfile::tempdir().unwrap();
+    fails(&run(folder.path(), &["thread", "ls"]), 4, &["turnfold migrate"]);
+    let api = run(folder.path(), &["api", "--set", "queue.url=redis://127.0.0.1:1", "--listen", "127.0.0.1:0"]);
+    fails(&api, 4, &["turnfold migrate"]);
+    let migrated = run(folder.path(), &["migrate"]);
+    assert!(migrated.status.success());
+    fails(&run(folder.path(), &["thread", "events", "last"]), 2, &["there is no thread yet"]);
+}
+
+#[test]
+fn an_api_alone_needs_a_queue_that_others_reach() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(folder.path(), &["migrate"]).status.success());
+    fails(&run(folder.path(), &["worker"]), 2, &["queue.url", "redis://", "turnfold dev"]);
+}
+
+#[test]
+fn nobody_at_home() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = run(folder.path(), &["--url", "http://127.0.0.1:1", "turn", "send", "hello"]);
+    fails(&output, 4, &["nobody answers at http://127.0.0.1:1", "turnfold dev"]);
+}
+
+#[test]
+fn bad_lines_of_a_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": {}}).to_string();
+    fs::write(folder.path().join("b.jsonl"), format!("{good}\nnot json\n{good}\n")).unwrap();
+    let output = run(folder.path(), &["demo", "--file", "b.jsonl"]);
+    fails(&output, 2, &["b.jsonl:2:", "b.jsonl:3: custom_id \"a\"", "nothing was run"]);
+}
+
+#[test]
+fn a_log_of_a_newer_version() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(run(folder.path(), &["migrate"]).status.success());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let thread = runtime.block_on(async {
+        let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
+        let store = store::Store::connect(&url).await.unwrap();
+        let opened: shared::Opened = serde_json::from_value(json!({"format": 2, "strategy": "probe"})).unwrap();
+        let new = store::NewTurn {
+            thread: store::Opening::New(opened),
+            policy: shared::Policy::Auto,
+            messages: vec![shared::Message::user("hello")],
+            metadata: json!({}),
+            author: String::new(),
+            idempotency: None,
+        };
+        match store.submit(new).await.unwrap() {
+            store::Submitted::New(turn) | store::Submitted::Known(turn) => turn.thread.to_string(),
+        }
+    });
+    for verb in ["events", "replay", "state", "get"] {
+        fails(&run(folder.path(), &["thread", verb, &thread]), 6, &["a newer turnfold wrote it"]);
+    }
+}

@@ -1,0 +1,163 @@
+//! How to reach a database, and whether its tables are those that this build knows.
+
+use std::{str::FromStr, sync::Arc, time::Duration};
+
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqlxPostgresConnector,
+    SqlxSqliteConnector,
+    sqlx::{
+        self, ConnectOptions,
+        postgres::{PgConnectOptions, PgPoolOptions},
+        sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
+    },
+};
+use tokio::sync::Mutex;
+
+use super::{Store, settle};
+use crate::{Error, error};
+
+/// How many connections one process keeps to PostgreSQL, at most. A server allows a hundred by default.
+const POSTGRES_CONNECTIONS: u32 = 16;
+
+/// How many connections one process keeps to a SQLite file, at most: one writes, the others read.
+const SQLITE_CONNECTIONS: u32 = 4;
+
+/// How long to wait for a connection, or for another process that writes to the same SQLite file.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a connection may lie idle and still be trusted; a query to ask costs as much as a small append.
+const TRUSTED_FOR: Duration = Duration::from_secs(5);
+
+/// Two processes must not migrate at once; any number will do that nobody else locks.
+const MIGRATION_LOCK: i64 = 7_430_231_907_114_026_113;
+
+impl Store {
+    /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. A
+    /// SQLite file and its folder are created where they are missing; tables are not.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Address`] if this can never work, [`Error::Unavailable`] if it may work later.
+    pub async fn connect(url: &str) -> Result<Store, Error> {
+        match url.split_once(':') {
+            Some(("sqlite", _)) => sqlite(url).await,
+            Some(("postgres" | "postgresql", _)) => postgres(url).await,
+            // The address may hold a password, so it is not shown.
+            Some(_) | None => Err(Error::Address(
+                "its address begins with neither `sqlite:` nor `postgres://`: give `sqlite:PATH` or \
+                 `postgres://USER:PASSWORD@HOST:PORT/DATABASE`"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    /// Whether the tables are those that this build knows.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMigrated`] if some are missing, [`Error::TooNew`] if there are others.
+    pub async fn check_migrated(&self) -> Result<(), Error> {
+        let pending = self.pending().await?;
+        if pending.is_empty() { Ok(()) } else { Err(Error::NotMigrated { pending }) }
+    }
+
+    /// The names of the migrations that the database lacks, oldest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooNew`] if the database has some that this build does not know.
+    pub async fn pending(&self) -> Result<Vec<String>, Error> {
+        let migrations::Survey { pending, unknown } = migrations::survey(&self.db).await?;
+        if unknown.is_empty() {
+            return Ok(pending);
+        }
+        Err(Error::TooNew {
+            what: format!("the database has migrations unknown here ({})", unknown.join(", ")),
+        })
+    }
+
+    /// Brings the tables up to date, wholly or not at all, and says which migrations that took. Processes
+    /// that try at the same time take turns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooNew`] if the database has some that this build does not know.
+    pub async fn migrate(&self) -> Result<Vec<String>, Error> {
+        self.pending().await?;
+        let _alone = self.writing().await;
+        let tx = self.begin().await?;
+        let outcome = migrate(&tx).await;
+        settle(tx, outcome).await
+    }
+}
+
+async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        tx.execute_unprepared(&format!("SELECT pg_advisory_xact_lock({MIGRATION_LOCK})")).await?;
+    }
+    Ok(migrations::migrate(tx).await?)
+}
+
+async fn postgres(url: &str) -> Result<Store, Error> {
+    let options = PgConnectOptions::from_str(url)
+        .map_err(|error| Error::Address(format!("the `postgres://` address is malformed: {error}")))?
+        .application_name("turnfold")
+        .disable_statement_logging();
+    let place = format!("PostgreSQL at {}:{}", options.get_host(), options.get_port());
+    let pool = PgPoolOptions::new()
+        .max_connections(POSTGRES_CONNECTIONS)
+        .acquire_timeout(PATIENCE)
+        .test_before_acquire(false)
+        .before_acquire(|connection, meta| {
+            Box::pin(async move {
+                if meta.idle_for > TRUSTED_FOR {
+                    sqlx::Connection::ping(connection).await?;
+                }
+                Ok(true)
+            })
+        })
+        .connect_with(options)
+        .await
+        .map_err(|error| unreached(&place, &error))?;
+    Ok(Store { db: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), writers: None })
+}
+
+async fn sqlite(url: &str) -> Result<Store, Error> {
+    let options = SqliteConnectOptions::from_str(url)
+        .map_err(|error| Error::Address(format!("the `sqlite:` address is malformed: {error}")))?
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        // What was appended survives a power cut.
+        .synchronous(SqliteSynchronous::Full)
+        .busy_timeout(PATIENCE)
+        // Up to 64 MiB a connection, and 16 MiB of log before it is folded into the file.
+        .pragma("cache_size", "-65536")
+        .pragma("wal_autocheckpoint", "4000")
+        .disable_statement_logging();
+    let file = options.get_filename().to_owned();
+    let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false);
+    let pool = if url.contains(":memory:") || url.contains("mode=memory") {
+        // **Invariant:** such a database lives in its one connection, so that one is never closed.
+        pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
+    } else {
+        let folder = file.parent().unwrap_or(&file);
+        tokio::fs::create_dir_all(folder).await.map_err(|error| {
+            Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
+        })?;
+        pool.max_connections(SQLITE_CONNECTIONS)
+    };
+    let place = format!("the SQLite file {}", file.display());
+    let pool = pool.connect_with(options).await.map_err(|error| unreached(&place, &error))?;
+    let db: DatabaseConnection = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
+    Ok(Store { db, writers: Some(Arc::new(Mutex::new(()))) })
+}
+
+/// Why there is no first connection, in words that name the place and no password.
+fn unreached(place: &str, error: &sqlx::Error) -> Error {
+    if let sqlx::Error::PoolTimedOut = error {
+        let seconds = PATIENCE.as_secs();
+        return Error::Unavailable(format!("{place} did not answer in {seconds} s: is it running?"));
+    }
+    let (kind, words) = error::sorted(error);
+    kind(format!("{place}: {words}"))
+}

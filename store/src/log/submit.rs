@@ -1,0 +1,163 @@
+//! How a turn comes in: once, however often it is sent.
+
+use sea_orm::{
+    ActiveValue::{NotSet, Set},
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, TryInsertResult,
+};
+use serde_json::Value;
+use shared::{Message, Opened, Policy};
+use uuid::Uuid;
+
+use super::{
+    Head, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
+    append::Batch,
+    corrupt, plain, settle,
+    tables::{threads, turns},
+    turns::policy_text,
+};
+use crate::{Error, time};
+
+/// A turn that somebody submits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewTurn {
+    /// Where.
+    pub thread: Opening,
+    /// How its words are to be taken.
+    pub policy: Policy,
+    /// Its words.
+    pub messages: Vec<Message>,
+    /// What the client wants to find again: a JSON object.
+    pub metadata: Value,
+    /// Who submits it.
+    pub author: String,
+    /// What makes a repeated submission the same one.
+    pub idempotency: Option<Idempotency>,
+}
+
+/// The thread that a turn is submitted to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Opening {
+    /// One that opens with it.
+    New(Opened),
+    /// One that is there.
+    Existing(ThreadId),
+}
+
+/// What makes a repeated submission the same one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Idempotency {
+    /// The client's name for the submission.
+    pub key: String,
+    /// What the submission says, so that one key is not used for two.
+    pub request_hash: String,
+}
+
+/// What became of a submission.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Submitted {
+    /// It is queued.
+    New(Turn),
+    /// It was submitted before, and this is how far it has come.
+    Known(Turn),
+}
+
+impl Submitted {
+    /// The turn, whichever way it went.
+    pub fn into_turn(self) -> Turn {
+        match self {
+            Submitted::New(turn) | Submitted::Known(turn) => turn,
+        }
+    }
+}
+
+impl Store {
+    /// Queues a turn, and opens its thread if that is new: all of it or nothing. Of submissions that race
+    /// with one key, one is new and the others know it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if there is
+    /// none.
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
+        let _alone = self.writing().await;
+        let tx = self.begin().await?;
+        let outcome = insert(&tx, new).await;
+        settle(tx, outcome).await
+    }
+}
+
+async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
+    let thread = match &new.thread {
+        Opening::New(_) => Uuid::now_v7(),
+        Opening::Existing(thread) => *thread,
+    };
+    // First the row that may turn out to exist: then nothing else was written yet.
+    let id = Uuid::now_v7();
+    let row = row(&new, thread, id)?;
+    let insert = turns::Entity::insert(row).on_conflict_do_nothing_on([turns::Column::IdempotencyKey]);
+    match insert.exec_without_returning(tx).await? {
+        TryInsertResult::Inserted(1..) => {}
+        TryInsertResult::Inserted(0) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
+            return known(tx, new.idempotency.as_ref()).await;
+        }
+    }
+    match new.thread {
+        Opening::New(opened) => open(tx, thread, opened).await?,
+        Opening::Existing(thread) => {
+            threads::Entity::find_by_id(thread).one(tx).await?.ok_or(Error::UnknownThread(thread))?;
+        }
+    }
+    let row = turns::Entity::find().filter(turns::Column::Id.eq(id)).one(tx).await?;
+    Ok(Submitted::New(row.ok_or(Error::UnknownTurn(id))?.try_into()?))
+}
+
+fn row(new: &NewTurn, thread: ThreadId, id: Uuid) -> Result<turns::ActiveModel, Error> {
+    let unwritable = |error: serde_json::Error| {
+        corrupt(thread, format_args!("the words of its next turn have no JSON: {error}"))
+    };
+    let (key, hash) = new.idempotency.as_ref().map(|it| (plain(&it.key), plain(&it.request_hash))).unzip();
+    let now = time::now();
+    Ok(turns::ActiveModel {
+        position: NotSet,
+        id: Set(id),
+        thread_id: Set(thread),
+        status: Set(TurnStatus::Queued.to_string()),
+        policy: Set(policy_text(new.policy).to_owned()),
+        input: Set(serde_json::to_string(&new.messages).map_err(unwritable)?),
+        metadata: Set(new.metadata.to_string()),
+        author: Set(plain(&new.author)),
+        idempotency_key: Set(key),
+        request_hash: Set(hash),
+        heard_seq: Set(None),
+        ended_seq: Set(None),
+        error: Set(None),
+        created_at: Set(now),
+        updated_at: Set(now),
+    })
+}
+
+async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Result<(), Error> {
+    let now = time::now();
+    let row = threads::ActiveModel {
+        id: Set(thread),
+        strategy: Set(plain(&opened.strategy)),
+        status: Set(ThreadStatus::Idle.to_string()),
+        created_at: Set(now),
+        updated_at: Set(now),
+    };
+    threads::Entity::insert(row).exec_without_returning(tx).await?;
+    Batch::new(&Head::start(thread), &[opened.into()], now)?.insert(tx).await
+}
+
+/// The turn that was submitted with this key before.
+async fn known(tx: &DatabaseTransaction, idempotency: Option<&Idempotency>) -> Result<Submitted, Error> {
+    let vanished = || Error::Database("a turn was refused as known and is not there".to_owned());
+    let Idempotency { key, request_hash } = idempotency.ok_or_else(vanished)?;
+    let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.eq(plain(key)));
+    let row = rows.one(tx).await?.ok_or_else(vanished)?;
+    if row.request_hash != Some(plain(request_hash)) {
+        return Err(Error::KeyReused);
+    }
+    Ok(Submitted::Known(row.try_into()?))
+}

@@ -1,0 +1,91 @@
+//! The tables as rows: what the migrations say, once more for the compiler.
+
+pub(crate) mod threads {
+    //! A thread's row.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "threads")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub id: Uuid,
+        #[sea_orm(column_type = "Text")]
+        pub strategy: String,
+        #[sea_orm(column_type = "Text")]
+        pub status: String,
+        pub created_at: i64,
+        pub updated_at: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod turns {
+    //! A turn's row.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "turns")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key)]
+        pub position: i64,
+        #[sea_orm(unique)]
+        pub id: Uuid,
+        pub thread_id: Uuid,
+        #[sea_orm(column_type = "Text")]
+        pub status: String,
+        #[sea_orm(column_type = "Text")]
+        pub policy: String,
+        #[sea_orm(column_type = "Text")]
+        pub input: String,
+        #[sea_orm(column_type = "Text")]
+        pub metadata: String,
+        #[sea_orm(column_type = "Text")]
+        pub author: String,
+        #[sea_orm(column_type = "Text", nullable, unique)]
+        pub idempotency_key: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub request_hash: Option<String>,
+        pub heard_seq: Option<i64>,
+        pub ended_seq: Option<i64>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub error: Option<String>,
+        pub created_at: i64,
+        pub updated_at: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}
+
+pub(crate) mod events {
+    //! An event's row. SQLite knows its key as a unique index.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "events")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub thread_id: Uuid,
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub seq: i64,
+        pub at: i64,
+        #[sea_orm(column_type = "Text")]
+        pub kind: String,
+        #[sea_orm(column_type = "Text")]
+        pub payload: String,
+        #[sea_orm(column_type = "Text")]
+        pub codec: String,
+        pub hash: Vec<u8>,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}

@@ -1,0 +1,110 @@
+//! News among processes, over Redis' publish and subscribe.
+//!
+//! A thread's channel is [`CHANNEL`] and its id; a notice is a line of JSON. Redis keeps nothing of it.
+//!
+//! ## Why publishing only puts it in a queue
+//!
+//! A worker publishes after each step and for each piece of a model's words. It must not wait for Redis, least of
+//! all for one that is away. So a task sends what has gathered in one pipeline, and what does not fit is dropped.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{Duration, timeout},
+};
+use tracing::debug;
+use uuid::Uuid;
+
+use super::{News, Notice, board::Board, pump};
+use crate::queue::{
+    QueueError,
+    wire::{Control, Wire},
+};
+
+/// What a thread's channel is named before its id.
+pub const CHANNEL: &str = "turnfold:v1:news:";
+
+/// How many notices wait to be sent; more are dropped.
+const UNSENT: usize = 1024;
+
+/// How many are sent at once.
+const BATCH: usize = 64;
+
+/// How long a new listener waits for its subscription.
+const STANDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// News over Redis: one connection to publish and, while somebody listens, one for all who listen.
+pub struct RedisNews {
+    unsent: mpsc::Sender<(Uuid, Notice)>,
+    board: Arc<Board>,
+    tasks: [JoinHandle<()>; 2],
+}
+
+impl RedisNews {
+    /// Connects.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Address`], or that Redis is not there or refuses.
+    pub async fn connect(url: &str) -> Result<Self, QueueError> {
+        let wire = Wire::open(url)?;
+        let control = wire.control().await?;
+        let board = Arc::new(Board::default());
+        let (unsent, queued) = mpsc::channel(UNSENT);
+        let sender = tokio::spawn(send(wire.clone(), control, queued));
+        let pump = tokio::spawn(pump::run(wire, Arc::clone(&board)));
+        Ok(Self { unsent, board, tasks: [sender, pump] })
+    }
+}
+
+impl Drop for RedisNews {
+    fn drop(&mut self) {
+        for task in &self.tasks {
+            task.abort();
+        }
+    }
+}
+
+#[async_trait]
+impl News for RedisNews {
+    async fn publish(&self, thread: Uuid, notice: Notice) {
+        if self.unsent.try_send((thread, notice)).is_err() {
+            debug!(%thread, "dropped a notice: too many wait to be sent");
+        }
+    }
+
+    async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notice>, QueueError> {
+        let mut listener = self.board.listen(thread);
+        match timeout(STANDS_WITHIN, listener.stands()).await {
+            Ok(()) => Ok(listener.notices()),
+            Err(late) => Err(QueueError::Unavailable {
+                what: format!("listen to thread {thread}"),
+                source: late.into(),
+            }),
+        }
+    }
+}
+
+/// Sends what has gathered, again and again.
+async fn send(wire: Wire, control: Control, mut queued: mpsc::Receiver<(Uuid, Notice)>) {
+    let mut batch = Vec::with_capacity(BATCH);
+    while queued.recv_many(&mut batch, BATCH).await > 0 {
+        let mut commands = redis::pipe();
+        for (thread, notice) in batch.drain(..) {
+            match serde_json::to_string(&notice) {
+                Ok(line) => commands.cmd("PUBLISH").arg(format!("{CHANNEL}{thread}")).arg(line).ignore(),
+                Err(error) => {
+                    debug!(%thread, %error, "dropped a notice that cannot be written");
+                    continue;
+                }
+            };
+        }
+        if let Err(error) = control.ask_all(&commands).await {
+            debug!(error = wire.without_password(&error), "dropped notices");
+        }
+    }
+}

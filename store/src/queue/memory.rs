@@ -1,0 +1,224 @@
+//! The doorbell of one process: the same promises, and gone with it. On start, a sweep rings for every thread.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+use uuid::Uuid;
+
+use super::{Depth, Job, LONGEST_WAIT, Queue, QueueError, When};
+
+/// How many tokens and delayed rings it may hold: some 100 MB of them.
+pub const MOST_TOKENS: usize = 1 << 20;
+
+/// One consumer of a doorbell in process. A clone is the same consumer; [`Self::consumer`] makes another.
+#[derive(Clone, Debug)]
+pub struct MemoryQueue {
+    bell: Arc<Bell>,
+    consumer: Arc<str>,
+}
+
+/// What its consumers share.
+#[derive(Debug)]
+struct Bell {
+    lease: Duration,
+    tokens: Mutex<Tokens>,
+    rung: Notify,
+}
+
+/// Where every token is.
+#[derive(Debug, Default)]
+struct Tokens {
+    last: u64,
+    waiting: VecDeque<(u64, Uuid)>,
+    held: BTreeMap<u64, Held>,
+    /// The same leases by their end.
+    ends: BTreeSet<(Instant, u64)>,
+    later: BTreeMap<Uuid, Instant>,
+    /// The same delays by their end.
+    dues: BTreeSet<(Instant, Uuid)>,
+}
+
+/// A token under its lease.
+#[derive(Debug)]
+struct Held {
+    thread: Uuid,
+    consumer: Arc<str>,
+    until: Instant,
+}
+
+impl MemoryQueue {
+    /// An empty doorbell, and the consumer `local` of it.
+    #[must_use]
+    pub fn new(lease: Duration) -> Self {
+        let bell = Bell { lease, tokens: Mutex::default(), rung: Notify::new() };
+        Self { bell: Arc::new(bell), consumer: "local".into() }
+    }
+
+    /// Another consumer of the same doorbell.
+    #[must_use]
+    pub fn consumer(&self, name: &str) -> Self {
+        Self { bell: Arc::clone(&self.bell), consumer: name.into() }
+    }
+
+    fn tokens(&self) -> MutexGuard<'_, Tokens> {
+        // Nothing below panics half way through a change.
+        self.bell.tokens.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Queue for MemoryQueue {
+    async fn ring(&self, thread: Uuid, when: When) -> Result<(), QueueError> {
+        let mut tokens = self.tokens();
+        if tokens.count() >= MOST_TOKENS {
+            return Err(QueueError::Full { limit: MOST_TOKENS });
+        }
+        tokens.ring(thread, when);
+        self.bell.rung.notify_waiters();
+        Ok(())
+    }
+
+    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
+        if max == 0 {
+            return Ok(Vec::new());
+        }
+        let deadline = Instant::now() + LONGEST_WAIT;
+        loop {
+            // Listening before looking, so that a ring in between is heard.
+            let rung = self.bell.rung.notified();
+            let (jobs, next) = {
+                let mut tokens = self.tokens();
+                (tokens.take(&self.consumer, self.bell.lease, max), tokens.next())
+            };
+            if !jobs.is_empty() || Instant::now() >= deadline {
+                return Ok(jobs);
+            }
+            tokio::select! {
+                () = rung => {}
+                () = sleep_until(next.map_or(deadline, |next| next.min(deadline))) => {}
+            }
+        }
+    }
+
+    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        let mut tokens = self.tokens();
+        let lost = jobs.iter().filter(|job| !tokens.renew(&self.consumer, self.bell.lease, job));
+        Ok(lost.cloned().collect())
+    }
+
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+        let mut tokens = self.tokens();
+        if tokens.release(&self.consumer, job)
+            && let Some(when) = next
+        {
+            tokens.ring(job.thread, when);
+            self.bell.rung.notify_waiters();
+        }
+        Ok(())
+    }
+
+    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
+        let tokens = self.tokens();
+        let waiting = tokens.waiting.iter().map(|(_, thread)| *thread);
+        let held = tokens.held.values().map(|held| held.thread);
+        Ok(waiting.chain(held).chain(tokens.later.keys().copied()).collect())
+    }
+
+    async fn len(&self) -> Result<Depth, QueueError> {
+        let tokens = self.tokens();
+        Ok(Depth {
+            waiting: tokens.waiting.len() as u64,
+            in_flight: tokens.held.len() as u64,
+            delayed: tokens.later.len() as u64,
+        })
+    }
+}
+
+impl Tokens {
+    fn count(&self) -> usize {
+        self.waiting.len() + self.held.len() + self.later.len()
+    }
+
+    fn ring(&mut self, thread: Uuid, when: When) {
+        let Some(delay) = when.delay_ms() else { return self.add(thread) };
+        let due = Instant::now() + Duration::from_millis(delay);
+        let due = self.later.get(&thread).map_or(due, |earlier| due.min(*earlier));
+        if let Some(before) = self.later.insert(thread, due) {
+            self.dues.remove(&(before, thread));
+        }
+        self.dues.insert((due, thread));
+    }
+
+    fn add(&mut self, thread: Uuid) {
+        self.last += 1;
+        self.waiting.push_back((self.last, thread));
+    }
+
+    /// What ran out first, so that a stalled thread waits no longer than it must.
+    fn take(&mut self, consumer: &Arc<str>, lease: Duration, max: usize) -> Vec<Job> {
+        let now = Instant::now();
+        while let Some((due, thread)) = self.dues.first().copied().filter(|(due, _)| *due <= now) {
+            self.dues.remove(&(due, thread));
+            self.later.remove(&thread);
+            self.add(thread);
+        }
+        let mut jobs = Vec::new();
+        while jobs.len() < max {
+            let (token, thread) = match self.expired(now) {
+                Some(expired) => expired,
+                None => match self.waiting.pop_front() {
+                    Some(waiting) => waiting,
+                    None => break,
+                },
+            };
+            let until = now + lease;
+            self.held.insert(token, Held { thread, consumer: Arc::clone(consumer), until });
+            self.ends.insert((until, token));
+            jobs.push(Job { thread, token: token.to_string() });
+        }
+        jobs
+    }
+
+    fn expired(&mut self, now: Instant) -> Option<(u64, Uuid)> {
+        let (until, token) = self.ends.first().copied().filter(|(until, _)| *until <= now)?;
+        self.ends.remove(&(until, token));
+        self.held.remove(&token).map(|held| (token, held.thread))
+    }
+
+    fn renew(&mut self, consumer: &str, lease: Duration, job: &Job) -> bool {
+        let Ok(token) = job.token.parse::<u64>() else { return false };
+        let Some(held) = self.held.get_mut(&token).filter(|held| *held.consumer == *consumer) else {
+            return false;
+        };
+        self.ends.remove(&(held.until, token));
+        held.until = Instant::now() + lease;
+        self.ends.insert((held.until, token));
+        true
+    }
+
+    fn release(&mut self, consumer: &str, job: &Job) -> bool {
+        let Ok(token) = job.token.parse::<u64>() else { return false };
+        if self.held.get(&token).is_none_or(|held| *held.consumer != *consumer) {
+            return false;
+        }
+        if let Some(held) = self.held.remove(&token) {
+            self.ends.remove(&(held.until, token));
+        }
+        true
+    }
+
+    /// When something happens by itself.
+    fn next(&self) -> Option<Instant> {
+        let end = self.ends.first().map(|(end, _)| *end);
+        let due = self.dues.first().map(|(due, _)| *due);
+        end.into_iter().chain(due).min()
+    }
+}

@@ -1,0 +1,178 @@
+//! The doorbell: which threads may be able to move, and who is looking after each. It carries no truth.
+//!
+//! A **token** says "this thread may be able to move". Whoever takes it holds it under a **lease**: as long as
+//! the lease is renewed, no one else is given the token; when it runs out (the holder died, or stalled), the
+//! token goes to whoever takes next. The log decides what a thread does; two tokens for one thread cost a
+//! look at the log, and a lost token costs the time until the next sweep over the threads.
+//!
+//! [`MemoryQueue`] serves one process, [`RedisQueue`] many; [`testing`] is what both must pass.
+
+mod alarm;
+pub mod memory;
+mod reader;
+pub mod redis;
+mod scripts;
+pub mod testing;
+pub(crate) mod wire;
+
+use std::{collections::BTreeSet, error::Error, time::Duration};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+pub use self::{memory::MemoryQueue, redis::RedisQueue};
+
+/// How long [`Queue::take`] waits before it comes back with nothing, so that its caller can look around.
+pub const LONGEST_WAIT: Duration = Duration::from_secs(1);
+
+/// The longest delay that a ring can have; a longer one is shortened to this.
+pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// A token that somebody holds: this thread may be able to move.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Job {
+    /// The thread.
+    pub thread: Uuid,
+    /// The token's name in its queue; it means nothing elsewhere.
+    pub token: String,
+}
+
+/// When a bell is to be heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// At once.
+    Now,
+    /// Not before this has passed.
+    After(Duration),
+}
+
+impl When {
+    /// The delay in milliseconds, rounded up so that nothing is early; none for a ring that is due at once.
+    fn delay_ms(self) -> Option<u64> {
+        match self {
+            Self::Now | Self::After(Duration::ZERO) => None,
+            Self::After(delay) => {
+                let micros = delay.min(LONGEST_DELAY).as_micros();
+                Some(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
+            }
+        }
+    }
+}
+
+/// How much is in a queue.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Depth {
+    /// Tokens that nobody has taken yet.
+    pub waiting: u64,
+    /// Tokens that somebody holds, expired leases included until they are taken anew.
+    pub in_flight: u64,
+    /// Rings that are not due yet.
+    pub delayed: u64,
+}
+
+/// Why the doorbell did not do as told. It never shows a password.
+#[derive(Debug, thiserror::Error)]
+pub enum QueueError {
+    /// It is not there at the moment: try again. Nothing is lost that a sweep does not bring back.
+    #[error("failed to {what}: the queue is not there at the moment, try again")]
+    Unavailable {
+        /// What was tried, and where.
+        what: String,
+        /// What went wrong.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// Its server said no; trying again does not help.
+    #[error("failed to {what}: the queue's server refused, an operator must look at its answer")]
+    Refused {
+        /// What was tried, and where.
+        what: String,
+        /// What the server said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The server lacks what the queue is built on.
+    #[error("redis {found} is too old: the queue needs 6.2 or newer, for XAUTOCLAIM and ZADD LT")]
+    TooOld {
+        /// Its version.
+        found: String,
+    },
+    /// The address cannot be used.
+    #[error("the queue's address is not of use: it reads `redis://[user:password@]host[:port][/number]`")]
+    Address {
+        /// What is wrong with it.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A queue in process holds all that it may; a sweep will ring again.
+    #[error("the queue holds {limit} tokens already, ring again when some are finished")]
+    Full {
+        /// How many it may hold.
+        limit: usize,
+    },
+}
+
+/// A doorbell with leases. Each value is one *consumer*: a token belongs to the consumer that took it.
+///
+/// ## Why rings are not merged
+///
+/// A second ring for a thread that has a token already makes a second token. It costs one look at the log, and
+/// merging would cost each ring a look at an index, and be wrong if the first token is just being finished.
+#[expect(clippy::len_without_is_empty, reason = "a depth is three numbers, and which of them are 0 differs")]
+#[async_trait]
+pub trait Queue: Send + Sync {
+    /// Says that a thread may be able to move. Of several delayed rings for one thread the earliest counts,
+    /// and becomes one token.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; the ring may have been heard all the same.
+    async fn ring(&self, thread: Uuid, when: When) -> Result<(), QueueError>;
+
+    /// Takes up to `max` tokens, each under a fresh lease: new ones, delayed ones that are due, and those whose
+    /// lease ran out. Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
+    ///
+    /// A token comes back to the consumer that holds it too, if that did not renew it in time.
+    ///
+    /// One task takes at a time; others wait for it. Let it end by itself: a `take` that is dropped half way may
+    /// have been given tokens that nobody hears of until their lease runs out.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; nothing was taken that is not taken again after its lease.
+    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError>;
+
+    /// Renews the leases of those jobs that this consumer still holds and returns the others: they are lost, and
+    /// whoever works on them should stop.
+    ///
+    /// **Invariant:** it never takes a token back from another consumer.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; some of the leases may have been renewed.
+    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError>;
+
+    /// If this consumer still holds the token: ends it and, if asked, rings for its thread again, both or
+    /// neither. If not, does nothing, so it may be repeated.
+    ///
+    /// **Invariant:** one token has at most one successor.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; repeat it, or leave the token to its lease.
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError>;
+
+    /// Every thread that has a token or a delayed ring: what a sweep need not ring for.
+    ///
+    /// A token that changes its place while this looks may be missed, once in a long while: the sweep then rings
+    /// for a thread that needs no ring.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
+    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError>;
+
+    /// How much is in it.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
+    async fn len(&self) -> Result<Depth, QueueError>;
+}

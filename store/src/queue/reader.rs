@@ -1,0 +1,174 @@
+//! How tokens are taken from Redis: delays that came due, leases that ran out, and then what is new.
+
+use std::time::Duration;
+
+use redis::{
+    AsyncCommands, RedisError, RedisResult,
+    aio::MultiplexedConnection,
+    streams::{StreamAutoClaimReply, StreamId, StreamReadOptions, StreamReadReply},
+};
+use tokio::time::Instant;
+use tracing::{debug, warn};
+
+use super::{
+    Job, LONGEST_WAIT, QueueError,
+    redis::{GROUP, LATER, RedisQueue, STREAM, millis, thread_of},
+    scripts,
+};
+
+/// How many delayed rings one script moves at most, so that Redis is never busy with it for long.
+const MOST_DUE: usize = 256;
+
+/// How often a read is tried: a connection that broke long ago, and then a Redis that came back empty.
+const TRIES: usize = 3;
+
+/// Where a round over the leases starts, and what Redis returns at its end.
+const START: &str = "0-0";
+
+/// What one `take` leaves to the next.
+pub(super) struct Reader {
+    link: Option<MultiplexedConnection>,
+    /// Where to go on claiming. **Invariant:** carried from call to call: starting anew each time, a few live
+    /// leases at the front would hide the abandoned ones behind them for ever.
+    cursor: String,
+    pub(super) claim_at: Instant,
+}
+
+impl Reader {
+    pub(super) fn new() -> Self {
+        Self { link: None, cursor: START.to_owned(), claim_at: Instant::now() }
+    }
+}
+
+impl RedisQueue {
+    /// Moves delayed rings that are due to the stream, if it is time to look.
+    pub(super) async fn fire_due(&self) -> Result<(), QueueError> {
+        let now = Instant::now();
+        if now < self.alarm.get() {
+            return Ok(());
+        }
+        // Set before asking, so that a ring that is delayed meanwhile can bring it forward. Other processes delay
+        // rings too, hence never later than this.
+        self.alarm.set(now + LONGEST_WAIT);
+        let mut script = scripts::DUE.prepare_invoke();
+        script.key(STREAM).key(LATER).arg(MOST_DUE);
+        let next: i64 =
+            self.control.run(&script).await.map_err(|error| self.wire.error("fire delayed rings", &error))?;
+        if let Ok(next) = u64::try_from(next) {
+            self.alarm.sooner(Instant::now() + Duration::from_millis(next));
+        }
+        Ok(())
+    }
+
+    /// Takes over tokens whose lease ran out. A round over all leases takes as many calls as it needs, and the
+    /// next one begins a third of a lease later.
+    pub(super) async fn claim(&self, reader: &mut Reader, room: usize) -> Result<Vec<Job>, QueueError> {
+        if Instant::now() < reader.claim_at {
+            return Ok(Vec::new());
+        }
+        let mut command = redis::cmd("XAUTOCLAIM");
+        command.arg(STREAM).arg(GROUP).arg(&self.consumer).arg(millis(self.lease)).arg(&reader.cursor);
+        command.arg("COUNT").arg(room);
+        match self.control.ask::<StreamAutoClaimReply>(&command).await {
+            Ok(reply) => {
+                if reply.next_stream_id == START {
+                    reader.claim_at = Instant::now() + self.lease / 3;
+                }
+                reader.cursor = reply.next_stream_id;
+                Ok(self.jobs(reply.claimed).await)
+            }
+            Err(error) if group_is_gone(&error) => self.make_group().await.map(|()| Vec::new()),
+            Err(error) => Err(self.wire.error("claim expired tokens", &error)),
+        }
+    }
+
+    /// Reads new tokens and waits for them, until then. While it waits, delayed rings fire.
+    pub(super) async fn read(
+        &self,
+        reader: &mut Reader,
+        room: usize,
+        until: Instant,
+    ) -> Result<Vec<Job>, QueueError> {
+        let read = self.read_stream(&mut reader.link, room, until);
+        tokio::pin!(read);
+        loop {
+            tokio::select! {
+                jobs = &mut read => return jobs,
+                () = self.alarm.rings() => {
+                    // The read may have tokens already, so it goes on; if Redis is gone, it fails by itself.
+                    if let Err(error) = self.fire_due().await {
+                        debug!(%error, "delayed rings wait");
+                    }
+                }
+            }
+        }
+    }
+
+    async fn read_stream(
+        &self,
+        link: &mut Option<MultiplexedConnection>,
+        room: usize,
+        until: Instant,
+    ) -> Result<Vec<Job>, QueueError> {
+        let error = |error: &RedisError| self.wire.error("wait for tokens", error);
+        let mut tries_left = TRIES;
+        loop {
+            tries_left -= 1;
+            // Taken out, so that a connection that still waits for an answer is closed and not used again.
+            let mut connection = match link.take() {
+                Some(connection) => connection,
+                None => self.wire.patient().await.map_err(|it| error(&it))?,
+            };
+            // 0 would be for ever.
+            let wait = millis(until.saturating_duration_since(Instant::now())).max(1);
+            let options = StreamReadOptions::default().group(GROUP, &self.consumer).count(room);
+            let options = options.block(usize::try_from(wait).unwrap_or(usize::MAX));
+            let read: RedisResult<Option<StreamReadReply>> =
+                connection.xread_options(&[STREAM], &[">"], &options).await;
+            match read {
+                Ok(reply) => {
+                    *link = Some(connection);
+                    let entries = reply.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids);
+                    return Ok(self.jobs(entries.collect()).await);
+                }
+                Err(it) if tries_left == 0 => return Err(error(&it)),
+                Err(it) if group_is_gone(&it) => {
+                    self.make_group().await?;
+                    *link = Some(connection);
+                }
+                // Broken, perhaps long ago: a new one tells whether Redis is there.
+                Err(it) if it.is_connection_dropped() => {}
+                Err(it) => return Err(error(&it)),
+            }
+        }
+    }
+
+    /// Reads entries as jobs. What is no token of ours would come back for ever, so it is removed.
+    async fn jobs(&self, entries: Vec<StreamId>) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(entries.len());
+        for entry in entries {
+            match thread_of(&entry) {
+                Some(thread) => jobs.push(Job { thread, token: entry.id }),
+                None => {
+                    warn!(entry = entry.id, "removed an entry of the job stream that names no thread");
+                    let mut remove = redis::pipe();
+                    remove
+                        .atomic()
+                        .xack(STREAM, GROUP, &[&entry.id])
+                        .ignore()
+                        .xdel(STREAM, &[&entry.id])
+                        .ignore();
+                    if let Err(error) = self.control.ask_all(&remove).await {
+                        debug!(error = self.wire.without_password(&error), "it will come again");
+                    }
+                }
+            }
+        }
+        jobs
+    }
+}
+
+/// Whether somebody emptied Redis: the group is unknown, or the stream went away while a read waited in it.
+fn group_is_gone(error: &RedisError) -> bool {
+    matches!(error.code(), Some("NOGROUP" | "UNBLOCKED"))
+}

@@ -1,0 +1,324 @@
+//! What every doorbell must do. An implementation passes when [`queue_conformance`] returns.
+
+use std::{
+    collections::BTreeSet,
+    slice::from_ref as one,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::time::{Instant, sleep};
+use uuid::Uuid;
+
+use super::{Depth, Job, Queue, When};
+pub use crate::news::testing::news_conformance;
+
+/// A lease that no check outlives.
+const LONG: Duration = Duration::from_secs(60);
+
+/// A lease to be waited for, and long enough to be renewed in time on a busy machine.
+const SHORT: Duration = Duration::from_millis(400);
+
+/// How long something that must happen may take.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Checks a doorbell. `make` gives the consumer of that name and lease; consumers of one lease share their tokens,
+/// and there are none at first. Each check leaves none behind.
+///
+/// # Panics
+///
+/// When the doorbell does not keep a promise; the words say which.
+pub async fn queue_conformance(make: impl AsyncFn(&str, Duration) -> Arc<dyn Queue>) {
+    let (ada, bob) = (make("ada", LONG).await, make("bob", LONG).await);
+    a_ring_is_taken_and_finished(&*ada).await;
+    no_more_is_taken_than_asked_for(&*ada).await;
+    a_take_without_rings_comes_back(&*ada).await;
+    a_finish_may_ring_again(&*ada).await;
+    delays_fire_in_order_and_not_early(&*ada).await;
+    a_waiting_take_hears_a_delay_in_time(Arc::clone(&ada)).await;
+    the_earlier_of_two_delays_wins(&*ada).await;
+    everything_that_was_rung_is_listed(&*ada).await;
+    each_token_is_taken_once(&ada, &bob).await;
+    let (ada, bob) = (make("ada", SHORT).await, make("bob", SHORT).await);
+    an_expired_lease_moves_the_token(&*ada, &*bob).await;
+    a_renewed_lease_stays(&*ada, &*bob).await;
+    live_leases_do_not_hide_expired_ones(&*ada, &*bob).await;
+    a_consumer_is_given_its_own_expired_token(&*ada).await;
+}
+
+async fn a_ring_is_taken_and_finished(queue: &dyn Queue) {
+    let thread = Uuid::now_v7();
+    ring(queue, thread, When::Now).await;
+    assert_eq!(depth(queue).await, Depth { waiting: 1, ..Depth::default() });
+    let job = take_one(queue).await;
+    assert_eq!(job.thread, thread, "the token names its thread");
+    assert_eq!(depth(queue).await, Depth { in_flight: 1, ..Depth::default() });
+    assert_eq!(lost(queue, one(&job)).await, [], "a fresh lease is held");
+    finish(queue, &job, None).await;
+    assert_eq!(lost(queue, one(&job)).await, one(&job), "a finished token is lost");
+    finish(queue, &job, Some(When::Now)).await;
+    assert_empty(queue, "a token that is finished twice has no successor").await;
+}
+
+async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {
+    for _ in 0..5 {
+        ring(queue, Uuid::now_v7(), When::Now).await;
+    }
+    assert_eq!(queue.take(0).await.expect("take nothing"), [], "who asks for nothing is given nothing");
+    let mut jobs = queue.take(2).await.expect("take two");
+    assert!((1..=2).contains(&jobs.len()), "took {} for 2", jobs.len());
+    while jobs.len() < 5 {
+        jobs.push(take_one(queue).await);
+    }
+    finish_all(queue, &jobs).await;
+    assert_empty(queue, "all were finished").await;
+}
+
+async fn a_take_without_rings_comes_back(queue: &dyn Queue) {
+    let began = Instant::now();
+    assert_eq!(queue.take(1).await.expect("take"), [], "there is nothing to take");
+    let waited = began.elapsed();
+    assert!(waited > Duration::from_millis(500), "it waits and does not spin: {waited:?}");
+    assert!(waited < PATIENCE, "it comes back: {waited:?}");
+}
+
+async fn a_finish_may_ring_again(queue: &dyn Queue) {
+    let thread = Uuid::now_v7();
+    ring(queue, thread, When::Now).await;
+    let first = take_one(queue).await;
+    finish(queue, &first, Some(When::Now)).await;
+    let second = take_one(queue).await;
+    assert_eq!(second.thread, thread);
+    assert_ne!(second.token, first.token, "a successor is a new token");
+    let began = Instant::now();
+    finish(queue, &second, Some(When::After(Duration::from_millis(150)))).await;
+    assert_eq!(depth(queue).await, Depth { delayed: 1, ..Depth::default() });
+    let third = take_one(queue).await;
+    assert_eq!(third.thread, thread);
+    assert!(began.elapsed() >= Duration::from_millis(150), "a delayed successor is not early");
+    finish(queue, &third, None).await;
+    assert_empty(queue, "the last had no successor").await;
+}
+
+async fn delays_fire_in_order_and_not_early(queue: &dyn Queue) {
+    let threads: Vec<Uuid> = (0..4).map(|_| Uuid::now_v7()).collect();
+    let delays = [400, 100, 300, 200].map(Duration::from_millis);
+    let began = Instant::now();
+    for (thread, delay) in threads.iter().zip(delays) {
+        ring(queue, *thread, When::After(delay)).await;
+    }
+    let mut order = Vec::new();
+    while order.len() < threads.len() {
+        for job in queue.take(8).await.expect("take") {
+            let place = threads.iter().position(|it| *it == job.thread).expect("a thread of this check");
+            assert!(began.elapsed() >= delays[place], "{:?} fired early", delays[place]);
+            order.push(place);
+            finish(queue, &job, None).await;
+        }
+        assert!(began.elapsed() < PATIENCE, "delays fire though nobody rings: {order:?}");
+    }
+    assert_eq!(order, [1, 3, 2, 0], "the earliest fires first");
+    assert_empty(queue, "a delay fires once").await;
+}
+
+/// Whoever waits already must not sleep through a ring that is delayed meanwhile.
+async fn a_waiting_take_hears_a_delay_in_time(queue: Arc<dyn Queue>) {
+    const ROUNDS: u32 = 6;
+    let delay = Duration::from_millis(20);
+    let mut waited = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let taker = Arc::clone(&queue);
+        let taking = tokio::spawn(async move { take_one(&*taker).await });
+        // So that it waits by now; if it does not, the check is easier, and no less true.
+        sleep(Duration::from_millis(50)).await;
+        let began = Instant::now();
+        ring(&*queue, Uuid::now_v7(), When::After(delay)).await;
+        let job = taking.await.expect("the taker");
+        waited += began.elapsed();
+        finish(&*queue, &job, None).await;
+    }
+    // Waking only when the wait is over anyway would take most of a second each time.
+    assert!(waited < ROUNDS * Duration::from_millis(500), "{ROUNDS} delays of {delay:?} took {waited:?}");
+    assert_empty(&*queue, "all were finished").await;
+}
+
+async fn the_earlier_of_two_delays_wins(queue: &dyn Queue) {
+    let (soon, late) = (Duration::from_millis(100), Duration::from_secs(3600));
+    let (brought_forward, put_off) = (Uuid::now_v7(), Uuid::now_v7());
+    ring(queue, brought_forward, When::After(late)).await;
+    ring(queue, brought_forward, When::After(soon)).await;
+    ring(queue, put_off, When::After(soon)).await;
+    ring(queue, put_off, When::After(late)).await;
+    assert_eq!(depth(queue).await, Depth { delayed: 2, ..Depth::default() }, "a thread is delayed once");
+    let jobs = [take_one(queue).await, take_one(queue).await];
+    assert_eq!(BTreeSet::from([brought_forward, put_off]), jobs.iter().map(|job| job.thread).collect());
+    finish_all(queue, &jobs).await;
+    assert_empty(queue, "the later delay is forgotten").await;
+}
+
+async fn everything_that_was_rung_is_listed(queue: &dyn Queue) {
+    let [held, waiting, delayed] = [(); 3].map(|()| Uuid::now_v7());
+    ring(queue, held, When::Now).await;
+    let job = take_one(queue).await;
+    ring(queue, waiting, When::Now).await;
+    ring(queue, delayed, When::After(Duration::from_millis(200))).await;
+    assert_eq!(queue.rung().await.expect("list"), BTreeSet::from([held, waiting, delayed]));
+    assert_eq!(depth(queue).await, Depth { waiting: 1, in_flight: 1, delayed: 1 });
+    finish_all(queue, &[job, take_one(queue).await, take_one(queue).await]).await;
+    assert_eq!(queue.rung().await.expect("list"), BTreeSet::new());
+    assert_empty(queue, "all were finished").await;
+}
+
+async fn each_token_is_taken_once(ada: &Arc<dyn Queue>, bob: &Arc<dyn Queue>) {
+    const RINGS: usize = 500;
+    let threads: BTreeSet<Uuid> = (0..RINGS).map(|_| Uuid::now_v7()).collect();
+    let count = Arc::new(AtomicUsize::new(0));
+    let began = Instant::now();
+    let takers = [ada, bob].map(|queue| {
+        let (queue, count) = (Arc::clone(queue), Arc::clone(&count));
+        tokio::spawn(async move {
+            let mut taken = Vec::new();
+            while count.load(Ordering::SeqCst) < RINGS {
+                assert!(began.elapsed() < PATIENCE, "not every token was taken: {count:?} of {RINGS}");
+                for job in queue.take(7).await.expect("take") {
+                    finish(&*queue, &job, None).await;
+                    taken.push(job.thread);
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            }
+            taken
+        })
+    });
+    for thread in &threads {
+        ring(&**ada, *thread, When::Now).await;
+    }
+    let mut taken = Vec::new();
+    for taker in takers {
+        taken.extend(taker.await.expect("a taker"));
+    }
+    assert_eq!(taken.len(), RINGS, "no token is taken twice");
+    assert_eq!(taken.into_iter().collect::<BTreeSet<_>>(), threads, "and none is forgotten");
+    assert_empty(&**ada, "all were finished").await;
+}
+
+async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
+    let thread = Uuid::now_v7();
+    ring(ada, thread, When::Now).await;
+    let before = Instant::now();
+    let abandoned = take_one(ada).await;
+    let claimed = take_one(bob).await;
+    assert_eq!(claimed, abandoned, "bob holds what ada abandoned");
+    // Redis counts whole milliseconds.
+    assert!(
+        before.elapsed() + Duration::from_millis(5) >= SHORT,
+        "not before the lease ran out: {:?}",
+        before.elapsed()
+    );
+    assert_eq!(lost(ada, one(&abandoned)).await, one(&abandoned), "ada is told");
+    finish(ada, &abandoned, Some(When::Now)).await;
+    finish(ada, &abandoned, Some(When::After(Duration::from_millis(1)))).await;
+    assert_eq!(
+        depth(ada).await,
+        Depth { in_flight: 1, ..Depth::default() },
+        "ada neither ends bob's token nor adds a successor"
+    );
+    assert_eq!(lost(bob, one(&claimed)).await, [], "renewing did not steal it back");
+    finish(bob, &claimed, None).await;
+    assert_empty(bob, "bob ended it").await;
+}
+
+async fn a_renewed_lease_stays(ada: &dyn Queue, bob: &dyn Queue) {
+    ring(ada, Uuid::now_v7(), When::Now).await;
+    let jobs = [take_one(ada).await];
+    let began = Instant::now();
+    let waiting = async {
+        while began.elapsed() < 3 * SHORT {
+            assert_eq!(bob.take(1).await.expect("take"), [], "bob is not given what ada renews");
+        }
+    };
+    while_renewing(ada, &jobs, waiting).await;
+    finish_all(ada, &jobs).await;
+    assert_empty(ada, "it was finished").await;
+}
+
+/// A consumer that takes one at a time must come by every lease in the end.
+async fn live_leases_do_not_hide_expired_ones(ada: &dyn Queue, bob: &dyn Queue) {
+    const LIVE: usize = 60;
+    for _ in 0..=LIVE {
+        ring(ada, Uuid::now_v7(), When::Now).await;
+    }
+    let mut live = Vec::new();
+    while live.len() <= LIVE {
+        live.extend(ada.take(LIVE + 1 - live.len()).await.expect("take"));
+    }
+    let abandoned = live.pop().expect("the last");
+    let claimed = while_renewing(ada, &live, take_one(bob)).await;
+    assert_eq!(claimed, abandoned, "bob is given the one that nobody renews");
+    finish(bob, &claimed, None).await;
+    finish_all(ada, &live).await;
+    assert_empty(ada, "all were finished").await;
+}
+
+async fn a_consumer_is_given_its_own_expired_token(queue: &dyn Queue) {
+    ring(queue, Uuid::now_v7(), When::Now).await;
+    let first = take_one(queue).await;
+    let second = take_one(queue).await;
+    assert_eq!(first, second, "a task that died within a living worker is made good too");
+    finish(queue, &second, None).await;
+    assert_empty(queue, "it was finished").await;
+}
+
+async fn ring(queue: &dyn Queue, thread: Uuid, when: When) {
+    queue.ring(thread, when).await.expect("ring");
+}
+
+async fn take_one(queue: &dyn Queue) -> Job {
+    let began = Instant::now();
+    loop {
+        let mut jobs = queue.take(1).await.expect("take");
+        assert!(jobs.len() <= 1, "asked for one, given {}", jobs.len());
+        if let Some(job) = jobs.pop() {
+            return job;
+        }
+        assert!(began.elapsed() < PATIENCE, "there was nothing to take for {PATIENCE:?}");
+    }
+}
+
+async fn finish(queue: &dyn Queue, job: &Job, next: Option<When>) {
+    queue.finish(job, next).await.expect("finish");
+}
+
+async fn finish_all(queue: &dyn Queue, jobs: &[Job]) {
+    for job in jobs {
+        finish(queue, job, None).await;
+    }
+}
+
+async fn lost(queue: &dyn Queue, jobs: &[Job]) -> Vec<Job> {
+    queue.renew(jobs).await.expect("renew")
+}
+
+/// Does something while the leases of these jobs are renewed, and are found to be held each time.
+async fn while_renewing<T>(queue: &dyn Queue, jobs: &[Job], doing: impl Future<Output = T>) -> T {
+    let renewing = async {
+        loop {
+            assert_eq!(lost(queue, jobs).await, [], "a lease that is renewed in time is kept");
+            sleep(SHORT / 8).await;
+        }
+    };
+    tokio::select! {
+        done = doing => done,
+        () = renewing => unreachable!("it renews for ever"),
+    }
+}
+
+async fn depth(queue: &dyn Queue) -> Depth {
+    queue.len().await.expect("measure")
+}
+
+async fn assert_empty(queue: &dyn Queue, why: &str) {
+    assert_eq!(depth(queue).await, Depth::default(), "{why}");
+}

@@ -1,0 +1,107 @@
+//! What every engine must pass: suites that are run against each, and that panic where one does not conform.
+
+mod append;
+mod bytes;
+mod marks;
+mod rows;
+mod submit;
+mod tables;
+
+use shared::{Decided, Event, Goto, Heard, Message, Opened, Policy};
+
+use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, ThreadId, Turn};
+
+/// The suite of the log. The store must be connected to a database of its own that is still empty: the first
+/// thing the suite tries is to do without tables.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn log_conformance(store: &Store) {
+    if let Err(error) = log(store).await {
+        panic!("the log does not conform: {error}");
+    }
+}
+
+async fn log(store: &Store) -> Result<(), Error> {
+    tables::missing_then_made_once(store).await?;
+    tables::from_the_future(store).await?;
+
+    bytes::come_back_exactly(store).await?;
+    bytes::of_the_future_are_refused(store).await?;
+    bytes::that_change_break_the_chain(store).await?;
+    bytes::are_paged(store).await?;
+
+    append::is_all_or_nothing(store).await?;
+    append::has_one_winner(store).await?;
+    append::knows_what_it_does_not_know(store).await?;
+
+    marks::follow_the_turn(store).await?;
+    marks::hear_a_turn_once(store).await?;
+    marks::race_with_a_withdrawal(store).await?;
+    marks::mend_a_read_model(store).await?;
+
+    submit::opens_a_thread_or_finds_one(store).await?;
+    submit::knows_its_key(store).await?;
+    submit::races_with_itself(store).await?;
+
+    rows::queue_in_order(store).await?;
+    rows::are_listed_by_page(store).await?;
+    rows::tell_what_can_move(store).await?;
+    rows::are_counted(store).await
+}
+
+/// A new thread with a queued turn.
+async fn opened(store: &Store) -> Result<(Head, Turn), Error> {
+    let turn = store.submit(new_turn("hello")).await?.into_turn();
+    Ok((store.head(turn.thread).await?, turn))
+}
+
+/// A turn for a thread of its own.
+fn new_turn(words: &str) -> NewTurn {
+    NewTurn {
+        thread: Opening::New(Opened {
+            format: shared::FORMAT,
+            strategy: "probe".to_owned(),
+            version: 1,
+            config: serde_json::Value::Null,
+            experts: std::collections::BTreeMap::new(),
+            by: "conformance".to_owned(),
+        }),
+        policy: Policy::Auto,
+        messages: vec![Message::user(words)],
+        metadata: serde_json::json!({ "line": 7 }),
+        author: "conformance".to_owned(),
+        idempotency: None,
+    }
+}
+
+/// One more turn for a thread that is there.
+async fn queued(store: &Store, thread: ThreadId, words: &str) -> Result<Turn, Error> {
+    let new = NewTurn { thread: Opening::Existing(thread), ..new_turn(words) };
+    Ok(store.submit(new).await?.into_turn())
+}
+
+/// A turn that carries a key.
+async fn keyed(store: &Store, key: &str, request_hash: &str) -> Result<Submitted, Error> {
+    let idempotency = Some(Idempotency { key: key.to_owned(), request_hash: request_hash.to_owned() });
+    store.submit(NewTurn { idempotency, ..new_turn("once") }).await
+}
+
+/// The event by which a thread hears that turn.
+fn heard(turn: &Turn) -> Event {
+    let messages = turn.messages.clone();
+    let (by, time) = (turn.author.clone(), crate::time::rfc3339(turn.created_at));
+    Heard { turn: turn.id, by, time, hearing: shared::Hearing::Input, messages }.into()
+}
+
+/// A decision that tells one event from another.
+fn decided(why: impl ToString) -> Event {
+    let to = Goto::Node("probe".to_owned());
+    Decided { node: "probe".to_owned(), said: vec![], learned: vec![], why: Some(why.to_string()), to }.into()
+}
+
+/// The events of a log, without their places.
+async fn log_of(store: &Store, thread: ThreadId) -> Result<Vec<Event>, Error> {
+    Ok(store.load(thread).await?.1.into_iter().map(|it| it.event).collect())
+}

@@ -1,0 +1,132 @@
+//! Whoever inserts a number first has decided it; nothing of anybody else's is kept.
+
+use std::sync::Arc;
+
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use tokio::sync::Barrier;
+use uuid::Uuid;
+
+use super::{decided, log_of, opened};
+use crate::{Error, Head, Mark, Store, ThreadStatus, log::tables::events};
+
+/// How often two appenders race.
+const ROUNDS: usize = 20;
+
+pub(super) async fn is_all_or_nothing(store: &Store) -> Result<(), Error> {
+    let three = [decided("a"), decided("b"), decided("c")];
+    let busy = Mark { status: ThreadStatus::Busy, turn: None };
+    for mark in [None, Some(&busy)] {
+        let (start, _) = opened(store).await?;
+        let head = store.append(&start, &[decided("first")], None).await?;
+        let before = (log_of(store, start.thread).await?, store.thread(start.thread).await?);
+
+        let first_taken = store.append(&start, &three, mark).await;
+        assert_stale(first_taken, &start);
+        assert_eq!((log_of(store, start.thread).await?, store.thread(start.thread).await?), before);
+
+        // What no appender of ours does, so that only the last of three numbers is taken.
+        leap(store, &head, 2).await?;
+        let last_taken = store.append(&head, &three, mark).await;
+        assert_stale(last_taken, &head);
+        let kept: Vec<u64> = store.stored(start.thread, 0, 9).await?.iter().map(|it| it.seq).collect();
+        assert_eq!(kept, [0, 1, 4], "nothing of a batch is kept when its last number is taken");
+        assert_eq!(store.thread(start.thread).await?, before.1);
+
+        unleap(store, &head, 2).await?;
+        let end = store.append(&head, &three, mark).await?;
+        assert_eq!(end.seq, head.seq + 3, "the loser can go on once the number is free");
+        let status = store.thread(start.thread).await?.map(|it| it.status);
+        assert_eq!(status, Some(if mark.is_some() { ThreadStatus::Busy } else { ThreadStatus::Idle }));
+    }
+    Ok(())
+}
+
+pub(super) async fn has_one_winner(store: &Store) -> Result<(), Error> {
+    let (mut head, _) = opened(store).await?;
+    let mut expected = log_of(store, head.thread).await?;
+    for round in 0..ROUNDS {
+        let barrier = Arc::new(Barrier::new(2));
+        let racers = ["one", "two"].map(|name| {
+            let (store, barrier) = (store.clone(), Arc::clone(&barrier));
+            // Batches of different length: a loser must not win the numbers beyond the winner's.
+            let length = if (name == "one") == (round % 2 == 0) { 1 } else { 3 };
+            let batch: Vec<_> = (0..length).map(|n| decided(format!("{round} {name} {n}"))).collect();
+            let mark = (round % 3 == 0).then_some(Mark { status: ThreadStatus::Busy, turn: None });
+            tokio::spawn(async move {
+                barrier.wait().await;
+                (store.append(&head, &batch, mark.as_ref()).await, batch)
+            })
+        });
+        let mut won = Vec::new();
+        for racer in racers {
+            match racer.await.expect("a racer panicked") {
+                (Ok(end), batch) => won.push((end, batch)),
+                (lost, _) => assert_stale(lost, &head),
+            }
+        }
+        assert_eq!(won.len(), 1, "round {round} has one winner");
+        for (end, batch) in won {
+            expected.extend(batch);
+            head = end;
+        }
+        assert_eq!(log_of(store, head.thread).await?, expected, "round {round}");
+    }
+    assert_eq!(store.head(head.thread).await?, head);
+    Ok(())
+}
+
+pub(super) async fn knows_what_it_does_not_know(store: &Store) -> Result<(), Error> {
+    let nobody = Uuid::now_v7();
+    let unknown = [
+        store.head(nobody).await.map(drop),
+        store.load(nobody).await.map(drop),
+        store.verify_chain(nobody).await.map(drop),
+    ];
+    for it in unknown {
+        assert!(matches!(it, Err(Error::UnknownThread(id)) if id == nobody), "{it:?}");
+    }
+    assert_eq!(store.thread(nobody).await?, None);
+    assert_eq!(store.turn(nobody).await?, None);
+    assert_eq!(store.next_queued(nobody).await?, None);
+
+    let (head, _) = opened(store).await?;
+    assert_eq!(store.append(&head, &[], None).await?, head, "nothing to append is nothing to do");
+    assert_eq!(store.head(head.thread).await?, head);
+
+    let mark = Mark { status: ThreadStatus::Busy, turn: None };
+    let lost = store.append(&Head::start(nobody), &[decided(1)], Some(&mark)).await;
+    assert!(matches!(lost, Err(Error::UnknownThread(id)) if id == nobody), "{lost:?}");
+    assert_eq!(store.stored(nobody, 0, 9).await?, [], "an append to no thread leaves nothing behind");
+    Ok(())
+}
+
+fn assert_stale<T: std::fmt::Debug>(outcome: Result<T, Error>, head: &Head) {
+    let stale =
+        matches!(outcome, Err(Error::Stale { thread, seq }) if (thread, seq) == (head.thread, head.seq));
+    assert!(stale, "expected to be stale at {}: {outcome:?}", head.seq);
+}
+
+/// Inserts an event that leaves a gap of `by` numbers.
+async fn leap(store: &Store, head: &Head, by: i64) -> Result<(), Error> {
+    let row = events::ActiveModel {
+        thread_id: Set(head.thread),
+        seq: Set(number(head) + by),
+        at: Set(0),
+        kind: Set("retried".to_owned()),
+        payload: Set("{}".to_owned()),
+        codec: Set("json".to_owned()),
+        hash: Set(vec![0; 32]),
+    };
+    events::Entity::insert(row).exec_without_returning(&store.db).await?;
+    Ok(())
+}
+
+async fn unleap(store: &Store, head: &Head, by: i64) -> Result<(), Error> {
+    let row = events::Entity::delete_many().filter(events::Column::ThreadId.eq(head.thread));
+    row.filter(events::Column::Seq.eq(number(head) + by)).exec(&store.db).await?;
+    Ok(())
+}
+
+fn number(head: &Head) -> i64 {
+    i64::try_from(head.seq).expect("a small number")
+}

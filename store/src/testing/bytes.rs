@@ -1,0 +1,133 @@
+//! What was appended comes back byte for byte, and what did not come from us is found out.
+
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, Value, sea_query::Expr};
+use shared::{Event, Message};
+
+use super::{decided, log_of, opened};
+use crate::{
+    Chain, Error, Head, Recorded, Store, Stored,
+    log::{chain, tables::events},
+    time,
+};
+
+pub(super) async fn come_back_exactly(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let odd = "\"quoted\" \\ back\\u0000slash \0 \u{1} \u{1f} \r\n\t ü 🦀 \u{2028} \u{feff} ' $1 ?1 {} NULL";
+    let learned = serde_json::json!({ "n": [0.1, 1e300, -0.0, 9_007_199_254_740_993_u64, i64::MIN, null, ""], odd: odd });
+    let mut event = decided(odd);
+    if let Event::Decided(it) = &mut event {
+        it.said = vec![Message::assistant(odd), Message::assistant("x".repeat(200_000))];
+        it.learned = vec![learned];
+    }
+    let batch = vec![event, decided(1), decided("")];
+
+    let before = time::now();
+    let end = store.append(&start, &batch, None).await?;
+    let after = time::now();
+
+    let (head, log) = store.load(start.thread).await?;
+    assert_eq!((head, store.head(start.thread).await?), (end, end), "the end is the same whoever tells");
+    assert_eq!(end.seq, start.seq + 3);
+    let events: Vec<Event> = log.iter().skip(1).map(|it| it.event.clone()).collect();
+    assert_eq!(events, batch);
+
+    let stored = store.stored(start.thread, start.seq, 10).await?;
+    let mut hash = start.hash;
+    for (it, (seq, event)) in stored.iter().zip((start.seq..).zip(&batch)) {
+        let payload = event.payload().expect("it was appended");
+        hash = chain::link(&hash, seq, it.at, event.kind(), &payload);
+        let (kind, codec) = (event.kind().to_owned(), "json".to_owned());
+        assert_eq!(it, &Stored { seq, at: it.at, kind, codec, payload, hash });
+        assert!((before..=after).contains(&it.at), "{} is not between {before} and {after}", it.at);
+    }
+    assert_eq!((stored.len(), hash), (3, end.hash));
+    Ok(())
+}
+
+pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    store.append(&start, &[decided(1), decided(2)], None).await?;
+    change(store, &start, events::Column::Kind, "dreamt").await?;
+    for refused in
+        [store.load(start.thread).await.map(drop), store.events(start.thread, None, 9).await.map(drop)]
+    {
+        let refused = refused.expect_err("an unknown kind was read");
+        assert!(refused.to_string().contains("\"dreamt\"") && refused.to_string().contains("newer turnfold"));
+        assert!(matches!(refused, Error::Unreadable { thread, seq: 1, .. } if thread == start.thread));
+    }
+    assert_eq!(store.stored(start.thread, 1, 1).await?[0].kind, "dreamt", "an auditor can still look");
+
+    change(store, &start, events::Column::Kind, "decided").await?;
+    change(store, &start, events::Column::Codec, "zstd").await?;
+    let refused = store.load(start.thread).await.expect_err("an unknown codec was read");
+    assert!(matches!(&refused, Error::TooNew { what } if what.contains("zstd")), "{refused}");
+    Ok(())
+}
+
+pub(super) async fn that_change_break_the_chain(store: &Store) -> Result<(), Error> {
+    let long: Vec<Event> = (0..1_100).map(decided).collect();
+    let (start, _) = opened(store).await?;
+    let end = store.append(&start, &long, None).await?;
+    let intact = Chain::Intact { events: 1_101, head: end.hash };
+    assert_eq!(store.verify_chain(start.thread).await?, intact);
+
+    let original = store.stored(start.thread, 1, 1).await?.remove(0);
+    let tampered: [(events::Column, Value, Value); 4] = [
+        (
+            events::Column::Payload,
+            Value::from(original.payload.replace("\"0\"", "\"1\"")),
+            original.payload.into(),
+        ),
+        (events::Column::At, (original.at + 1).into(), original.at.into()),
+        (events::Column::Kind, "failed".into(), original.kind.into()),
+        (events::Column::Hash, vec![7_u8; 32].into(), original.hash.to_vec().into()),
+    ];
+    for (column, wrong, right) in tampered {
+        change(store, &start, column, wrong).await?;
+        let found = store.verify_chain(start.thread).await?;
+        assert!(matches!(found, Chain::Broken { seq: 1, .. }), "{column:?}: {found:?}");
+        change(store, &start, column, right).await?;
+        assert_eq!(store.verify_chain(start.thread).await?, intact, "{column:?}");
+    }
+
+    let of_thread = events::Column::ThreadId.eq(start.thread);
+    events::Entity::delete_many()
+        .filter(of_thread)
+        .filter(events::Column::Seq.eq(700_i64))
+        .exec(&store.db)
+        .await?;
+    let found = store.verify_chain(start.thread).await?;
+    assert!(matches!(&found, Chain::Broken { seq: 700, what } if what.contains("missing")), "{found:?}");
+    Ok(())
+}
+
+pub(super) async fn are_paged(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let end = store.append(&start, &[decided(1), decided(2), decided(3)], None).await?;
+    let log = log_of(store, start.thread).await?;
+    let seqs = |page: &[Recorded]| page.iter().map(|it| it.seq).collect::<Vec<_>>();
+    assert_eq!(seqs(&store.events(start.thread, None, 2).await?), [0, 1]);
+    assert_eq!(seqs(&store.events(start.thread, Some(1), 9).await?), [2, 3]);
+    assert_eq!(store.events(start.thread, Some(1), 1).await?[0].event, log[2]);
+    assert_eq!(store.events(start.thread, Some(3), 9).await?, []);
+    assert_eq!(store.events(start.thread, Some(u64::MAX), 9).await?, []);
+    assert_eq!(store.stored(start.thread, 3, 9).await?[0].hash, end.hash);
+    assert_eq!(store.stored(start.thread, end.seq, 9).await?, []);
+    assert_eq!(store.stored(start.thread, 0, u64::MAX).await?.len(), 4, "no limit is too high");
+    Ok(())
+}
+
+/// Changes one column of the event at `head`, as no turnfold would.
+async fn change(
+    store: &Store,
+    head: &Head,
+    column: events::Column,
+    to: impl Into<Value>,
+) -> Result<(), Error> {
+    let update = events::Entity::update_many()
+        .col_expr(column, Expr::val(to.into()))
+        .filter(events::Column::ThreadId.eq(head.thread))
+        .filter(events::Column::Seq.eq(i64::try_from(head.seq).expect("a small number")));
+    assert_eq!(update.exec(&store.db).await?.rows_affected, 1);
+    Ok(())
+}

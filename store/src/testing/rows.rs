@@ -1,0 +1,93 @@
+//! The lists: in order, by page, and what of them can move.
+
+use super::{decided, heard, opened, queued};
+use crate::{
+    Error, Mark, Store, Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus,
+    Withdrawal,
+};
+
+pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
+    let (head, first) = opened(store).await?;
+    let second = queued(store, first.thread, "second").await?;
+    let third = queued(store, first.thread, "third").await?;
+    let fourth = queued(store, first.thread, "fourth").await?;
+    let next = async || Ok::<_, Error>(store.next_queued(first.thread).await?.map(|it| it.id));
+
+    assert_eq!(next().await?, Some(first.id));
+    let turn = Some(TurnMark { turn: first.id, status: TurnStatus::Running, error: None });
+    store.append(&head, &[heard(&first)], Some(&Mark { status: ThreadStatus::Busy, turn })).await?;
+    assert_eq!(next().await?, Some(second.id));
+
+    assert_eq!(store.cancel_queued(second.id).await?, Withdrawal::Withdrawn);
+    assert_eq!(store.cancel_queued(second.id).await?, Withdrawal::TooLate(TurnStatus::Cancelled));
+    assert_eq!(store.cancel_queued(first.id).await?, Withdrawal::TooLate(TurnStatus::Running));
+    assert_eq!(next().await?, Some(third.id));
+
+    assert_eq!(store.refuse_queued(third.id, "nothing was asked").await?, Withdrawal::Withdrawn);
+    let refused = store.turn(third.id).await?.map(|it| (it.status, it.error, it.heard_seq));
+    assert_eq!(refused, Some((TurnStatus::Failed, Some("nothing was asked".to_owned()), None)));
+    assert_eq!(next().await?, Some(fourth.id));
+
+    let unknown = store.cancel_queued(first.thread).await;
+    assert!(matches!(unknown, Err(Error::UnknownTurn(id)) if id == first.thread), "{unknown:?}");
+    Ok(())
+}
+
+pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
+    let (head, first) = opened(store).await?;
+    let second = queued(store, first.thread, "second").await?;
+    let third = queued(store, first.thread, "third").await?;
+    let ids = |turns: Vec<Turn>| turns.into_iter().map(|it| it.id).collect::<Vec<TurnId>>();
+    let here = TurnFilter { thread: Some(first.thread), status: None };
+    assert_eq!(ids(store.turns(here, None, 2).await?), [third.id, second.id]);
+    assert_eq!(ids(store.turns(here, Some(second.id), 2).await?), [first.id]);
+    store.cancel_queued(second.id).await?;
+    let cancelled = TurnFilter { status: Some(TurnStatus::Cancelled), ..here };
+    assert_eq!(ids(store.turns(cancelled, None, 9).await?), [second.id]);
+    assert_eq!(ids(store.turns(TurnFilter::default(), None, 1).await?), [third.id]);
+    let unknown = store.turns(here, Some(first.thread), 9).await;
+    assert!(matches!(unknown, Err(Error::UnknownTurn(_))), "{unknown:?}");
+
+    let (_, later) = opened(store).await?;
+    let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+    assert_eq!(ids(store.threads(None, None, 2).await?), [later.thread, first.thread]);
+    assert_eq!(ids(store.threads(None, Some(later.thread), 1).await?), [first.thread]);
+    let stuck = Mark { status: ThreadStatus::Error, turn: None };
+    store.append(&head, &[decided("stuck")], Some(&stuck)).await?;
+    let errors = store.threads(Some(ThreadStatus::Error), None, 1).await?;
+    assert_eq!(ids(errors.clone()), [first.thread]);
+    assert_eq!((errors[0].strategy.as_str(), errors[0].status), ("probe", ThreadStatus::Error));
+    Ok(())
+}
+
+pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
+    let (_, waits) = opened(store).await?;
+    let (head, moves) = opened(store).await?;
+    let (_, rests) = opened(store).await?;
+    let turn = Some(TurnMark { turn: moves.id, status: TurnStatus::Running, error: None });
+    store.append(&head, &[heard(&moves)], Some(&Mark { status: ThreadStatus::Busy, turn })).await?;
+    store.cancel_queued(rests.id).await?;
+    queued(store, moves.thread, "both busy and waited for").await?;
+
+    let before = store.threads(None, Some(waits.thread), 1).await?.first().map(|it| it.id);
+    assert_eq!(store.runnable_after(before, 9).await?, [waits.thread, moves.thread]);
+    assert_eq!(store.runnable_after(before, 1).await?, [waits.thread]);
+    assert_eq!(store.runnable_after(Some(waits.thread), 9).await?, [moves.thread]);
+    assert_eq!(store.runnable(1).await?.len(), 1);
+    let all = store.runnable(100_000).await?;
+    assert!(all.contains(&waits.thread) && all.contains(&moves.thread) && !all.contains(&rests.thread));
+    Ok(())
+}
+
+pub(super) async fn are_counted(store: &Store) -> Result<(), Error> {
+    let before = store.counts().await?;
+    let (head, turn) = opened(store).await?;
+    store.append(&head, &[decided(1), decided(2)], None).await?;
+    store.cancel_queued(turn.id).await?;
+    let after = store.counts().await?;
+    assert_eq!(after.events, before.events + 3);
+    let cancelled =
+        |counts: &crate::Counts| counts.turns.get(&TurnStatus::Cancelled).copied().unwrap_or_default();
+    assert_eq!(cancelled(&after), cancelled(&before) + 1);
+    Ok(())
+}

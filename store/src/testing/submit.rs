@@ -1,0 +1,83 @@
+//! A turn comes in once, however often it is sent.
+
+use std::sync::Arc;
+
+use shared::{Event, Policy};
+use tokio::sync::Barrier;
+use uuid::Uuid;
+
+use super::{keyed, log_of, new_turn};
+use crate::{Error, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
+
+/// How many submissions race with one key.
+const RACERS: usize = 8;
+
+pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Error> {
+    let mut new = new_turn("für \"dich\" \0 🦀");
+    new.author = "\0 me".to_owned();
+    let Submitted::New(turn) = store.submit(new.clone()).await? else {
+        panic!("a turn without a key is new")
+    };
+    assert_eq!(
+        (turn.status, turn.policy, turn.author.as_str()),
+        (TurnStatus::Queued, Policy::Auto, "\u{fffd} me")
+    );
+    assert_eq!((&turn.messages, &turn.metadata), (&new.messages, &new.metadata));
+    assert_eq!(store.turn(turn.id).await?.as_ref(), Some(&turn));
+
+    let thread = store.thread(turn.thread).await?.ok_or(Error::UnknownThread(turn.thread))?;
+    assert_eq!((thread.strategy.as_str(), thread.status), ("probe", ThreadStatus::Idle));
+    let Opening::New(opened) = new.thread else { panic!("it opens a thread") };
+    assert_eq!(log_of(store, turn.thread).await?, [Event::Opened(opened)]);
+
+    for policy in [Policy::Replan, Policy::Answer, Policy::Auto] {
+        let more = NewTurn { thread: Opening::Existing(turn.thread), policy, ..new_turn("more") };
+        let more = store.submit(more).await?.into_turn();
+        assert_eq!((more.thread, more.policy), (turn.thread, policy));
+    }
+    assert_eq!(store.head(turn.thread).await?.seq, 1, "a queued turn is in no log");
+
+    let nobody = Uuid::now_v7();
+    let lost = store.submit(NewTurn { thread: Opening::Existing(nobody), ..new_turn("lost") }).await;
+    assert!(matches!(lost, Err(Error::UnknownThread(id)) if id == nobody), "{lost:?}");
+    assert_eq!(store.next_queued(nobody).await?, None, "a turn for no thread is not kept");
+    Ok(())
+}
+
+pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
+    let key = Uuid::now_v7().to_string();
+    let Submitted::New(first) = keyed(store, &key, "hash").await? else { panic!("the key is new") };
+    let before = store.counts().await?;
+    let Submitted::Known(again) = keyed(store, &key, "hash").await? else {
+        panic!("the key was used before")
+    };
+    assert_eq!(again, first);
+    let reused = keyed(store, &key, "another").await;
+    assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
+    assert_eq!(store.counts().await?, before, "what is known leaves nothing behind");
+    Ok(())
+}
+
+pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
+    let key = Uuid::now_v7().to_string();
+    let before = store.counts().await?;
+    let barrier = Arc::new(Barrier::new(RACERS));
+    let racer = |store: Store, key: String, barrier: Arc<Barrier>| async move {
+        barrier.wait().await;
+        keyed(&store, &key, "hash").await
+    };
+    let racers = (0..RACERS).map(|_| tokio::spawn(racer(store.clone(), key.clone(), Arc::clone(&barrier))));
+    let (mut new, mut known) = (Vec::new(), Vec::new());
+    for it in racers.collect::<Vec<_>>() {
+        match it.await.expect("a racer panicked")? {
+            Submitted::New(turn) => new.push(turn),
+            Submitted::Known(turn) => known.push(turn),
+        }
+    }
+    assert_eq!((new.len(), known.len()), (1, RACERS - 1));
+    assert!(known.iter().all(|it| *it == new[0]), "{known:?}");
+    let after = store.counts().await?;
+    assert_eq!(after.events, before.events + 1, "one thread was opened");
+    assert_eq!(after.turns[&TurnStatus::Queued], before.turns[&TurnStatus::Queued] + 1);
+    Ok(())
+}

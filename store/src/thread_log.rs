@@ -1,0 +1,213 @@
+//! One thread's log, open for writing: what it says (the fold) and where the next event goes.
+//!
+//! Whoever writes to a log, worker or api, does it through here, so that the read model moves with the events in one
+//! place.
+
+use std::collections::BTreeMap;
+
+use shared::{Event, Graph, Replay, Standing};
+use tracing::debug;
+
+use crate::{
+    Error, Head, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, Turn, TurnFilter, TurnMark, TurnStatus,
+};
+
+/// The strategies that a worker or an api knows, by name.
+#[derive(Clone)]
+pub struct Strategies(BTreeMap<&'static str, &'static dyn Graph>);
+
+impl Strategies {
+    /// These.
+    pub fn new(graphs: impl IntoIterator<Item = &'static dyn Graph>) -> Self {
+        Self(graphs.into_iter().map(|it| (it.name(), it)).collect())
+    }
+
+    /// And this one; it takes the place of one with the same name.
+    pub fn with(mut self, graph: &'static dyn Graph) -> Self {
+        self.0.insert(graph.name(), graph);
+        self
+    }
+
+    /// The one called `name`.
+    pub fn find(&self, name: &str) -> Option<&'static dyn Graph> {
+        self.0.get(name).copied()
+    }
+
+    /// All of them, by name.
+    pub fn all(&self) -> impl Iterator<Item = &'static dyn Graph> + '_ {
+        self.0.values().copied()
+    }
+
+    /// Their names.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.keys().copied().collect()
+    }
+}
+
+/// One thread's log, open for writing.
+pub struct ThreadLog {
+    thread: Box<dyn Replay>,
+    head: Head,
+    /// Folded in, and not yet stored.
+    unwritten: Vec<Event>,
+    /// What the read model says.
+    marked: Status,
+    /// When the last events that faltered may be tried again, in microseconds since the Unix epoch.
+    due_at: i64,
+}
+
+#[derive(PartialEq)]
+struct Status {
+    thread: ThreadStatus,
+    turn: Option<TurnMark>,
+}
+
+impl ThreadLog {
+    /// Reads a log and folds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownThread`]; [`Error::Unreadable`] and [`Error::Stuck`] if no turnfold of this version could
+    /// have written it; [`Error::Unavailable`].
+    pub async fn open(parts: &Parts, strategies: &Strategies, id: ThreadId) -> Result<Self, Error> {
+        let (head, recorded) = parts.store.load(id).await?;
+        let name = match recorded.first().map(|it| &it.event) {
+            Some(Event::Opened(opened)) => &opened.strategy,
+            Some(_) | None => return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() }),
+        };
+        let corrupt = |what: String| Error::Stuck { thread: id, what };
+        let graph = strategies.find(name).ok_or_else(|| {
+            let known = strategies.names().join(", ");
+            corrupt(format!("no strategy is called {name:?} here; known: {known}"))
+        })?;
+        let thread =
+            graph.replay(recorded.iter().map(|it| &it.event)).map_err(|err| corrupt(err.to_string()))?;
+        let last = recorded.last().map(|it| &it.event);
+        let marked = status(&*thread, last);
+        Ok(Self { marked, due_at: due_at(&recorded), thread, head, unwritten: Vec::new() })
+    }
+
+    /// What the log says.
+    pub fn thread(&self) -> &dyn Replay {
+        &*self.thread
+    }
+
+    /// Which thread it is.
+    pub fn id(&self) -> ThreadId {
+        self.head.thread
+    }
+
+    /// When what faltered last may be tried again, in microseconds since the Unix epoch.
+    pub fn due_at(&self) -> i64 {
+        self.due_at
+    }
+
+    /// Folds an event in; [`Self::flush`] stores it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stuck`] if it cannot happen here.
+    pub fn push(&mut self, event: Event) -> Result<(), Error> {
+        self.thread
+            .apply(&event)
+            .map_err(|err| Error::Stuck { thread: self.head.thread, what: err.to_string() })?;
+        self.unwritten.push(event);
+        Ok(())
+    }
+
+    /// Stores what was folded in, all or nothing, and moves the read model with it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if another was faster: this log is then out of date and must be dropped.
+    pub async fn flush(&mut self, parts: &Parts) -> Result<(), Error> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        let now = status(&*self.thread, self.unwritten.last());
+        let mark = (now != self.marked).then(|| Mark { status: now.thread, turn: now.turn.clone() });
+        self.head = parts.store.append(&self.head, &self.unwritten, mark.as_ref()).await?;
+        debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
+        self.unwritten.clear();
+        self.marked = now;
+        parts.news.publish(self.head.thread, Notice::Appended { seq: self.head.seq }).await;
+        Ok(())
+    }
+
+    /// Stores answers the moment they land, while the thread is still lent to the requests under way; the caller
+    /// folds them in with [`Self::settle`] once it is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`].
+    pub async fn store_landed(head: &mut Head, parts: &Parts, landed: &[Event]) -> Result<(), Error> {
+        *head = parts.store.append(head, landed, None).await?;
+        parts.news.publish(head.thread, Notice::Appended { seq: head.seq }).await;
+        Ok(())
+    }
+
+    /// Folds in what [`Self::store_landed`] stored up to `head`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stuck`] if it could not have happened.
+    pub fn settle(&mut self, head: Head, landed: &[Event]) -> Result<(), Error> {
+        for event in landed {
+            self.thread
+                .apply(event)
+                .map_err(|err| Error::Stuck { thread: head.thread, what: err.to_string() })?;
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// Where the next event goes.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// What the read model must say of a thread that stands so after `last`.
+fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
+    let (status, turn, error) = match thread.standing() {
+        Standing::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
+        Standing::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),
+        Standing::Failed { node, reason } => {
+            (ThreadStatus::Error, TurnStatus::Failed, Some(format!("{node}: {reason}")))
+        }
+        Standing::Idle if matches!(last, Some(Event::Cancelled(_))) => {
+            (ThreadStatus::Idle, TurnStatus::Cancelled, None)
+        }
+        Standing::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
+    };
+    Status { thread: status, turn: thread.turn().map(|id| TurnMark { turn: id, status: turn, error }) }
+}
+
+/// When what faltered since the node last asked may be tried again.
+fn due_at(recorded: &[Recorded]) -> i64 {
+    let since = |it: &&Recorded| !matches!(it.event, Event::Asked(_) | Event::Retried(_));
+    let due = |it: &Recorded| match &it.event {
+        Event::Faltered(faltered) => {
+            let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX / 2_000);
+            Some(it.at.saturating_add(pause.saturating_mul(1_000)))
+        }
+        _ => None,
+    };
+    recorded.iter().rev().take_while(since).filter_map(due).max().unwrap_or(0)
+}
+
+/// Takes a thread out of the way that cannot go on: its turn fails with the reason, and nobody rings for it again.
+///
+/// # Errors
+///
+/// [`Error::Stale`] if the thread moved meanwhile; [`Error::Unavailable`].
+pub async fn park(parts: &Parts, thread: ThreadId, error: &str) -> Result<(), Error> {
+    let head = parts.store.head(thread).await?;
+    let running = TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running) };
+    let failed = |turn: Turn| TurnMark { turn: turn.id, status: TurnStatus::Failed, error: Some(error.to_owned()) };
+    let turn = parts.store.turns(running, None, 1).await?.pop().map(failed);
+    while let Some(queued) = parts.store.next_queued(thread).await? {
+        parts.store.refuse_queued(queued.id, error).await?;
+    }
+    parts.store.append(&head, &[], Some(&Mark { status: ThreadStatus::Error, turn })).await.map(drop)
+}

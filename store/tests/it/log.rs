@@ -1,0 +1,170 @@
+//! The log under its suite on each engine, and what only one engine can show.
+
+use std::{os::unix::fs::PermissionsExt, time::Duration};
+
+use shared::{Decided, Event, Goto};
+use store::{Error, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file_conforms() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("made/on the way/log.db");
+    let store = Store::connect(&format!("sqlite:{}", file.display())).await.unwrap();
+    log_conformance(&store).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_memory_conforms() {
+    log_conformance(&Store::connect("sqlite::memory:").await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_conforms() {
+    let postgres = testing::Postgres::start();
+    log_conformance(&Store::connect(&postgres.url()).await.unwrap()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
+    let mut postgres = testing::Postgres::start();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let turn = store.submit(new_turn()).await.unwrap().into_turn();
+    let head = store.head(turn.thread).await.unwrap();
+
+    postgres.kill();
+    let lost = store.append(&head, &[decided()], None).await;
+    assert!(matches!(lost, Err(Error::Unavailable(_))), "{lost:?}");
+
+    postgres.restart();
+    let end = loop {
+        // Connections that died are found out one by one.
+        match store.append(&head, &[decided()], None).await {
+            Ok(end) => break end,
+            Err(Error::Unavailable(_)) => {}
+            Err(other) => panic!("{other}"),
+        }
+    };
+    assert_eq!(store.head(turn.thread).await.unwrap(), end);
+}
+
+#[tokio::test]
+async fn real_postgres_address_that_is_wrong_is_an_address_and_tells_no_password() {
+    let postgres = testing::Postgres::start();
+    let elsewhere = postgres.url().replace("postgres@", "postgres:s3cret@").replace("/turnfold", "/nowhere");
+    let error = Store::connect(&elsewhere).await.unwrap_err();
+    assert!(matches!(error, Error::Address(_)), "{error}");
+    assert!(error.to_string().contains("\"nowhere\" does not exist"), "{error}");
+    assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+}
+
+#[tokio::test]
+async fn an_address_that_cannot_work_says_what_would() {
+    for wrong in ["mysql://me:s3cret@db/turnfold", "data/turnfold.db", "", "s3cret"] {
+        let error = Store::connect(wrong).await.unwrap_err();
+        assert!(matches!(error, Error::Address(_)), "{error}");
+        let words = format!("{error} {error:?}");
+        assert!(words.contains("`sqlite:PATH`") && words.contains("`postgres://"), "{words}");
+        assert!(!words.contains("s3cret"), "{words}");
+    }
+    let malformed = Store::connect("postgres://me:s3cret@host:port/turnfold").await.unwrap_err();
+    assert!(matches!(malformed, Error::Address(_)), "{malformed}");
+    assert!(!format!("{malformed} {malformed:?}").contains("s3cret"), "{malformed:?}");
+}
+
+#[tokio::test]
+async fn a_sqlite_file_that_cannot_be_made_says_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("file");
+    std::fs::write(&file, "no folder").unwrap();
+    let below = Store::connect(&format!("sqlite:{}/log.db", file.display())).await.unwrap_err();
+    assert!(matches!(below, Error::Address(_)), "{below}");
+    assert!(below.to_string().contains("failed to create the folder"), "{below}");
+
+    let is_a_folder = Store::connect(&format!("sqlite:{}", folder.path().display())).await.unwrap_err();
+    assert!(matches!(is_a_folder, Error::Address(_)), "{is_a_folder}");
+    assert!(is_a_folder.to_string().contains("unable to open database file"), "{is_a_folder}");
+
+    std::fs::write(&file, "certainly not a database, whatever else it may be").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let no_database = Store::connect(&format!("sqlite:{}", file.display())).await.unwrap_err();
+    assert!(matches!(no_database, Error::Database(_)), "{no_database}");
+    assert!(no_database.to_string().contains("file is not a database"), "{no_database}");
+}
+
+/// SQLite alone would let the unlucky ones fail: it has writers try again with growing pauses.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_writers_wait_for_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::connect(&format!("sqlite:{}", folder.path().join("log.db").display())).await.unwrap();
+    store.migrate().await.unwrap();
+    let writers: Vec<_> = (0..256)
+        .map(|_| {
+            let store = store.clone();
+            tokio::spawn(async move {
+                let turn = store.submit(new_turn()).await?.into_turn();
+                let head = store.head(turn.thread).await?;
+                store.append(&head, &[decided(), decided()], None).await
+            })
+        })
+        .collect();
+    for it in writers {
+        assert_eq!(it.await.unwrap().unwrap().seq, 3);
+    }
+    assert_eq!(store.counts().await.unwrap().events, 3 * 256);
+}
+
+/// Two processes may share a file: each sees what the other wrote, and one of them wins a number.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file_is_shared_between_two_stores() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("log.db").display());
+    let (one, two) = (Store::connect(&url).await.unwrap(), Store::connect(&url).await.unwrap());
+    one.migrate().await.unwrap();
+    two.check_migrated().await.unwrap();
+    let turn = one.submit(new_turn()).await.unwrap().into_turn();
+    let mut head = two.head(turn.thread).await.unwrap();
+    for _ in 0..20 {
+        let batch = [decided()];
+        let (first, second) = tokio::join!(one.append(&head, &batch, None), two.append(&head, &batch, None));
+        let (won, lost) = if first.is_ok() { (first, second) } else { (second, first) };
+        assert!(matches!(lost, Err(Error::Stale { .. })), "{lost:?}");
+        head = won.unwrap();
+    }
+    assert_eq!(one.head(turn.thread).await.unwrap(), head);
+}
+
+/// Made by another implementation: `hashlib` of Python.
+#[test]
+fn the_chain_hashes_as_documented() {
+    let first = chain::link(&chain::START, 0, 1_795_302_000_000_000, "asked", r#"{"node":"plan"}"#);
+    assert_eq!(hex::encode(first), "a49c232796b8bad4d4f0a130de2501d639ad9b74993fccbad4310ff146d23a90");
+    let second = chain::link(&first, 1, 1_795_302_000_000_001, "answered", r#"{"slot":0,"says":"für"}"#);
+    assert_eq!(hex::encode(second), "9ff9d3b4ad1926c0c9cc51ae149efcc1aadc7f5f5cf2034b6a5afdbcbdfa3582");
+}
+
+#[test]
+fn times_read_as_rfc_3339() {
+    assert_eq!(time::rfc3339(0), "1970-01-01T00:00:00.000000Z");
+    assert_eq!(time::rfc3339(1_795_302_000_000_001), "2026-11-21T23:00:00.000001Z");
+    assert_eq!(time::rfc3339(-1), "1969-12-31T23:59:59.999999Z");
+    assert!(time::rfc3339(i64::MAX).ends_with('Z') && time::rfc3339(i64::MIN).ends_with('Z'));
+    let year = Duration::from_secs(365 * 24 * 3600).as_micros() as i64;
+    assert!((50 * year..500 * year).contains(&time::now()));
+}
+
+fn new_turn() -> NewTurn {
+    let opened = serde_json::from_value(serde_json::json!({ "strategy": "probe" })).unwrap();
+    NewTurn {
+        thread: Opening::New(opened),
+        policy: shared::Policy::Auto,
+        messages: vec![shared::Message::user("hello")],
+        metadata: serde_json::json!({}),
+        author: String::new(),
+        idempotency: None,
+    }
+}
+
+fn decided() -> Event {
+    Decided { node: "probe".into(), said: vec![], learned: vec![], why: None, to: Goto::End }.into()
+}

@@ -1,0 +1,270 @@
+//! Both doorbells keep their promises, and the one in Redis outlives what happens to Redis.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    io::{BufRead, BufReader, Write},
+    net::TcpListener,
+    slice::from_ref as one,
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use store::queue::{
+    Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When, redis::STREAM, testing::queue_conformance,
+};
+use testing::Redis;
+use uuid::Uuid;
+
+const LEASE: Duration = Duration::from_millis(300);
+const LONG_LEASE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory() {
+    let queues: Mutex<BTreeMap<Duration, MemoryQueue>> = Mutex::default();
+    queue_conformance(async |consumer, lease| {
+        let mut queues = queues.lock().unwrap();
+        Arc::new(queues.entry(lease).or_insert_with(|| MemoryQueue::new(lease)).consumer(consumer))
+            as Arc<dyn Queue>
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn memory_has_a_limit() {
+    let queue = MemoryQueue::new(LEASE);
+    for _ in 0..store::queue::memory::MOST_TOKENS {
+        queue.ring(Uuid::nil(), When::Now).await.unwrap();
+    }
+    assert!(matches!(queue.ring(Uuid::nil(), When::Now).await, Err(QueueError::Full { .. })));
+    let jobs = queue.take(1).await.unwrap();
+    queue.finish(&jobs[0], None).await.unwrap();
+    queue.ring(Uuid::nil(), When::Now).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis() {
+    let redis = Redis::start();
+    queue_conformance(async |consumer, lease| {
+        Arc::new(RedisQueue::connect(&redis.url(), lease, consumer).await.unwrap()) as Arc<dyn Queue>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_emptied_under_a_waiting_take_is_used_again() {
+    let redis = Redis::start();
+    let queue = Arc::new(RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap());
+    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    let before = take_one(&*queue).await;
+    let taker = Arc::clone(&queue);
+    let taking = tokio::spawn(async move { take_one(&*taker).await });
+    wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
+    redis.flush_all();
+    let thread = Uuid::now_v7();
+    queue.ring(thread, When::Now).await.unwrap();
+    let job = taking.await.unwrap();
+    assert_eq!(job.thread, thread);
+    assert_eq!(queue.renew(&[before.clone(), job.clone()]).await.unwrap(), one(&before));
+    queue.finish(&before, Some(When::Now)).await.unwrap();
+    queue.finish(&job, None).await.unwrap();
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_without_its_group_measures_renews_and_finishes() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
+    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    let job = take_one(&queue).await;
+    redis.flush_all();
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+    assert_eq!(queue.rung().await.unwrap(), BTreeSet::new());
+    assert_eq!(queue.renew(one(&job)).await.unwrap(), one(&job));
+    queue.finish(&job, Some(When::Now)).await.unwrap();
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_killed_and_started_again_is_used_again() {
+    let mut redis = Redis::start();
+    let queue = Arc::new(RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap());
+    let taker = Arc::clone(&queue);
+    // As a worker does: what it is told while Redis is away is to try again.
+    let taking = tokio::spawn(async move {
+        loop {
+            match taker.take(1).await {
+                Ok(mut jobs) => {
+                    if let Some(job) = jobs.pop() {
+                        return job;
+                    }
+                }
+                Err(QueueError::Unavailable { .. }) => tokio::task::yield_now().await,
+                Err(error) => panic!("{error}: {:?}", error.source()),
+            }
+        }
+    });
+    wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
+    redis.kill();
+    let unavailable = queue.ring(Uuid::now_v7(), When::Now).await.unwrap_err();
+    assert!(matches!(unavailable, QueueError::Unavailable { .. }), "{unavailable:?}");
+    redis.restart();
+    let thread = Uuid::now_v7();
+    let began = Instant::now();
+    while let Err(error) = queue.ring(thread, When::Now).await {
+        assert!(began.elapsed() < PATIENCE, "{error}");
+    }
+    let job = tokio::time::timeout(PATIENCE, taking).await.expect("the take goes on").unwrap();
+    assert_eq!(job.thread, thread);
+    queue.finish(&job, None).await.unwrap();
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+}
+
+/// A restart that nobody noticed costs no error.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_restarted_while_idle_is_not_noticed() {
+    let mut redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
+    assert_eq!(queue.take(1).await.unwrap(), []);
+    redis.restart();
+    let thread = Uuid::now_v7();
+    queue.ring(thread, When::Now).await.unwrap();
+    assert_eq!(queue.take(1).await.unwrap().pop().expect("a job").thread, thread);
+    redis.restart();
+    assert_eq!(queue.take(1).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_hands_out_more_than_a_page() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let threads: Vec<Uuid> = (0..2_500).map(|_| Uuid::now_v7()).collect();
+    for (place, thread) in threads.iter().enumerate() {
+        let when = if place % 2 == 0 { When::Now } else { When::After(Duration::from_millis(1)) };
+        queue.ring(*thread, when).await.unwrap();
+    }
+    assert_eq!(queue.rung().await.unwrap(), threads.iter().copied().collect());
+    let mut jobs = Vec::new();
+    while jobs.len() < threads.len() {
+        jobs.extend(queue.take(usize::MAX).await.unwrap());
+    }
+    assert_eq!(queue.renew(&jobs).await.unwrap(), []);
+    assert_eq!(queue.rung().await.unwrap(), threads.into_iter().collect());
+    for job in &jobs {
+        queue.finish(job, None).await.unwrap();
+    }
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_drops_what_names_no_thread() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
+    redis.ask(&format!("XADD {STREAM} * thread nobody"));
+    redis.ask(&format!("XADD {STREAM} * else 1"));
+    let thread = Uuid::now_v7();
+    queue.ring(thread, When::Now).await.unwrap();
+    let job = take_one(&queue).await;
+    assert_eq!(job.thread, thread);
+    queue.finish(&job, None).await.unwrap();
+    assert_eq!(redis.ask(&format!("XLEN {STREAM}")), "0");
+    assert_eq!(queue.len().await.unwrap(), Depth::default());
+}
+
+/// Were a consumer deleted with what it holds, its tokens would be in the stream and in nobody's list.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_forgets_only_consumers_without_tokens() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    let held = take_one(&queue).await;
+    RedisQueue::connect(&redis.url(), LONG_LEASE, "idle").await.unwrap().take(1).await.unwrap();
+    let began = Instant::now();
+    // Redis counts the time in whole milliseconds.
+    while queue.forget_consumers(Duration::ZERO).await.unwrap() < 1 {
+        assert!(began.elapsed() < PATIENCE, "the idle one goes");
+    }
+    assert_eq!(queue.renew(one(&held)).await.unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_errors_show_no_password() {
+    let redis = Redis::start();
+    redis.ask("CONFIG SET requirepass correct-horse");
+    let url = redis.url();
+    let place = url.strip_prefix("redis://").unwrap();
+    let wrong = connect(&format!("redis://:hunter2@{place}")).await.unwrap_err();
+    assert!(matches!(wrong, QueueError::Refused { .. }), "{wrong:?}");
+    let away = connect("redis://ada:hunter2@127.0.0.1:1/3").await.unwrap_err();
+    assert!(matches!(away, QueueError::Unavailable { .. }), "{away:?}");
+    let not_redis = connect("http://ada:hunter2@127.0.0.1").await.unwrap_err();
+    assert!(matches!(not_redis, QueueError::Address { .. }), "{not_redis:?}");
+    for error in [wrong, away, not_redis] {
+        let told = format!("{error} {error:?} {}", error.source().expect("a cause"));
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    connect(&format!("redis://:correct-horse@{place}")).await.unwrap();
+}
+
+/// A server that says what an old Redis says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_redis_is_told_what_it_lacks() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("redis://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for wire in listener.incoming() {
+            let mut wire = BufReader::new(wire.unwrap());
+            while let Some(command) = read_command(&mut wire) {
+                let info = "redis_version:6.0.16\r\n";
+                let answer = if command[0] == "INFO" {
+                    format!("${}\r\n{info}\r\n", info.len())
+                } else {
+                    "+OK\r\n".into()
+                };
+                wire.get_mut().write_all(answer.as_bytes()).unwrap();
+            }
+        }
+    });
+    let error = connect(&url).await.unwrap_err();
+    assert!(matches!(&error, QueueError::TooOld { found } if found == "6.0.16"), "{error:?}");
+    assert!(error.to_string().contains("XAUTOCLAIM"), "{error}");
+}
+
+fn read_command(wire: &mut impl BufRead) -> Option<Vec<String>> {
+    let number = |mark: char, wire: &mut dyn BufRead| {
+        let mut line = String::new();
+        wire.read_line(&mut line).ok()?;
+        line.trim_end().strip_prefix(mark)?.parse::<usize>().ok()
+    };
+    let words = number('*', wire)?;
+    let mut command = Vec::new();
+    for _ in 0..words {
+        let mut word = vec![0; number('$', wire)? + 2];
+        wire.read_exact(&mut word).ok()?;
+        command.push(String::from_utf8_lossy(&word).trim_end().to_owned());
+    }
+    Some(command)
+}
+
+async fn connect(url: &str) -> Result<(), QueueError> {
+    RedisQueue::connect(url, LEASE, "ada").await.map(drop)
+}
+
+async fn take_one(queue: &dyn Queue) -> Job {
+    let began = Instant::now();
+    loop {
+        if let Some(job) = queue.take(1).await.unwrap().pop() {
+            return job;
+        }
+        assert!(began.elapsed() < PATIENCE, "there was nothing to take for {PATIENCE:?}");
+    }
+}
+
+async fn wait_until(condition: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !condition() {
+        assert!(began.elapsed() < PATIENCE, "it did not come to be within {PATIENCE:?}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}

@@ -1,0 +1,218 @@
+//! Does one job: lets at most one node of one thread happen.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::FuturesUnordered};
+use shared::{Attempted, Due, Event, Goto, Next, Standing, Unheard};
+use store::{Error, Notice, Parts, Strategies, ThreadId, ThreadLog, time};
+use tracing::{Span, info, warn};
+
+use crate::{
+    backoff::Backoff,
+    world::{Ask, Deltas, World},
+};
+
+/// What is left to do about a thread once a job is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// The next node is due: ring again.
+    Moved,
+    /// A person speaks next, or another worker is ahead.
+    Rested,
+    /// Something faltered: ring again after this pause.
+    Faltered(Duration),
+}
+
+/// What a job needs: the log, the strategies, the world.
+pub struct Hands {
+    /// Where events, rings and news go.
+    pub parts: Parts,
+    /// The graphs this worker knows.
+    pub strategies: Strategies,
+    /// Who carries out requests.
+    pub world: Arc<dyn World>,
+    /// The pauses between tries.
+    pub backoff: Backoff,
+    /// Who this worker is, in the log.
+    pub name: String,
+}
+
+impl Hands {
+    /// Does one job: hears a waiting turn if the thread is at rest, then lets at most one node happen.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. A log that cannot be
+    /// continued is no error: its thread is parked with the reason.
+    pub async fn work(&self, thread: ThreadId) -> Result<Done, Error> {
+        match self.one_node(thread).await {
+            Err(Error::Stale { seq, .. }) => {
+                info!(seq, "another worker is ahead");
+                Ok(Done::Rested)
+            }
+            Err(err @ (Error::Stuck { .. } | Error::Unreadable { .. })) => {
+                warn!(error = %err, "the thread cannot go on and is parked");
+                store::park(&self.parts, thread, &err.to_string()).await?;
+                Ok(Done::Rested)
+            }
+            other => other,
+        }
+    }
+
+    async fn one_node(&self, thread: ThreadId) -> Result<Done, Error> {
+        let mut log = ThreadLog::open(&self.parts, &self.strategies, thread).await?;
+        if log.thread().standing() != Standing::Busy && !self.hear(&mut log).await? {
+            return Ok(Done::Rested);
+        }
+        let early = log.due_at().saturating_sub(time::now());
+        if let Ok(early @ 1..) = u64::try_from(early) {
+            return Ok(Done::Faltered(Duration::from_micros(early)));
+        }
+        if let Some(node) = log.thread().node() {
+            Span::current().record("node", node);
+        }
+        if let Some(turn) = log.thread().turn() {
+            Span::current().record("turn", turn.to_string());
+        }
+        loop {
+            match log.thread().next().map_err(|err| stuck(thread, &err))? {
+                Next::Append(event) => {
+                    let over = over(&event);
+                    log.push(event)?;
+                    if over {
+                        log.flush(&self.parts).await?;
+                        return self.after(&log).await;
+                    }
+                }
+                Next::Perform(due) => {
+                    if let Some(pause) = self.perform(&mut log, due).await? {
+                        log.flush(&self.parts).await?;
+                        return Ok(Done::Faltered(pause));
+                    }
+                }
+                Next::Rest => {
+                    log.flush(&self.parts).await?;
+                    return self.after(&log).await;
+                }
+            }
+        }
+    }
+
+    /// Hears the turn that has waited longest; `false` if there is none that can be heard.
+    async fn hear(&self, log: &mut ThreadLog) -> Result<bool, Error> {
+        while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
+            let time = time::rfc3339(turn.created_at);
+            match log.thread().hear(turn.id, &turn.author, &time, turn.policy, turn.messages) {
+                Ok(event) => {
+                    log.push(event)?;
+                    log.flush(&self.parts).await?;
+                    info!(turn = %turn.id, "heard");
+                    return Ok(true);
+                }
+                Err(Unheard::Busy) => return Ok(false),
+                Err(unheard @ Unheard::NothingAsked) => {
+                    self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;
+                }
+            }
+        }
+        Ok(false)
+    }
+
+    /// Whether the thread, at rest or not, has more to do.
+    async fn after(&self, log: &ThreadLog) -> Result<Done, Error> {
+        match log.thread().standing() {
+            Standing::Busy => Ok(Done::Moved),
+            Standing::Idle | Standing::Waiting(_) | Standing::Failed { .. } => {
+                match self.parts.store.next_queued(log.id()).await? {
+                    Some(_) => Ok(Done::Moved),
+                    None => Ok(Done::Rested),
+                }
+            }
+        }
+    }
+
+    /// Carries requests out side by side and takes in what comes back; the pause, if something must be tried again.
+    ///
+    /// Every answer is stored the moment it lands, so that a crash pays for nothing twice; the last ones wait for
+    /// the decision that follows from them at once.
+    async fn perform(&self, log: &mut ThreadLog, due: Vec<Due>) -> Result<Option<Duration>, Error> {
+        for attempt in due.iter().filter(|it| it.is_write()) {
+            log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
+        }
+        log.flush(&self.parts).await?;
+        let node = log.thread().node().unwrap_or_default();
+        let mut stored = Vec::new();
+        let mut last = Vec::new();
+        let mut head = *log.head();
+        {
+            let thread = log.thread();
+            let node = &node;
+            let ask = |due: &Due| {
+                let due = due.clone();
+                let key = format!("{}:{}:{}", head.thread, due.asked, due.slot);
+                let id = head.thread;
+                async move {
+                    let deltas = Listeners { parts: &self.parts, thread: id, node, slot: due.slot };
+                    let ask = Ask { thread: id, due: &due, key: &key, node, deltas: &deltas };
+                    let outcome = self.world.perform(thread, &ask).await;
+                    (due.slot, thread.receive(due.slot, outcome, self.backoff.pause_ms(due.tries)))
+                }
+            };
+            let under_way: FuturesUnordered<_> = due.iter().map(ask).collect();
+            let mut left = due.len();
+            let mut landings = under_way.ready_chunks(due.len());
+            while let Some(mut landed) = landings.next().await {
+                landed.sort_by_key(|(slot, _)| *slot);
+                left -= landed.len();
+                last = landed.into_iter().map(|(_, event)| event).collect();
+                if left > 0 {
+                    ThreadLog::store_landed(&mut head, &self.parts, &last).await?;
+                    stored.append(&mut last);
+                }
+            }
+        }
+        let pause = stored.iter().chain(&last).filter_map(pause).max();
+        log.settle(head, &stored)?;
+        last.into_iter().try_for_each(|event| log.push(event))?;
+        // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
+        let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
+        Ok(pause.filter(|_| matches!(next, Next::Perform(_))))
+    }
+}
+
+fn stuck(thread: ThreadId, err: &shared::Corrupt) -> Error {
+    Error::Stuck { thread, what: err.to_string() }
+}
+
+/// Whether a job is over with this event: a node has decided, or cannot.
+fn over(event: &Event) -> bool {
+    match event {
+        Event::Decided(it) => matches!(it.to, Goto::Node(_) | Goto::End | Goto::Interrupt(_)),
+        Event::Failed(_) => true,
+        _ => false,
+    }
+}
+
+fn pause(event: &Event) -> Option<Duration> {
+    match event {
+        Event::Faltered(it) => it.again_after_ms.map(Duration::from_millis),
+        _ => None,
+    }
+}
+
+/// Passes pieces of a reply on to whoever listens to the thread.
+struct Listeners<'a> {
+    parts: &'a Parts,
+    thread: ThreadId,
+    node: &'a str,
+    slot: usize,
+}
+
+#[async_trait]
+impl Deltas for Listeners<'_> {
+    async fn delta(&self, text: &str) {
+        let (node, slot, text) = (self.node.to_owned(), self.slot, text.to_owned());
+        self.parts.news.publish(self.thread, Notice::Delta { node, slot, text }).await;
+    }
+}

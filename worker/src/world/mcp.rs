@@ -1,0 +1,247 @@
+//! The MCP servers: one connection each, made on first use and made anew when it is lost.
+
+mod child;
+mod connection;
+mod failure;
+mod flight;
+mod http;
+mod said;
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
+};
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use shared::{Fault, Response, Safety, Tool, ToolCall, ToolOutput};
+
+use self::{connection::Connection, failure::Failure, flight::Flight};
+use super::Outcome;
+
+/// Where a call's `_meta` holds its idempotency key: a server that keeps the keys it has seen can do a repeated
+/// call once.
+pub const IDEMPOTENCY_KEY: &str = "turnfold/idempotency-key";
+
+/// An MCP server, and how it is treated. It has no `Debug`: its environment holds secrets.
+#[derive(Clone)]
+pub struct Server {
+    /// How it is reached.
+    pub transport: Transport,
+    /// How long it may be silent during a call; each sign of progress starts the time anew, up to
+    /// [ten times](connection::PATIENCE) over.
+    pub call_timeout: Duration,
+    /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
+    /// costs ten seconds of it.
+    pub connect_timeout: Duration,
+    /// The operator's word on what repeating a tool's call does; it overrides the server's own.
+    pub tools: BTreeMap<String, Safety>,
+}
+
+/// How an MCP server is reached.
+#[derive(Clone)]
+pub enum Transport {
+    /// A child process, by its standard input and output.
+    Stdio {
+        /// The program.
+        command: String,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Its environment: of ours it sees only `PATH`, `HOME`, `LANG` and `TMPDIR`.
+        env: BTreeMap<String, String>,
+        /// Where it runs; here, if absent.
+        cwd: Option<PathBuf>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// Where.
+        url: String,
+        /// What every request carries.
+        headers: BTreeMap<String, SecretString>,
+    },
+}
+
+impl Transport {
+    /// Strikes out what a server was entrusted with: it may repeat it.
+    fn hide(&self, words: &str) -> String {
+        let strike = |words: String, (name, secret): (&str, &str)| match secret.len() {
+            0..SECRET_MIN => words,
+            _ => words.replace(secret, &format!("[{name}]")),
+        };
+        match self {
+            Transport::Stdio { env, .. } => {
+                env.iter().map(|(name, value)| (name.as_str(), value.as_str())).fold(words.to_owned(), strike)
+            }
+            Transport::Http { url, headers } => {
+                let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
+                headers.chain([("its address", url.as_str())]).fold(words.to_owned(), strike)
+            }
+        }
+    }
+}
+
+/// Shorter ones are no secrets, and striking them out would only garble.
+const SECRET_MIN: usize = 8;
+
+/// What a connected server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Described {
+    /// Its name and version, if it gives them.
+    pub name: String,
+    /// The version of the protocol that was agreed on.
+    pub protocol: String,
+    /// How it wants to be used.
+    pub instructions: Option<String>,
+}
+
+/// The MCP servers at hand.
+pub struct Servers {
+    pools: BTreeMap<String, Pool>,
+}
+
+struct Pool {
+    server: Server,
+    connection: Flight<Arc<Connection>>,
+}
+
+impl Servers {
+    /// These servers. None is connected before it is used.
+    pub fn new(servers: BTreeMap<String, Server>) -> Self {
+        let pool = |(name, server)| (name, Pool { server, connection: Flight::default() });
+        Self { pools: servers.into_iter().map(pool).collect() }
+    }
+
+    /// The names of the servers at hand.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.pools.keys().map(String::as_str)
+    }
+
+    /// What a server can do, by name.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if it is unknown, cannot be reached or does not say.
+    pub async fn tools(&self, name: &str) -> Result<Vec<Tool>, Fault> {
+        let pool = self.pool(name)?;
+        let mut why = Failure::Unsent("it closed the connection".to_owned());
+        for _ in 0..ATTEMPTS {
+            let connection = pool.connected(name).await?;
+            match connection.tools(&pool.server).await {
+                Ok(tools) => return Ok(tools),
+                Err(failure) => {
+                    pool.drop_if_lost(&connection, &failure).await;
+                    why = failure;
+                }
+            }
+            if !matches!(why, Failure::Unsent(_)) {
+                break;
+            }
+        }
+        Err(why.of_a_question(name))
+    }
+
+    /// What a server says of itself.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if it is unknown or cannot be reached.
+    pub async fn describe(&self, name: &str) -> Result<Described, Fault> {
+        Ok(self.pool(name)?.connected(name).await?.describe())
+    }
+
+    /// Lets go of every connection, giving each server the time to end well.
+    pub async fn close(&self) {
+        let closings = self.pools.values().map(|pool| async {
+            if let Some(connection) = pool.connection.take().await {
+                connection.close().await;
+            }
+        });
+        futures::future::join_all(closings).await;
+    }
+
+    /// What a server can do, unless it is what the thread already knows.
+    pub(super) async fn list(&self, name: &str, known: Option<&[Tool]>) -> Outcome {
+        let tools = self.tools(name).await?;
+        let same = known == Some(tools.as_slice());
+        Ok((if same { Response::SameTools } else { Response::Tools { tools } }, None))
+    }
+
+    /// Has a server do something.
+    ///
+    /// **Invariant:** a call that may have reached the server is never sent twice.
+    pub(super) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
+        let pool = self.pool(name)?;
+        let Value::Object(arguments) = &call.arguments else {
+            return Ok(error(format!("the arguments of {} must be a JSON object, and are not", call.name)));
+        };
+        let request = request(&call.name, arguments, key);
+        let mut why = "it closed the connection".to_owned();
+        for _ in 0..ATTEMPTS {
+            let connection = pool.connected(name).await?;
+            let failure = match connection.ask(&pool.server, request.clone()).await {
+                Ok(ServerResult::CallToolResult(it)) => {
+                    return Ok((Response::Output(said::output(&it)), None));
+                }
+                Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
+                Err(failure) => failure,
+            };
+            pool.drop_if_lost(&connection, &failure).await;
+            match failure {
+                Failure::Unsent(reason) => why = reason,
+                Failure::Refused(words) => return Ok(error(words)),
+                Failure::Fault(fault) => return Err(fault),
+                Failure::Lost(reason) => {
+                    return Err(Fault::doubt(format!(
+                        "MCP server {name} was lost during {}: {reason}",
+                        call.name
+                    )));
+                }
+                Failure::Silent(time) => {
+                    return Err(Fault::doubt(format!(
+                        "MCP server {name} gave no answer to {} in {time:?}",
+                        call.name
+                    )));
+                }
+            }
+        }
+        Err(failure::unreachable(name, &why))
+    }
+
+    fn pool(&self, name: &str) -> Result<&Pool, Fault> {
+        self.pools.get(name).ok_or_else(|| {
+            let known: Vec<&str> = self.names().collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            Fault::operator(format!(
+                "MCP server {name:?} is unknown (known: {known}): add [mcp.{name}] to turnfold.toml"
+            ))
+        })
+    }
+}
+
+/// How often a request that never left is sent: a connection may turn out to be closed only when it is used.
+const ATTEMPTS: usize = 2;
+
+impl Pool {
+    async fn connected(&self, name: &str) -> Result<Arc<Connection>, Fault> {
+        let open = async { Connection::open(name, &self.server).await.map(Arc::new) };
+        self.connection.get(|it| !it.is_lost(), open).await
+    }
+
+    /// Lets the next request connect anew, unless another has already seen to it.
+    async fn drop_if_lost(&self, connection: &Arc<Connection>, failure: &Failure) {
+        if matches!(failure, Failure::Unsent(_) | Failure::Lost(_)) {
+            self.connection.drop_if(|it| Arc::ptr_eq(it, connection)).await;
+        }
+    }
+}
+
+fn request(tool: &str, arguments: &JsonObject, key: &str) -> ClientRequest {
+    let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
+    params.meta = Some(RequestMetaObject::from(meta));
+    ClientRequest::CallToolRequest(CallToolRequest::new(params))
+}
+
+fn error(words: String) -> (Response, Option<shared::Meter>) {
+    (Response::Output(ToolOutput::Error(words)), None)
+}

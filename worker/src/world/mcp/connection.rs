@@ -1,0 +1,197 @@
+//! A connection to one MCP server.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use rmcp::{
+    ClientHandler, RoleClient,
+    model::{
+        ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
+        PaginatedRequestParams, ProtocolVersion, ServerResult, Tool as Listing,
+    },
+    service::{
+        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RunningService,
+    },
+};
+use shared::{Fault, Tool};
+use tokio::{sync::Mutex, time::Instant};
+
+use super::{
+    Described, Server, Transport,
+    child::{self, Murmur},
+    failure::{Failure, of_connecting, unreachable},
+    http, said,
+};
+use crate::world::chain;
+
+/// How often over progress may start the time of a call anew.
+pub(super) const PATIENCE: u32 = 10;
+
+/// How long a list of tools is taken for true. (A server of an older protocol says when its tools change; one of
+/// the newest would have to be listened to for that.)
+const LIST_LASTS: Duration = Duration::from_secs(30);
+
+/// The most pages, and so many tools, that a list may have.
+const PAGES_MAX: usize = 100;
+const TOOLS_MAX: usize = 10_000;
+
+/// How long a server has to end well: rmcp closes its input, then asks it to end, then ends it, 3 s each.
+const CLOSING: Duration = Duration::from_secs(8);
+
+/// A connection to one MCP server.
+pub(super) struct Connection {
+    name: String,
+    running: RunningService<RoleClient, Ears>,
+    listed: Mutex<Option<Listed>>,
+}
+
+struct Listed {
+    tools: Vec<Tool>,
+    at: Instant,
+    changes: u64,
+}
+
+/// Hears what a server says without being asked.
+#[derive(Clone, Default)]
+struct Ears {
+    /// How often its tools have changed.
+    changes: Arc<AtomicU64>,
+}
+
+impl ClientHandler for Ears {
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    /// No capability is offered: an older server that wants to ask a person in the middle of a call could not be
+    /// answered durably.
+    fn get_info(&self) -> ClientConfig {
+        let turnfold = Implementation::new("turnfold", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), turnfold)
+    }
+}
+
+impl Connection {
+    /// Connects, in the newest protocol that both sides speak.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the server cannot be reached, or not in time.
+    pub(super) async fn open(name: &str, server: &Server) -> Result<Self, Fault> {
+        let mode = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::V_2025_11_25),
+        };
+        let (ears, limit) = (Ears::default(), server.connect_timeout);
+        let mut murmur = Murmur::default();
+        let connecting = async {
+            match &server.transport {
+                Transport::Stdio { command, args, env, cwd } => {
+                    let (child, heard) = child::spawn(name, command, args, env, cwd.as_deref())
+                        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+                    murmur = heard;
+                    Ok(ears.serve_with_lifecycle(child, mode).await)
+                }
+                Transport::Http { url, headers } => {
+                    Ok(ears.serve_with_lifecycle(http::transport(url, headers, limit)?, mode).await)
+                }
+            }
+        };
+        let why = match tokio::time::timeout(limit, connecting).await {
+            Ok(Ok(Ok(running))) => {
+                tracing::debug!(server = name, "connected");
+                return Ok(Self { name: name.to_owned(), running, listed: Mutex::default() });
+            }
+            Ok(Ok(Err(error))) => of_connecting(name, &error)?,
+            Ok(Err(why)) => why,
+            Err(_) => format!("it did not answer within {limit:?}"),
+        };
+        let last_words = murmur.last_words().await;
+        let why = if last_words.is_empty() { why } else { format!("{why}; it said: {last_words}") };
+        Err(unreachable(name, &server.transport.hide(&why)))
+    }
+
+    /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
+    pub(super) fn is_lost(&self) -> bool {
+        self.running.is_transport_closed() || self.running.is_closed()
+    }
+
+    /// What the server says of itself.
+    pub(super) fn describe(&self) -> Described {
+        let info = self.running.peer_info();
+        let info = info.as_deref();
+        let named =
+            info.and_then(|it| it.server_info.as_ref()).map(|it| format!("{} {}", it.name, it.version));
+        Described {
+            name: named.unwrap_or_default(),
+            protocol: info.map(|it| it.protocol_version.to_string()).unwrap_or_default(),
+            instructions: info.and_then(|it| it.instructions.clone()),
+        }
+    }
+
+    /// Sends a request, and waits for its answer as long as the server is to be waited for.
+    pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
+        let options = PeerRequestOptions::with_timeout(server.call_timeout)
+            .reset_timeout_on_progress()
+            .with_max_total_timeout(server.call_timeout.saturating_mul(PATIENCE));
+        let sent = self.running.send_request_with_option(request, options).await;
+        let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
+        let answer = sent.await_response().await;
+        answer.map_err(|error| Failure::of(&self.name, error, |words| server.transport.hide(words)))
+    }
+
+    /// What the server can do, as it said a moment ago or says now.
+    pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
+        let changes = self.running.service().changes.load(Ordering::Acquire);
+        if let Some(it) = self.listed.lock().await.as_ref()
+            && it.changes == changes
+            && it.at.elapsed() < LIST_LASTS
+        {
+            return Ok(it.tools.clone());
+        }
+        let tools = said::tools(server, self.pages(server).await?);
+        *self.listed.lock().await = Some(Listed { tools: tools.clone(), at: Instant::now(), changes });
+        Ok(tools)
+    }
+
+    /// The list itself, page by page.
+    ///
+    /// ## Why not rmcp's own
+    ///
+    /// It waits for ever, follows cursors for ever, and may answer from a cache when the server is gone.
+    async fn pages(&self, server: &Server) -> Result<Vec<Listing>, Failure> {
+        let mut tools = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let params = PaginatedRequestParams::default().with_cursor(cursor);
+            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+            let ServerResult::ListToolsResult(page) = self.ask(server, request).await? else {
+                return Err(Failure::Refused(
+                    "it answered with something that is no list of tools".to_owned(),
+                ));
+            };
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() && tools.len() <= TOOLS_MAX {
+                return Ok(tools);
+            }
+        }
+        Err(Failure::Refused(format!("its list has more than {PAGES_MAX} pages or {TOOLS_MAX} tools")))
+    }
+
+    /// Ends it, giving the server the time to end well.
+    pub(super) async fn close(self: Arc<Self>) {
+        match Arc::into_inner(self) {
+            Some(mut alone) => {
+                let _ = alone.running.close_with_timeout(CLOSING).await;
+            }
+            // A call is still under way, and the connection ends with it.
+            None => tracing::debug!("a connection to an MCP server outlives its world by one call"),
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What a server said, in our words: its tools, and what a call came to.
+
+use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult, Tool as Theirs};
+use shared::{Safety, Tool, ToolOutput};
+
+use super::Server;
+use crate::world::cut;
+
+/// The longest output that is taken, in characters: more than any model can hear.
+const OUTPUT_MAX: usize = 1 << 20;
+
+/// The tools as the log keeps them, by name.
+pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
+    let tool = |it: Theirs| Tool {
+        safety: safety(server, &it),
+        description: it.description.map(String::from).or(it.title).unwrap_or_default(),
+        parameters: it.input_schema.as_ref().clone().into(),
+        name: it.name.into_owned(),
+    };
+    let mut tools: Vec<Tool> = theirs.into_iter().map(tool).collect();
+    // Sorted, so that a prompt and a log do not depend on the order in which a server happens to list.
+    tools.sort_by(|a, b| a.name.cmp(&b.name));
+    tools.dedup_by(|a, b| a.name == b.name);
+    tools
+}
+
+/// The operator's word, or else the server's.
+fn safety(server: &Server, tool: &Theirs) -> Safety {
+    let hints = tool.annotations.as_ref();
+    match server.tools.get(tool.name.as_ref()) {
+        Some(safety) => *safety,
+        None if hints.is_some_and(|it| it.read_only_hint == Some(true)) => Safety::Read,
+        None if hints.is_some_and(|it| it.idempotent_hint == Some(true)) => Safety::Idempotent,
+        None => Safety::Write,
+    }
+}
+
+/// What a call came to.
+pub(super) fn output(result: &CallToolResult) -> ToolOutput {
+    let has_text = result.content.iter().any(|it| matches!(it, ContentBlock::Text(_)));
+    let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
+    let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
+    let text = cut(&blocks.join("\n"), OUTPUT_MAX);
+    if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) }
+}
+
+/// A block of a result as text; what is no text leaves a marker, so that a model knows of it.
+fn block(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(it) => it.text.clone(),
+        ContentBlock::Image(it) => format!("[image {}, {}]", it.mime_type, size(&it.data)),
+        ContentBlock::Audio(it) => format!("[audio {}, {}]", it.mime_type, size(&it.data)),
+        ContentBlock::ResourceLink(it) => format!("[resource {} {}]", it.name, it.uri),
+        ContentBlock::Resource(it) => match &it.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("[resource {uri}]\n{text}"),
+            ResourceContents::BlobResourceContents { uri, blob, .. } => {
+                format!("[resource {uri}, {}]", size(blob))
+            }
+            other => serde_json::to_string(other).unwrap_or_default(),
+        },
+        other => serde_json::to_string(other).unwrap_or_default(),
+    }
+}
+
+/// How much some base64 is.
+fn size(base64: &str) -> String {
+    match base64.len() / 4 * 3 {
+        bytes @ 0..1_000 => format!("{bytes} B"),
+        bytes => format!("{} kB", bytes.div_ceil(1_000)),
+    }
+}
+
+/// Why an answer is no result.
+pub(super) fn no_result(tool: &str, answer: &ServerResult) -> String {
+    let why = if let ServerResult::InputRequiredResult(_) = answer {
+        "it wants something of a person first, which is not supported yet"
+    } else if let ServerResult::CreateTaskResult(_) = answer {
+        "it began a task of its own instead, which is not supported yet"
+    } else {
+        "it answered with something that is no result of a tool"
+    };
+    format!("{tool} gave no result: {why}")
+}

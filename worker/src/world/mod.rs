@@ -1,0 +1,167 @@
+//! The hands' world: all that lies outside the log, and the only place where a request is carried out.
+//!
+//! ```text
+//! Request ──▶ Live ──┬─▶ models   an OpenAI-compatible endpoint, or a script
+//!                    ├─▶ mcp      a pool of connections to MCP servers
+//!                    └─▶ rehearse the engine exercising itself
+//!             Recorded ─▶ what a fixture says
+//! ```
+//!
+//! **Invariant:** nothing here tries again on its own. A retry is an event, so it is the log's to decide: every
+//! failure comes back as a [`Fault`] that says what may be done about it.
+
+mod mcp;
+mod models;
+mod recorded;
+mod scripted;
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response};
+use tracing::Instrument;
+use uuid::Uuid;
+
+pub use mcp::{Described, IDEMPOTENCY_KEY, Server, Servers, Transport};
+pub use models::{Models, NoClient, Provider, Providers};
+pub use recorded::Recorded;
+pub use scripted::{BadScript, Script};
+
+/// What came of a request.
+pub type Outcome = Result<(Response, Option<Meter>), Fault>;
+
+/// Whoever carries out requests.
+#[async_trait]
+pub trait World: Send + Sync {
+    /// Carries one out, for the thread that asked.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`], with what may be done about it.
+    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome;
+}
+
+/// One request, and for whom it is carried out.
+pub struct Ask<'a> {
+    /// The thread that asked.
+    pub thread: Uuid,
+    /// What it asked, and how often already.
+    pub due: &'a Due,
+    /// Its idempotency key: `thread:seq:slot`.
+    pub key: &'a str,
+    /// The node that asked.
+    pub node: &'a str,
+    /// Who listens to a reply while it is being said.
+    pub deltas: &'a dyn Deltas,
+}
+
+/// Listens to a reply while it is being said.
+#[async_trait]
+pub trait Deltas: Send + Sync {
+    /// The next piece.
+    async fn delta(&self, text: &str);
+}
+
+/// Nobody listens.
+pub struct NoDeltas;
+
+#[async_trait]
+impl Deltas for NoDeltas {
+    async fn delta(&self, _: &str) {}
+}
+
+/// The real world: the models and the MCP servers that the configuration names.
+pub struct Live {
+    models: Models,
+    servers: Servers,
+}
+
+impl Live {
+    /// A world of these models and servers. Nothing is connected before it is used.
+    ///
+    /// # Errors
+    ///
+    /// [`NoClient`] if no HTTP client can be built.
+    pub fn new(providers: Providers, servers: Servers) -> Result<Self, NoClient> {
+        Ok(Self { models: Models::new(providers)?, servers })
+    }
+
+    /// The MCP servers at hand.
+    pub fn servers(&self) -> &Servers {
+        &self.servers
+    }
+
+    /// Lets go of every connection, giving each server the time to end well.
+    pub async fn close(&self) {
+        self.servers.close().await;
+    }
+}
+
+#[async_trait]
+impl World for Live {
+    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let Due { asked, slot, falters, .. } = ask.due;
+        let turn = thread.turn();
+        let span =
+            tracing::debug_span!("perform", thread = %ask.thread, ?turn, node = ask.node, seq = asked, slot);
+        let outcome = async {
+            match &ask.due.request {
+                Request::Chat { .. } => self.models.chat(thread, ask).await,
+                Request::ListTools { server } => self.servers.list(server, thread.toolbox(server)).await,
+                Request::CallTool { server, call } => self.servers.call(server, call, ask.key).await,
+                Request::Rehearse(rehearsal) => rehearse(rehearsal, *falters, ask.deltas).await,
+            }
+            .inspect_err(
+                |fault| tracing::debug!(error = fault.error, remedy = ?fault.remedy, "the world faltered"),
+            )
+        };
+        outcome.instrument(span).await
+    }
+}
+
+async fn rehearse(rehearsal: &Rehearsal, falters: u32, deltas: &dyn Deltas) -> Outcome {
+    let Rehearsal { wait_ms, falters: wanted, fails, says } = rehearsal;
+    tokio::time::sleep(Duration::from_millis(*wait_ms)).await;
+    match fails {
+        Some(error) if falters == 0 => return Err(Fault::operator(error.as_str())),
+        Some(_) | None => (),
+    }
+    if u64::from(falters) < *wanted {
+        return Err(Fault::again(format!("rehearsed falter {} of {wanted}", falters + 1)));
+    }
+    speak(says, deltas).await;
+    Ok((Response::Echo { says: says.clone() }, None))
+}
+
+/// Says `text` to whoever listens, word by word.
+async fn speak(text: &str, deltas: &dyn Deltas) {
+    for word in text.split_inclusive(' ') {
+        deltas.delta(word).await;
+    }
+}
+
+/// The id of a tool call whose author gave it none: where in the conversation it stands.
+fn call_id(heard: usize, nth: usize) -> String {
+    format!("call_{heard}_{nth}")
+}
+
+/// An error with all its causes, on one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string);
+    let mut words: Vec<String> = Vec::new();
+    for cause in causes {
+        // Many errors already end with their cause's words.
+        if !words.last().is_some_and(|said| said.contains(&cause)) {
+            words.push(cause);
+        }
+    }
+    words.join(": ")
+}
+
+/// At most `max` characters of `text`.
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

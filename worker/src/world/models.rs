@@ -1,0 +1,156 @@
+//! The models: which provider a name means, and what a model is given to hear.
+
+mod endpoint;
+mod refusal;
+mod reply;
+mod wire;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use secrecy::SecretString;
+use serde_json::Value;
+use shared::{Due, Fault, Message, Replay, Request, Response, Tool};
+
+use self::endpoint::Endpoint;
+use super::{Ask, Outcome, Script};
+
+/// Whoever answers for models, by the name that stands before the slash.
+pub type Providers = BTreeMap<String, Provider>;
+
+/// Whoever answers for models.
+pub enum Provider {
+    /// An endpoint that speaks OpenAI's chat completions.
+    OpenAi {
+        /// Where, up to and including the version: `https://host/v1`.
+        base_url: String,
+        /// What opens it, if it is locked.
+        api_key: Option<SecretString>,
+        /// How long a whole reply may take.
+        timeout: Duration,
+    },
+    /// A file of answers. The log says `scripted` of whatever it says.
+    Scripted(Script),
+}
+
+/// No HTTP client can be built.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot build an HTTP client: {0}; check the certificates and the proxy settings of this machine")]
+pub struct NoClient(#[from] reqwest::Error);
+
+/// The models at hand.
+pub struct Models {
+    answerers: BTreeMap<String, Answerer>,
+}
+
+enum Answerer {
+    Endpoint(Endpoint),
+    Script(Script),
+}
+
+/// How long a connection to an endpoint may take.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Models {
+    /// The models of these providers.
+    ///
+    /// # Errors
+    ///
+    /// [`NoClient`] if no HTTP client can be built.
+    pub fn new(providers: Providers) -> Result<Self, NoClient> {
+        let http = reqwest::Client::builder()
+            .connect_timeout(CONNECT_TIMEOUT)
+            // A redirected POST would become a GET, or carry the key elsewhere.
+            .redirect(reqwest::redirect::Policy::none())
+            .build()?;
+        let answerer = |(name, provider): (String, Provider)| {
+            let answerer = match provider {
+                Provider::OpenAi { base_url, api_key, timeout } => {
+                    Answerer::Endpoint(Endpoint::new(&name, &base_url, api_key, timeout, http.clone()))
+                }
+                Provider::Scripted(script) => Answerer::Script(script),
+            };
+            (name, answerer)
+        };
+        Ok(Self { answerers: providers.into_iter().map(answerer).collect() })
+    }
+
+    /// A model's next message.
+    pub(super) async fn chat(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let prompt = Prompt::of(thread, ask.due)?;
+        let Some((provider, model)) = prompt.model.split_once('/') else {
+            let name = prompt.model;
+            return Err(Fault::operator(format!(
+                "model {name:?} names no provider: write it as provider/model"
+            )));
+        };
+        let (reply, meter) = match self.answerers.get(provider) {
+            Some(Answerer::Endpoint(endpoint)) => endpoint.chat(model, &prompt, ask.deltas).await?,
+            Some(Answerer::Script(script)) => script.chat(&prompt, ask.deltas).await?,
+            None => return Err(self.unknown(provider)),
+        };
+        Ok((Response::Reply(reply), Some(meter)))
+    }
+
+    fn unknown(&self, provider: &str) -> Fault {
+        let known: Vec<&str> = self.answerers.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        Fault::operator(format!(
+            "provider {provider:?} is unknown (known: {known}): add [providers.{provider}] to turnfold.toml"
+        ))
+    }
+}
+
+/// What a model is given to hear.
+pub(super) struct Prompt<'a> {
+    /// Which model, as `provider/model`.
+    pub(super) model: &'a str,
+    /// What it is told first.
+    pub(super) system: &'a str,
+    /// What it hears of the conversation.
+    pub(super) heard: &'a [Message],
+    /// Where in the conversation its reply stands.
+    pub(super) at: usize,
+    /// What it may call.
+    pub(super) tools: Vec<Tool>,
+    /// What its words must be.
+    pub(super) shape: Option<Shape<'a>>,
+    /// Why its last reply was of no use.
+    pub(super) complaint: Option<&'a str>,
+}
+
+/// What a model's words must be.
+pub(super) struct Shape<'a> {
+    pub(super) name: &'a str,
+    pub(super) schema: Value,
+}
+
+impl<'a> Prompt<'a> {
+    fn of(thread: &'a dyn Replay, due: &'a Due) -> Result<Self, Fault> {
+        let Request::Chat { model, system, hears, toolbox, tools: named, shape } = &due.request else {
+            return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
+        };
+        let messages = thread.messages();
+        let at = hears.end.min(messages.len());
+        let own = thread.tools();
+        let mut tools: Vec<Tool> =
+            named.iter().filter_map(|name| own.iter().find(|it| it.name == *name)).cloned().collect();
+        let taken = |tools: &[Tool], it: &Tool| {
+            tools.iter().any(|other| wire::tool_name(&other.name) == wire::tool_name(&it.name))
+        };
+        for tool in toolbox.iter().filter_map(|server| thread.toolbox(server)).flatten() {
+            if !taken(&tools, tool) {
+                tools.push(tool.clone());
+            }
+        }
+        let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| Shape { name, schema });
+        Ok(Self {
+            model,
+            system,
+            heard: &messages[hears.start.min(at)..at],
+            at,
+            tools,
+            shape,
+            complaint: due.complaint.as_deref().filter(|it| reply::is_the_models_to_mend(it)),
+        })
+    }
+}

@@ -1,0 +1,137 @@
+//! A prompt as an endpoint wants it: messages, tools and the strict form of a schema.
+
+use serde_json::{Map, Value, json};
+use shared::{Message, Role, Tool, ToolCall};
+
+use super::{Prompt, Shape};
+
+/// The body of a chat completion.
+///
+/// ## Why it is JSON and not async-openai's types
+///
+/// Those have closed enums and drop what they do not know, so that one new word of an endpoint fails a whole
+/// reply. With the feature `byot` they also no longer set `stream` by themselves.
+pub(super) fn body(model: &str, prompt: &Prompt<'_>) -> Value {
+    let mut body = json!({
+        "model": model,
+        "messages": messages(prompt),
+        "stream": true,
+        "stream_options": { "include_usage": true },
+    });
+    if !prompt.tools.is_empty() {
+        body["tools"] = prompt.tools.iter().map(tool).collect();
+    }
+    if let Some(shape) = &prompt.shape {
+        body["response_format"] = response_format(shape);
+    }
+    body
+}
+
+fn messages(prompt: &Prompt<'_>) -> Vec<Value> {
+    let system = |words: &str| json!({ "role": "system", "content": words });
+    let told = (!prompt.system.is_empty()).then(|| system(prompt.system));
+    let complaint = prompt.complaint.map(|why| {
+        system(&format!(
+            "Your previous reply could not be used: {why}. Reply again, with JSON that fits the schema."
+        ))
+    });
+    told.into_iter().chain(prompt.heard.iter().map(message)).chain(complaint).collect()
+}
+
+fn message(message: &Message) -> Value {
+    let Message { role, content, tool_calls, answers } = message;
+    match role {
+        Role::System | Role::User => json!({ "role": role.name(), "content": content }),
+        Role::Tool => {
+            json!({ "role": "tool", "content": content, "tool_call_id": answers.as_deref().unwrap_or("") })
+        }
+        Role::Assistant if tool_calls.is_empty() => json!({ "role": "assistant", "content": content }),
+        Role::Assistant => {
+            let content = if content.is_empty() { Value::Null } else { content.as_str().into() };
+            let calls: Vec<Value> = tool_calls.iter().map(call).collect();
+            json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+    }
+}
+
+fn call(call: &ToolCall) -> Value {
+    // Always the text of some JSON, even where the model's own was none: many endpoints parse it.
+    let function = json!({ "name": tool_name(&call.name), "arguments": call.arguments.to_string() });
+    json!({ "id": call.id, "type": "function", "function": function })
+}
+
+fn tool(tool: &Tool) -> Value {
+    let anything = || json!({ "type": "object", "properties": {} });
+    let parameters = if tool.parameters.is_null() { anything() } else { tool.parameters.clone() };
+    let function =
+        json!({ "name": tool_name(&tool.name), "description": tool.description, "parameters": parameters });
+    json!({ "type": "function", "function": function })
+}
+
+/// The longest name that endpoints accept.
+const NAME_MAX: usize = 64;
+
+/// A name as endpoints accept it: MCP also allows dots and slashes.
+pub(super) fn tool_name(name: &str) -> String {
+    let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+    name.chars().map(legal).take(NAME_MAX).collect()
+}
+
+fn response_format(shape: &Shape<'_>) -> Value {
+    let schema = json!({
+        "name": tool_name(shape.name),
+        "strict": is_closed(&shape.schema),
+        "schema": strict(shape.schema.clone()),
+    });
+    json!({ "type": "json_schema", "json_schema": schema })
+}
+
+/// The schema as strict mode wants it: every property required and no others, at every depth.
+///
+/// What strict mode does not know is left out; the answer is judged by the type itself in any case.
+fn strict(mut schema: Value) -> Value {
+    let Value::Object(map) = &mut schema else { return schema };
+    for unknown in ["$schema", "default", "format"] {
+        map.remove(unknown);
+    }
+    if let Some(options) = map.remove("oneOf") {
+        map.insert("anyOf".to_owned(), options);
+    }
+    each_below(map, |below| *below = strict(below.take()));
+    if let Some(Value::Object(properties)) = map.get("properties") {
+        let required = properties.keys().map(|it| Value::from(it.as_str())).collect();
+        map.insert("required".to_owned(), required);
+        map.insert("additionalProperties".to_owned(), false.into());
+    }
+    schema
+}
+
+/// Whether strict mode can express it: it knows neither maps nor "anything".
+fn is_closed(schema: &Value) -> bool {
+    let Value::Object(map) = schema else { return false };
+    let says = |word: &&str| map.contains_key(*word);
+    let is_map = match &map.get("type") {
+        Some(Value::String(kind)) => kind == "object",
+        Some(Value::Array(kinds)) => kinds.iter().any(|it| it == "object"),
+        _ => false,
+    } && !map.contains_key("properties");
+    let mut closed = ["type", "anyOf", "oneOf", "allOf", "enum", "const", "$ref"].iter().any(says) && !is_map;
+    each_below(&mut map.clone(), |below| closed &= is_closed(below));
+    closed
+}
+
+/// Every schema directly below this one. A property called `items` is one; what stands in `enum` is none.
+fn each_below(map: &mut Map<String, Value>, mut visit: impl FnMut(&mut Value)) {
+    for (word, below) in map {
+        match (word.as_str(), below) {
+            ("properties" | "$defs" | "definitions", Value::Object(named)) => {
+                named.values_mut().for_each(&mut visit)
+            }
+            ("anyOf" | "oneOf" | "allOf" | "prefixItems", Value::Array(several)) => {
+                several.iter_mut().for_each(&mut visit)
+            }
+            ("items" | "not", one) => visit(one),
+            _ => (),
+        }
+    }
+}

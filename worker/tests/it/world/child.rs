@@ -1,0 +1,140 @@
+//! An MCP server of an older protocol, written by hand so that it can also do what no server should.
+//!
+//! It is this very test program, started again: see [`started`].
+
+use std::{
+    collections::BTreeMap,
+    io::{BufRead, Write},
+    thread::park_timeout,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use worker::world::{Server, Transport};
+
+/// Where a started server finds out that it is one.
+const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
+
+/// The server, with this environment on top.
+pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
+    started("world::child::speaks_mcp", env.into_iter().chain([(AS_SERVER, "yes")]))
+}
+
+/// This test program, started again as that test.
+pub(super) fn started(test: &str, env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
+    let args = ["--exact", test, "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    let command = std::env::current_exe().unwrap().display().to_string();
+    let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    command_of(Transport::Stdio { command, args, env, cwd: None })
+}
+
+pub(super) fn command_of(transport: Transport) -> Server {
+    let seconds = Duration::from_secs;
+    Server { transport, call_timeout: seconds(20), connect_timeout: seconds(20), tools: BTreeMap::new() }
+}
+
+#[test]
+#[ignore = "it is the MCP server that other tests start"]
+fn speaks_mcp() {
+    if std::env::var_os(AS_SERVER).is_none() {
+        return;
+    }
+    // The test harness has begun a line of its own.
+    say_raw("");
+    let mut listed = 0;
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let Some(id) = request.get("id") else { continue };
+        let answer = match request["method"].as_str().unwrap() {
+            "initialize" => initialized(&request["params"]),
+            "tools/list" => {
+                listed += 1;
+                Ok(page(&request["params"]["cursor"], listed))
+            }
+            "tools/call" => match called(&request["params"]) {
+                Some(answer) => answer,
+                None => continue,
+            },
+            method => Err(json!({ "code": -32601, "message": format!("no method {method}") })),
+        };
+        match answer {
+            Ok(result) => say(&json!({ "jsonrpc": "2.0", "id": id, "result": result })),
+            Err(error) => say(&json!({ "jsonrpc": "2.0", "id": id, "error": error })),
+        }
+    }
+}
+
+fn say(message: &Value) {
+    say_raw(&message.to_string());
+}
+
+pub(super) fn say_raw(line: &str) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).unwrap();
+}
+
+pub(super) fn initialized(params: &Value) -> Result<Value, Value> {
+    Ok(json!({
+        "protocolVersion": params["protocolVersion"],
+        "capabilities": { "tools": { "listChanged": true } },
+        "serverInfo": { "name": "hand-made", "version": "0.1" },
+        "instructions": "be kind",
+    }))
+}
+
+/// Three pages, in no order; `listed` tells how often any page was asked for.
+fn page(cursor: &Value, listed: u32) -> Value {
+    let tool = |name: &str, annotations: Value| json!({ "name": name, "description": format!("does {name}"), "inputSchema": { "type": "object" }, "annotations": annotations });
+    match cursor.as_str() {
+        None => json!({ "tools": [tool("put", json!({ "idempotentHint": true }))], "nextCursor": "two" }),
+        Some("two") => {
+            let look = tool("look", json!({ "readOnlyHint": true, "idempotentHint": true }));
+            json!({ "tools": [tool("send", json!({})), look], "nextCursor": "three" })
+        }
+        _ => json!({ "tools": [tool(&format!("asked_{listed}_times"), json!({ "readOnlyHint": false }))] }),
+    }
+}
+
+/// What a call comes to; nothing, if it is never answered.
+fn called(params: &Value) -> Option<Result<Value, Value>> {
+    let text = |text: String| json!({ "content": [{ "type": "text", "text": text }] });
+    Some(Ok(match params["name"].as_str().unwrap() {
+        "echo" => text(json!({ "arguments": params["arguments"], "meta": params["_meta"] }).to_string()),
+        "pid" => text(std::process::id().to_string()),
+        "env" => text(json!(std::env::vars().collect::<BTreeMap<_, _>>()).to_string()),
+        "fail" => json!({ "isError": true, "content": [{ "type": "text", "text": "the room is taken" }] }),
+        "protest" => return Some(Err(json!({ "code": -32602, "message": "no such room" }))),
+        "gallery" => json!({ "structuredContent": { "left": "out" }, "content": [
+            { "type": "text", "text": "a picture" },
+            { "type": "image", "mimeType": "image/png", "data": "A".repeat(16_000) },
+            { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
+            { "type": "resource_link", "uri": "file:///b", "name": "b" },
+        ] }),
+        "structured" => json!({ "content": [], "structuredContent": { "rooms": [1, 2] } }),
+        "die" => std::process::abort(),
+        "hang" => return None,
+        "work" => {
+            for step in 1..=5 {
+                rest(Duration::from_millis(200));
+                let params = json!({ "progressToken": params["_meta"]["progressToken"], "progress": step });
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": params }));
+            }
+            text("done".to_owned())
+        }
+        "change" => {
+            say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
+            text("changed".to_owned())
+        }
+        "ask" => json!({ "resultType": "input_required", "requestState": "s", "inputRequests": {
+            "confirm": { "method": "elicitation/create", "params": { "message": "sure?", "mode": "form",
+                "requestedSchema": { "type": "object", "properties": {} } } } } }),
+        name => text(format!("what is {name}?")),
+    }))
+}
+
+fn rest(time: Duration) {
+    let until = Instant::now() + time;
+    while let Some(left) = until.checked_duration_since(Instant::now()) {
+        park_timeout(left);
+    }
+}

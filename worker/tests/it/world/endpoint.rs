@@ -1,0 +1,141 @@
+//! An endpoint that speaks OpenAI's chat completions, and is as strict as OpenAI about what it accepts.
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::State,
+    http::HeaderMap,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use futures::StreamExt;
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use worker::world::{Live, Provider};
+
+use super::strictness;
+
+/// The key that opens it.
+pub(super) const KEY: &str = "sk-the-real-key-0123456789";
+
+/// How it answers one request.
+pub(super) enum Answer {
+    /// With these pieces, and then says that it is done.
+    Stream(Vec<Value>),
+    /// With these pieces, and then ends without a word.
+    Ended(Vec<Value>),
+    /// With these pieces, and then the connection breaks.
+    Broken(Vec<Value>),
+    /// With a status.
+    Status(u16, &'static [(&'static str, &'static str)], String),
+    /// Never.
+    Silence,
+}
+
+/// A running endpoint.
+pub(super) struct Endpoint {
+    pub(super) base_url: String,
+    shelf: Arc<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    answers: Mutex<VecDeque<Answer>>,
+    received: Mutex<Vec<(HeaderMap, Value)>>,
+}
+
+impl Endpoint {
+    pub(super) async fn serve(answers: impl IntoIterator<Item = Answer>) -> Self {
+        let shelf = Arc::new(Shelf {
+            answers: Mutex::new(answers.into_iter().collect()),
+            received: Mutex::default(),
+        });
+        let app = Router::new().route("/v1/chat/completions", post(complete)).with_state(Arc::clone(&shelf));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+        Self { base_url, shelf }
+    }
+
+    /// A world whose provider `local` is this endpoint.
+    pub(super) fn world(&self) -> Live {
+        self.world_that_waits(Duration::from_secs(20))
+    }
+
+    pub(super) fn world_that_waits(&self, timeout: Duration) -> Live {
+        super::live([("local", provider(&self.base_url, timeout))], super::nobody())
+    }
+
+    /// What it was sent: the headers and the body of each request.
+    pub(super) fn received(&self) -> Vec<(HeaderMap, Value)> {
+        self.shelf.received.lock().unwrap().clone()
+    }
+}
+
+pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
+    // As read from a file, with its last line break.
+    let api_key = Some(SecretString::from(format!("{KEY}\n")));
+    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout }
+}
+
+async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {
+    let body: Value = serde_json::from_slice(&body).unwrap();
+    shelf.received.lock().unwrap().push((headers, body.clone()));
+    if let Err(words) = strictness::check(&body) {
+        let error = json!({ "error": { "message": words, "type": "invalid_request_error", "code": null } });
+        return (axum::http::StatusCode::BAD_REQUEST, axum::Json(error)).into_response();
+    }
+    let answer = shelf.answers.lock().unwrap().pop_front().expect("no further request was expected");
+    let events = |pieces: Vec<Value>| pieces.into_iter().map(|it| format!("data: {it}\n\n"));
+    let whole = |text: String| ([("content-type", "text/event-stream")], text).into_response();
+    match answer {
+        Answer::Stream(pieces) => whole(events(pieces).chain(["data: [DONE]\n\n".to_owned()]).collect()),
+        Answer::Ended(pieces) => whole(events(pieces).collect()),
+        Answer::Broken(pieces) => {
+            let pieces: Vec<_> = events(pieces).map(Ok).collect();
+            let broken = futures::stream::once(async {
+                // The pieces leave before the line is cut.
+                tokio::task::yield_now().await;
+                Err(std::io::Error::other("the line is cut"))
+            });
+            let body = Body::from_stream(futures::stream::iter(pieces).chain(broken));
+            ([("content-type", "text/event-stream")], body).into_response()
+        }
+        Answer::Status(status, headers, body) => {
+            let mut response = Response::builder().status(status);
+            for (name, value) in headers {
+                response = response.header(*name, *value);
+            }
+            response.body(Body::from(body)).unwrap()
+        }
+        Answer::Silence => std::future::pending().await,
+    }
+}
+
+/// A piece of a reply.
+pub(super) fn piece(delta: Value) -> Value {
+    json!({ "model": "gpt-real", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] })
+}
+
+pub(super) fn words(text: &str) -> Value {
+    piece(json!({ "content": text }))
+}
+
+/// A piece of a tool call.
+pub(super) fn call(call: Value) -> Value {
+    piece(json!({ "tool_calls": [call] }))
+}
+
+/// The end of a reply, and what it took.
+pub(super) fn end(reason: &str) -> [Value; 2] {
+    [
+        json!({ "model": "gpt-real", "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }),
+        json!({ "model": "gpt-real", "choices": [], "usage": { "prompt_tokens": 11, "completion_tokens": 7 } }),
+    ]
+}

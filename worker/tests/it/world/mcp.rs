@@ -1,0 +1,208 @@
+//! MCP servers as child processes.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde_json::{Value, json};
+use shared::{Remedy, Request, Response, Safety, ToolCall, ToolOutput};
+use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, Transport};
+
+use super::{
+    Outcome, Stage, again,
+    child::{command_of, server},
+    due, fault, live, nobody, perform, servers,
+};
+
+fn desk(server: Server) -> Live {
+    live([], servers([("desk", server)]))
+}
+
+async fn call(world: &Live, name: &str, arguments: Value) -> Outcome {
+    let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments };
+    let request = Request::CallTool { server: "desk".to_owned(), call };
+    perform(world, &Stage::default(), &due(request)).await.0
+}
+
+async fn text(world: &Live, name: &str) -> String {
+    match call(world, name, json!({})).await {
+        Ok((Response::Output(ToolOutput::Ok(text)), None)) => text,
+        other => panic!("an output was expected of {name}: {other:?}"),
+    }
+}
+
+async fn error(world: &Live, name: &str, arguments: Value) -> String {
+    match call(world, name, arguments).await {
+        Ok((Response::Output(ToolOutput::Error(text)), None)) => text,
+        other => panic!("a tool's error was expected of {name}: {other:?}"),
+    }
+}
+
+async fn list(world: &Live, stage: &Stage) -> Response {
+    perform(world, stage, &due(Request::ListTools { server: "desk".to_owned() })).await.0.unwrap().0
+}
+
+#[tokio::test]
+async fn every_page_is_listed_by_name_with_what_repeating_does() {
+    let mut server = server([]);
+    server.tools.insert("send".to_owned(), Safety::Idempotent);
+    let world = desk(server);
+    let mut stage = Stage::default();
+    let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };
+    let shown: Vec<_> = tools.iter().map(|it| (it.name.as_str(), it.safety)).collect();
+    // The operator's word on `send` stands above the server's silence.
+    let expected = [
+        ("asked_3_times", Safety::Write),
+        ("look", Safety::Read),
+        ("put", Safety::Idempotent),
+        ("send", Safety::Idempotent),
+    ];
+    assert_eq!(shown, expected);
+    assert_eq!(
+        (tools[1].description.as_str(), &tools[1].parameters),
+        ("does look", &json!({ "type": "object" }))
+    );
+
+    // What the log already holds is not repeated, and what was listed a moment ago is not asked again.
+    stage.toolboxes.insert("desk".to_owned(), tools);
+    assert_eq!(list(&world, &stage).await, Response::SameTools);
+    assert_eq!(text(&world, "change").await, "changed");
+    let Response::Tools { tools } = list(&world, &stage).await else { panic!("changed tools were expected") };
+    assert_eq!(tools[0].name, "asked_6_times");
+}
+
+#[tokio::test]
+async fn a_call_carries_its_arguments_and_its_key() {
+    let world = desk(server([]));
+    let Ok((Response::Output(ToolOutput::Ok(said)), _)) = call(&world, "echo", json!({ "at": 9 })).await
+    else {
+        panic!("an echo was expected")
+    };
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["arguments"], json!({ "at": 9 }));
+    assert_eq!(said["meta"][IDEMPOTENCY_KEY], "thread:2:0");
+}
+
+#[tokio::test]
+async fn whatever_a_tool_says_reaches_the_model() {
+    let world = desk(server([]));
+    assert_eq!(error(&world, "fail", json!({})).await, "the room is taken");
+    assert_eq!(error(&world, "protest", json!({})).await, "no such room");
+    assert_eq!(
+        text(&world, "gallery").await,
+        "a picture\n[image image/png, 12 kB]\n[resource file:///a]\ninside\n[resource b file:///b]"
+    );
+    assert_eq!(text(&world, "structured").await, r#"{"rooms":[1,2]}"#);
+    assert!(error(&world, "ask", json!({})).await.contains("wants something of a person"));
+    for no_object in [json!("{at: 9}"), json!([1]), Value::Null] {
+        let words = error(&world, "die", no_object).await;
+        assert!(words.contains("the arguments of die must be a JSON object"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
+    let world = desk(server([]));
+    let first = text(&world, "pid").await;
+    assert_eq!(text(&world, "pid").await, first, "one connection serves all");
+    let doubt = fault(call(&world, "die", json!({})).await);
+    assert_eq!(doubt.remedy, Remedy::Doubt);
+    assert!(doubt.error.contains("MCP server desk was lost during die"), "{doubt:?}");
+    assert_ne!(text(&world, "pid").await, first);
+}
+
+#[tokio::test]
+async fn many_who_come_at_once_share_one_connection() {
+    let world = desk(server([]));
+    let pids = futures::future::join_all((0..8).map(|_| text(&world, "pid"))).await;
+    assert!(pids.iter().all(|it| *it == pids[0]), "{pids:?}");
+}
+
+#[tokio::test]
+async fn silence_is_a_doubt_but_progress_is_not_silence() {
+    let world = desk(Server { call_timeout: Duration::from_millis(700), ..server([]) });
+    assert_eq!(text(&world, "work").await, "done");
+    let silent = fault(call(&world, "hang", json!({})).await);
+    assert_eq!(silent.remedy, Remedy::Doubt);
+    assert!(silent.error.contains("gave no answer to hang in 700ms"), "{silent:?}");
+    assert_eq!(text(&world, "unheard_of").await, "what is unheard_of?", "the connection stays of use");
+}
+
+#[tokio::test]
+async fn a_child_sees_only_what_it_is_given() {
+    let seen: BTreeMap<String, String> =
+        serde_json::from_str(&text(&desk(server([("GIVEN", "this")])), "env").await).unwrap();
+    assert_eq!(seen["GIVEN"], "this");
+    assert_eq!(seen.get("PATH"), std::env::var("PATH").ok().as_ref());
+    // Cargo sets this for the test, and so it stands for any secret of the parent.
+    assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+    let ours = ["PATH", "HOME", "LANG", "TMPDIR", "GIVEN", "TURNFOLD_TEST_MCP_SERVER"];
+    let others: Vec<_> = seen.keys().filter(|it| !ours.contains(&it.as_str())).collect();
+    assert!(others.is_empty(), "{others:?}");
+}
+
+fn shell(line: &str) -> Server {
+    let env = BTreeMap::from([("TOKEN".to_owned(), "a-very-secret-token".to_owned())]);
+    let args = vec!["-c".to_owned(), line.to_owned()];
+    command_of(Transport::Stdio { command: "sh".to_owned(), args, env, cwd: None })
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_be_reached_says_why() {
+    let missing = Transport::Stdio {
+        command: "no-such-program-of-turnfold".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    let slow = Server { connect_timeout: Duration::from_millis(300), ..shell("sleep 60") };
+    let cases = [
+        (command_of(missing), "cannot start \"no-such-program-of-turnfold\""),
+        (shell("echo \"licence $TOKEN expired\" >&2; exit 3"), "it said: licence [TOKEN] expired"),
+        (slow, "it did not answer within 300ms"),
+    ];
+    for (server, words) in cases {
+        let fault = fault(call(&desk(server), "look", json!({})).await);
+        assert!(fault.error.starts_with("MCP server desk cannot be reached: "), "{fault:?}");
+        assert!(fault.error.ends_with("; check [mcp.desk] in turnfold.toml"), "{fault:?}");
+        assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+        again(&fault);
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let tries = folder.path().join("tries");
+    let world = desk(shell(&format!("echo once >> {}; exit 1", tries.display())));
+    let outcomes = futures::future::join_all((0..8).map(|_| call(&world, "look", json!({})))).await;
+    assert!(outcomes.iter().all(|it| it == &outcomes[0]), "{outcomes:?}");
+    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n");
+    // Whoever comes later tries anew.
+    again(&fault(call(&world, "look", json!({})).await));
+    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\nonce\n");
+}
+
+#[tokio::test]
+async fn an_unknown_server_is_the_operators_to_add() {
+    for (world, known) in [(desk(server([])), "desk"), (live([], nobody()), "none")] {
+        let request = Request::ListTools { server: "till".to_owned() };
+        let fault = fault(perform(&world, &Stage::default(), &due(request)).await.0);
+        assert_eq!(fault.remedy, Remedy::Operator);
+        assert_eq!(
+            fault.error,
+            format!("MCP server \"till\" is unknown (known: {known}): add [mcp.till] to turnfold.toml")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_server_describes_itself_and_ends_when_it_is_let_go() {
+    let world = desk(server([]));
+    let described = world.servers().describe("desk").await.unwrap();
+    let name = "hand-made 0.1".to_owned();
+    let instructions = Some("be kind".to_owned());
+    assert_eq!(described, Described { name, protocol: "2025-11-25".to_owned(), instructions });
+    let pid = text(&world, "pid").await;
+    world.close().await;
+    let alive = std::process::Command::new("kill").args(["-0", &pid]).status().unwrap().success();
+    assert!(!alive, "the child outlives its connection");
+}

@@ -1,0 +1,84 @@
+//! MCP servers over HTTP.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use axum::{
+    Json, Router,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response as Http},
+    routing::post,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use shared::{Remedy, Request, Response, ToolCall, ToolOutput};
+use worker::world::{Live, Server, Transport};
+
+use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
+
+const TOKEN: &str = "Bearer the-token-of-the-desk";
+
+async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
+    if headers.get("authorization").is_none_or(|it| it != TOKEN) {
+        return (StatusCode::UNAUTHORIZED, [("www-authenticate", "Bearer")]).into_response();
+    }
+    let Some(id) = request.get("id") else { return StatusCode::ACCEPTED.into_response() };
+    let result = match (request["method"].as_str().unwrap(), request["params"]["name"].as_str()) {
+        ("initialize", _) => child::initialized(&request["params"]),
+        ("tools/call", Some("busy")) => {
+            return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "3")]).into_response();
+        }
+        ("tools/call", Some("crash")) => return StatusCode::BAD_GATEWAY.into_response(),
+        ("tools/call", Some("echo")) => Ok(json!({ "content": [{ "type": "text", "text": "over HTTP" }] })),
+        _ => Err(json!({ "code": -32601, "message": "no such method" })),
+    };
+    let (field, value) = match result {
+        Ok(it) => ("result", it),
+        Err(it) => ("error", it),
+    };
+    Json(json!({ "jsonrpc": "2.0", "id": id, field: value })).into_response()
+}
+
+fn desk(url: String, token: &str) -> Live {
+    let headers = BTreeMap::from([("Authorization".to_owned(), SecretString::from(token))]);
+    let seconds = Duration::from_secs;
+    let transport = Transport::Http { url, headers };
+    let server =
+        Server { transport, call_timeout: seconds(20), connect_timeout: seconds(20), tools: BTreeMap::new() };
+    live([], servers([("desk", server)]))
+}
+
+async fn call(world: &Live, name: &str) -> Outcome {
+    let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
+    perform(world, &Stage::default(), &due(Request::CallTool { server: "desk".to_owned(), call })).await.0
+}
+
+#[tokio::test]
+async fn over_http_it_is_known_whether_a_call_may_have_happened() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async {
+        axum::serve(listener, Router::new().route("/mcp", post(answer))).await.unwrap();
+    });
+    let world = desk(url.clone(), TOKEN);
+    let echo = Ok((Response::Output(ToolOutput::Ok("over HTTP".to_owned())), None));
+    assert_eq!(call(&world, "echo").await, echo);
+
+    let busy = fault(call(&world, "busy").await);
+    assert_eq!(again(&busy), Some(3_000), "{busy:?}");
+    let crashed = fault(call(&world, "crash").await);
+    assert_eq!(crashed.remedy, Remedy::Doubt, "{crashed:?}");
+    assert_eq!(call(&world, "echo").await, echo, "the server stays of use");
+
+    let locked = fault(call(&desk(url, "Bearer some-other-token"), "echo").await);
+    assert_eq!(locked.remedy, Remedy::Operator, "{locked:?}");
+    assert!(
+        locked.error.contains("check [mcp.desk.headers]") && !locked.error.contains("some-other"),
+        "{locked:?}"
+    );
+
+    serving.abort();
+    let _ = serving.await;
+    let gone = fault(call(&world, "echo").await);
+    again(&gone);
+    assert!(gone.error.contains("MCP server desk cannot be reached"), "{gone:?}");
+}

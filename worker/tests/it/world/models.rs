@@ -1,0 +1,335 @@
+//! Models over HTTP.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{Message, Meter, Remedy, Reply, Request, Response, ToolCall};
+
+use super::{
+    Stage, again, chat, due,
+    endpoint::{Answer, Endpoint, KEY, call, end, piece, provider, words},
+    fault, live, nobody, perform, tool,
+};
+
+fn hello() -> Stage {
+    Stage::hearing([Message::user("Hello")])
+}
+
+fn reply(outcome: super::Outcome) -> (Reply, Meter) {
+    match outcome.expect("a reply was expected") {
+        (Response::Reply(reply), Some(meter)) => (reply, meter),
+        other => panic!("a metered reply was expected: {other:?}"),
+    }
+}
+
+fn stream(pieces: impl IntoIterator<Item = Value>, reason: &str) -> Answer {
+    Answer::Stream(pieces.into_iter().chain(end(reason)).collect())
+}
+
+#[tokio::test]
+async fn a_reply_is_streamed_and_metered() {
+    let endpoint = Endpoint::serve([stream([words("Good "), words("day"), words("")], "stop")]).await;
+    let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
+    let (reply, meter) = reply(outcome);
+    assert_eq!(reply, Reply { content: "Good day".to_owned(), tool_calls: Vec::new() });
+    assert_eq!(heard, ["Good ", "day"]);
+    assert_eq!((meter.by.as_str(), meter.input_tokens, meter.output_tokens), ("gpt-real", 11, 7));
+    let (headers, body) = endpoint.received().remove(0);
+    assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
+    assert_eq!(body["model"], "gpt");
+    let messages =
+        json!([{ "role": "system", "content": "Be brief." }, { "role": "user", "content": "Hello" }]);
+    assert_eq!(body["messages"], messages);
+    assert_eq!((&body["tools"], &body["response_format"]), (&Value::Null, &Value::Null));
+}
+
+#[tokio::test]
+async fn a_conversation_keeps_its_calls_and_their_answers() {
+    let endpoint = Endpoint::serve([stream([words("Booked.")], "stop")]).await;
+    let asked = ToolCall { id: "c1".to_owned(), name: "cal.book".to_owned(), arguments: json!({ "at": 9 }) };
+    let broken = ToolCall { id: "c2".to_owned(), name: "cal.book".to_owned(), arguments: "{at: 9".into() };
+    let calling = Message { tool_calls: vec![asked.clone(), broken.clone()], ..Message::assistant("") };
+    let mut stage = Stage::hearing([Message::user("Book it"), calling, Message::tool(&asked, "ok")]);
+    let due = due(chat("local/gpt", 0..9));
+
+    let unanswered = fault(perform(&endpoint.world(), &stage, &due).await.0);
+    assert_eq!(unanswered.remedy, Remedy::Operator);
+    assert!(
+        unanswered.error.contains("(400): tool_call_ids did not have response messages: \"c2\""),
+        "{unanswered:?}"
+    );
+
+    stage.messages.push(Message::tool(&broken, "error: no JSON"));
+    assert_eq!(reply(perform(&endpoint.world(), &stage, &due).await.0).0.content, "Booked.");
+    let (_, body) = endpoint.received().remove(1);
+    let function = json!({ "name": "cal_book", "arguments": "{\"at\":9}" });
+    assert_eq!(
+        body["messages"][2]["tool_calls"][0],
+        json!({ "id": "c1", "type": "function", "function": function })
+    );
+    assert_eq!(body["messages"][2]["content"], Value::Null);
+    assert_eq!(body["messages"][3], json!({ "role": "tool", "tool_call_id": "c1", "content": "ok" }));
+}
+
+#[tokio::test]
+async fn calls_are_put_together_from_pieces() {
+    let pieces = [
+        words("Let me look."),
+        call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"wh" } })),
+        call(json!({ "index": 1, "id": "b", "function": { "name": "list", "arguments": "" } })),
+        call(json!({ "index": 0, "function": { "arguments": "ere\":\"here\"}" } })),
+        // The same number again, but another call; and one without an id; and one that is no JSON.
+        call(json!({ "index": 1, "id": "c", "function": { "name": "cal_book", "arguments": "null" } })),
+        call(json!({ "index": 2, "function": { "name": "odd", "arguments": "{at: 9}" } })),
+    ];
+    let endpoint = Endpoint::serve([stream(pieces, "tool_calls")]).await;
+    let mut stage = hello();
+    stage.toolboxes.insert("cal".to_owned(), vec![tool("cal.book")]);
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { toolbox, .. } = &mut request {
+        *toolbox = Some("cal".to_owned());
+    }
+    let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    assert_eq!(reply.content, "Let me look.");
+    let call = |id: &str, name: &str, arguments: Value| ToolCall {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        arguments,
+    };
+    assert_eq!(
+        reply.tool_calls,
+        [
+            call("a", "look", json!({ "where": "here" })),
+            call("b", "list", json!({})),
+            call("c", "cal.book", json!({})),
+            call("call_1_3", "odd", json!("{at: 9}")),
+        ]
+    );
+}
+
+#[tokio::test]
+async fn calls_without_a_number_are_told_apart_by_their_names() {
+    let pieces = [
+        call(json!({ "id": "", "function": { "name": "look", "arguments": "{}" } })),
+        call(json!({ "id": "", "function": { "name": "look", "arguments": "{\"a\":" } })),
+        call(json!({ "function": { "arguments": "1}" } })),
+    ];
+    let endpoint = Endpoint::serve([stream(pieces, "tool_calls")]).await;
+    let (reply, _) = reply(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    let calls: Vec<_> = reply.tool_calls.iter().map(|it| (it.id.as_str(), it.arguments.clone())).collect();
+    assert_eq!(calls, [("call_1_0", json!({})), ("call_1_1", json!({ "a": 1 }))]);
+}
+
+#[tokio::test]
+async fn the_nodes_own_tools_come_first_and_keep_their_names() {
+    let endpoint = Endpoint::serve([stream([words("ok")], "stop")]).await;
+    let mut stage = hello();
+    stage.tools = vec![tool("hidden"), tool("submit"), tool("plan")];
+    stage.toolboxes.insert("cal".to_owned(), vec![tool("book"), tool("submit"), tool("cancel.all")]);
+    stage.toolboxes.insert("other".to_owned(), vec![tool("strange")]);
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { toolbox, tools, .. } = &mut request {
+        *toolbox = Some("cal".to_owned());
+        *tools = vec!["plan".to_owned(), "submit".to_owned()];
+    }
+    reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    let (_, body) = endpoint.received().remove(0);
+    let names: Vec<_> = body["tools"].as_array().unwrap().iter().map(|it| &it["function"]["name"]).collect();
+    assert_eq!(names, ["plan", "submit", "book", "cancel_all"]);
+}
+
+/// A schema as schemars writes it, with all that strict mode does not accept.
+fn loose() -> Value {
+    json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {
+            "properties": { "type": "array", "items": { "type": "object", "properties": { "n": { "type": "integer", "format": "uint32" } } } },
+            "kind": { "oneOf": [{ "type": "object", "properties": { "a": { "type": "string" } }, "required": ["a"] }, { "const": "b" }] },
+            "note": { "type": ["string", "null"], "default": null },
+        },
+        "required": ["properties"],
+    })
+}
+
+fn shaped() -> Request {
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { shape, .. } = &mut request {
+        *shape = Some("Plan<Step>".to_owned());
+    }
+    request
+}
+
+#[tokio::test]
+async fn a_shape_is_sent_in_its_strict_form_with_what_was_wrong_before() {
+    let endpoint = Endpoint::serve([stream([words("{}")], "stop"), stream([words("{}")], "stop")]).await;
+    let mut stage = hello();
+    stage.schema = Some(loose());
+    let mut due = due(shaped());
+    due.complaint = Some(shared::Refused::Shape("missing field `n`".to_owned()).to_string());
+    reply(perform(&endpoint.world(), &stage, &due).await.0);
+    let (_, body) = endpoint.received().remove(0);
+    let format = &body["response_format"]["json_schema"];
+    assert_eq!((&format["name"], &format["strict"]), (&json!("Plan_Step_"), &json!(true)));
+    assert_eq!(format["schema"]["required"], json!(["kind", "note", "properties"]));
+    assert_eq!(format["schema"]["properties"]["properties"]["items"]["required"], json!(["n"]));
+    let last = body["messages"].as_array().unwrap().last().unwrap();
+    assert_eq!(last["role"], "system");
+    assert!(last["content"].as_str().unwrap().contains("missing field `n`"), "{last}");
+
+    // A line that was down is not the model's to mend; a map is nothing that strict mode knows.
+    due.complaint = Some("provider local failed (500)".to_owned());
+    stage.schema = Some(json!({ "type": "object", "properties": { "map": { "type": "object" } } }));
+    reply(perform(&endpoint.world(), &stage, &due).await.0);
+    let (_, body) = endpoint.received().remove(1);
+    assert_eq!(body["messages"].as_array().unwrap().len(), 2);
+    assert_eq!(body["response_format"]["json_schema"]["strict"], false);
+}
+
+/// What each refusal comes to: whether it may be asked again, and the words.
+#[tokio::test]
+async fn refusals_keep_their_status_and_say_what_to_do() {
+    let html = |title: &str| format!("<html><head><title>{title}</title></head></html>");
+    let json = |error: Value| json!({ "error": error }).to_string();
+    let echo =
+        json(json!({ "message": format!("Incorrect API key provided: {KEY}"), "code": "invalid_api_key" }));
+    let operator = Err(());
+    let cases: Vec<(Answer, Result<Option<u64>, ()>, &str)> = vec![
+        (
+            Answer::Status(401, &[], echo.clone()),
+            operator,
+            "the key of provider local was refused (401): check providers.local.api_key",
+        ),
+        (
+            Answer::Status(403, &[("content-type", "text/html")], html("Forbidden by the proxy")),
+            operator,
+            "(403): check providers.local.api_key: Forbidden by the proxy",
+        ),
+        (Answer::Status(403, &[], echo), operator, "Incorrect API key provided: [key]"),
+        (
+            Answer::Status(400, &[], json(json!({ "message": "too long", "code": 400 }))),
+            operator,
+            "refuses the request (400): too long",
+        ),
+        (Answer::Status(404, &[], json(json!("no such model"))), operator, "(404): no such model"),
+        (
+            Answer::Status(422, &[], json!({ "detail": "bad field" }).to_string()),
+            operator,
+            "(422): bad field",
+        ),
+        (
+            Answer::Status(429, &[("retry-after", "7")], json(json!({ "message": "slow down" }))),
+            Ok(Some(7_000)),
+            "asks for a pause (429): slow down",
+        ),
+        (Answer::Status(429, &[("retry-after", "86400")], String::new()), Ok(Some(600_000)), "(429)"),
+        (
+            Answer::Status(429, &[("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT")], String::new()),
+            Ok(Some(600_000)),
+            "(429)",
+        ),
+        (Answer::Status(429, &[("retry-after", "later")], html("Slow")), Ok(None), "(429): Slow"),
+        (
+            Answer::Status(429, &[], json(json!({ "message": "no money", "code": "insufficient_quota" }))),
+            operator,
+            "quota of provider local is used up (429): no money",
+        ),
+        (Answer::Status(408, &[], String::new()), Ok(None), "failed (408)"),
+        (
+            Answer::Status(500, &[], json(json!({ "message": "oops", "code": 500 }))),
+            Ok(None),
+            "failed (500): oops",
+        ),
+        (Answer::Status(503, &[("retry-after", "1.5")], html("Busy")), Ok(Some(1_500)), "failed (503): Busy"),
+        (Answer::Status(302, &[("location", "/elsewhere")], String::new()), operator, "redirects (302)"),
+        (
+            Answer::Status(200, &[("content-type", "text/html")], html("Welcome")),
+            operator,
+            "not with a stream: check providers.local.base_url: Welcome",
+        ),
+    ];
+    for (answer, remedy, words) in cases {
+        let endpoint = Endpoint::serve([answer]).await;
+        let fault = fault(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+        assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+        assert!(!fault.error.contains(KEY), "the key is in {fault:?}");
+        match remedy {
+            Ok(after_ms) => assert_eq!(again(&fault), after_ms, "{fault:?}"),
+            Err(()) => assert_eq!(fault.remedy, Remedy::Operator, "{fault:?}"),
+        }
+        assert_eq!(
+            endpoint.received().len(),
+            1,
+            "a retry is an event, and not the client's to decide: {fault:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_is_not_whole_is_none() {
+    let half =
+        || call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"wh" } }));
+    let within = json!({ "error": { "message": "the model crashed", "code": 502 } });
+    let cases = [
+        (Answer::Broken(vec![words("Good ")]), "broke off"),
+        (Answer::Ended(vec![words("Good ")]), "broke off"),
+        (Answer::Stream(vec![words("Good "), within]), "failed (502): the model crashed"),
+        (stream([words("Good "), half()], "length"), "cut off at the length limit"),
+        (stream([words("Good ")], "content_filter"), "content filter"),
+    ];
+    for (answer, words) in cases {
+        let endpoint = Endpoint::serve([answer]).await;
+        let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
+        let fault = fault(outcome);
+        assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+        assert_eq!(again(&fault), None);
+        assert_eq!(heard, ["Good "]);
+    }
+}
+
+#[tokio::test]
+async fn a_long_reply_is_cut_off_only_where_its_form_matters() {
+    let long = || stream([words("{\"a\":")], "length");
+    let endpoint =
+        Endpoint::serve([long(), long(), stream([piece(json!({ "refusal": "I will not" }))], "stop")]).await;
+    let mut stage = hello();
+    assert_eq!(
+        reply(perform(&endpoint.world(), &stage, &due(chat("local/gpt", 0..1))).await.0).0.content,
+        "{\"a\":"
+    );
+    stage.schema = Some(loose());
+    let cut = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
+    assert!(cut.error.starts_with("the reply was cut off at the length limit"), "{cut:?}");
+    let refused = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
+    assert!(refused.error.contains("I will not"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
+    let endpoint = Endpoint::serve([Answer::Silence]).await;
+    let world = endpoint.world_that_waits(Duration::from_millis(200));
+    let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    assert!(silent.error.contains("did not answer within 200ms"), "{silent:?}");
+    again(&silent);
+
+    let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let url = format!("http://user:hunter2-hunter2@127.0.0.1:{port}/v1");
+    let world = live([("local", provider(&url, Duration::from_secs(5)))], nobody());
+    let gone = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    assert!(gone.error.contains("cannot be reached"), "{gone:?}");
+    assert!(!gone.error.contains("hunter2"), "{gone:?}");
+    again(&gone);
+}
+
+#[tokio::test]
+async fn an_unknown_provider_is_the_operators_to_add() {
+    let world = live([("local", provider("http://127.0.0.1:9/v1", Duration::from_secs(5)))], nobody());
+    let unknown = fault(perform(&world, &hello(), &due(chat("remote/gpt", 0..1))).await.0);
+    assert_eq!(
+        unknown.error,
+        "provider \"remote\" is unknown (known: local): add [providers.remote] to turnfold.toml"
+    );
+    let nameless = fault(perform(&world, &hello(), &due(chat("gpt", 0..1))).await.0);
+    assert!(nameless.error.contains("provider/model"), "{nameless:?}");
+    assert_eq!((unknown.remedy, nameless.remedy), (Remedy::Operator, Remedy::Operator));
+}

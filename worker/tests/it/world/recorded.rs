@@ -1,0 +1,201 @@
+//! A world that says what a fixture says.
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use shared::{
+    Attempted, CallTool, Chat, Edge, Edges, Event, Graph, ListTools, Next, Node, Replay, Reply, Step,
+    Strategy, Thread, ToolCall, ToolOutput, Transition, transcript,
+};
+use worker::world::{Recorded, World};
+
+use super::fault;
+
+/// Lists, puts and sends at once, and says so.
+struct Errand;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Place {
+    List,
+    Act,
+    Say,
+}
+
+impl Strategy for Errand {
+    const NAME: &'static str = "errand";
+    const VERSION: u32 = 1;
+    const ABOUT: &'static str = "a test";
+    type Config = ();
+    type State = ();
+    type Fact = ();
+    type NodeName = Place;
+    const EDGES: Edges<Place> = &[
+        (Place::List, &[Edge::To(Place::Act)]),
+        (Place::Act, &[Edge::To(Place::Say)]),
+        (Place::Say, &[Edge::End]),
+    ];
+    const ENTRANCES: &'static [Place] = &[Place::List];
+    fn enter(_: &Thread<Self>) -> Place {
+        Place::List
+    }
+    fn node(name: Place) -> &'static dyn Step<Self> {
+        match name {
+            Place::List => &List,
+            Place::Act => &Act,
+            Place::Say => &Say,
+        }
+    }
+    fn evolve((): &mut (), (): &()) {}
+}
+
+struct List;
+impl Node<Errand> for List {
+    type Effect = ListTools;
+    fn ask(&self, _: &Thread<Errand>) -> ListTools {
+        ListTools { server: "desk".to_owned() }
+    }
+    fn learn(&self, _: &Thread<Errand>, _: Result<(), String>) -> Transition<Errand> {
+        Transition::to(Place::Act)
+    }
+}
+
+struct Act;
+impl Node<Errand> for Act {
+    type Effect = Vec<CallTool>;
+    fn ask(&self, _: &Thread<Errand>) -> Vec<CallTool> {
+        let call = |name: &str| ToolCall { id: name.to_owned(), name: name.to_owned(), arguments: json!({}) };
+        ["put", "send"].map(|name| CallTool { server: "desk".to_owned(), call: call(name) }).into()
+    }
+    fn learn(&self, _: &Thread<Errand>, _: Vec<ToolOutput>) -> Transition<Errand> {
+        Transition::to(Place::Say)
+    }
+}
+
+struct Say;
+impl Node<Errand> for Say {
+    type Effect = Chat;
+    fn ask(&self, thread: &Thread<Errand>) -> Chat {
+        Chat::new("real/gpt", "", thread.all())
+    }
+    fn learn(&self, _: &Thread<Errand>, reply: Reply) -> Transition<Errand> {
+        Transition::end().say(shared::Message::assistant(reply.content))
+    }
+}
+
+const SCRIPT: &str = r#"
+{"event": "opened", "strategy": "errand"}
+{"event": "heard", "messages": [{"role": "user", "content": "go"}]}
+{"event": "answered", "slot": 0, "response": {"response": "tools", "tools": [{"name": "put", "safety": "idempotent"}, {"name": "send"}]}}
+{"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "put"}}
+{"event": "doubted", "slot": 1, "reason": "the line was cut"}
+{"event": "reconciled", "slot": 1, "verdict": "did_not"}
+{"event": "answered", "slot": 1, "response": {"response": "output", "status": "ok", "text": "sent"}}
+{"event": "faltered", "slot": 0, "error": "busy", "again_after_ms": 40}
+{"event": "faltered", "slot": 0, "error": "no key"}
+{"event": "failed", "node": "say", "reason": "left to the code of today"}
+{"event": "retried"}
+{"event": "answered", "slot": 0, "response": {"response": "reply", "content": "it is done"}, "meter": {"by": "gpt"}}
+{"event": "heard", "messages": [{"role": "user", "content": "again"}]}
+{"event": "answered", "slot": 0, "response": {"response": "same_tools"}}
+{"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "put again"}}
+{"event": "answered", "slot": 1, "response": {"response": "output", "status": "error", "text": "not again"}}
+{"event": "answered", "slot": 0, "response": {"response": "reply", "content": "half of it"}}
+"#;
+
+static GRAPH: &dyn Graph = &Errand;
+
+fn script() -> Vec<Event> {
+    SCRIPT.lines().filter(|it| !it.is_empty()).map(|it| serde_json::from_str(it).unwrap()).collect()
+}
+
+/// Lives a thread as a worker would. With `crashes`, each attempt of `put` is begun twice: a worker died over it.
+async fn live_it(world: &dyn World, crashes: Crashes) -> Vec<Event> {
+    let mut people = script().into_iter().filter(|it| {
+        matches!(it, Event::Opened(_) | Event::Heard(_) | Event::Reconciled(_) | Event::Retried(_))
+    });
+    let mut thread = GRAPH.begin();
+    let mut log = Vec::new();
+    loop {
+        let events = match thread.next().unwrap() {
+            Next::Append(event) => vec![event],
+            Next::Rest => people.next().into_iter().collect(),
+            Next::Perform(due) => {
+                let fence = |it: &&shared::Due| it.is_write();
+                let mut fences: Vec<usize> = due.iter().filter(fence).map(|it| it.slot).collect();
+                if let Crashes::Over(slot) = crashes
+                    && fences.contains(&slot)
+                {
+                    fences.insert(0, slot);
+                }
+                for slot in fences {
+                    let event = Event::from(Attempted { slot, worker: String::new() });
+                    thread.apply(&event).unwrap();
+                    log.push(event);
+                }
+                let mut events = Vec::new();
+                for it in &due {
+                    let outcome = ask(world, thread.as_ref(), it).await;
+                    events.push(thread.receive(it.slot, outcome, 0));
+                }
+                events
+            }
+        };
+        if events.is_empty() {
+            return log;
+        }
+        for event in events {
+            thread.apply(&event).unwrap();
+            log.push(event);
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Crashes {
+    Never,
+    Over(usize),
+}
+
+async fn ask(world: &dyn World, thread: &dyn Replay, due: &shared::Due) -> super::Outcome {
+    let node = thread.node().unwrap();
+    let ask = worker::world::Ask {
+        thread: uuid::Uuid::nil(),
+        due,
+        key: "",
+        node: &node,
+        deltas: &worker::world::NoDeltas,
+    };
+    world.perform(thread, &ask).await
+}
+
+#[tokio::test]
+async fn a_script_is_lived_as_it_is_written() {
+    let lived = live_it(&Recorded::new(GRAPH, &script()).unwrap(), Crashes::Never).await;
+    let reenacted = shared::reenact(GRAPH, &script()).unwrap();
+    assert_eq!(transcript(&lived), transcript(&reenacted.log));
+    assert_eq!(reenacted.left_over, []);
+    assert!(matches!(lived.last(), Some(Event::Decided(it)) if it.said[0].content == "half of it"));
+}
+
+#[tokio::test]
+async fn crashes_do_not_change_what_is_said() {
+    let world = Recorded::new(GRAPH, &script()).unwrap();
+    let without =
+        |log: Vec<Event>| log.into_iter().filter(|it| !matches!(it, Event::Attempted(_))).collect::<Vec<_>>();
+    let calm = live_it(&world, Crashes::Never).await;
+    let wild = live_it(&world, Crashes::Over(0)).await;
+    assert_eq!(wild.len(), calm.len() + 2, "both turns have had their crash");
+    assert_eq!(transcript(&without(wild)), transcript(&without(calm)));
+}
+
+#[tokio::test]
+async fn what_the_recording_lacks_is_named() {
+    let script = &script()[..3];
+    let world = Recorded::new(GRAPH, script).unwrap();
+    let mut log = shared::reenact(GRAPH, script).unwrap().log;
+    log.retain(|it| !matches!(it, Event::Attempted(_)));
+    let thread = GRAPH.replay(&log).unwrap();
+    let Next::Perform(due) = thread.next().unwrap() else { panic!("something is due: {}", transcript(&log)) };
+    let fault = fault(ask(&world, thread.as_ref(), &due[1]).await);
+    assert!(fault.error.contains("call desk.send({}) [1] at act"), "{fault:?}");
+}

@@ -1,0 +1,65 @@
+//! What OpenAI refuses with a 400.
+
+use serde_json::Value;
+
+/// Whether OpenAI would accept the request.
+pub(super) fn check(body: &Value) -> Result<(), String> {
+    if body["stream"] != true || body["stream_options"]["include_usage"] != true {
+        return Err("this endpoint only streams".to_owned());
+    }
+    check_calls(body["messages"].as_array().ok_or("no messages")?)?;
+    for tool in body["tools"].as_array().into_iter().flatten() {
+        check_name(tool["function"]["name"].as_str().unwrap_or(""))?;
+        if tool["function"]["parameters"]["type"] != "object" {
+            return Err(format!("schema of {} must be of type object", tool["function"]["name"]));
+        }
+    }
+    let format = &body["response_format"]["json_schema"];
+    if !format.is_null() {
+        check_name(format["name"].as_str().unwrap_or(""))?;
+    }
+    if format["strict"] == true { check_strict(&format["schema"], "()") } else { Ok(()) }
+}
+
+/// Every tool call of a message must be answered by the messages that follow it.
+fn check_calls(messages: &[Value]) -> Result<(), String> {
+    for (nth, message) in messages.iter().enumerate() {
+        for call in message["tool_calls"].as_array().into_iter().flatten() {
+            let follow = messages[nth + 1..].iter().take_while(|it| it["role"] == "tool");
+            if !follow.clone().any(|it| it["tool_call_id"] == call["id"]) {
+                return Err(format!("tool_call_ids did not have response messages: {}", call["id"]));
+            }
+            let arguments = call["function"]["arguments"].as_str().ok_or("arguments must be a string")?;
+            serde_json::from_str::<Value>(arguments).map_err(|it| format!("arguments are no JSON: {it}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let legal = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
+    let fits = (1..=64).contains(&name.len()) && name.chars().all(legal);
+    if fits { Ok(()) } else { Err(format!("name {name:?} does not match ^[a-zA-Z0-9_-]{{1,64}}$")) }
+}
+
+fn check_strict(schema: &Value, at: &str) -> Result<(), String> {
+    for unknown in ["default", "format", "$schema", "oneOf"] {
+        if schema.get(unknown).is_some() {
+            return Err(format!("in {at}: {unknown} is not permitted"));
+        }
+    }
+    if let Some(properties) = schema["properties"].as_object() {
+        if schema["additionalProperties"] != false {
+            return Err(format!("in {at}: additionalProperties is required to be false"));
+        }
+        let required = schema["required"].as_array().ok_or(format!("in {at}: required is missing"))?;
+        for (name, property) in properties {
+            if !required.iter().any(|it| it == name) {
+                return Err(format!("in {at}: required must include every key, {name} is missing"));
+            }
+            check_strict(property, &format!("{at}.{name}"))?;
+        }
+    }
+    let below = schema["anyOf"].as_array().into_iter().flatten().chain(schema.get("items"));
+    below.enumerate().try_for_each(|(nth, it)| check_strict(it, &format!("{at}[{nth}]")))
+}

@@ -1,0 +1,1 @@
+../it/world.rs
