@@ -104,12 +104,15 @@ fn lease(settings: &Settings) -> Duration {
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(Script::read(script)?),
-        ProviderSettings::Http { base_url, api_key, timeout_seconds } => Provider::OpenAi {
-            base_url: base_url.clone(),
-            // A key that is not there is told when a turn needs it: the probe, a script or another provider may not.
-            api_key: api_key.as_ref().and_then(|it| it.resolve().ok()),
-            timeout: Duration::from_secs(*timeout_seconds),
-        },
+        ProviderSettings::Http { base_url, api_key, timeout_seconds } => {
+            match api_key.as_ref().map(|it| it.resolve()).transpose() {
+                Ok(api_key) => {
+                    let timeout = Duration::from_secs(*timeout_seconds);
+                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout }
+                }
+                Err(err) => Provider::Locked { why: err.to_string() },
+            }
+        }
     })
 }
 

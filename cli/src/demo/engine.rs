@@ -42,24 +42,25 @@ impl Engine {
             let key = if key { "\napi_key = \"env:OPENAI_API_KEY\"" } else { "" };
             (format!("[providers.openai]\nbase_url = {}{key}", json!(base)), format!("openai/{model}"))
         } else {
-            ("[providers.scripted]\nscript = \"model.jsonl\"".to_owned(), "scripted/demo".to_owned())
+            (format!("[providers.scripted]\nscript = {}", json!(folder.join("model.jsonl"))), "scripted/demo".to_owned())
         };
         let program = std::env::current_exe()?;
         let experts: String = experts::Expert::ALL
             .iter()
             .map(|it| {
                 let (name, what) = (it.name(), it.description());
-                let program = json!(program);
+                let (program, data) = (json!(program), json!(folder.join(format!("{name}.json"))));
                 format!(
-                    "\n[mcp.{name}]\ndescription = {}\ncommand = {program}\nargs = [\"expert\", \"{name}\", \"--data\", \"{name}.json\"]\n",
+                    "\n[mcp.{name}]\ndescription = {}\ncommand = {program}\nargs = [\"expert\", \"{name}\", \"--data\", {data}]\n",
                     json!(what)
                 )
             })
             .collect();
         let listen = format!("127.0.0.1:{}", free_port()?);
         let config = format!(
-            "{MARK}\n\n[store]\nurl = \"sqlite:turnfold.db\"\n\n[api]\nlisten = \"{listen}\"\n\n{provider}\n\n\
-             [strategies.planner]\nmodel = \"{model}\"\n{experts}"
+            "{MARK}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{provider}\n\n\
+             [strategies.planner]\nmodel = \"{model}\"\n{experts}",
+            json!(format!("sqlite:{}", folder.join("turnfold.db").display()))
         );
         fs::write(folder.join("turnfold.toml"), config)?;
         fs::write(folder.join("model.jsonl"), SCRIPT)?;

@@ -67,16 +67,16 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
 
 fn next(folder: &Path, audit: &Audit) -> String {
     let program = std::env::args().next().unwrap_or_else(|| "turnfold".to_owned());
-    let config = folder.join("turnfold.toml");
     let here = std::env::current_dir().unwrap_or_default();
-    let folder = folder.strip_prefix(&here).unwrap_or(folder).display().to_string();
-    let id = audit.survivor.as_ref().map(|(id, _)| id.to_string()).unwrap_or("last".to_owned());
-    let _ = config;
+    let config = folder.strip_prefix(&here).unwrap_or(folder).join("turnfold.toml");
+    let turnfold = format!("{program} --config {}", config.display());
+    let id = audit.survivor.as_ref().map_or("last".to_owned(), |(id, _)| id.to_string());
     format!(
-        "\nNext, in {folder} (cd there first):\n\
-         \x20 {program} thread verify {id}\n\
-         \x20 {program} thread state {id} --at 10\n\
-         \x20 {program} dev              and then, beside it:\n\
-         \x20 {program} turn send \"Book a walk on Friday at 15\" --follow\n"
+        "\nNext:\n\
+         \x20 {turnfold} thread verify {id}\n\
+         \x20 {turnfold} thread state {id} --at 10\n\
+         \x20 {turnfold} dev\n\
+         and then, beside it:\n\
+         \x20 {turnfold} turn send \"Book a walk on Friday at 15\" --follow\n"
     )
 }

@@ -30,6 +30,11 @@ pub enum Provider {
     },
     /// A file of answers. The log says `scripted` of whatever it says.
     Scripted(Script),
+    /// Nobody, and why: told when a turn needs it, as turns may do without.
+    Locked {
+        /// What is missing, in words for an operator.
+        why: String,
+    },
 }
 
 /// No HTTP client can be built.
@@ -45,6 +50,7 @@ pub struct Models {
 enum Answerer {
     Endpoint(Endpoint),
     Script(Script),
+    Locked(String),
 }
 
 /// How long a connection to an endpoint may take.
@@ -68,6 +74,7 @@ impl Models {
                     Answerer::Endpoint(Endpoint::new(&name, &base_url, api_key, timeout, http.clone()))
                 }
                 Provider::Scripted(script) => Answerer::Script(script),
+                Provider::Locked { why } => Answerer::Locked(why),
             };
             (name, answerer)
         };
@@ -86,6 +93,9 @@ impl Models {
         let (reply, meter) = match self.answerers.get(provider) {
             Some(Answerer::Endpoint(endpoint)) => endpoint.chat(model, &prompt, ask.deltas).await?,
             Some(Answerer::Script(script)) => script.chat(&prompt, ask.deltas).await?,
+            Some(Answerer::Locked(why)) => {
+                return Err(Fault::operator(format!("provider {provider:?} has no key: {why}")));
+            }
             None => return Err(self.unknown(provider)),
         };
         Ok((Response::Reply(reply), Some(meter)))

@@ -67,12 +67,17 @@ impl Recorded {
         Ok(Self { asked })
     }
 
-    fn find(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Option<&Outcome> {
+    fn question(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Option<&Asked> {
         let place = Place::of(thread, ask.node).ok()?;
         let same = || self.asked.iter().filter(|it| it.place == place);
         // A crash only ever adds events: the recording's number is the live one's or a smaller one.
-        let asked = same().rfind(|it| it.seq <= ask.due.asked).or_else(|| same().next())?;
-        let came = asked.outcomes.get(&ask.due.slot)?;
+        same().rfind(|it| it.seq <= ask.due.asked).or_else(|| same().next())
+    }
+}
+
+impl Asked {
+    fn find(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Option<&Outcome> {
+        let came = self.outcomes.get(&ask.due.slot)?;
         let now = || came.iter().filter(|it| it.falters == ask.due.falters);
         // There are several where the answer was in doubt and a person said that it had not happened.
         let passed = thread.seq().saturating_sub(ask.due.asked);
@@ -83,12 +88,16 @@ impl Recorded {
 #[async_trait]
 impl World for Recorded {
     async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Some(outcome) = self.find(thread, ask) else {
-            let (asked, slot, tries) = (ask.due.asked, ask.due.slot, ask.due.falters + 1);
+        let Some(question) = self.question(thread, ask) else {
+            let (asked, slot) = (ask.due.asked, ask.due.slot);
             return Err(Fault::operator(format!(
-                "the recording does not say what came of {} [{slot}] at {}, asked as event {asked}, try {tries}",
+                "the recording does not know the question {} [{slot}] of {}, asked as event {asked}",
                 ask.due.request, ask.node
             )));
+        };
+        let Some(outcome) = question.find(thread, ask) else {
+            // It was still under way when the recording went on: when its turn was cancelled, or at the end.
+            return std::future::pending().await;
         };
         match outcome {
             Ok((Response::Reply(reply), _)) => speak(&reply.content, ask.deltas).await,

@@ -7,6 +7,9 @@
 //! {"last_role": "tool", "says": "It is booked."}
 //! {"shape": "PlanReply", "says": {"steps": ["look", "book"]}}
 //! ```
+//!
+//! What the named groups of the patterns catch fills `{name}` in the answer; `{name:number}`, where it is the whole
+//! text, becomes a number.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
@@ -200,7 +203,7 @@ fn catch(pattern: Option<&Regex>, text: Option<&str>, caught: &mut Caught) -> Op
 /// The value with `{name}` replaced in each of its strings.
 fn filled(value: &Value, caught: &Caught) -> Value {
     match value {
-        Value::String(text) => fill(text, caught).into(),
+        Value::String(text) => number(text, caught).unwrap_or_else(|| fill(text, caught).into()),
         Value::Array(items) => items.iter().map(|it| filled(it, caught)).collect(),
         Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), filled(it, caught))).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
@@ -208,6 +211,12 @@ fn filled(value: &Value, caught: &Caught) -> Value {
 }
 
 /// The text with each known `{name}` replaced. What was put in is not looked at again.
+/// What `{name:number}`, standing alone, was caught as; none if it is no number.
+fn number(text: &str, caught: &Caught) -> Option<Value> {
+    let name = text.strip_prefix('{')?.strip_suffix(":number}")?;
+    caught.get(name)?.parse::<serde_json::Number>().ok().map(Value::Number)
+}
+
 fn fill(text: &str, caught: &Caught) -> String {
     let mut out = String::new();
     let mut rest = text;

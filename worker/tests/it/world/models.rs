@@ -186,7 +186,9 @@ async fn a_shape_is_sent_in_its_strict_form_with_what_was_wrong_before() {
     assert_eq!(body["response_format"]["json_schema"]["strict"], false);
 }
 
-/// What each refusal comes to: whether it may be asked again, and the words.
+/// A refusal, whether it may be asked again (and when) or not, and the words.
+type Case = (Answer, Result<Option<u64>, ()>, &'static str);
+
 #[tokio::test]
 async fn refusals_keep_their_status_and_say_what_to_do() {
     let html = |title: &str| format!("<html><head><title>{title}</title></head></html>");
@@ -194,7 +196,7 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
     let echo =
         json(json!({ "message": format!("Incorrect API key provided: {KEY}"), "code": "invalid_api_key" }));
     let operator = Err(());
-    let cases: Vec<(Answer, Result<Option<u64>, ()>, &str)> = vec![
+    let cases: Vec<Case> = vec![
         (
             Answer::Status(401, &[], echo.clone()),
             operator,
