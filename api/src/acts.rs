@@ -34,7 +34,11 @@ const TRIES: u32 = 5;
         (status = 409, description = "It has ended.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn cancel(State(house): Inside, By(by): By, Path(id): Path<Uuid>) -> Result<Json<Turn>, Problem> {
+pub(crate) async fn cancel(
+    State(house): Inside,
+    By(by): By,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Turn>, Problem> {
     let thread = first_or_again(|| call_off(&house, id, &by)).await?;
     tracing::info!(%thread, turn = %id, "cancelled");
     // Others may have waited for its end.
@@ -77,7 +81,11 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Probl
         (status = 409, description = "It has not failed, or its thread is past it.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn retry(State(house): Inside, By(by): By, Path(id): Path<Uuid>) -> Result<Json<Turn>, Problem> {
+pub(crate) async fn retry(
+    State(house): Inside,
+    By(by): By,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Turn>, Problem> {
     let thread = first_or_again(|| try_again(&house, id, &by)).await?;
     tracing::info!(%thread, turn = %id, "retried");
     house.ring(thread).await;
@@ -163,7 +171,9 @@ fn fits(standing: &Standing, text: &str) -> Result<(), Problem> {
         Standing::Waiting(it) if it.kind == InterruptKind::InDoubt => Err(Kind::InDoubt
             .because("the thread waits to hear what had become of a call, which words do not settle")
             .mend("POST /v1/threads/{id}/reconcile")),
-        Standing::Waiting(it) if it.options.is_empty() || Question::chosen(&it.options, text).is_some() => Ok(()),
+        Standing::Waiting(it) if it.options.is_empty() || Question::chosen(&it.options, text).is_some() => {
+            Ok(())
+        }
         Standing::Waiting(it) => {
             let options = it.options.join(", ");
             Err(Kind::NotAnOption.because(format!("text: {text:?} is none of the options: {options}")))
@@ -231,7 +241,9 @@ where
 {
     for _ in 1..TRIES {
         match what().await {
-            Err(problem) if problem.kind == Kind::Stale => tracing::debug!("someone else was first; looking again"),
+            Err(problem) if problem.kind == Kind::Stale => {
+                tracing::debug!("someone else was first; looking again")
+            }
             done => return done,
         }
     }

@@ -81,7 +81,8 @@ impl<S: Sync> FromRequestParts<S> for By {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let Some(name) = parts.headers.get(USER_HEADER) else { return Ok(By("api".to_owned())) };
-        let wrong = || Kind::Malformed.because(format!("X-Turnfold-User is text of 1 to {USER_MAX} characters"));
+        let wrong =
+            || Kind::Malformed.because(format!("X-Turnfold-User is text of 1 to {USER_MAX} characters"));
         let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
         if (1..=USER_MAX).contains(&name.chars().count()) { Ok(By(name.to_owned())) } else { Err(wrong()) }
     }
@@ -101,7 +102,8 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
         let Some(key) = parts.headers.get(IDEMPOTENCY_HEADER) else { return Ok(Self(None)) };
-        let wrong = || Kind::Malformed.because(format!("Idempotency-Key is 1 to {IDEMPOTENCY_MAX} ASCII characters"));
+        let wrong =
+            || Kind::Malformed.because(format!("Idempotency-Key is 1 to {IDEMPOTENCY_MAX} ASCII characters"));
         let key = key.to_str().map_err(|_| wrong())?;
         if (1..=IDEMPOTENCY_MAX).contains(&key.len()) { Ok(Self(Some(key.to_owned()))) } else { Err(wrong()) }
     }

@@ -108,7 +108,10 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
 
 /// The routes that are open to all.
 fn open_routes() -> OpenApiRouter<Arc<House>> {
-    OpenApiRouter::default().routes(routes!(health::livez)).routes(routes!(health::readyz)).routes(routes!(docs::openapi))
+    OpenApiRouter::default()
+        .routes(routes!(health::livez))
+        .routes(routes!(health::readyz))
+        .routes(routes!(docs::openapi))
 }
 
 fn build(door: Door, stop: CancellationToken) -> Router {

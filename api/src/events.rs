@@ -178,9 +178,10 @@ impl Follower {
         if let Some(last) = page.last() {
             self.next = last.seq + 1;
         }
-        self.unread = !page.is_empty();
-        self.over = page.is_empty() && rests;
-        if page.is_empty() {
+        let all = u64::try_from(page.len()).is_ok_and(|it| it < AT_ONCE);
+        self.unread = !all || (self.until.is_some() && !page.is_empty());
+        self.over = rests && page.is_empty();
+        if all {
             self.known.get_or_insert(self.next);
         }
         Ok(())
@@ -209,7 +210,9 @@ impl Follower {
                 self.unread = self.next < seq || self.until.is_some();
             }
             // What was said before an event that the reader has seen is old: the event says it all.
-            Sound::Notice(Notice::Delta { node, slot, text }) if self.deltas && Some(self.next) <= self.known => {
+            Sound::Notice(Notice::Delta { node, slot, text })
+                if self.deltas && Some(self.next) <= self.known =>
+            {
                 let delta = json!({"node": node, "slot": slot, "text": text}).to_string();
                 self.ready.push_back(Event::default().event("delta").data(delta));
             }

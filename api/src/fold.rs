@@ -122,5 +122,7 @@ fn graph(house: &House, thread: ThreadId, recorded: &[Recorded]) -> Result<&'sta
 
 fn corrupt(error: &shared::Corrupt) -> Problem {
     tracing::error!(%error, "a log cannot be folded");
-    Kind::Damaged.because(format!("the log cannot be folded: {error}")).mend("`turnfold thread verify` tells more")
+    Kind::Damaged
+        .because(format!("the log cannot be folded: {error}"))
+        .mend("`turnfold thread verify` tells more")
 }

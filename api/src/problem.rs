@@ -148,8 +148,12 @@ impl From<Error> for Problem {
             Error::UnknownThread(_) => Kind::UnknownThread.because(words),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(words),
             Error::KeyReused => Kind::KeyReused.because(words),
-            Error::Stale { .. } => Kind::Stale.because(words).mend("look at the thread and send the request again"),
-            Error::Unavailable(_) => Kind::Unavailable.because(words).mend("send the request again in a moment"),
+            Error::Stale { .. } => {
+                Kind::Stale.because(words).mend("look at the thread and send the request again")
+            }
+            Error::Unavailable(_) => {
+                Kind::Unavailable.because(words).mend("send the request again in a moment")
+            }
             Error::NotMigrated { .. } => Kind::Unavailable.because(words).mend("run `turnfold migrate`"),
             Error::TooNew { .. } | Error::Unreadable { .. } | Error::Stuck { .. } | Error::Corrupt { .. } => {
                 error!(error = words, "a log cannot be read");

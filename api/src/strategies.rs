@@ -30,7 +30,10 @@ pub(crate) async fn list(State(house): Inside) -> Json<StrategyPage> {
         (status = 404, description = "There is no such strategy.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn get(State(house): Inside, Path(name): Path<String>) -> Result<Json<StrategyView>, Problem> {
+pub(crate) async fn get(
+    State(house): Inside,
+    Path(name): Path<String>,
+) -> Result<Json<StrategyView>, Problem> {
     Ok(Json(StrategyView::from(find(&house, &name)?)))
 }
 

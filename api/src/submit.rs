@@ -60,12 +60,17 @@ pub(crate) async fn submit(
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => Opening::New(open(&house, &strategy, new.config, &author)?),
         (None, Some(_)) if new.config.is_some() => {
-            let words = "config: the thread is configured since it opened; only a new thread takes a configuration";
-            return Err(Kind::Invalid.because(words).mend("leave `config` out, or open a thread with `strategy`"));
+            let words =
+                "config: the thread is configured since it opened; only a new thread takes a configuration";
+            return Err(Kind::Invalid
+                .because(words)
+                .mend("leave `config` out, or open a thread with `strategy`"));
         }
         (None, Some(thread)) => Opening::Existing(thread),
         (Some(_), Some(_)) | (None, None) => {
-            return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` says where the turn goes"));
+            return Err(
+                Kind::Invalid.because("exactly one of `strategy` and `thread_id` says where the turn goes")
+            );
         }
     };
     let turn = store::NewTurn {
@@ -133,7 +138,11 @@ pub(crate) fn unknown(kind: Kind, house: &House, name: &str) -> Problem {
 }
 
 /// What a client tunes, over what the operator tuned; null if nobody tunes anything.
-fn configure(graph: &dyn Graph, tuned: Option<&Value>, asked: Option<Map<String, Value>>) -> Result<Value, Problem> {
+fn configure(
+    graph: &dyn Graph,
+    tuned: Option<&Value>,
+    asked: Option<Map<String, Value>>,
+) -> Result<Value, Problem> {
     let mut config = tuned.cloned().unwrap_or_default();
     if let Some(asked) = asked {
         overlay(&mut config, Value::Object(asked));
@@ -162,13 +171,17 @@ fn overlay(under: &mut Value, over: Value) {
 fn words(input: Words) -> Result<Vec<Message>, Problem> {
     let messages = match input {
         Words::Text(text) => vec![Message::user(text)],
-        Words::Messages(it) => it.messages.into_iter().map(|it| Message::new(it.role.into(), it.content)).collect(),
+        Words::Messages(it) => {
+            it.messages.into_iter().map(|it| Message::new(it.role.into(), it.content)).collect()
+        }
     };
     if messages.is_empty() {
         return Err(Kind::Invalid.because("input: there are no messages"));
     }
     match messages.iter().position(|it| it.content.trim().is_empty()) {
-        Some(nth) if messages.len() > 1 => Err(Kind::Invalid.because(format!("input: message {nth} is empty"))),
+        Some(nth) if messages.len() > 1 => {
+            Err(Kind::Invalid.because(format!("input: message {nth} is empty")))
+        }
         Some(_) => Err(Kind::Invalid.because("input: it is empty")),
         None => Ok(messages),
     }

@@ -143,7 +143,10 @@ pub(crate) async fn state(
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn verify(State(house): Inside, Path(id): Path<Uuid>) -> Result<Json<Verification>, Problem> {
+pub(crate) async fn verify(
+    State(house): Inside,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Verification>, Problem> {
     let chain = match house.parts.store.verify_chain(id).await? {
         Chain::Intact { head, .. } => {
             ChainView { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }

@@ -72,7 +72,10 @@ pub(crate) struct Which {
     get, path = "/v1/turns", tag = "turns", operation_id = "list_turns", params(Which),
     responses((status = 200, description = "A page of turns.", body = Page<Turn>))
 )]
-pub(crate) async fn list(State(house): Inside, Query(which): Query<Which>) -> Result<Json<Page<Turn>>, Problem> {
+pub(crate) async fn list(
+    State(house): Inside,
+    Query(which): Query<Which>,
+) -> Result<Json<Page<Turn>>, Problem> {
     let limit = limit(which.limit)?;
     let filter = TurnFilter { thread: which.thread_id, status: which.status.map(Into::into) };
     let rows = house.parts.store.turns(filter, which.after, limit + 1).await?;

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
 use shared::{Attempted, Due, Event, Goto, Next, Standing, Unheard};
 use store::{Error, Notice, Parts, Strategies, ThreadId, ThreadLog, time};
+use tokio::sync::Notify;
 use tracing::{Span, info, warn};
 
 use crate::{
@@ -41,12 +42,15 @@ pub struct Hands {
 impl Hands {
     /// Does one job: hears a waiting turn if the thread is at rest, then lets at most one node happen.
     ///
+    /// Whenever `rung` is notified, the job looks whether the thread was moved by others, as by a cancellation, and
+    /// stops if it was: calls under way are dropped.
+    ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. A log that cannot be
     /// continued is no error: its thread is parked with the reason.
-    pub async fn work(&self, thread: ThreadId) -> Result<Done, Error> {
-        match self.one_node(thread).await {
+    pub async fn work(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
+        match self.one_node(thread, rung).await {
             Err(Error::Stale { seq, .. }) => {
                 info!(seq, "another worker is ahead");
                 Ok(Done::Rested)
@@ -60,7 +64,7 @@ impl Hands {
         }
     }
 
-    async fn one_node(&self, thread: ThreadId) -> Result<Done, Error> {
+    async fn one_node(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
         let mut log = ThreadLog::open(&self.parts, &self.strategies, thread).await?;
         if log.thread().standing() != Standing::Busy && !self.hear(&mut log).await? {
             return Ok(Done::Rested);
@@ -86,7 +90,7 @@ impl Hands {
                     }
                 }
                 Next::Perform(due) => {
-                    if let Some(pause) = self.perform(&mut log, due).await? {
+                    if let Some(pause) = self.perform(&mut log, due, rung).await? {
                         log.flush(&self.parts).await?;
                         return Ok(Done::Faltered(pause));
                     }
@@ -136,7 +140,12 @@ impl Hands {
     ///
     /// Every answer is stored the moment it lands, so that a crash pays for nothing twice; the last ones wait for
     /// the decision that follows from them at once.
-    async fn perform(&self, log: &mut ThreadLog, due: Vec<Due>) -> Result<Option<Duration>, Error> {
+    async fn perform(
+        &self,
+        log: &mut ThreadLog,
+        due: Vec<Due>,
+        rung: &Notify,
+    ) -> Result<Option<Duration>, Error> {
         for attempt in due.iter().filter(|it| it.is_write()) {
             log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
         }
@@ -162,7 +171,17 @@ impl Hands {
             let under_way: FuturesUnordered<_> = due.iter().map(ask).collect();
             let mut left = due.len();
             let mut landings = under_way.ready_chunks(due.len());
-            while let Some(mut landed) = landings.next().await {
+            loop {
+                let landed = tokio::select! {
+                    landed = landings.next() => landed,
+                    () = rung.notified() => {
+                        if self.parts.store.head(head.thread).await? != head {
+                            return Err(Error::Stale { thread: head.thread, seq: head.seq });
+                        }
+                        continue;
+                    }
+                };
+                let Some(mut landed) = landed else { break };
                 landed.sort_by_key(|(slot, _)| *slot);
                 left -= landed.len();
                 last = landed.into_iter().map(|(_, event)| event).collect();

@@ -8,7 +8,7 @@ use std::{
 
 use store::{Job, ThreadId, When};
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore},
+    sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
 };
 use tokio_util::sync::CancellationToken;
@@ -77,6 +77,8 @@ struct Flight {
     job: Job,
     /// Somebody rang while the job was under way: look once more.
     rung_again: bool,
+    /// Tells the job so.
+    rung: Arc<Notify>,
     task: Option<AbortHandle>,
 }
 
@@ -127,17 +129,17 @@ impl Worker {
     }
 
     async fn start(&self, job: Job, slot: OwnedSemaphorePermit) {
-        if !self.flights.begin(&job) {
+        let Some(rung) = self.flights.begin(&job) else {
             // The job under way will look once more; this ring has done its work.
             finish(&self.hands, &job, None).await;
             return;
-        }
+        };
         let (hands, flights) = (self.hands.clone(), self.flights.clone());
         let thread = job.thread;
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty);
         let task = tokio::spawn(
             async move {
-                let done = attempt(&hands, &job).await;
+                let done = attempt(&hands, &job, rung).await;
                 let rung_again = flights.end(&job);
                 let next = match done {
                     Done::Moved => Some(When::Now),
@@ -180,10 +182,10 @@ impl Worker {
 }
 
 /// Does a job; a panic is a bug in one strategy and must not take the worker down or ring for ever.
-async fn attempt(hands: &Arc<Hands>, job: &Job) -> Done {
+async fn attempt(hands: &Arc<Hands>, job: &Job, rung: Arc<Notify>) -> Done {
     let work = {
         let (hands, thread) = (hands.clone(), job.thread);
-        AbortOnDrop(tokio::spawn(async move { hands.work(thread).await }.in_current_span()))
+        AbortOnDrop(tokio::spawn(async move { hands.work(thread, &rung).await }.in_current_span()))
     };
     match work.join().await {
         Ok(Ok(done)) => done,
@@ -246,15 +248,19 @@ impl Flights {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether the job may begin: no other for its thread is under way here.
-    fn begin(&self, job: &Job) -> bool {
+    /// By what the job will be told that somebody rang; none if another for its thread is under way here, which is
+    /// told instead.
+    fn begin(&self, job: &Job) -> Option<Arc<Notify>> {
         let mut flights = self.lock();
         if let Some(flight) = flights.get_mut(&job.thread) {
             flight.rung_again = true;
-            return false;
+            flight.rung.notify_one();
+            return None;
         }
-        flights.insert(job.thread, Flight { job: job.clone(), rung_again: false, task: None });
-        true
+        let rung = Arc::<Notify>::default();
+        let flight = Flight { job: job.clone(), rung_again: false, rung: rung.clone(), task: None };
+        flights.insert(job.thread, flight);
+        Some(rung)
     }
 
     /// Whether somebody rang while it was under way.

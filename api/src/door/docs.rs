@@ -58,9 +58,9 @@ static TEXT: LazyLock<String> = LazyLock::new(super::openapi);
 pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
     let mut document = Document::openapi();
     document.merge(routes);
-    let scheme = HttpBuilder::new()
-        .scheme(HttpAuthScheme::Bearer)
-        .description(Some("One of the keys under `[api] keys`; nobody is asked for one where there are none."));
+    let scheme = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+        "One of the keys under `[api] keys`; nobody is asked for one where there are none.",
+    ));
     let components = document.components.get_or_insert_default();
     components.security_schemes.insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(scheme.build())));
     for (path, item) in &mut document.paths.paths {
@@ -74,14 +74,18 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
 /// What every route behind the guard has in common.
 fn keyed(operation: &mut Operation) {
     let nothing: [&str; 0] = [];
-    operation.security = Some(vec![SecurityRequirement::new(BEARER, nothing), SecurityRequirement::default()]);
+    operation.security =
+        Some(vec![SecurityRequirement::new(BEARER, nothing), SecurityRequirement::default()]);
     let problem = |words: &str| {
         let content = Content::new(Some(Ref::from_schema_name("Problem")));
         RefOr::T(ResponseBuilder::new().description(words).content(PROBLEM_JSON, content).build())
     };
     let responses = &mut operation.responses.responses;
     responses.insert("401".to_owned(), problem("A key is asked for."));
-    responses.insert("503".to_owned(), problem("Something is away for the moment: ask again after `Retry-After`."));
+    responses.insert(
+        "503".to_owned(),
+        problem("Something is away for the moment: ask again after `Retry-After`."),
+    );
     responses.insert("default".to_owned(), problem("Anything else that is the matter."));
 }
 
@@ -106,11 +110,13 @@ pub(super) fn page() -> Router<Arc<House>> {
 
 fn file(path: &str) -> Result<Response, Problem> {
     // The validator is a service elsewhere.
-    let config = Config::from(DOCUMENT).validator_url("none").try_it_out_enabled(true).display_request_duration(true);
+    let config =
+        Config::from(DOCUMENT).validator_url("none").try_it_out_enabled(true).display_request_duration(true);
     let file = utoipa_swagger_ui::serve(path, Arc::new(config));
     let file = file.map_err(|err| Kind::Internal.because(format!("the page cannot be made: {err}")))?;
     let file = file.ok_or_else(|| Kind::UnknownPath.because(format!("the page has no file {path}")))?;
-    let mut response = (StatusCode::OK, [(header::CONTENT_TYPE, file.content_type)], file.bytes).into_response();
+    let mut response =
+        (StatusCode::OK, [(header::CONTENT_TYPE, file.content_type)], file.bytes).into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(FROM_HERE_ONLY));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

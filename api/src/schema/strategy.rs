@@ -78,7 +78,8 @@ pub(crate) enum EdgeKind {
 impl From<&dyn Graph> for StrategyView {
     fn from(it: &dyn Graph) -> Self {
         let topology = it.topology();
-        let edges = topology.edges.iter().flat_map(|(from, edges)| edges.iter().map(move |to| edge(from, to)));
+        let edges =
+            topology.edges.iter().flat_map(|(from, edges)| edges.iter().map(move |to| edge(from, to)));
         Self {
             line: it.into(),
             defaults: it.defaults(),

@@ -3,7 +3,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::{CallTool, Edge, Edges, Message, Node, Step, Strategy, Thread, ToolCall, ToolOutput, Transition};
+use shared::{
+    CallTool, Edge, Edges, Message, Node, Step, Strategy, Thread, ToolCall, ToolOutput, Transition,
+};
 
 pub(crate) struct Deed;
 
@@ -55,7 +57,8 @@ impl Node<Deed> for Act {
     type Effect = Vec<CallTool>;
 
     fn ask(&self, _: &Thread<Deed>) -> Vec<CallTool> {
-        let call = |n: usize| ToolCall { id: format!("c{n}"), name: "send".to_owned(), arguments: json!({"n": n}) };
+        let call =
+            |n: usize| ToolCall { id: format!("c{n}"), name: "send".to_owned(), arguments: json!({"n": n}) };
         (0..2).map(|n| CallTool { server: "post".to_owned(), call: call(n) }).collect()
     }
 

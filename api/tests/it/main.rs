@@ -1,6 +1,5 @@
 //! The door, tried from outside: a router over a store, a queue and news in memory.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
-#![expect(missing_docs, reason = "tests are read where they stand")]
 
 mod acts;
 mod auth;

@@ -11,10 +11,11 @@ use axum::{
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
-use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
 use shared::Request as Wish;
+use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
 use store::{
-    Depth, Job, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId, ThreadLog, When, time,
+    Depth, Job, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId, ThreadLog,
+    When, time,
 };
 use tower::ServiceExt;
 
@@ -149,7 +150,11 @@ impl Room {
                     log.push(Attempted { slot: it.slot, worker: "test".to_owned() }.into()).unwrap();
                 }
                 for it in due {
-                    let event = log.thread().receive(it.slot, outcome(&it.request, it.falters).map(|it| (it, None)), 0);
+                    let event = log.thread().receive(
+                        it.slot,
+                        outcome(&it.request, it.falters).map(|it| (it, None)),
+                        0,
+                    );
                     log.push(event).unwrap();
                 }
             }

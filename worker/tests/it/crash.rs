@@ -127,7 +127,7 @@ async fn run_killed(
     let thread = submit(&parts, script).await;
     let mut deaths = 0;
     loop {
-        let job = { let hands = hands.clone(); tokio::spawn(async move { hands.work(thread).await }) };
+        let job = { let hands = hands.clone(); tokio::spawn(async move { hands.work(thread, &Notify::new()).await }) };
         let abort = job.abort_handle();
         let done = tokio::select! {
             done = job => done.unwrap().unwrap(),
@@ -199,7 +199,7 @@ async fn two_workers_meet_on_every_node() {
                 let barrier = barrier.clone();
                 tokio::spawn(async move {
                     barrier.wait().await;
-                    hands.work(thread).await
+                    hands.work(thread, &Notify::new()).await
                 })
             });
             let before = parts.store.head(thread).await.unwrap().seq;
@@ -249,12 +249,12 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     };
     let thread = submit_words(&parts, opened, vec![Message::user("hello")]).await;
     let hands = hands(&parts, Arc::new(Echo));
-    assert_eq!(hands.work(thread).await.unwrap(), Done::Rested);
+    assert_eq!(hands.work(thread, &Notify::new()).await.unwrap(), Done::Rested);
     let turn = parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0);
     assert_eq!(turn.status, store::TurnStatus::Failed);
     assert!(turn.error.unwrap().contains("no strategy is called \"gone\" here; known: planner, probe"));
     assert!(parts.store.runnable(10).await.unwrap().is_empty());
-    let unknown = hands.work(uuid::Uuid::now_v7()).await.unwrap_err();
+    let unknown = hands.work(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
 }
 

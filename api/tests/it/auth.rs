@@ -1,0 +1,111 @@
+//! Who comes in, and where the door may stand.
+
+use api::{Exposed, check_exposure};
+use axum::{
+    body::Body,
+    http::{Request, StatusCode, header},
+};
+use serde_json::json;
+
+use crate::room::{Reply, Room};
+
+async fn locked() -> Room {
+    Room::with(|door| door.keys = vec!["first-key".into(), "second-key".into()]).await
+}
+
+async fn show(room: &Room, path: &str, key: Option<&str>) -> Reply {
+    let mut request = Request::get(path);
+    if let Some(key) = key {
+        request = request.header(header::AUTHORIZATION, key);
+    }
+    room.send(request.body(Body::empty()).unwrap()).await
+}
+
+#[tokio::test]
+async fn every_key_opens_and_nothing_else_does() {
+    let room = locked().await;
+    for key in ["Bearer first-key", "bearer second-key"] {
+        assert_eq!(show(&room, "/v1/turns", Some(key)).await.status, StatusCode::OK, "{key}");
+    }
+    let wrong = [
+        None,
+        Some("Bearer"),
+        Some("Bearer "),
+        Some("Bearer first"),
+        Some("Bearer first-key-"),
+        Some("Bearer first-keysecond-key"),
+        Some("Basic first-key"),
+        Some("first-key"),
+    ];
+    let mut words = Vec::new();
+    for key in wrong {
+        let reply = show(&room, "/v1/turns", key).await;
+        words.push(reply.problem(401, "unauthorized"));
+        assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
+        assert!(!reply.text().contains("first-key"));
+    }
+    words.dedup();
+    assert_eq!(words.len(), 1, "a missing key and a wrong one are told apart: {words:?}");
+}
+
+#[tokio::test]
+async fn every_route_under_v1_is_guarded() {
+    let room = locked().await;
+    let document: serde_json::Value = serde_json::from_str(&api::openapi()).unwrap();
+    let mut guarded = 0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let id = if path.contains("strategies") { "probe" } else { "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d" };
+        let place = path.replace("{id}", id).replace("{name}", id);
+        for method in item.as_object().unwrap().keys() {
+            let request = Request::builder().method(method.to_uppercase().as_str()).uri(&place);
+            let reply = room.send(request.body(Body::empty()).unwrap()).await;
+            if path.starts_with("/v1/") {
+                reply.problem(401, "unauthorized");
+                guarded += 1;
+            } else {
+                assert_eq!(reply.status, StatusCode::OK, "{path} is open to all");
+            }
+        }
+    }
+    assert_eq!(guarded, 15);
+}
+
+#[tokio::test]
+async fn the_page_is_open_to_all() {
+    let room = locked().await;
+    for path in ["/livez", "/readyz", "/openapi.json", "/docs/", "/docs/swagger-ui.css"] {
+        assert_eq!(show(&room, path, None).await.status, StatusCode::OK, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn an_empty_key_opens_nothing() {
+    let room = Room::with(|door| door.keys = vec!["".into()]).await;
+    for key in [None, Some("Bearer "), Some("Bearer")] {
+        show(&room, "/v1/turns", key).await.problem(401, "unauthorized");
+    }
+}
+
+#[tokio::test]
+async fn without_keys_nobody_is_asked() {
+    let room = Room::new().await;
+    assert_eq!(show(&room, "/v1/turns", None).await.status, StatusCode::OK);
+    assert_eq!(
+        room.post("/v1/turns", json!({"strategy": "probe", "input": "echo hi"})).await.json()["author"],
+        "api"
+    );
+}
+
+#[test]
+fn the_door_stands_beyond_this_machine_only_with_a_key() {
+    for here in ["127.0.0.1:80", "127.8.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
+        assert_eq!(check_exposure(here.parse().unwrap(), 0), Ok(()), "{here}");
+    }
+    for there in ["0.0.0.0:80", "[::]:80", "192.168.1.4:80", "[::ffff:10.0.0.1]:80", "8.8.8.8:80"] {
+        let addr = there.parse().unwrap();
+        assert_eq!(check_exposure(addr, 0), Err(Exposed { addr }), "{there}");
+        assert_eq!(check_exposure(addr, 1), Ok(()), "{there}");
+        let words = check_exposure(addr, 0).unwrap_err().to_string();
+        assert!(words.contains(there) && words.contains("`keys` under `[api]`"), "{words}");
+    }
+}

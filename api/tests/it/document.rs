@@ -1,0 +1,112 @@
+//! The OpenAPI document and its page.
+
+use axum::http::{StatusCode, header};
+use serde_json::Value;
+
+use crate::room::Room;
+
+const ROUTES: [&str; 18] = [
+    "get /livez",
+    "get /openapi.json",
+    "get /readyz",
+    "get /v1/strategies",
+    "get /v1/strategies/{name}",
+    "get /v1/strategies/{name}/map",
+    "get /v1/threads",
+    "get /v1/threads/{id}",
+    "get /v1/threads/{id}/events",
+    "get /v1/threads/{id}/state",
+    "get /v1/threads/{id}/verify",
+    "get /v1/turns",
+    "get /v1/turns/{id}",
+    "post /v1/threads/{id}/answer",
+    "post /v1/threads/{id}/reconcile",
+    "post /v1/turns",
+    "post /v1/turns/{id}/cancel",
+    "post /v1/turns/{id}/retry",
+];
+
+fn operations(document: &Value) -> Vec<(String, &Value)> {
+    let paths = document["paths"].as_object().unwrap();
+    let mut all: Vec<(String, &Value)> = paths
+        .iter()
+        .flat_map(|(path, item)| {
+            item.as_object().unwrap().iter().map(move |(method, it)| (format!("{method} {path}"), it))
+        })
+        .collect();
+    all.sort_by(|a, b| a.0.cmp(&b.0));
+    all
+}
+
+#[test]
+fn the_document_lists_every_route_and_says_what_each_does() {
+    let document: Value = serde_json::from_str(&api::openapi()).unwrap();
+    assert_eq!(document["openapi"], "3.1.0");
+    let operations = operations(&document);
+    assert_eq!(operations.iter().map(|(route, _)| route.as_str()).collect::<Vec<_>>(), ROUTES);
+    for (route, operation) in operations {
+        assert!(operation["summary"].is_string() && operation["operationId"].is_string(), "{route}");
+        assert!(operation["responses"]["200"].is_object(), "{route}");
+        let keyed = route.contains("/v1/");
+        assert_eq!(operation["security"].is_array(), keyed, "{route}");
+        assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
+        for parameter in operation["parameters"].as_array().into_iter().flatten() {
+            assert!(parameter["description"].is_string(), "{route}: {parameter}");
+        }
+    }
+}
+
+#[test]
+fn every_type_that_the_document_points_at_is_in_it() {
+    fn pointed(at: &Value, names: &mut Vec<String>) {
+        match at {
+            Value::Object(map) => map.iter().for_each(|(key, it)| match it.as_str() {
+                Some(name) if key == "$ref" => names.push(name.to_owned()),
+                _ => pointed(it, names),
+            }),
+            Value::Array(items) => items.iter().for_each(|it| pointed(it, names)),
+            _ => (),
+        }
+    }
+    let document: Value = serde_json::from_str(&api::openapi()).unwrap();
+    let mut names = Vec::new();
+    pointed(&document, &mut names);
+    assert!(10 < names.len());
+    for name in names {
+        assert!(document.pointer(name.trim_start_matches('#')).is_some(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn the_document_and_its_page_are_served() {
+    let room = Room::new().await;
+    let reply = room.get("/openapi.json").await;
+    assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
+    assert_eq!(reply.text(), api::openapi());
+    for path in ["/", "/docs"] {
+        let reply = room.get(path).await;
+        assert_eq!(
+            (reply.status, &reply.headers[header::LOCATION]),
+            (StatusCode::SEE_OTHER, &"/docs/".parse().unwrap())
+        );
+    }
+}
+
+#[tokio::test]
+async fn the_page_loads_nothing_from_elsewhere() {
+    let room = Room::new().await;
+    let page = room.get("/docs/").await;
+    assert_eq!(page.status, StatusCode::OK);
+    assert!(page.headers[header::CONTENT_TYPE].to_str().unwrap().starts_with("text/html"));
+    let policy = page.headers[header::CONTENT_SECURITY_POLICY].to_str().unwrap();
+    assert!(policy.contains("default-src 'self'") && !policy.contains("http"), "{policy}");
+    assert!(!page.text().contains("http://") && !page.text().contains("https://"), "{}", page.text());
+    assert!(!page.text().contains("<script>"), "the policy would refuse it");
+    let start = room.get("/docs/swagger-initializer.js").await;
+    assert!(start.text().contains("\"/openapi.json\""), "{}", start.text());
+    assert!(start.text().contains("\"validatorUrl\": \"none\""), "{}", start.text());
+    for file in page.text().split('"').filter(|it| it.ends_with(".js") || it.ends_with(".css")) {
+        let file = file.trim_start_matches("./");
+        assert_eq!(room.get(&format!("/docs/{file}")).await.status, StatusCode::OK, "{file}");
+    }
+}

@@ -1,0 +1,173 @@
+//! A log as a page and as a stream.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use store::Notice;
+
+use crate::room::{Frame, Room, Stream, id_of, thread_of};
+
+/// A stream that should say something says it before long.
+async fn soon<T>(what: impl Future<Output = T>) -> T {
+    tokio::time::timeout(Duration::from_secs(8), what)
+        .await
+        .expect("the stream should hear of it by the news")
+}
+
+async fn frames(stream: &mut Stream, count: usize) -> Vec<Frame> {
+    let mut frames = Vec::new();
+    for _ in 0..count {
+        frames.push(soon(stream.next()).await.expect("the stream goes on"));
+    }
+    frames
+}
+
+#[tokio::test]
+async fn events_come_in_pages_from_the_first() {
+    let room = Room::new().await;
+    let turn = room.lived("echo hi").await;
+    let path = format!("/v1/threads/{}/events", thread_of(&turn));
+    let all = room.get(&path).await.json();
+    let lines = all["data"].as_array().unwrap();
+    assert_eq!(lines.len() as u64, turn["ended_seq"].as_u64().unwrap() + 1);
+    assert_eq!(
+        (&lines[0]["kind"], &lines[1]["kind"], &lines[1]["seq"]),
+        (&json!("opened"), &json!("heard"), &json!(1))
+    );
+    assert!(lines[1]["text"].as_str().unwrap().contains("“echo hi”"));
+    assert!(lines[1]["at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(lines[1]["event"]["event"], "heard");
+    assert_eq!(lines[1]["event"]["turn"], turn["id"]);
+    let page = room.get(&format!("{path}?after=0&limit=2")).await.json();
+    assert_eq!((&page["data"][0], &page["has_more"]), (&lines[1], &json!(true)));
+    let page = room.get(&format!("{path}?after={}", turn["ended_seq"])).await.json();
+    assert_eq!(page, json!({"data": [], "has_more": false}));
+    assert!(room.get(&format!("{path}?until=dawn")).await.problem(400, "malformed").contains("dawn"));
+}
+
+#[tokio::test]
+async fn a_stream_tells_what_was_and_what_comes_and_ends_at_rest() {
+    let room = Room::new().await;
+    let turn = room.probe("echo hi").await;
+    let thread = thread_of(&turn);
+    let mut stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
+    let first = soon(stream.next()).await.unwrap();
+    assert_eq!((first.id, first.kind.as_str()), (Some(0), "opened"));
+    let both = async { tokio::join!(stream.rest(), room.live(thread)) };
+    let (rest, ()) = soon(both).await;
+    let page = room.get(&format!("/v1/threads/{thread}/events")).await.json();
+    let told: Vec<&Value> = std::iter::once(&first).chain(&rest).map(|it| &it.data).collect();
+    assert_eq!(
+        told,
+        page["data"].as_array().unwrap().iter().collect::<Vec<_>>(),
+        "a stream says what a page says"
+    );
+    let ids: Vec<Option<u64>> = rest.iter().map(|it| it.id).collect();
+    assert_eq!(ids, (1..=rest.len() as u64).map(Some).collect::<Vec<_>>());
+    assert_eq!(rest.last().unwrap().kind, "decided");
+}
+
+#[tokio::test]
+async fn a_thread_with_a_turn_in_the_queue_does_not_rest() {
+    let room = Room::new().await;
+    let first = room.lived("echo a").await;
+    let thread = thread_of(&first);
+    let next = room.post("/v1/turns", json!({"thread_id": thread, "input": "echo b"})).await.json();
+    let seen = first["ended_seq"].as_u64().unwrap();
+    let stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
+    let path = format!("/v1/turns/{}/cancel", id_of(&next));
+    let both = async { tokio::join!(stream.rest(), room.post(&path, json!(null))) };
+    let (told, _) = soon(both).await;
+    assert_eq!(told, [], "calling it off is no event, and yet the stream hears that the thread rests");
+    let stream = room.stream(&format!("/v1/threads/{thread}/events?until=rest&after={seen}"), &[]).await;
+    assert_eq!(soon(stream.rest()).await, [], "a stream of a thread at rest ends at once");
+}
+
+#[tokio::test]
+async fn who_was_cut_off_goes_on_after_what_was_seen() {
+    let room = Room::new().await;
+    let turn = room.lived("echo a; echo b").await;
+    let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
+    let all = soon(room.stream(&path, &[]).await.rest()).await;
+    let resumed = soon(room.stream(&path, &[("Last-Event-ID", "2")]).await.rest()).await;
+    assert_eq!(resumed, all[3..]);
+    let after = soon(room.stream(&format!("{path}&after=2"), &[]).await.rest()).await;
+    assert_eq!(after, resumed);
+    let both = soon(room.stream(&format!("{path}&after=0"), &[("Last-Event-ID", "2")]).await.rest()).await;
+    assert_eq!(both, resumed, "what the reader saw last goes before what it asked for first");
+    let request =
+        axum::http::Request::get(&path).header("accept", "text/event-stream").header("last-event-id", "x");
+    let reply = room.send(request.body(axum::body::Body::empty()).unwrap()).await;
+    assert!(reply.problem(400, "malformed").contains("Last-Event-ID"));
+}
+
+#[tokio::test]
+async fn a_stream_longer_than_it_reads_at_once_is_whole() {
+    let room = Room::new().await;
+    let turn = room.lived("steps 250").await;
+    let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
+    let ids: Vec<u64> =
+        soon(room.stream(&path, &[]).await.rest()).await.iter().filter_map(|it| it.id).collect();
+    assert_eq!(ids, (0..=turn["ended_seq"].as_u64().unwrap()).collect::<Vec<_>>());
+    assert!(250 < ids.len());
+}
+
+fn delta(text: &str) -> Notice {
+    Notice::Delta { node: "stream".to_owned(), slot: 0, text: text.to_owned() }
+}
+
+#[tokio::test]
+async fn pieces_of_words_come_to_those_who_ask_and_have_no_id() {
+    let room = Room::new().await;
+    let turn = room.lived("echo a").await;
+    let thread = thread_of(&turn);
+    let count = usize::try_from(turn["ended_seq"].as_u64().unwrap()).unwrap() + 1;
+    let mut with = room.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
+    let mut without = room.stream(&format!("/v1/threads/{thread}/events"), &[]).await;
+    frames(&mut with, count).await;
+    frames(&mut without, count).await;
+    room.parts.news.publish(thread, delta("hel")).await;
+    let heard = soon(with.next()).await.unwrap();
+    assert_eq!((heard.id, heard.kind.as_str()), (None, "delta"));
+    assert_eq!(heard.data, json!({"node": "stream", "slot": 0, "text": "hel"}));
+    let body = json!({"thread_id": thread, "input": "echo b"});
+    room.post("/v1/turns", body).await;
+    room.hear(thread).await;
+    assert_eq!(frames(&mut without, 1).await[0].kind, "heard", "nobody asked for pieces here");
+}
+
+#[tokio::test]
+async fn pieces_of_words_that_an_event_has_overtaken_are_not_told() {
+    let room = Room::new().await;
+    let turn = room.probe("stream hello; echo b").await;
+    let thread = thread_of(&turn);
+    let mut stream = room.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
+    frames(&mut stream, 1).await;
+    // The reader sleeps while the thread hears, says something in pieces, and then says it whole.
+    room.hear(thread).await;
+    room.parts.news.publish(thread, delta("hel")).await;
+    room.step(thread).await;
+    let told = frames(&mut stream, 2).await;
+    let kinds: Vec<&str> = told.iter().map(|it| it.kind.as_str()).collect();
+    assert_eq!(
+        kinds,
+        ["heard", "decided"],
+        "the piece is older than the decision, and comes after it no more"
+    );
+    room.parts.news.publish(thread, delta("lo")).await;
+    assert_eq!(frames(&mut stream, 1).await[0].kind, "delta", "this one is new");
+}
+
+#[tokio::test]
+async fn a_reader_that_sleeps_holds_nobody_up_and_misses_nothing() {
+    let room = Room::new().await;
+    let turn = room.probe("steps 400").await;
+    let thread = thread_of(&turn);
+    let mut sleeper = room.stream(&format!("/v1/threads/{thread}/events?until=rest"), &[]).await;
+    frames(&mut sleeper, 1).await;
+    room.live(thread).await;
+    assert_eq!(room.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()["status"], "completed");
+    let told = tokio::time::timeout(Duration::from_secs(20), sleeper.rest()).await.unwrap();
+    assert!(400 < told.len(), "more than the news keeps for a listener");
+    assert!(told.windows(2).all(|it| it[0].id.unwrap() + 1 == it[1].id.unwrap()));
+}

@@ -1,0 +1,49 @@
+//! Whether the api lives, and can work.
+
+use std::sync::Arc;
+
+use axum::http::{StatusCode, header};
+use store::Store;
+
+use crate::room::{Away, Room};
+
+#[tokio::test]
+async fn an_api_with_all_it_needs_is_ready() {
+    let room = Room::new().await;
+    let reply = room.get("/livez").await;
+    assert_eq!((reply.status, reply.text()), (StatusCode::OK, "ok"));
+    let reply = room.get("/readyz").await;
+    assert_eq!((reply.status, reply.text()), (StatusCode::OK, "ready"));
+}
+
+#[tokio::test]
+async fn an_api_says_what_it_lacks() {
+    let bare = Store::connect("sqlite::memory:").await.unwrap();
+    let room = Room::with(|door| door.parts.store = bare.clone()).await;
+    let reply = room.get("/readyz").await;
+    let detail = reply.problem(503, "unavailable");
+    assert!(detail.contains("the store") && detail.contains("turnfold migrate"), "{detail}");
+    assert!(!detail.contains("the queue"), "{detail}");
+    assert_eq!(reply.headers[header::RETRY_AFTER], "1");
+    assert_eq!(room.get("/livez").await.status, StatusCode::OK, "it lives all the same");
+
+    let room = Room::with(|door| door.parts.queue = Arc::new(Away)).await;
+    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    assert!(detail.contains("the queue") && !detail.contains("the store"), "{detail}");
+
+    let room = Room::with(|door| {
+        door.parts.store = bare;
+        door.parts.queue = Arc::new(Away);
+    })
+    .await;
+    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    assert!(detail.contains("the queue") && detail.contains("the store"), "{detail}");
+}
+
+#[tokio::test]
+async fn what_a_database_says_stays_inside() {
+    let bare = Store::connect("sqlite::memory:").await.unwrap();
+    let room = Room::with(|door| door.parts.store = bare).await;
+    let detail = room.get("/v1/turns").await.problem(500, "internal");
+    assert!(!detail.contains("table"), "{detail}");
+}

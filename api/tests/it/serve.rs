@@ -1,0 +1,66 @@
+//! The door as a server: over a real socket, until it is told to stop.
+
+use std::{sync::Arc, time::Duration};
+
+use async_trait::async_trait;
+use futures::{StreamExt, stream::BoxStream};
+use serde_json::{Value, json};
+use store::{News, Notice, QueueError, ThreadId};
+use tokio::{net::TcpListener, sync::Semaphore};
+use tokio_util::sync::CancellationToken;
+
+use crate::room::{door, parts};
+
+/// News that count who listens.
+struct Counted(Arc<dyn News>, Arc<Semaphore>);
+
+#[async_trait]
+impl News for Counted {
+    async fn publish(&self, thread: ThreadId, notice: Notice) {
+        self.0.publish(thread, notice).await;
+    }
+
+    async fn subscribe(&self, thread: ThreadId) -> Result<BoxStream<'static, Notice>, QueueError> {
+        let notices = self.0.subscribe(thread).await;
+        self.1.add_permits(1);
+        notices
+    }
+}
+
+#[tokio::test]
+async fn the_door_serves_until_it_is_told_to_stop_and_ends_what_waits() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let listeners = Arc::new(Semaphore::new(0));
+    let mut parts = parts().await;
+    parts.news = Arc::new(Counted(parts.news, Arc::clone(&listeners)));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://{}", listener.local_addr().unwrap());
+    let stop = CancellationToken::new();
+    let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
+    let client = reqwest::Client::new();
+
+    let body = json!({"strategy": "probe", "input": "echo hi"});
+    let turn: Value =
+        client.post(format!("{base}/v1/turns")).json(&body).send().await.unwrap().json().await.unwrap();
+    let thread = turn["thread_id"].as_str().unwrap();
+    let events =
+        client.get(format!("{base}/v1/threads/{thread}/events")).header("accept", "text/event-stream");
+    let mut events = events.send().await.unwrap().bytes_stream();
+    assert!(events.next().await.unwrap().unwrap().starts_with(b"id: 0\nevent: opened\n"));
+    let poll = client.get(format!("{base}/v1/turns/{}?wait=60", turn["id"].as_str().unwrap())).send();
+    let poll = tokio::spawn(poll);
+    // Both listen: the stream, and the long poll.
+    let _ = listeners.acquire_many(2).await.unwrap();
+
+    stop.cancel();
+    let end = async {
+        while let Some(it) = events.next().await {
+            it.unwrap();
+        }
+        let turn: Value = poll.await.unwrap().unwrap().json().await.unwrap();
+        assert_eq!(turn["status"], "queued");
+        serving.await.unwrap().unwrap();
+    };
+    tokio::time::timeout(Duration::from_secs(5), end).await.expect("streams and long polls end at once");
+    assert!(client.get(format!("{base}/livez")).send().await.is_err(), "nobody is there any more");
+}

@@ -1,0 +1,56 @@
+//! Which strategies there are.
+
+use axum::http::header;
+use serde_json::json;
+
+use crate::room::Room;
+
+#[tokio::test]
+async fn strategies_are_listed_by_name() {
+    let room = Room::new().await;
+    let page = room.get("/v1/strategies").await.json();
+    let names: Vec<&str> =
+        page["data"].as_array().unwrap().iter().map(|it| it["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["deed", "planner", "probe"]);
+    assert_eq!(
+        page["data"][0],
+        json!({"name": "deed", "version": 3, "about": "does two things that may change the world"})
+    );
+}
+
+#[tokio::test]
+async fn a_strategy_shows_its_shape_and_what_may_be_configured() {
+    let room = Room::new().await;
+    let probe = room.get("/v1/strategies/probe").await.json();
+    assert_eq!((&probe["name"], &probe["version"]), (&json!("probe"), &json!(1)));
+    assert_eq!(probe["defaults"], json!({"padding": 0}));
+    assert!(probe["config_schema"]["properties"]["padding"].is_object());
+    assert_eq!(probe["entrances"], json!(["read"]));
+    assert!(probe["nodes"].as_array().unwrap().contains(&json!("nested.enter")));
+    let edges = probe["edges"].as_array().unwrap();
+    for edge in [
+        json!({"from": "read", "kind": "to", "to": "step"}),
+        json!({"from": "ask", "kind": "ask", "to": "hear"}),
+        json!({"from": "finish", "kind": "end", "to": null}),
+    ] {
+        assert!(edges.contains(&edge), "{edge}");
+    }
+}
+
+#[tokio::test]
+async fn a_strategy_is_drawn() {
+    let room = Room::new().await;
+    let reply = room.get("/v1/strategies/probe/map").await;
+    assert_eq!(reply.headers[header::CONTENT_TYPE], "text/plain; charset=utf-8");
+    assert!(reply.text().starts_with("flowchart TD\n"));
+    assert!(reply.text().contains("ask -->|asks a person| hear"));
+}
+
+#[tokio::test]
+async fn an_unknown_strategy_is_told_those_that_are_known() {
+    let room = Room::new().await;
+    for tail in ["", "/map"] {
+        let detail = room.get(&format!("/v1/strategies/nobody{tail}")).await.problem(404, "unknown-strategy");
+        assert!(detail.contains("deed, planner, probe"), "{detail}");
+    }
+}

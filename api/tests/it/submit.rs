@@ -1,0 +1,230 @@
+//! How turns come in: what is taken, what is refused and how, and what happens when it is sent twice.
+
+use std::sync::Arc;
+
+use axum::http::{StatusCode, header};
+use serde_json::{Value, json};
+use shared::Event;
+
+use crate::room::{Away, Room, id_of, thread_of};
+
+#[tokio::test]
+async fn a_turn_opens_a_thread_and_rings_for_it() {
+    let room = Room::new().await;
+    let body = json!({"strategy": "probe", "input": "echo hello", "metadata": {"tenant": "acme"}});
+    let reply = room.post_with("/v1/turns", &[("X-Turnfold-User", "Ada")], body).await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED);
+    let turn = reply.json();
+    assert_eq!(reply.headers[header::LOCATION], format!("/v1/turns/{}", id_of(&turn)));
+    assert_eq!(turn["status"], "queued");
+    assert_eq!(turn["strategy"], "probe");
+    assert_eq!(turn["author"], "Ada");
+    assert_eq!(turn["metadata"], json!({"tenant": "acme"}));
+    assert_eq!(turn["input"], json!([{"role": "user", "content": "echo hello"}]));
+    for empty in ["output", "interrupt", "error", "heard_seq", "ended_seq"] {
+        assert!(turn[empty].is_null(), "{empty} in {turn}");
+    }
+    assert!(turn["created_at"].as_str().unwrap().ends_with('Z'));
+    assert_eq!(room.rung().await, [thread_of(&turn)]);
+    let log = room.parts.store.load(thread_of(&turn)).await.unwrap().1;
+    let Event::Opened(opened) = &log[0].event else { panic!("{log:?}") };
+    assert_eq!((opened.strategy.as_str(), opened.version, opened.by.as_str()), ("probe", 1, "Ada"));
+    assert!(opened.config.is_null(), "nobody tuned anything");
+    assert_eq!(opened.experts["post"], "sends letters");
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_with_a_thread() {
+    let room = Room::new().await;
+    let first = room.lived("echo one").await;
+    let body = json!({"thread_id": first["thread_id"], "input": "echo two"});
+    let second = room.post("/v1/turns", body).await.json();
+    assert_eq!(second["thread_id"], first["thread_id"]);
+    assert_eq!(second["strategy"], "probe");
+    assert_ne!(second["id"], first["id"]);
+}
+
+#[tokio::test]
+async fn what_a_request_tunes_lies_over_what_the_operator_tuned_and_is_pinned() {
+    let room = Room::with(|door| {
+        door.tuned.insert("deed".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
+    })
+    .await;
+    let body = json!({"assistant_id": "deed", "input": "go", "config": {"tone": {"brief": true}}});
+    let turn = room.post("/v1/turns", body).await.json();
+    let state = room.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
+    assert_eq!(state["config"], json!({"tone": {"warm": true, "brief": true}, "calls": 1}));
+    let events = room.get(&format!("/v1/threads/{}/events", thread_of(&turn))).await.json();
+    assert_eq!(
+        events["data"][0]["event"]["config"],
+        json!({"tone": {"warm": true, "brief": true}, "calls": 1})
+    );
+}
+
+#[tokio::test]
+async fn what_the_operator_tuned_holds_where_a_request_tunes_nothing() {
+    let room = Room::with(|door| {
+        door.tuned.insert("probe".to_owned(), json!({"padding": 7}));
+    })
+    .await;
+    let turn = room.probe("echo hi").await;
+    let state = room.get(&format!("/v1/threads/{}/state", thread_of(&turn))).await.json();
+    assert_eq!(state["config"], json!({"padding": 7}));
+}
+
+#[tokio::test]
+async fn a_conversation_may_be_brought_along() {
+    let room = Room::new().await;
+    let messages = json!([
+        {"role": "system", "content": "be brief"},
+        {"role": "assistant", "content": "yes?"},
+        {"role": "user", "content": "echo hi"}
+    ]);
+    let body = json!({"strategy": "probe", "input": {"messages": messages}});
+    let turn = room.post("/v1/turns", body).await.json();
+    assert_eq!(turn["input"], messages);
+    room.live(thread_of(&turn)).await;
+    let turn = room.get(&format!("/v1/turns/{}", id_of(&turn))).await.json();
+    assert_eq!(turn["output"]["reply"], "Done: hi.");
+}
+
+#[tokio::test]
+async fn nonsense_is_refused_and_the_field_named() {
+    let room = Room::new().await;
+    let thread = thread_of(&room.probe("echo hi").await).to_string();
+    let say = |input: Value| json!({"strategy": "probe", "input": input});
+    let cases = [
+        (json!({"input": "hi"}), vec!["strategy", "thread_id"]),
+        (json!({"strategy": "probe", "thread_id": thread, "input": "hi"}), vec!["strategy", "thread_id"]),
+        (
+            json!({"strategy": "nobody", "input": "hi"}),
+            vec!["strategy", "\"nobody\"", "deed, planner, probe"],
+        ),
+        (json!({"strategy": "probe", "input": "hi", "priority": 5}), vec!["priority"]),
+        (json!({"strategy": "probe", "input": "hi", "config": {"paddign": 5}}), vec!["config", "paddign"]),
+        (json!({"thread_id": thread, "input": "hi", "config": {}}), vec!["config"]),
+        (json!({"strategy": "probe", "input": "hi", "policy": "perhaps"}), vec!["perhaps", "replan"]),
+        (json!({"strategy": "probe", "input": "hi", "metadata": [1]}), vec!["sequence", "map"]),
+        (json!({"strategy": "probe"}), vec!["input"]),
+        (say(json!("  \n")), vec!["input"]),
+        (say(json!(5)), vec!["input"]),
+        (say(json!({"messages": []})), vec!["input"]),
+        (say(json!({"messages": [{"role": "user", "content": ""}]})), vec!["input"]),
+        (
+            say(json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": " "}]})),
+            vec!["message 1"],
+        ),
+        (say(json!({"messages": [{"role": "tool", "content": "hi"}]})), vec!["tool", "assistant"]),
+        (say(json!({"messages": [{"role": "user", "content": "hi", "name": "x"}]})), vec!["name"]),
+        (say(json!({"mesages": []})), vec!["mesages"]),
+    ];
+    for (body, named) in cases {
+        let detail = room.post("/v1/turns", body.clone()).await.problem(422, "invalid");
+        for name in named {
+            assert!(detail.contains(name), "{name:?} is not in {detail:?} for {body}");
+        }
+    }
+    assert_eq!(room.get("/v1/turns").await.json()["data"].as_array().unwrap().len(), 1, "nothing was kept");
+}
+
+#[tokio::test]
+async fn a_thread_that_is_not_there_is_not_found() {
+    let room = Room::new().await;
+    let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    let detail = room
+        .post("/v1/turns", json!({"thread_id": nowhere, "input": "hi"}))
+        .await
+        .problem(404, "unknown-thread");
+    assert!(detail.contains(nowhere));
+    assert_eq!(room.get("/v1/turns").await.json()["data"], json!([]), "nothing was kept");
+}
+
+#[tokio::test]
+async fn the_same_request_with_the_same_key_is_the_same_turn() {
+    let room = Room::new().await;
+    let body = json!({"strategy": "probe", "input": "echo hi"});
+    let key = [("Idempotency-Key", "k1")];
+    let first = room.post_with("/v1/turns", &key, body.clone()).await;
+    assert!(!first.headers.contains_key("idempotency-replayed"));
+    room.live(thread_of(&first.json())).await;
+    let again = room.post_with("/v1/turns", &key, body.clone()).await;
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    assert_eq!(again.status, StatusCode::OK, "it has ended meanwhile");
+    assert_eq!(again.json()["id"], first.json()["id"]);
+    assert_eq!(again.json()["output"]["reply"], "Done: hi.");
+
+    let other = room.post_with("/v1/turns", &key, json!({"strategy": "probe", "input": "echo ho"})).await;
+    other.problem(409, "key-reused");
+    let fresh = room.post_with("/v1/turns", &[("Idempotency-Key", "k2")], body).await;
+    assert_ne!(fresh.json()["id"], first.json()["id"]);
+}
+
+#[tokio::test]
+async fn of_many_at_once_with_one_key_one_is_new() {
+    let room = Room::new().await;
+    let body = json!({"strategy": "probe", "input": "echo hi"});
+    let send = |_| room.post_with("/v1/turns", &[("Idempotency-Key", "k")], body.clone());
+    let replies = futures::future::join_all((0..8).map(send)).await;
+    let ids: std::collections::BTreeSet<String> = replies.iter().map(|it| id_of(&it.json())).collect();
+    assert_eq!(ids.len(), 1);
+    let replayed = replies.iter().filter(|it| it.headers.contains_key("idempotency-replayed")).count();
+    assert_eq!(replayed, 7);
+}
+
+#[tokio::test]
+async fn headers_that_make_no_sense_are_refused() {
+    let room = Room::new().await;
+    let long = "x".repeat(256);
+    let body = json!({"strategy": "probe", "input": "echo hi"});
+    for header in [
+        ("Idempotency-Key", ""),
+        ("Idempotency-Key", &long),
+        ("X-Turnfold-User", &long),
+        ("X-Turnfold-User", " "),
+    ] {
+        let reply = room.post_with("/v1/turns", &[header], body.clone()).await;
+        assert!(reply.problem(400, "malformed").to_lowercase().contains(&header.0.to_lowercase()));
+    }
+    let name = "Ä".repeat(200);
+    let turn = room.post_with("/v1/turns", &[("X-Turnfold-User", &name)], body).await.json();
+    assert_eq!(turn["author"], name, "two hundred characters are no more, however many bytes they take");
+}
+
+#[tokio::test]
+async fn a_response_that_waits_comes_when_the_turn_has_ended() {
+    let room = Room::new().await;
+    let submit = room.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
+    let work = async {
+        let thread = loop {
+            match room.parts.store.runnable(1).await.unwrap().first() {
+                Some(thread) => break *thread,
+                None => tokio::task::yield_now().await,
+            }
+        };
+        room.live(thread).await;
+    };
+    let (reply, ()) =
+        tokio::time::timeout(std::time::Duration::from_secs(20), async { tokio::join!(submit, work) })
+            .await
+            .expect("the response waits for news and not for the clock");
+    assert_eq!(reply.status, StatusCode::OK);
+    assert_eq!(reply.json()["status"], "completed");
+    assert_eq!(reply.json()["output"]["reply"], "Done: hi.");
+}
+
+#[tokio::test]
+async fn a_response_waits_no_longer_than_it_was_told() {
+    let room = Room::new().await;
+    let reply = room.post("/v1/turns?wait=1", json!({"strategy": "probe", "input": "echo hi"})).await;
+    assert_eq!(reply.status, StatusCode::ACCEPTED);
+    assert_eq!(reply.json()["status"], "queued");
+    let reply = room.post("/v1/turns?wait=61", json!({"strategy": "probe", "input": "echo hi"})).await;
+    assert!(reply.problem(400, "malformed").contains("60"));
+}
+
+#[tokio::test]
+async fn a_ring_that_fails_is_no_error() {
+    let room = Room::with(|door| door.parts.queue = Arc::new(Away)).await;
+    let turn = room.probe("echo hi").await;
+    assert_eq!(turn["status"], "queued");
+}

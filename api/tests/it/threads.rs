@@ -1,0 +1,147 @@
+//! How threads are looked at.
+
+use serde_json::{Value, json};
+use shared::{Decided, FORMAT, Goto, Opened};
+use store::{NewTurn, Opening};
+
+use crate::room::{Room, id_of, thread_of};
+
+#[tokio::test]
+async fn a_thread_shows_what_its_log_says() {
+    let room = Room::new().await;
+    let turn = room.lived("ask Well? | yes | no").await;
+    let thread = room.get(&format!("/v1/threads/{}", thread_of(&turn))).await.json();
+    assert_eq!(thread["id"], turn["thread_id"]);
+    assert_eq!(thread["strategy"], "probe");
+    assert_eq!((&thread["status"], &thread["standing"]), (&json!("interrupted"), &json!("waiting")));
+    assert_eq!(thread["interrupt"], turn["interrupt"]);
+    assert_eq!(thread["turn_id"], turn["id"]);
+    assert_eq!(thread["messages"][0], json!({"role": "user", "content": "ask Well? | yes | no"}));
+    assert_eq!(thread["messages"][1], json!({"role": "assistant", "content": "Well?"}));
+    assert_eq!(thread["events"].as_u64().unwrap(), turn["ended_seq"].as_u64().unwrap() + 1);
+    assert_eq!((&thread["node"], &thread["error"]), (&Value::Null, &Value::Null));
+
+    let failed = room.lived("fail now").await;
+    let thread = room.get(&format!("/v1/threads/{}", thread_of(&failed))).await.json();
+    assert_eq!((&thread["status"], &thread["standing"]), (&json!("error"), &json!("failed")));
+    assert_eq!((&thread["node"], &thread["error"]), (&json!("fail"), &failed["error"]));
+}
+
+#[tokio::test]
+async fn threads_are_listed_by_status_newest_first_in_pages() {
+    let room = Room::new().await;
+    let mut idle = Vec::new();
+    for n in 0..3 {
+        idle.insert(0, thread_of(&room.lived(&format!("echo {n}")).await).to_string());
+    }
+    let asking = thread_of(&room.lived("ask Well?").await).to_string();
+    let of = |page: &Value| page["data"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>();
+    let page = room.get("/v1/threads").await.json();
+    assert_eq!(of(&page)[0], asking);
+    assert_eq!((of(&page).len(), &page["has_more"]), (4, &json!(false)));
+    let page = room.get("/v1/threads?status=idle&limit=2").await.json();
+    assert_eq!((of(&page), &page["has_more"]), (idle[..2].to_vec(), &json!(true)));
+    let page = room.get(&format!("/v1/threads?status=idle&after={}", idle[1])).await.json();
+    assert_eq!((of(&page), &page["has_more"]), (idle[2..].to_vec(), &json!(false)));
+    assert!(room.get("/v1/threads?status=asleep").await.problem(400, "malformed").contains("interrupted"));
+    assert!(room.get("/v1/threads?limit=5000").await.problem(400, "malformed").contains("1000"));
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_not_found() {
+    let room = Room::new().await;
+    let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    for tail in ["", "/events", "/state", "/verify"] {
+        let detail = room.get(&format!("/v1/threads/{nowhere}{tail}")).await.problem(404, "unknown-thread");
+        assert!(detail.contains(nowhere), "{detail}");
+        room.get(&format!("/v1/threads/nowhere{tail}")).await.problem(400, "malformed");
+    }
+    let body = json!({"slot": 0, "verdict": "skip"});
+    room.post(&format!("/v1/threads/{nowhere}/reconcile"), body).await.problem(404, "unknown-thread");
+}
+
+#[tokio::test]
+async fn a_state_is_the_fold_up_to_an_event() {
+    let room = Room::new().await;
+    let turn = room.lived("echo a; echo b").await;
+    let path = format!("/v1/threads/{}/state", thread_of(&turn));
+    let start = room.get(&format!("{path}?at=0")).await.json();
+    assert_eq!(
+        (&start["seq"], &start["messages"], &start["standing"], &start["config"]),
+        (&json!(0), &json!([]), &json!("idle"), &json!({"padding": 0}))
+    );
+    assert_eq!(start["state"]["done"], json!([]));
+    let heard = room.get(&format!("{path}?at=1")).await.json();
+    assert_eq!((&heard["standing"], &heard["node"]), (&json!("busy"), &json!("read")));
+    let end = room.get(&path).await.json();
+    assert_eq!(end["seq"], turn["ended_seq"]);
+    assert_eq!(end["state"]["done"], json!(["a", "b"]));
+    assert_eq!(end["standing"], "idle");
+    let beyond = turn["ended_seq"].as_u64().unwrap() + 1;
+    let detail = room.get(&format!("{path}?at={beyond}")).await.problem(422, "invalid");
+    assert!(detail.contains(&turn["ended_seq"].to_string()), "{detail}");
+    room.get(&format!("{path}?at=-1")).await.problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn an_audit_finds_a_sound_log_sound() {
+    let room = Room::new().await;
+    let turn = room.lived("call 3; echo hi").await;
+    let audit = room.get(&format!("/v1/threads/{}/verify", thread_of(&turn))).await.json();
+    assert_eq!(
+        (&audit["ok"], &audit["divergences"], &audit["unreadable"]),
+        (&json!(true), &json!([]), &Value::Null)
+    );
+    assert_eq!(audit["events"].as_u64().unwrap(), turn["ended_seq"].as_u64().unwrap() + 1);
+    let head = room.parts.store.head(thread_of(&turn)).await.unwrap().hash;
+    assert_eq!(
+        (&audit["chain"]["intact"], &audit["chain"]["head"]),
+        (&json!(true), &json!(hex::encode(head)))
+    );
+}
+
+#[tokio::test]
+async fn an_audit_names_where_the_code_of_today_parts_from_the_log() {
+    let room = Room::new().await;
+    let turn = room.probe("echo hi").await;
+    let thread = thread_of(&turn);
+    room.hear(thread).await;
+    room.push(
+        thread,
+        Decided { node: "read".into(), said: vec![], learned: vec![], why: None, to: Goto::End },
+    )
+    .await;
+    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    assert_eq!((&audit["ok"], &audit["chain"]["intact"]), (&json!(false), &json!(true)));
+    assert_eq!(audit["divergences"][0]["seq"], 2);
+    assert!(audit["divergences"][0]["today"].as_str().unwrap().contains("step"), "{audit}");
+}
+
+#[tokio::test]
+async fn a_log_of_a_newer_version_is_said_to_be_one() {
+    let room = Room::new().await;
+    let opened = Opened {
+        format: FORMAT + 1,
+        strategy: "probe".to_owned(),
+        version: 1,
+        config: Value::Null,
+        experts: [].into(),
+        by: String::new(),
+    };
+    let new = NewTurn {
+        thread: Opening::New(opened),
+        policy: shared::Policy::Auto,
+        messages: vec![shared::Message::user("hi")],
+        metadata: json!({}),
+        author: String::new(),
+        idempotency: None,
+    };
+    let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;
+    for tail in ["", "/events", "/state"] {
+        let detail = room.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");
+        assert!(detail.contains("newer turnfold"), "{detail}");
+    }
+    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    assert_eq!((&audit["ok"], &audit["chain"]["intact"]), (&json!(false), &json!(true)));
+    assert!(audit["unreadable"].as_str().unwrap().contains("newer turnfold"), "{audit}");
+}

@@ -1,0 +1,183 @@
+//! How turns are looked at.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{Decided, Failed, Goto};
+
+use crate::room::{Room, id_of, thread_of};
+
+async fn get(room: &Room, turn: &Value) -> Value {
+    room.get(&format!("/v1/turns/{}", id_of(turn))).await.json()
+}
+
+#[tokio::test]
+async fn a_turn_that_ended_shows_what_came_of_it_and_nothing_of_others() {
+    let room = Room::new().await;
+    let first = room.lived("stream one two; echo a").await;
+    assert_eq!(first["status"], "completed");
+    assert_eq!(first["heard_seq"], 1);
+    let said = json!([
+        {"role": "assistant", "content": "one two"},
+        {"role": "assistant", "content": "Done: streamed, a."}
+    ]);
+    assert_eq!(first["output"], json!({"messages": said, "reply": "Done: streamed, a."}));
+    let body = json!({"thread_id": first["thread_id"], "input": "echo b"});
+    let second = room.post("/v1/turns", body).await.json();
+    room.live(thread_of(&second)).await;
+    let second = get(&room, &second).await;
+    let said = json!([{"role": "assistant", "content": "Done: b."}]);
+    assert_eq!(second["output"], json!({"messages": said, "reply": "Done: b."}));
+    assert_eq!(second["heard_seq"].as_u64().unwrap(), first["ended_seq"].as_u64().unwrap() + 1);
+    assert_eq!(get(&room, &first).await["output"], first["output"], "what came after is not its output");
+}
+
+#[tokio::test]
+async fn a_turn_under_way_has_no_output_yet() {
+    let room = Room::new().await;
+    let turn = room.probe("stream one two; echo a").await;
+    assert!(room.hear(thread_of(&turn)).await);
+    let running = get(&room, &turn).await;
+    assert_eq!((&running["status"], &running["output"]), (&json!("running"), &Value::Null));
+    assert_eq!(running["heard_seq"], 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_asks_shows_the_question_and_how_an_answer_looks() {
+    let room = Room::new().await;
+    let choice = room.lived("ask Which colour? | red | green").await;
+    assert_eq!(choice["status"], "interrupted");
+    assert_eq!(
+        choice["interrupt"],
+        json!({"kind": "choice", "question": "Which colour?", "options": ["red", "green"],
+               "schema": {"enum": ["red", "green"]}})
+    );
+    assert_eq!(choice["output"]["reply"], "Which colour?");
+    let open = room.lived("ask Who are you?").await;
+    assert_eq!(open["interrupt"]["schema"], json!({"type": "string"}));
+    assert_eq!(open["interrupt"]["kind"], "slot_fill");
+
+    let body = json!({"thread_id": choice["thread_id"], "input": "green", "policy": "answer"});
+    let answered = room.post("/v1/turns", body).await.json();
+    room.live(thread_of(&answered)).await;
+    assert_eq!(get(&room, &answered).await["output"]["reply"], "Done: heard \"green\".");
+    assert_eq!(get(&room, &choice).await["interrupt"], choice["interrupt"], "what it asked is still its end");
+}
+
+#[tokio::test]
+async fn a_turn_that_failed_says_why() {
+    let room = Room::new().await;
+    let turn = room.lived("fail no paper left").await;
+    assert_eq!(turn["status"], "failed");
+    assert!(turn["error"].as_str().unwrap().contains("no paper left"), "{turn}");
+    assert_eq!(turn["output"], json!({"messages": [], "reply": null}));
+}
+
+#[tokio::test]
+async fn there_is_no_turn_but_those_that_are_there() {
+    let room = Room::new().await;
+    let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    assert!(room.get(&format!("/v1/turns/{nobody}")).await.problem(404, "unknown-turn").contains(nobody));
+    room.get(&format!("/v1/turns?after={nobody}")).await.problem(404, "unknown-turn");
+    room.get("/v1/turns/first").await.problem(400, "malformed");
+}
+
+#[tokio::test]
+async fn turns_are_listed_newest_first_in_pages() {
+    let room = Room::new().await;
+    let mut ids = Vec::new();
+    for n in 0..5 {
+        ids.insert(0, id_of(&room.probe(&format!("echo {n}")).await));
+    }
+    let page = room.get("/v1/turns?limit=2").await.json();
+    assert_eq!(page["has_more"], true);
+    let of = |page: &Value| page["data"].as_array().unwrap().iter().map(id_of).collect::<Vec<_>>();
+    assert_eq!(of(&page), ids[..2]);
+    let page = room.get(&format!("/v1/turns?limit=3&after={}", ids[1])).await.json();
+    assert_eq!(page["has_more"], false);
+    assert_eq!(of(&page), ids[2..]);
+    for limit in ["0", "1001"] {
+        assert!(
+            room.get(&format!("/v1/turns?limit={limit}")).await.problem(400, "malformed").contains("1000")
+        );
+    }
+}
+
+#[tokio::test]
+async fn turns_are_listed_by_thread_and_by_status_with_what_came_of_them() {
+    let room = Room::new().await;
+    let done = room.lived("echo a").await;
+    let body = json!({"thread_id": done["thread_id"], "input": "ask Well?"});
+    let asking = room.post("/v1/turns", body).await.json();
+    room.live(thread_of(&asking)).await;
+    room.probe("echo elsewhere").await;
+
+    let page = room.get(&format!("/v1/turns?thread_id={}", thread_of(&done))).await.json();
+    let page = page["data"].as_array().unwrap();
+    assert_eq!(page.len(), 2);
+    assert_eq!(page[0], get(&room, &asking).await, "a list shows a turn as it shows alone");
+    assert_eq!(page[1], get(&room, &done).await);
+    let page = room.get("/v1/turns?status=interrupted").await.json();
+    assert_eq!(page["data"][0]["interrupt"]["question"], "Well?");
+    assert_eq!(page["data"].as_array().unwrap().len(), 1);
+    let detail = room.get("/v1/turns?status=done").await.problem(400, "malformed");
+    assert!(detail.contains("queued"), "{detail}");
+    assert!(room.get("/v1/turns?state=queued").await.problem(400, "malformed").contains("state"));
+}
+
+#[tokio::test]
+async fn who_waits_for_a_turn_hears_of_its_end() {
+    let room = Room::new().await;
+    let turn = room.probe("ask Well? | yes").await;
+    let path = format!("/v1/turns/{}?wait=60", id_of(&turn));
+    let both = async { tokio::join!(room.get(&path), room.live(thread_of(&turn))) };
+    let (reply, ()) = tokio::time::timeout(Duration::from_secs(20), both).await.unwrap();
+    assert_eq!(reply.json()["status"], "interrupted", "to ask is to end");
+}
+
+#[tokio::test]
+async fn a_turn_that_waits_in_vain_is_shown_as_it_stands() {
+    let room = Room::new().await;
+    let turn = room.probe("echo hi").await;
+    assert_eq!(room.get(&format!("/v1/turns/{}?wait=1", id_of(&turn))).await.json()["status"], "queued");
+}
+
+#[tokio::test]
+async fn a_log_that_cannot_be_read_hides_no_turn() {
+    let room = Room::new().await;
+    let odd = room.lived("echo hi").await;
+    let fine = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let narrow = Room::with(|door| {
+        door.parts = room.parts.clone();
+        door.strategies = store::Strategies::new([&crate::deed::Deed as &dyn shared::Graph]);
+    })
+    .await;
+    let page = narrow.get("/v1/turns").await.json();
+    assert_eq!(page["data"][0]["id"], fine["id"]);
+    assert_eq!((&page["data"][1]["id"], &page["data"][1]["output"]), (&odd["id"], &Value::Null));
+    assert!(page["data"][1]["error"].as_str().unwrap().contains("known: deed"), "{page}");
+    let path = format!("/v1/threads/{}", thread_of(&odd));
+    assert!(narrow.get(&path).await.problem(500, "damaged").contains("known: deed"));
+}
+
+#[tokio::test]
+async fn the_rows_of_a_failure_written_by_hand_are_shown() {
+    let room = Room::new().await;
+    let turn = room.probe("wait 1").await;
+    let thread = thread_of(&turn);
+    room.hear(thread).await;
+    room.push(
+        thread,
+        Decided {
+            node: "read".into(),
+            said: vec![],
+            learned: vec![],
+            why: None,
+            to: Goto::Node("wait".into()),
+        },
+    )
+    .await;
+    assert!(room.step(thread).await, "the node asks");
+    room.push(thread, Failed { node: "wait".into(), reason: "enough".into() }).await;
+    assert_eq!(get(&room, &turn).await["error"], "wait: enough");
+}
