@@ -7,8 +7,8 @@ use store::{Idempotency, Opening, ThreadId, ThreadLog, TurnId, TurnStatus, Withd
 use uuid::Uuid;
 
 use crate::{
-    auth::{By, IdempotencyKey},
-    extract::{Body, Path, Query},
+    auth::By,
+    extract::{Body, IdempotencyKey, Path, Query},
     fold::Log,
     house::{House, Inside},
     problem::{Kind, Problem},
@@ -27,7 +27,10 @@ const TRIES: u32 = 5;
 /// is; what it has done stays done, and an answer that is still on its way is dropped.
 #[utoipa::path(
     post, path = "/v1/turns/{id}/cancel", tag = "turns", operation_id = "cancel_turn",
-    params(("id" = Uuid, Path, description = "The turn.")),
+    params(
+        ("id" = Uuid, Path, description = "The turn."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who says so; `api` if nobody does.")
+    ),
     responses(
         (status = 200, description = "It is called off.", body = Turn),
         (status = 404, description = "There is no such turn.", body = Problem, content_type = "application/problem+json"),
@@ -74,7 +77,10 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Probl
 /// Its node tries again what it could not do. Only the turn that its thread stands at can be retried.
 #[utoipa::path(
     post, path = "/v1/turns/{id}/retry", tag = "turns", operation_id = "retry_turn",
-    params(("id" = Uuid, Path, description = "The turn.")),
+    params(
+        ("id" = Uuid, Path, description = "The turn."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who says so; `api` if nobody does.")
+    ),
     responses(
         (status = 200, description = "It is under way again.", body = Turn),
         (status = 404, description = "There is no such turn.", body = Problem, content_type = "application/problem+json"),
@@ -187,7 +193,11 @@ fn fits(standing: &Standing, text: &str) -> Result<(), Problem> {
 /// it happened.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/reconcile", tag = "threads", operation_id = "reconcile_thread",
-    request_body = Reconcile, params(("id" = Uuid, Path, description = "The thread.")),
+    request_body = Reconcile,
+    params(
+        ("id" = Uuid, Path, description = "The thread."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who says so; `api` if nobody does.")
+    ),
     responses(
         (status = 200, description = "It is noted, and the thread goes on.", body = ThreadView),
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json"),

@@ -1,6 +1,6 @@
 //! Who may come in, and who they say they are.
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
     extract::{FromRequestParts, Request, State},
@@ -85,53 +85,5 @@ impl<S: Sync> FromRequestParts<S> for By {
             || Kind::Malformed.because(format!("X-Turnfold-User is text of 1 to {USER_MAX} characters"));
         let name = std::str::from_utf8(name.as_bytes()).map_err(|_| wrong())?.trim();
         if (1..=USER_MAX).contains(&name.chars().count()) { Ok(By(name.to_owned())) } else { Err(wrong()) }
-    }
-}
-
-/// The key by which a repeated submission is the same one.
-pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
-
-/// Its header.
-pub(crate) const IDEMPOTENCY_HEADER: &str = "idempotency-key";
-
-/// Its greatest length, in characters.
-const IDEMPOTENCY_MAX: usize = 255;
-
-impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(key) = parts.headers.get(IDEMPOTENCY_HEADER) else { return Ok(Self(None)) };
-        let wrong =
-            || Kind::Malformed.because(format!("Idempotency-Key is 1 to {IDEMPOTENCY_MAX} ASCII characters"));
-        let key = key.to_str().map_err(|_| wrong())?;
-        if (1..=IDEMPOTENCY_MAX).contains(&key.len()) { Ok(Self(Some(key.to_owned()))) } else { Err(wrong()) }
-    }
-}
-
-/// Where a reader of an event stream was cut off: the number of the last event that it saw.
-pub(crate) struct LastEventId(pub(crate) Option<u64>);
-
-impl<S: Sync> FromRequestParts<S> for LastEventId {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
-        let Some(id) = parts.headers.get("last-event-id") else { return Ok(Self(None)) };
-        match id.to_str().ok().map(str::trim).map(str::parse) {
-            Some(Ok(seq)) => Ok(Self(Some(seq))),
-            Some(Err(_)) | None => Err(Kind::Malformed.because("Last-Event-ID is the number of an event")),
-        }
-    }
-}
-
-/// Whether the reader wants events as they come, and not a page of them.
-pub(crate) struct WantsStream(pub(crate) bool);
-
-impl<S: Sync> FromRequestParts<S> for WantsStream {
-    type Rejection = Infallible;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let mut accepted = parts.headers.get_all("accept").iter().filter_map(|it| it.to_str().ok());
-        Ok(Self(accepted.any(|it| it.to_ascii_lowercase().contains("text/event-stream"))))
     }
 }

@@ -19,9 +19,8 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::{
-    auth::{LastEventId, WantsStream},
     ears::{Ears, Sound},
-    extract::{Path, Query},
+    extract::{LastEventId, Path, Query, WantsStream},
     house::{House, Inside},
     page::{Page, limit},
     problem::{Kind, Problem},

@@ -1,9 +1,15 @@
 //! How a route reads a request: what cannot be read becomes a problem.
 
+use std::convert::Infallible;
+
 use axum::{
     body::Bytes,
     extract::{FromRequest, FromRequestParts, Request},
-    http::{HeaderMap, header::CONTENT_TYPE},
+    http::{
+        HeaderMap,
+        header::{ACCEPT, CONTENT_TYPE},
+        request::Parts,
+    },
 };
 use serde::de::DeserializeOwned;
 
@@ -48,4 +54,49 @@ fn is_json(headers: &HeaderMap) -> bool {
     let Some(kind) = headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()) else { return false };
     let kind = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
+}
+
+/// The key by which a repeated submission is the same one.
+pub(crate) struct IdempotencyKey(pub(crate) Option<String>);
+
+/// Its greatest length, in characters.
+const IDEMPOTENCY_MAX: usize = 255;
+
+impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(key) = parts.headers.get("idempotency-key") else { return Ok(Self(None)) };
+        let wrong =
+            || Kind::Malformed.because(format!("Idempotency-Key is 1 to {IDEMPOTENCY_MAX} ASCII characters"));
+        let key = key.to_str().map_err(|_| wrong())?;
+        if (1..=IDEMPOTENCY_MAX).contains(&key.len()) { Ok(Self(Some(key.to_owned()))) } else { Err(wrong()) }
+    }
+}
+
+/// Where a reader of an event stream was cut off: the number of the last event that it saw.
+pub(crate) struct LastEventId(pub(crate) Option<u64>);
+
+impl<S: Sync> FromRequestParts<S> for LastEventId {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let Some(id) = parts.headers.get("last-event-id") else { return Ok(Self(None)) };
+        match id.to_str().ok().map(str::trim).map(str::parse) {
+            Some(Ok(seq)) => Ok(Self(Some(seq))),
+            Some(Err(_)) | None => Err(Kind::Malformed.because("Last-Event-ID is the number of an event")),
+        }
+    }
+}
+
+/// Whether the reader wants events as they come, and not a page of them.
+pub(crate) struct WantsStream(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for WantsStream {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let mut accepted = parts.headers.get_all(ACCEPT).iter().filter_map(|it| it.to_str().ok());
+        Ok(Self(accepted.any(|it| it.to_ascii_lowercase().contains("text/event-stream"))))
+    }
 }

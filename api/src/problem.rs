@@ -132,10 +132,11 @@ impl IntoResponse for Problem {
         let mut response = (status, Json(self)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        match kind {
-            Kind::Unavailable => drop(headers.insert(RETRY_AFTER, HeaderValue::from_static("1"))),
-            Kind::Unauthorized => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))),
-            _ => (),
+        if kind == Kind::Unavailable {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if kind == Kind::Unauthorized {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

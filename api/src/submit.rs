@@ -14,8 +14,8 @@ use shared::{FORMAT, Graph, Message, Opened};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use crate::{
-    auth::{By, IdempotencyKey},
-    extract::{Body, Query},
+    auth::By,
+    extract::{Body, IdempotencyKey, Query},
     house::{House, Inside},
     problem::{Kind, Problem},
     schema::{NewTurn, Turn, Words},

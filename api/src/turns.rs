@@ -137,7 +137,9 @@ async fn news(ears: &mut Ears) -> Sound {
     loop {
         match ears.next().await {
             Sound::Notice(store::Notice::Delta { .. }) => (),
-            other => return other,
+            sound @ (Sound::Notice(store::Notice::Appended { .. }) | Sound::Silence | Sound::Stop) => {
+                return sound;
+            }
         }
     }
 }

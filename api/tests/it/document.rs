@@ -65,7 +65,7 @@ fn every_type_that_the_document_points_at_is_in_it() {
                 _ => pointed(it, names),
             }),
             Value::Array(items) => items.iter().for_each(|it| pointed(it, names)),
-            _ => (),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
         }
     }
     let document: Value = serde_json::from_str(&api::openapi()).unwrap();

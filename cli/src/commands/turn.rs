@@ -45,6 +45,10 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     };
     let text = if text == "-" { stdin()? } else { text };
     let mut body = json!({ "input": text });
+    let skip = match (follow, thread) {
+        (true, Some(thread)) => client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0),
+        (true, None) | (false, _) => 0,
+    };
     match thread {
         Some(thread) => body["thread_id"] = json!(thread),
         None => body["strategy"] = json!(strategy),
@@ -62,7 +66,7 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     }
     let turn: Value = client.send(request).await?.json().await?;
     if follow {
-        return follow_turn(given, client, &turn).await;
+        return follow_turn(given, client, &turn, skip).await;
     }
     if wait {
         return show(given, &until_ended(client, &turn).await?);
@@ -89,20 +93,18 @@ async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
     Ok(turn)
 }
 
-/// Prints the events of the turn's thread from the turn's start until it rests.
-async fn follow_turn(given: &Given, client: &Client, turn: &Value) -> anyhow::Result<Exit> {
+/// Prints the events of the turn's thread, but for the first `skip`, until it rests.
+async fn follow_turn(given: &Given, client: &Client, turn: &Value, skip: u64) -> anyhow::Result<Exit> {
     let thread = name(turn, "thread_id");
-    let already = client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0);
-    // The worker may have begun already: what belongs to this turn is at most the events since it was submitted.
-    let heard = turn["heard_seq"].as_u64().unwrap_or(already);
-    let after = if turn["heard_seq"].is_null() && already <= 1 { 0 } else { heard.saturating_sub(1) };
-    let stream = client.stream(&format!("/v1/threads/{thread}/events?after={after}&until=rest")).await?;
+    let after = skip.checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
+    let stream = client.stream(&format!("/v1/threads/{thread}/events?until=rest{after}")).await?;
     let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
     while let Some(event) = events.next().await {
         let event = event.map_err(|err| Stop::new(Exit::Unreachable, format!("the stream broke off: {err}")))?;
         let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
         let event: Value = serde_json::from_str(&data)?;
-        output::one(given.format, &event, || format!("{:>4} {}", event["seq"], name(&event, "text")))?;
+        let seq = event["seq"].as_u64().unwrap_or_default();
+        output::one(given.format, &event, || format!("{seq:>4} {}", name(&event, "text")))?;
     }
     let turn = until_ended(client, turn).await?;
     Ok(exit(&turn))

@@ -96,7 +96,7 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn shared::Graph
     until(engine, thread, whole.len(), path).await;
     let events = engine.events(thread).await;
     let told: String =
-        events.iter().map(|it| format!("{:>4} {}\n", it["seq"], it["text"].as_str().unwrap())).collect();
+        events.iter().map(|it| format!("{:>4} {}\n", it["seq"].as_u64().unwrap(), it["text"].as_str().unwrap())).collect();
     let state = engine.get(&format!("/v1/threads/{thread}/state")).await["state"].clone();
     let snap = fs::read_to_string(path.with_extension("snap")).unwrap();
     let expected = snap.splitn(3, "---\n").nth(2).unwrap().trim_end().to_owned();

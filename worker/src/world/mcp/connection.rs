@@ -118,7 +118,7 @@ impl Connection {
 
     /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
     pub(super) fn is_lost(&self) -> bool {
-        self.running.is_transport_closed() || self.running.is_closed()
+        self.running.is_closed()
     }
 
     /// What the server says of itself.
@@ -137,6 +137,7 @@ impl Connection {
     /// Sends a request, and waits for its answer as long as the server is to be waited for.
     pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
         let options = PeerRequestOptions::with_timeout(server.call_timeout)
+            .reset_timeout_on_progress()
             .with_max_total_timeout(server.call_timeout.saturating_mul(PATIENCE));
         let sent = self.running.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
