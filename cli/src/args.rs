@@ -10,8 +10,10 @@ use crate::output::Format;
 /// Runs conversation turns of LLM agents as durable jobs, and keeps a log of every step.
 #[derive(Parser)]
 #[command(name = "turnfold", version, propagate_version = true, max_term_width = 100)]
-#[command(after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, failed); 2 usage or configuration; \
-3 a person is waited for; 4 the store, the queue or the api cannot be reached; 5 some of it failed; 6 not checked.")]
+#[command(
+    after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, failed); 2 usage or configuration; \
+3 a person is waited for; 4 the store, the queue or the api cannot be reached; 5 some of it failed; 6 not checked."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,

@@ -60,7 +60,7 @@ impl Client {
             503 => Exit::Unreachable,
             _ => Exit::Finding,
         };
-        Err(Stop::new(exit, format!("{told}{mend}")))
+        Err(Stop::because(exit, format!("{told}{mend}")))
     }
 
     fn unreachable(&self, err: &reqwest::Error) -> anyhow::Error {
@@ -70,7 +70,7 @@ impl Client {
         } else {
             format!("the api at {base} did not answer: {err}")
         };
-        Stop::new(Exit::Unreachable, words)
+        Stop::because(Exit::Unreachable, words)
     }
 
     /// The bytes of an event stream.

@@ -4,9 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use store::{
-    MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies,
-};
+use store::{MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies};
 use worker::{
     Backoff, Hands, Limits, Worker,
     world::{Live, Provider, Providers, Script, Server, Servers, Transport},
@@ -33,7 +31,12 @@ pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
 }
 
 /// The log, the doorbell and the news.
-pub(crate) async fn parts(settings: &Settings, store: Store, alone: Alone, name: &str) -> anyhow::Result<Parts> {
+pub(crate) async fn parts(
+    settings: &Settings,
+    store: Store,
+    alone: Alone,
+    name: &str,
+) -> anyhow::Result<Parts> {
     let url = settings.queue.url.resolve()?;
     let lease = lease(settings);
     let (queue, news): (Arc<dyn Queue>, Arc<dyn News>) = match url.expose_secret() {
@@ -43,12 +46,12 @@ pub(crate) async fn parts(settings: &Settings, store: Store, alone: Alone, name:
         "memory:" => {
             let words = "queue.url is memory:, but api and worker are processes of their own and must meet at a server: \
                 set queue.url = \"redis://…\", or run both in one process with `turnfold dev`";
-            return Err(Stop::new(Exit::Usage, words));
+            return Err(Stop::because(Exit::Usage, words));
         }
         url if url.starts_with("redis://") || url.starts_with("rediss://") => {
             (Arc::new(RedisQueue::connect(url, lease, name).await?), Arc::new(RedisNews::connect(url).await?))
         }
-        _ => return Err(Stop::new(Exit::Usage, "queue.url must be memory: or begin with redis://")),
+        _ => return Err(Stop::because(Exit::Usage, "queue.url must be memory: or begin with redis://")),
     };
     Ok(Parts { store, queue, news })
 }
@@ -141,15 +144,15 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
 /// The port that the api listens on.
 pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
     let address = settings.api.listen;
-    api::check_exposure(address, settings.api.keys.len()).map_err(|err| Stop::new(Exit::Usage, err.to_string()))?;
+    api::check_exposure(address, settings.api.keys.len())
+        .map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
     tokio::net::TcpListener::bind(address).await.map_err(|err| {
-        let words = match err.kind() {
-            std::io::ErrorKind::AddrInUse => format!(
-                "the port of {address} is in use, perhaps by another turnfold: stop that, or choose another with --listen"
-            ),
-            _ => format!("cannot listen on {address}: {err}; choose another address with --listen"),
+        let words = if err.kind() == std::io::ErrorKind::AddrInUse {
+            format!("the port of {address} is in use, perhaps by another turnfold: stop that, or choose another with --listen")
+        } else {
+            format!("cannot listen on {address}: {err}; choose another address with --listen")
         };
-        Stop::new(Exit::Unreachable, words)
+        Stop::because(Exit::Unreachable, words)
     })
 }
 

@@ -36,7 +36,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    pub(crate) fn new(exit: Exit, words: impl Into<String>) -> anyhow::Error {
+    pub(crate) fn because(exit: Exit, words: impl Into<String>) -> anyhow::Error {
         Self { exit, words: words.into() }.into()
     }
 }
@@ -73,7 +73,9 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(Error::Unavailable(_) | Error::Address(_) | Error::NotMigrated { .. }) => Exit::Unreachable,
         Some(Error::TooNew { .. } | Error::Unreadable { .. }) => Exit::Unchecked,
         Some(_) => Exit::Finding,
-        None if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => Exit::Unreachable,
+        None if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {
+            Exit::Unreachable
+        }
         None => Exit::Finding,
     }
 }

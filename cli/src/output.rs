@@ -18,7 +18,11 @@ pub(crate) enum Format {
 }
 
 /// Prints one thing.
-pub(crate) fn one<T: Serialize>(format: Format, thing: &T, words: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub(crate) fn one<T: Serialize>(
+    format: Format,
+    thing: &T,
+    words: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&words()),
         Format::Json => print(&serde_json::to_string_pretty(thing)?),
@@ -27,7 +31,11 @@ pub(crate) fn one<T: Serialize>(format: Format, thing: &T, words: impl FnOnce() 
 }
 
 /// Prints many things.
-pub(crate) fn many<T: Serialize>(format: Format, things: &[T], words: impl FnOnce() -> String) -> anyhow::Result<()> {
+pub(crate) fn many<T: Serialize>(
+    format: Format,
+    things: &[T],
+    words: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
     match format {
         Format::Text => print(&words()),
         Format::Json => print(&serde_json::to_string_pretty(things)?),
@@ -38,7 +46,10 @@ pub(crate) fn many<T: Serialize>(format: Format, things: &[T], words: impl FnOnc
 /// Prints text as it stands. A reader that has gone away (`| head`) is no fault.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.trim_end_matches('\n').as_bytes()).and_then(|()| out.write_all(b"\n")).and_then(|()| out.flush())
+    match out
+        .write_all(text.trim_end_matches('\n').as_bytes())
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
     {
         Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => Ok(other?),

@@ -431,6 +431,25 @@ impl Event {
         }
     }
 
+    /// Which of its node's requests it is about, if about one.
+    pub fn slot(&self) -> Option<usize> {
+        match self {
+            Event::Attempted(it) => Some(it.slot),
+            Event::Answered(it) => Some(it.slot),
+            Event::Faltered(it) => Some(it.slot),
+            Event::GaveUp(it) => Some(it.slot),
+            Event::Doubted(it) => Some(it.slot),
+            Event::Reconciled(it) => Some(it.slot),
+            Event::Opened(_)
+            | Event::Heard(_)
+            | Event::Asked(_)
+            | Event::Decided(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_) => None,
+        }
+    }
+
     /// Whether the code decided it: today's code must decide the same at the same place.
     pub fn is_decision(&self) -> bool {
         match self {

@@ -205,24 +205,26 @@ impl<S: Strategy> Progress<S> {
                 self.thread.experts.clone_from(&opened.experts);
             }
             Event::Heard(heard) => return Ok(self.fold_heard(heard)),
-            Event::Asked(Asked { node, requests }) => match &self.at {
-                At::Before(place) if *node == name(place) => self.fold_asked(*place, requests),
-                _ => return Ok(false),
-            },
+            Event::Asked(Asked { node, requests }) => {
+                let At::Before(place) = self.at else { return Ok(false) };
+                if *node != name(&place) {
+                    return Ok(false);
+                }
+                self.fold_asked(place, requests);
+            }
             Event::Decided(decided) => return self.fold_decided(decided),
-            Event::Failed(Failed { node, reason }) => match &mut self.at {
-                At::Within(place, asked, slots) if *node == name(place) => {
-                    self.at = At::Failed(*place, *asked, std::mem::take(slots), reason.clone());
+            Event::Failed(Failed { node, reason }) => {
+                let At::Within(place, asked, slots) = &mut self.at else { return Ok(false) };
+                if *node != name(place) {
+                    return Ok(false);
                 }
-                _ => return Ok(false),
-            },
-            Event::Retried(_) => match &mut self.at {
-                At::Failed(place, asked, slots, _) => {
-                    slots.iter_mut().for_each(Slot::retry);
-                    self.at = At::Within(*place, *asked, std::mem::take(slots));
-                }
-                _ => return Ok(false),
-            },
+                self.at = At::Failed(*place, *asked, std::mem::take(slots), reason.clone());
+            }
+            Event::Retried(_) => {
+                let At::Failed(place, asked, slots, _) = &mut self.at else { return Ok(false) };
+                slots.iter_mut().for_each(Slot::retry);
+                self.at = At::Within(*place, *asked, std::mem::take(slots));
+            }
             Event::Cancelled(_) => match &self.at {
                 At::Rest => return Ok(false),
                 At::Asking(..) | At::Before(_) | At::Within(..) | At::Failed(..) => {
@@ -280,16 +282,7 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_slot(&mut self, event: &Event) -> bool {
         let At::Within(_, _, slots) = &mut self.at else { return false };
-        let number = match event {
-            Event::Attempted(it) => it.slot,
-            Event::Answered(it) => it.slot,
-            Event::Faltered(it) => it.slot,
-            Event::GaveUp(it) => it.slot,
-            Event::Doubted(it) => it.slot,
-            Event::Reconciled(it) => it.slot,
-            _ => return false,
-        };
-        let Some(slot) = slots.get_mut(number) else { return false };
+        let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
         let Some(stand) = slot.after(event) else { return false };
         if let (Stand::Answered(Response::Tools { tools }), Request::ListTools { server }) =
             (&stand, &slot.request)

@@ -8,7 +8,6 @@ use crate::{
     event::{Attempted, Event},
     graph::Graph,
     progress::{Corrupt, Next},
-    request::Fault,
 };
 
 /// Where the code of today parts from the log of then.
@@ -66,13 +65,11 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
             return Ok(Reenacted { log, left_over: Vec::new() });
         }
         for event in happened.drain(..) {
-            let event = match event {
-                // Today's code judges the answers of then.
-                Event::Answered(it) => thread.receive(it.slot, Ok((it.response, it.meter)), 0),
-                Event::Faltered(it) if it.again_after_ms.is_some() => {
-                    thread.receive(it.slot, Err(Fault::again(it.error)), it.again_after_ms.unwrap_or(0))
-                }
-                other => other,
+            // Today's code judges the answers of then.
+            let event = if let Event::Answered(it) = event {
+                thread.receive(it.slot, Ok((it.response, it.meter)), 0)
+            } else {
+                event
             };
             if let Err(Corrupt::Misplaced { event, .. }) = thread.apply(&event) {
                 let left_over = std::iter::once(*event).chain(outside).collect();

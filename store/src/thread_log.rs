@@ -9,7 +9,8 @@ use shared::{Event, Graph, Replay, Standing};
 use tracing::debug;
 
 use crate::{
-    Error, Head, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, Turn, TurnFilter, TurnMark, TurnStatus,
+    Error, Head, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, Turn, TurnFilter, TurnMark,
+    TurnStatus,
 };
 
 /// The strategies that a worker or an api knows, by name.
@@ -73,7 +74,9 @@ impl ThreadLog {
         let (head, recorded) = parts.store.load(id).await?;
         let name = match recorded.first().map(|it| &it.event) {
             Some(Event::Opened(opened)) => &opened.strategy,
-            Some(_) | None => return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() }),
+            Some(_) | None => {
+                return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() });
+            }
         };
         let corrupt = |what: String| Error::Stuck { thread: id, what };
         let graph = strategies.find(name).ok_or_else(|| {
@@ -186,12 +189,10 @@ fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
 /// When what faltered since the node last asked may be tried again.
 fn due_at(recorded: &[Recorded]) -> i64 {
     let since = |it: &&Recorded| !matches!(it.event, Event::Asked(_) | Event::Retried(_));
-    let due = |it: &Recorded| match &it.event {
-        Event::Faltered(faltered) => {
-            let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX / 2_000);
-            Some(it.at.saturating_add(pause.saturating_mul(1_000)))
-        }
-        _ => None,
+    let due = |it: &Recorded| {
+        let Event::Faltered(faltered) = &it.event else { return None };
+        let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+        Some(it.at.saturating_add(pause.saturating_mul(1_000)))
     };
     recorded.iter().rev().take_while(since).filter_map(due).max().unwrap_or(0)
 }
@@ -204,7 +205,8 @@ fn due_at(recorded: &[Recorded]) -> i64 {
 pub async fn park(parts: &Parts, thread: ThreadId, error: &str) -> Result<(), Error> {
     let head = parts.store.head(thread).await?;
     let running = TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running) };
-    let failed = |turn: Turn| TurnMark { turn: turn.id, status: TurnStatus::Failed, error: Some(error.to_owned()) };
+    let failed =
+        |turn: Turn| TurnMark { turn: turn.id, status: TurnStatus::Failed, error: Some(error.to_owned()) };
     let turn = parts.store.turns(running, None, 1).await?.pop().map(failed);
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
-use shared::{Attempted, Due, Event, Goto, Next, Standing, Unheard};
+use shared::{Attempted, Due, Event, Next, Standing, Unheard};
 use store::{Error, Notice, Parts, Strategies, ThreadId, ThreadLog, time};
 use tokio::sync::Notify;
 use tracing::{Span, info, warn};
@@ -206,18 +206,12 @@ fn stuck(thread: ThreadId, err: &shared::Corrupt) -> Error {
 
 /// Whether a job is over with this event: a node has decided, or cannot.
 fn over(event: &Event) -> bool {
-    match event {
-        Event::Decided(it) => matches!(it.to, Goto::Node(_) | Goto::End | Goto::Interrupt(_)),
-        Event::Failed(_) => true,
-        _ => false,
-    }
+    matches!(event, Event::Decided(_) | Event::Failed(_))
 }
 
 fn pause(event: &Event) -> Option<Duration> {
-    match event {
-        Event::Faltered(it) => it.again_after_ms.map(Duration::from_millis),
-        _ => None,
-    }
+    let Event::Faltered(faltered) = event else { return None };
+    faltered.again_after_ms.map(Duration::from_millis)
 }
 
 /// Passes pieces of a reply on to whoever listens to the thread.

@@ -199,7 +199,8 @@ async fn attempt(hands: &Arc<Hands>, job: &Job, rung: Arc<Notify>) -> Done {
         }
         Err(panic) => {
             error!(%panic, "a bug in the strategy; the thread is parked");
-            let parked = store::park(&hands.parts, job.thread, &format!("a bug in the strategy: {panic}")).await;
+            let parked =
+                store::park(&hands.parts, job.thread, &format!("a bug in the strategy: {panic}")).await;
             parked.map_or(Done::Faltered(PAUSE), |()| Done::Rested)
         }
     }

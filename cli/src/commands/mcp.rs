@@ -35,19 +35,21 @@ async fn ls(given: &Given, servers: &worker::world::Servers) -> anyhow::Result<E
             json!({"name": name, "description": description, "reached": reached, "said": said})
         })
         .collect();
-    output::many(given.format, &things, || match rows.is_empty() {
+    output::many(given.format, &things, || {
+        match rows.is_empty() {
         true => "no MCP server is configured: add [mcp.NAME] to turnfold.toml (`turnfold config default` shows how)".into(),
         false => output::table(
             &["name", "state", "description"],
             rows.iter().map(|(name, description, _, said)| vec![(*name).clone(), said.clone(), (*description).clone()]),
         ),
+    }
     })?;
     let all = rows.iter().all(|(_, _, reached, _)| *reached);
     Ok(if all { Exit::Ok } else { Exit::Partial })
 }
 
 async fn tools(given: &Given, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
-    let tools = servers.tools(name).await.map_err(|fault| Stop::new(Exit::Unreachable, fault.error))?;
+    let tools = servers.tools(name).await.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
     output::many(given.format, &tools, || {
         let safety = |it: &shared::Tool| match it.safety {
             shared::Safety::Read => "reads",

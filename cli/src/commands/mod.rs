@@ -34,19 +34,20 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         experts::serve(expert, data).await?;
         return Ok(Exit::Ok);
     }
-    let listen = match &command {
-        Command::Dev { listen } | Command::Api { listen } => *listen,
-        _ => None,
-    };
     let mut sources = sources(&global, graphs.clone());
-    if let Some(listen) = listen {
+    if let Command::Dev { listen: Some(listen) } | Command::Api { listen: Some(listen) } = &command {
         sources = sources.flag("--listen", "api.listen", listen.to_string());
     }
     let (settings, origins) = Settings::load(sources)?;
     let serves = matches!(command, Command::Dev { .. } | Command::Api { .. } | Command::Worker);
     trace(&settings, serves)?;
-    let given =
-        Given { settings, origins, strategies: Strategies::new(graphs), format: global.output, url: global.url };
+    let given = Given {
+        settings,
+        origins,
+        strategies: Strategies::new(graphs),
+        format: global.output,
+        url: global.url,
+    };
     match command {
         Command::Dev { .. } => serve::dev(given).await,
         Command::Api { .. } => serve::api(given).await,
@@ -75,8 +76,9 @@ fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {
 /// Traces go to stderr. A command that only looks says nothing but warnings.
 fn trace(settings: &Settings, serves: bool) -> anyhow::Result<()> {
     let filter = if serves { &settings.log.filter } else { "warn,rmcp=error" };
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|err| crate::exit::Stop::new(Exit::Usage, format!("log.filter makes no sense: {err}")))?;
+    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|err| {
+        crate::exit::Stop::because(Exit::Usage, format!("log.filter makes no sense: {err}"))
+    })?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match settings.log.format {
         LogFormat::Json => builder.json().with_current_span(true).try_init(),

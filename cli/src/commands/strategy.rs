@@ -18,14 +18,16 @@ pub(crate) fn run(given: &Given, command: Strategy) -> anyhow::Result<Exit> {
                 .map(|it| json!({"name": it.name(), "version": it.version(), "about": it.about(), "defaults": it.defaults()}))
                 .collect();
             output::many(given.format, &things, || {
-                let row = |it: &&dyn shared::Graph| vec![it.name().into(), it.version().to_string(), it.about().into()];
+                let row = |it: &&dyn shared::Graph| {
+                    vec![it.name().into(), it.version().to_string(), it.about().into()]
+                };
                 output::table(&["name", "version", "about"], all.iter().map(row))
             })?;
         }
         Strategy::Map { name } => {
             let graph = given.strategies.find(&name).ok_or_else(|| {
                 let known = given.strategies.names().join(", ");
-                Stop::new(Exit::Usage, format!("no strategy is called {name:?}; there are: {known}"))
+                Stop::because(Exit::Usage, format!("no strategy is called {name:?}; there are: {known}"))
             })?;
             let map = shared::map(&graph.topology(), None);
             output::one(given.format, &json!({"name": name, "mermaid": map}), || map.clone())?;

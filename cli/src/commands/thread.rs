@@ -38,14 +38,17 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
 async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
     if id == "last" {
         let newest = store.threads(None, None, 1).await?;
-        return newest.first().map(|it| it.id).ok_or_else(|| Stop::new(Exit::Usage, "there is no thread yet"));
+        return newest
+            .first()
+            .map(|it| it.id)
+            .ok_or_else(|| Stop::because(Exit::Usage, "there is no thread yet"));
     }
-    id.parse().map_err(|_| Stop::new(Exit::Usage, format!("{id:?} is no thread: give its id, or `last`")))
+    id.parse().map_err(|_| Stop::because(Exit::Usage, format!("{id:?} is no thread: give its id, or `last`")))
 }
 
 async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) -> anyhow::Result<Exit> {
     let status = status.map(|it| it.parse::<ThreadStatus>()).transpose();
-    let status = status.map_err(|err| Stop::new(Exit::Usage, err.to_string()))?;
+    let status = status.map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
     let threads = store.threads(status, None, limit).await?;
     let things: Vec<Value> = threads
         .iter()
@@ -132,7 +135,10 @@ async fn state(given: &Given, store: &Store, id: ThreadId, at: Option<u64>) -> a
     if let Some(at) = at {
         let last = log.len() - 1;
         if usize::try_from(at).is_ok_and(|at| last < at) {
-            return Err(Stop::new(Exit::Usage, format!("the thread has no event {at}: its last is {last}")));
+            return Err(Stop::because(
+                Exit::Usage,
+                format!("the thread has no event {at}: its last is {last}"),
+            ));
         }
         log.retain(|it| it.seq <= at);
     }
@@ -173,7 +179,9 @@ async fn verify(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Ex
     let chain = store.verify_chain(id).await?;
     if let Chain::Broken { seq, what } = &chain {
         let thing = json!({"chain": "broken", "seq": seq, "what": what});
-        output::one(given.format, &thing, || format!("TAMPERED: the hash chain breaks at event {seq}: {what}"))?;
+        output::one(given.format, &thing, || {
+            format!("TAMPERED: the hash chain breaks at event {seq}: {what}")
+        })?;
         return Ok(Exit::Finding);
     }
     let (graph, log) = load(given, store, id).await?;
@@ -185,8 +193,14 @@ async fn verify(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Ex
         if divergences.is_empty() {
             return format!("{head}\ntoday's code decides every step as the log says");
         }
-        let told = |it: &shared::Divergence| format!("\nevent {}\n  then:  {}\n  today: {}", it.seq, it.then, it.today);
-        format!("{head}\nDIVERGED at {} events{}", divergences.len(), divergences.iter().map(told).collect::<String>())
+        let told = |it: &shared::Divergence| {
+            format!("\nevent {}\n  then:  {}\n  today: {}", it.seq, it.then, it.today)
+        };
+        format!(
+            "{head}\nDIVERGED at {} events{}",
+            divergences.len(),
+            divergences.iter().map(told).collect::<String>()
+        )
     })?;
     Ok(if divergences.is_empty() { Exit::Ok } else { Exit::Finding })
 }
@@ -200,7 +214,10 @@ async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
         (None, true, _) => json!("did_not"),
         (None, _, true) => json!("skip"),
         (None, false, false) => {
-            return Err(Stop::new(Exit::Usage, "say what became of it: --happened RESULT, --did-not or --skip"));
+            return Err(Stop::because(
+                Exit::Usage,
+                "say what became of it: --happened RESULT, --did-not or --skip",
+            ));
         }
     };
     let client = Client::new(&given.settings, given.url.as_deref())?;
@@ -219,11 +236,16 @@ pub(crate) async fn load(
     let (_, log) = store.load(id).await?;
     let name = match log.first().map(|it| &it.event) {
         Some(Event::Opened(it)) => it.strategy.clone(),
-        Some(_) | None => return Err(Stop::new(Exit::Finding, format!("the log of thread {id} has no beginning"))),
+        Some(_) | None => {
+            return Err(Stop::because(Exit::Finding, format!("the log of thread {id} has no beginning")));
+        }
     };
     let graph = given.strategies.find(&name).ok_or_else(|| {
         let known = given.strategies.names().join(", ");
-        Stop::new(Exit::Unchecked, format!("no strategy is called {name:?} in this binary; it has: {known}"))
+        Stop::because(
+            Exit::Unchecked,
+            format!("no strategy is called {name:?} in this binary; it has: {known}"),
+        )
     })?;
     Ok((graph, log))
 }

@@ -27,14 +27,22 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
             output::many(given.format, &turns, || {
                 let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
                 let row = |it: &Value| {
-                    vec![cell(it, "id"), cell(it, "strategy"), cell(it, "status"), cell(it, "created_at"), asked(it)]
+                    vec![
+                        cell(it, "id"),
+                        cell(it, "strategy"),
+                        cell(it, "status"),
+                        cell(it, "created_at"),
+                        asked(it),
+                    ]
                 };
                 output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
             })?;
             Ok(Exit::Ok)
         }
         Turn::Get { id } => show(&given, &client.get(&format!("/v1/turns/{id}")).await?),
-        Turn::Cancel { id } => show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?),
+        Turn::Cancel { id } => {
+            show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?)
+        }
         Turn::Retry { id } => show(&given, &client.post(&format!("/v1/turns/{id}/retry"), &json!({})).await?),
     }
 }
@@ -46,7 +54,9 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     let text = if text == "-" { stdin()? } else { text };
     let mut body = json!({ "input": text });
     let skip = match (follow, thread) {
-        (true, Some(thread)) => client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0),
+        (true, Some(thread)) => {
+            client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0)
+        }
         (true, None) | (false, _) => 0,
     };
     match thread {
@@ -55,7 +65,7 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     }
     if let Some(tune) = tune {
         body["config"] = serde_json::from_str(&tune)
-            .map_err(|err| Stop::new(Exit::Usage, format!("--tune is no JSON: {err}")))?;
+            .map_err(|err| Stop::because(Exit::Usage, format!("--tune is no JSON: {err}")))?;
     }
     if replan {
         body["policy"] = json!("replan");
@@ -100,7 +110,8 @@ async fn follow_turn(given: &Given, client: &Client, turn: &Value, skip: u64) ->
     let stream = client.stream(&format!("/v1/threads/{thread}/events?until=rest{after}")).await?;
     let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
     while let Some(event) = events.next().await {
-        let event = event.map_err(|err| Stop::new(Exit::Unreachable, format!("the stream broke off: {err}")))?;
+        let event =
+            event.map_err(|err| Stop::because(Exit::Unreachable, format!("the stream broke off: {err}")))?;
         let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
         let event: Value = serde_json::from_str(&data)?;
         let seq = event["seq"].as_u64().unwrap_or_default();
@@ -115,10 +126,16 @@ fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
         "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
         "interrupted" => {
             let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
-            let listed = options.iter().enumerate().map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
+            let listed = options
+                .iter()
+                .enumerate()
+                .map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
             let thread = name(turn, "thread_id");
             let asked = name(&turn["interrupt"], "question");
-            format!("{asked}{}\n(answer with: turnfold turn send --thread {thread} ANSWER)", listed.collect::<String>())
+            format!(
+                "{asked}{}\n(answer with: turnfold turn send --thread {thread} ANSWER)",
+                listed.collect::<String>()
+            )
         }
         "failed" => {
             let id = name(turn, "id");
@@ -138,7 +155,8 @@ fn exit(turn: &Value) -> Exit {
 }
 
 fn asked(turn: &Value) -> String {
-    let words = turn["input"].as_array().and_then(|it| it.last()).map(|it| name(it, "content")).unwrap_or_default();
+    let words =
+        turn["input"].as_array().and_then(|it| it.last()).map(|it| name(it, "content")).unwrap_or_default();
     let short: String = words.chars().take(60).collect();
     if short.len() < words.len() { format!("{short}…") } else { short }
 }

@@ -1,10 +1,13 @@
 //! Proves what was done: every log folded again, every hash chain checked, every write held against the servers' own
 //! books.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
 
 use experts::{Expert, Ledger};
-use shared::{Event, Request, Response, ToolOutput};
+use shared::{Event, Request, Response, ToolOutput, Verdict};
 use store::{Chain, Recorded, Store, ThreadId, TurnStatus};
 
 use crate::commands::{
@@ -38,7 +41,12 @@ impl Audit {
 }
 
 /// Reads every log of the store.
-pub(super) async fn audit(given: &Given, store: &Store, folder: &Path, killed_at: i64) -> anyhow::Result<Audit> {
+pub(super) async fn audit(
+    given: &Given,
+    store: &Store,
+    folder: &Path,
+    killed_at: i64,
+) -> anyhow::Result<Audit> {
     let mut audit = Audit::default();
     let mut confirmed = BTreeMap::new();
     let mut after = None;
@@ -52,11 +60,18 @@ pub(super) async fn audit(given: &Given, store: &Store, folder: &Path, killed_at
             audit.count(row.id, &log, &mut confirmed);
             let events: Vec<Event> = log.iter().map(|it| it.event.clone()).collect();
             if let Chain::Broken { seq, what } = store.verify_chain(row.id).await? {
-                audit.findings.push(format!("thread {}: the hash chain breaks at event {seq}: {what}", row.id));
+                audit
+                    .findings
+                    .push(format!("thread {}: the hash chain breaks at event {seq}: {what}", row.id));
             }
             let thread = graph.replay(&events)?;
             if folded(&*thread) != row.status {
-                audit.findings.push(format!("thread {}: folded {}, stored {}", row.id, folded(&*thread), row.status));
+                audit.findings.push(format!(
+                    "thread {}: folded {}, stored {}",
+                    row.id,
+                    folded(&*thread),
+                    row.status
+                ));
             }
             for it in shared::verify(graph, &events)? {
                 audit.findings.push(format!("thread {}: diverges at event {}", row.id, it.seq));
@@ -73,41 +88,40 @@ pub(super) async fn audit(given: &Given, store: &Store, folder: &Path, killed_at
 impl Audit {
     fn count(&mut self, thread: ThreadId, log: &[Recorded], confirmed: &mut BTreeMap<String, String>) {
         let mut asked: (u64, &[Request]) = (0, &[]);
-        let mut fenced = std::collections::BTreeSet::new();
+        let mut fenced = BTreeSet::new();
         self.events += log.len() as u64;
         for it in log {
-            match &it.event {
-                Event::Decided(_) => self.nodes += 1,
-                Event::Asked(event) => {
-                    asked = (it.seq, &event.requests);
-                    fenced.clear();
-                }
-                Event::Attempted(event) => drop(fenced.insert(event.slot)),
-                Event::Answered(event) => {
-                    match asked.1.get(event.slot) {
-                        Some(Request::Chat { .. }) => self.model_calls += 1,
-                        Some(Request::CallTool { server, .. }) => {
-                            self.tool_calls += 1;
-                            let ok = matches!(event.response, Response::Output(ToolOutput::Ok(_)));
-                            if ok && fenced.contains(&event.slot) {
-                                confirmed.insert(format!("{thread}:{}:{}", asked.0, event.slot), server.clone());
-                            }
-                        }
-                        Some(Request::ListTools { .. } | Request::Rehearse(_)) | None => (),
-                    };
-                }
-                Event::Reconciled(event) if matches!(event.verdict, shared::Verdict::Happened { .. }) => {
-                    if let Some(Request::CallTool { server, .. }) = asked.1.get(event.slot) {
-                        confirmed.insert(format!("{thread}:{}:{}", asked.0, event.slot), server.clone());
-                    }
-                }
-                _ => (),
+            let request = it.event.slot().and_then(|slot| asked.1.get(slot));
+            let mut happened = false;
+            if let Event::Asked(event) = &it.event {
+                asked = (it.seq, &event.requests);
+                fenced.clear();
+            } else if let Event::Attempted(event) = &it.event {
+                fenced.insert(event.slot);
+            } else if let Event::Answered(event) = &it.event {
+                self.model_calls += u64::from(matches!(request, Some(Request::Chat { .. })));
+                self.tool_calls += u64::from(matches!(request, Some(Request::CallTool { .. })));
+                let ok = matches!(event.response, Response::Output(ToolOutput::Ok(_)));
+                happened = ok && fenced.contains(&event.slot);
+            } else if let Event::Reconciled(event) = &it.event {
+                happened = matches!(event.verdict, Verdict::Happened { .. });
+            } else if let Event::Decided(_) = &it.event {
+                self.nodes += 1;
+            }
+            if let (true, Some(Request::CallTool { server, .. }), Some(slot)) =
+                (happened, request, it.event.slot())
+            {
+                confirmed.insert(format!("{thread}:{}:{slot}", asked.0), server.clone());
             }
         }
     }
 
     /// Every confirmed write stands in its server's books once, and nothing else does.
-    fn hold_against_books(&mut self, confirmed: &BTreeMap<String, String>, folder: &Path) -> anyhow::Result<()> {
+    fn hold_against_books(
+        &mut self,
+        confirmed: &BTreeMap<String, String>,
+        folder: &Path,
+    ) -> anyhow::Result<()> {
         self.writes = confirmed.len() as u64;
         let mut books = BTreeMap::new();
         for expert in Expert::ALL {
@@ -129,7 +143,8 @@ impl Audit {
 
     /// Keeps the richest thread that lived on both sides of the kill.
     fn keep_survivor(&mut self, id: ThreadId, log: Vec<Recorded>, killed_at: i64) {
-        let both_sides = log.iter().skip(2).any(|it| it.at < killed_at) && log.iter().any(|it| killed_at < it.at);
+        let both_sides =
+            log.iter().skip(2).any(|it| it.at < killed_at) && log.iter().any(|it| killed_at < it.at);
         let before = self.survivor.as_ref().map_or(0, |(_, it)| it.len());
         let better = match &self.survivor {
             Some((_, kept)) => both_sides && (kept.iter().all(|it| it.at > killed_at) || before < log.len()),

@@ -42,7 +42,10 @@ impl Engine {
             let key = if key { "\napi_key = \"env:OPENAI_API_KEY\"" } else { "" };
             (format!("[providers.openai]\nbase_url = {}{key}", json!(base)), format!("openai/{model}"))
         } else {
-            (format!("[providers.scripted]\nscript = {}", json!(folder.join("model.jsonl"))), "scripted/demo".to_owned())
+            (
+                format!("[providers.scripted]\nscript = {}", json!(folder.join("model.jsonl"))),
+                "scripted/demo".to_owned(),
+            )
         };
         let program = std::env::current_exe()?;
         let experts: String = experts::Expert::ALL
@@ -70,9 +73,8 @@ impl Engine {
     /// Which model answers, in words.
     pub(super) fn model(&self) -> String {
         match self.model.strip_prefix("scripted/") {
-            Some(_) => {
-                "answered by a scripted model, as neither OPENAI_API_KEY nor OPENAI_BASE_URL is set".to_owned()
-            }
+            Some(_) => "answered by a scripted model, as neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
+                .to_owned(),
             None => format!("answered by {}", self.model),
         }
     }
@@ -111,14 +113,18 @@ impl Engine {
         let began = Instant::now();
         let http = reqwest::Client::new();
         loop {
-            if http.get(format!("{}/readyz", self.url)).send().await.is_ok_and(|it| it.status().is_success()) {
+            if http.get(format!("{}/readyz", self.url)).send().await.is_ok_and(|it| it.status().is_success())
+            {
                 return Ok(());
             }
             let gone = child.try_wait()?;
             if gone.is_some() || READY < began.elapsed() {
                 let said = fs::read_to_string(self.log()).unwrap_or_default();
                 let last: Vec<&str> = said.lines().rev().take(5).collect();
-                return Err(Stop::new(Exit::Unreachable, format!("the engine did not start: {}", last.join(" / "))));
+                return Err(Stop::because(
+                    Exit::Unreachable,
+                    format!("the engine did not start: {}", last.join(" / ")),
+                ));
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -149,8 +155,11 @@ fn empty(folder: &Path) -> anyhow::Result<()> {
     if folder.exists() {
         let has_any = fs::read_dir(folder)?.next().is_some();
         if has_any && !ours() {
-            let words = format!("{} holds something that no demo made: name another folder with --folder", folder.display());
-            return Err(Stop::new(Exit::Usage, words));
+            let words = format!(
+                "{} holds something that no demo made: name another folder with --folder",
+                folder.display()
+            );
+            return Err(Stop::because(Exit::Usage, words));
         }
         fs::remove_dir_all(folder)?;
     }

@@ -33,7 +33,7 @@ enum Method {
 pub(super) fn read(file: Option<&Path>) -> anyhow::Result<Vec<Line>> {
     let Some(file) = file else { return parse("the demo", TURNS) };
     let text = std::fs::read_to_string(file)
-        .map_err(|err| Stop::new(Exit::Usage, format!("cannot read {}: {err}", file.display())))?;
+        .map_err(|err| Stop::because(Exit::Usage, format!("cannot read {}: {err}", file.display())))?;
     parse(&file.display().to_string(), &text)
 }
 
@@ -48,24 +48,37 @@ fn parse(name: &str, text: &str) -> anyhow::Result<Vec<Line>> {
                 wrong.push(format!("{name}:{}: url is {:?}; it must be \"/v1/turns\"", n + 1, it.url));
             }
             Ok(Line { method: Method::Post, custom_id, .. }) if !seen.insert(custom_id.clone()) => {
-                wrong.push(format!("{name}:{}: custom_id {custom_id:?} stands on an earlier line too", n + 1));
+                wrong
+                    .push(format!("{name}:{}: custom_id {custom_id:?} stands on an earlier line too", n + 1));
             }
             Ok(it) => lines.push(it),
         }
     }
     match (wrong.as_slice(), lines.is_empty()) {
         ([], false) => Ok(lines),
-        ([], true) => Err(Stop::new(Exit::Usage, format!("{name} holds no line"))),
-        _ => Err(Stop::new(Exit::Usage, format!("mend these lines, nothing was run:\n  {}", wrong.join("\n  ")))),
+        ([], true) => Err(Stop::because(Exit::Usage, format!("{name} holds no line"))),
+        _ => Err(Stop::because(
+            Exit::Usage,
+            format!("mend these lines, nothing was run:\n  {}", wrong.join("\n  ")),
+        )),
     }
 }
 
 #[test]
 fn bad_lines_are_named_all_at_once() {
     let good = r#"{"custom_id":"a","method":"POST","url":"/v1/turns","body":{}}"#;
-    let text = format!("{good}\n{{oops\n\n{good}\n{}\n{}", good.replace("turns", "chats"), good.replace("body", "bodi"));
+    let text = format!(
+        "{good}\n{{oops\n\n{good}\n{}\n{}",
+        good.replace("turns", "chats"),
+        good.replace("body", "bodi")
+    );
     let said = parse("f.jsonl", &text).unwrap_err().to_string();
-    for wanted in ["f.jsonl:2: ", "f.jsonl:4: custom_id \"a\"", "f.jsonl:5: url is \"/v1/chats\"", "f.jsonl:6: unknown field `bodi`"] {
+    for wanted in [
+        "f.jsonl:2: ",
+        "f.jsonl:4: custom_id \"a\"",
+        "f.jsonl:5: url is \"/v1/chats\"",
+        "f.jsonl:6: unknown field `bodi`",
+    ] {
         assert!(said.contains(wanted), "{wanted} in {said}");
     }
     assert_eq!(parse("the demo", TURNS).unwrap().len(), 220);

@@ -71,13 +71,20 @@ pub(crate) async fn run(given: Given, folder: &Path, file: Option<&Path>) -> any
 async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line]) -> anyhow::Result<Run> {
     let bar = progress(lines.len() as u64)?;
     let began = Instant::now();
-    stream::iter(lines).map(|it| submit(client, it)).buffer_unordered(SUBMITTED_AT_ONCE).try_collect::<()>().await?;
+    stream::iter(lines)
+        .map(|it| submit(client, it))
+        .buffer_unordered(SUBMITTED_AT_ONCE)
+        .try_collect::<()>()
+        .await?;
     let folder = engine.folder().to_owned();
     let mut person = Person::new(client, &folder);
     let mut killed = None;
     loop {
         if began.elapsed() > PATIENCE {
-            return Err(Stop::new(Exit::Partial, format!("not finished after {PATIENCE:?}; see {}", engine.log().display())));
+            return Err(Stop::because(
+                Exit::Partial,
+                format!("not finished after {PATIENCE:?}; see {}", engine.log().display()),
+            ));
         }
         let counts = store.counts().await?;
         let under_way = under_way(&counts);
@@ -87,7 +94,9 @@ async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line
         if killed.is_none() && ended * 2 >= lines.len() as u64 {
             engine.kill().await?;
             killed = Some((store::time::now(), under_way));
-            bar.println(format!("  SIGKILL: the engine is dead, with {under_way} turns under way; starting it again"));
+            bar.println(format!(
+                "  SIGKILL: the engine is dead, with {under_way} turns under way; starting it again"
+            ));
             engine.start().await?;
             continue;
         }
@@ -107,7 +116,8 @@ async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line
 
 /// Submits one line; sending it again would give the same turn.
 async fn submit(client: &Client, line: &Line) -> anyhow::Result<()> {
-    let request = client.request(Method::POST, &line.url).header("idempotency-key", &line.custom_id).json(&line.body);
+    let request =
+        client.request(Method::POST, &line.url).header("idempotency-key", &line.custom_id).json(&line.body);
     client.send(request).await.map(drop)
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, path::Path};
 
 use experts::Ledger;
 use serde_json::{Value, json};
+use shared::{Event, Request};
 use store::{Store, TurnId};
 
 use super::waiting;
@@ -43,8 +44,12 @@ impl<'a> Person<'a> {
             if thread["interrupt"]["kind"] == "in_doubt" {
                 self.reconcile(store, &turn, &thread).await?;
                 asked += 1;
-            } else if let (Some(answer), true) = (turn.metadata["answer"].as_str(), thread["interrupt"].is_object()) {
-                self.client.post(&format!("/v1/threads/{}/answer", turn.thread), &json!({"text": answer})).await?;
+            } else if let (Some(answer), true) =
+                (turn.metadata["answer"].as_str(), thread["interrupt"].is_object())
+            {
+                self.client
+                    .post(&format!("/v1/threads/{}/answer", turn.thread), &json!({"text": answer}))
+                    .await?;
                 self.answered.insert(turn.id);
                 asked += 1;
             }
@@ -55,16 +60,17 @@ impl<'a> Person<'a> {
     /// Did it happen? The server's own books say so.
     async fn reconcile(&mut self, store: &Store, turn: &store::Turn, thread: &Value) -> anyhow::Result<()> {
         let (_, log) = store.load(turn.thread).await?;
-        let asked = log.iter().rev().find_map(|it| match &it.event {
-            shared::Event::Asked(asked) => Some((it.seq, asked.requests.clone())),
-            _ => None,
-        });
-        let doubted = log.iter().rev().find_map(|it| match &it.event {
-            shared::Event::Doubted(doubted) => Some(doubted.slot),
-            _ => None,
-        });
+        let mut asked = None;
+        let mut doubted = None;
+        for it in log {
+            if let Event::Asked(event) = it.event {
+                asked = Some((it.seq, event.requests));
+            } else if let Event::Doubted(event) = it.event {
+                doubted = Some(event.slot);
+            }
+        }
         let (Some((seq, requests)), Some(slot)) = (asked, doubted) else { return Ok(()) };
-        let Some(shared::Request::CallTool { server, .. }) = requests.get(slot) else { return Ok(()) };
+        let Some(Request::CallTool { server, .. }) = requests.get(slot) else { return Ok(()) };
         let key = format!("{}:{seq}:{slot}", turn.thread);
         let applied = Ledger::read(&self.folder.join(format!("{server}.json")))?.applied;
         let verdict = match applied.get(&key) {
@@ -72,7 +78,9 @@ impl<'a> Person<'a> {
             None => json!("did_not"),
         };
         let thread = &thread["id"].as_str().unwrap_or_default();
-        self.client.post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict})).await?;
+        self.client
+            .post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict}))
+            .await?;
         self.reconciled += 1;
         Ok(())
     }

@@ -35,7 +35,9 @@ async fn real_servers_give_the_same_transcripts() {
     let mut worker = Command::new(std::env::current_exe().unwrap());
     worker.args(["--exact", "distance::be_the_worker", "--nocapture"]).env(LIBRARY, &library);
     worker.current_dir(engine.folder());
-    let _worker = Process::start(worker.stdout(log(engine.folder(), "worker.out")).stderr(log(engine.folder(), "worker")));
+    let _worker = Process::start(
+        worker.stdout(log(engine.folder(), "worker.out")).stderr(log(engine.folder(), "worker")),
+    );
     let mut lived = 0;
     for graph in strategies::all() {
         for path in paths(graph.name()) {
@@ -71,7 +73,8 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn shared::Graph
                     body["config"] = opened.config.clone();
                 } else {
                     body["thread_id"] = json!(thread);
-                    body["policy"] = json!(if heard.hearing == Hearing::Answer { "answer" } else { "replan" });
+                    body["policy"] =
+                        json!(if heard.hearing == Hearing::Answer { "answer" } else { "replan" });
                 }
                 turn = engine.post("/v1/turns", &body).await;
                 let shelf = library.join(turn["thread_id"].as_str().unwrap());
@@ -95,8 +98,10 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn shared::Graph
     let thread = turn["thread_id"].as_str().unwrap();
     until(engine, thread, whole.len(), path).await;
     let events = engine.events(thread).await;
-    let told: String =
-        events.iter().map(|it| format!("{:>4} {}\n", it["seq"].as_u64().unwrap(), it["text"].as_str().unwrap())).collect();
+    let told: String = events
+        .iter()
+        .map(|it| format!("{:>4} {}\n", it["seq"].as_u64().unwrap(), it["text"].as_str().unwrap()))
+        .collect();
     let state = engine.get(&format!("/v1/threads/{thread}/state")).await["state"].clone();
     let snap = fs::read_to_string(path.with_extension("snap")).unwrap();
     let expected = snap.splitn(3, "---\n").nth(2).unwrap().trim_end().to_owned();
@@ -170,7 +175,8 @@ impl World for Library {
                 }
                 let path = PathBuf::from(fs::read_to_string(shelf).unwrap());
                 let strategy = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-                let world = Arc::new(Recorded::new(strategies::find(&strategy).unwrap(), &read(&path)).unwrap());
+                let world =
+                    Arc::new(Recorded::new(strategies::find(&strategy).unwrap(), &read(&path)).unwrap());
                 self.read.lock().unwrap().insert(ask.thread, world.clone());
                 world
             }

@@ -38,7 +38,10 @@ async fn bulk(disturbance: Disturbance) -> Routes {
     for line in fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap().lines() {
         let line: Value = serde_json::from_str(line).unwrap();
         let turn = engine.post("/v1/turns", &line["body"]).await;
-        turns.insert(line["custom_id"].as_str().unwrap().to_owned(), turn["thread_id"].as_str().unwrap().to_owned());
+        turns.insert(
+            line["custom_id"].as_str().unwrap().to_owned(),
+            turn["thread_id"].as_str().unwrap().to_owned(),
+        );
         if turns.len() % 20 == 0 {
             disturb(&engine, &mut workers, disturbance, turns.len()).await;
         }
@@ -86,10 +89,11 @@ async fn settled(engine: &Engine, answered: &mut std::collections::BTreeSet<Stri
         let now = engine.get(&format!("/v1/threads/{thread}")).await;
         if now["interrupt"]["kind"] == "in_doubt" {
             reconcile(engine, thread).await;
-        } else if let (true, Some(answer)) = (now["interrupt"].is_object(), turn["metadata"]["answer"].as_str()) {
-            if answered.insert(id) {
-                engine.post(&format!("/v1/threads/{thread}/answer"), &json!({"text": answer})).await;
-            }
+        } else if let (true, Some(answer)) =
+            (now["interrupt"].is_object(), turn["metadata"]["answer"].as_str())
+            && answered.insert(id)
+        {
+            engine.post(&format!("/v1/threads/{thread}/answer"), &json!({"text": answer})).await;
         }
     }
     for status in ["queued", "running"] {
@@ -115,7 +119,8 @@ async fn reconcile(engine: &Engine, thread: &str) {
     let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
     let books = Ledger::read(&engine.folder().join(format!("{server}.json"))).unwrap();
     let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
-    let verdict = if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
+    let verdict =
+        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
     engine.post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict})).await;
 }
 

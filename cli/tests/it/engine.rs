@@ -72,10 +72,15 @@ impl Engine {
         assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
         let api = Process::start(turnfold(folder.path()).arg("api").stderr(log(folder.path(), "api")));
         let url = format!("http://{listen}");
-        let engine = Self { redis, _postgres: postgres, _api: api, folder, url, http: reqwest::Client::new() };
+        let engine =
+            Self { redis, _postgres: postgres, _api: api, folder, url, http: reqwest::Client::new() };
         let began = Instant::now();
         while engine.http.get(format!("{}/readyz", engine.url)).send().await.is_err() {
-            assert!(began.elapsed() < Duration::from_secs(30), "the api is not ready: {}", engine.told("api"));
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "the api is not ready: {}",
+                engine.told("api")
+            );
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         engine
@@ -87,7 +92,11 @@ impl Engine {
 
     pub(crate) fn worker(&self, name: &str) -> Process {
         let mut command = turnfold(self.folder());
-        Process::start(command.args(["worker", "--set", &format!("worker.name={name}")]).stderr(log(self.folder(), name)))
+        Process::start(
+            command
+                .args(["worker", "--set", &format!("worker.name={name}")])
+                .stderr(log(self.folder(), name)),
+        )
     }
 
     /// What a process said on stderr.
@@ -152,7 +161,10 @@ pub(crate) fn demo_config() -> String {
             )
         })
         .collect();
-    format!("[providers.scripted]\nscript = {}\n[strategies.planner]\nmodel = \"scripted/demo\"\n{experts}", json!(script))
+    format!(
+        "[providers.scripted]\nscript = {}\n[strategies.planner]\nmodel = \"scripted/demo\"\n{experts}",
+        json!(script)
+    )
 }
 
 pub(crate) fn fixtures() -> PathBuf {

@@ -17,7 +17,10 @@ fn the_demo_is_clean() {
     assert_eq!(report["findings"], serde_json::json!([]));
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
     assert!(report["under_way_at_kill"].as_u64().unwrap() > 0, "nothing was under way at the kill: {report}");
-    assert!(report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"], "{report}");
+    assert!(
+        report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"],
+        "{report}"
+    );
     assert!(told.contains("scripted model"), "a scripted model is never chosen silently: {told}");
 }
 
@@ -27,10 +30,12 @@ fn an_engine_a_turn_and_its_log() {
     let listen = format!("127.0.0.1:{}", free_port());
     let url = format!("http://{listen}");
     let mut command = turnfold(folder.path());
-    let mut dev = Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+    let mut dev =
+        Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
     let run = |args: &[&str]| {
         let output = turnfold(folder.path()).args(["--url", &url]).args(args).output().unwrap();
-        let (out, err) = (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
+        let (out, err) =
+            (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap());
         (output.status.code().unwrap(), out, err)
     };
     let mut sent = run(&["turn", "send", "-g", "probe", "stream hello there; echo bye", "--follow"]);
@@ -44,7 +49,10 @@ fn an_engine_a_turn_and_its_log() {
     assert_eq!(sent.0, 0, "{sent:?}");
     let (_, events, _) = run(&["thread", "events", "last"]);
     assert_eq!(sent.1, events, "what was followed is what the log says");
-    assert!(events.contains("opened     probe") && events.contains("said assistant: “hello there”"), "{events}");
+    assert!(
+        events.contains("opened     probe") && events.contains("said assistant: “hello there”"),
+        "{events}"
+    );
 
     let asked = run(&["turn", "send", "-g", "probe", "ask Which colour? | red | green", "--wait"]);
     assert_eq!(asked.0, 3, "a person is waited for: {asked:?}");
@@ -70,6 +78,12 @@ fn an_engine_a_turn_and_its_log() {
     assert!(keyless.1.contains("OPENAI_API_KEY"), "{}", keyless.1);
 
     let id = dev.id().to_string();
-    assert!(std::process::Command::new("sh").args(["-c", &format!("kill -TERM {id}")]).status().unwrap().success());
+    assert!(
+        std::process::Command::new("sh")
+            .args(["-c", &format!("kill -TERM {id}")])
+            .status()
+            .unwrap()
+            .success()
+    );
     assert!(dev.wait().success(), "{}", fs::read_to_string(folder.path().join("dev.log")).unwrap());
 }

@@ -1,8 +1,10 @@
 //! Tests of the command line: one binary, a file for each part.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
+
 mod config;
-mod disturbed;
 mod distance;
+mod disturbed;
 mod endings;
 mod engine;
 mod first_minutes;

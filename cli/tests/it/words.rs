@@ -47,7 +47,8 @@ fn beyond_loopback_without_a_key() {
 fn a_database_that_is_not_migrated() {
     let folder = tempfile::tempdir().unwrap();
     fails(&run(folder.path(), &["thread", "ls"]), 4, &["turnfold migrate"]);
-    let api = run(folder.path(), &["api", "--set", "queue.url=redis://127.0.0.1:1", "--listen", "127.0.0.1:0"]);
+    let api =
+        run(folder.path(), &["api", "--set", "queue.url=redis://127.0.0.1:1", "--listen", "127.0.0.1:0"]);
     fails(&api, 4, &["turnfold migrate"]);
     let migrated = run(folder.path(), &["migrate"]);
     assert!(migrated.status.success());
@@ -85,7 +86,8 @@ fn a_log_of_a_newer_version() {
     let thread = runtime.block_on(async {
         let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
         let store = store::Store::connect(&url).await.unwrap();
-        let opened: shared::Opened = serde_json::from_value(json!({"format": 2, "strategy": "probe"})).unwrap();
+        let opened: shared::Opened =
+            serde_json::from_value(json!({"format": 2, "strategy": "probe"})).unwrap();
         let new = store::NewTurn {
             thread: store::Opening::New(opened),
             policy: shared::Policy::Auto,

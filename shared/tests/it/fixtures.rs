@@ -15,7 +15,8 @@ use shared::{Edge, Event, Graph, Next, Request, map, reenact, strategies, transc
 fn transcripts() {
     each_fixture(|graph, name, script| {
         let lived = reenact(graph, &script).unwrap();
-        let left = lived.left_over.iter().map(|it| format!("     no longer asked for: {it}\n")).collect::<String>();
+        let left =
+            lived.left_over.iter().map(|it| format!("     no longer asked for: {it}\n")).collect::<String>();
         let state = graph.replay(&lived.log).unwrap().state().unwrap();
         insta::assert_snapshot!(name, format!("{}{left}\nstate {state:#}", transcript(&lived.log)));
     });
@@ -35,7 +36,8 @@ fn crash_anywhere() {
                 Next::Append(next) if event.is_decision() => assert_eq!(next, *event, "{name} {cut}"),
                 Next::Append(_) | Next::Rest => assert!(event.is_outside(), "{name} {cut}: {event}"),
                 Next::Perform(due) => {
-                    let attempted = matches!(event, Event::Attempted(it) if due.iter().any(|due| due.slot == it.slot));
+                    let attempted =
+                        matches!(event, Event::Attempted(it) if due.iter().any(|due| due.slot == it.slot));
                     assert!(event.is_outside() || attempted, "{name} {cut}: {event}");
                 }
             }
@@ -68,7 +70,6 @@ fn maps() {
         beside(&folder(graph)).bind(|| insta::assert_snapshot!("map", map(&topology, Some(&walked))));
         dashed.insert(graph.name(), known.difference(&walked).cloned().collect::<Vec<_>>());
     }
-    println!("edges that no fixture walks: {dashed:#?}");
     assert!(dashed.values().all(Vec::is_empty), "edges that no fixture walks: {dashed:#?}");
 }
 
@@ -87,8 +88,10 @@ fn prompts() {
                 }
             }
         });
-        let all = prompts.iter().flat_map(|(node, it)| it.iter().map(move |text| format!("── {node}\n{text}\n")));
-        beside(&folder(graph)).bind(|| insta::assert_snapshot!("prompts", all.collect::<Vec<_>>().join("\n")));
+        let all =
+            prompts.iter().flat_map(|(node, it)| it.iter().map(move |text| format!("── {node}\n{text}\n")));
+        beside(&folder(graph))
+            .bind(|| insta::assert_snapshot!("prompts", all.collect::<Vec<_>>().join("\n")));
     }
 }
 
@@ -100,13 +103,15 @@ pub(crate) fn each_fixture(mut check: impl FnMut(&'static dyn Graph, &str, Vec<E
 
 fn each_fixture_of(graph: &'static dyn Graph, mut check: impl FnMut(&str, Vec<Event>)) {
     let folder = folder(graph);
-    let entries = fs::read_dir(&folder).unwrap_or_else(|err| panic!("{} has no fixtures: {err}", graph.name()));
+    let entries =
+        fs::read_dir(&folder).unwrap_or_else(|err| panic!("{} has no fixtures: {err}", graph.name()));
     let mut paths: Vec<PathBuf> = entries.map(|it| it.unwrap().path()).collect();
     paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
     paths.sort();
     for path in paths {
         let text = fs::read_to_string(&path).unwrap();
-        let read = |(n, line)| serde_json::from_str(line).unwrap_or_else(|err| panic!("{path:?}:{}: {err}", n + 1));
+        let read =
+            |(n, line)| serde_json::from_str(line).unwrap_or_else(|err| panic!("{path:?}:{}: {err}", n + 1));
         let script = text.lines().enumerate().map(read).collect();
         let name = path.file_stem().unwrap().to_str().unwrap();
         beside(&folder).bind(|| check(name, script));

@@ -64,7 +64,8 @@ fn no_turn_ends_in_silence() {
 #[test]
 fn a_message_is_heard_when_it_can_be() {
     let probe = strategies::find("probe").unwrap();
-    let script = |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
+    let script =
+        |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
     let hear = |thread: &dyn Replay, policy| {
         thread.hear(uuid::Uuid::nil(), "", "", policy, Vec::new()).map(|it| it.to_string().trim().to_owned())
     };

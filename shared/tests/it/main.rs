@@ -1,5 +1,7 @@
 //! The one test binary of the crate.
 
+#![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
+
 mod fixtures;
 mod laws;
 mod purity;

@@ -6,7 +6,17 @@ use std::process::Command;
 fn nothing_in_the_tree_can_touch_the_world() {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let tree = Command::new(cargo)
-        .args(["tree", "--package", "shared", "--edges", "normal", "--prefix", "none", "--locked", "--offline"])
+        .args([
+            "tree",
+            "--package",
+            "shared",
+            "--edges",
+            "normal",
+            "--prefix",
+            "none",
+            "--locked",
+            "--offline",
+        ])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .expect("cargo runs");
@@ -14,7 +24,9 @@ fn nothing_in_the_tree_can_touch_the_world() {
     let tree = String::from_utf8(tree.stdout).expect("cargo speaks UTF-8");
     let names: Vec<&str> = tree.lines().filter_map(|it| it.split_whitespace().next()).collect();
     assert!(names.contains(&"serde_json"), "this is the tree: {tree}");
-    for banned in ["tokio", "sea-orm", "sqlx", "redis", "reqwest", "hyper", "rmcp", "async-openai", "rand", "getrandom"] {
+    for banned in
+        ["tokio", "sea-orm", "sqlx", "redis", "reqwest", "hyper", "rmcp", "async-openai", "rand", "getrandom"]
+    {
         assert!(!names.contains(&banned), "shared must not depend on {banned}:\n{tree}");
     }
 }

@@ -114,6 +114,21 @@ async fn sqlite_writers_wait_for_each_other() {
     assert_eq!(store.counts().await.unwrap().events, 3 * 256);
 }
 
+/// Two processes may start at once on one file: one makes the tables, the other waits.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_file_is_migrated_once_by_two_stores() {
+    for _ in 0..10 {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("log.db").display());
+        let (one, two) = tokio::join!(Store::connect(&url), Store::connect(&url));
+        let (one, two) = (one.unwrap(), two.unwrap());
+        let pending = one.pending().await.unwrap();
+        let (first, second) = tokio::join!(one.migrate(), two.migrate());
+        assert_eq!([first.unwrap(), second.unwrap()].concat(), pending);
+        two.check_migrated().await.unwrap();
+    }
+}
+
 /// Two processes may share a file: each sees what the other wrote, and one of them wins a number.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_is_shared_between_two_stores() {

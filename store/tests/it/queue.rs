@@ -179,7 +179,10 @@ async fn real_redis_forgets_only_consumers_without_tokens() {
     let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
     queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
     let held = take_one(&queue).await;
-    RedisQueue::connect(&redis.url(), LONG_LEASE, "idle").await.unwrap().take(1).await.unwrap();
+    let idle = RedisQueue::connect(&redis.url(), LONG_LEASE, "idle").await.unwrap();
+    idle.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    let job = take_one(&idle).await;
+    idle.finish(&job, None).await.unwrap();
     let began = Instant::now();
     // Redis counts the time in whole milliseconds.
     while queue.forget_consumers(Duration::ZERO).await.unwrap() < 1 {
@@ -207,44 +210,79 @@ async fn real_redis_errors_show_no_password() {
     connect(&format!("redis://:correct-horse@{place}")).await.unwrap();
 }
 
-/// A server that says what an old Redis says.
+/// Who rang may be dead when the ring comes due: whoever takes looks for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_fires_delays_of_others_in_time() {
+    const ROUNDS: u32 = 6;
+    let redis = Redis::start();
+    let mut waited = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let gone = RedisQueue::connect(&redis.url(), LONG_LEASE, "gone").await.unwrap();
+        gone.ring(Uuid::now_v7(), When::After(Duration::from_millis(100))).await.unwrap();
+        drop(gone);
+        let fresh = RedisQueue::connect(&redis.url(), LONG_LEASE, "fresh").await.unwrap();
+        let began = Instant::now();
+        let job = take_one(&fresh).await;
+        waited += began.elapsed();
+        fresh.finish(&job, None).await.unwrap();
+    }
+    // Looking only every so often would take a second each time.
+    assert!(waited < ROUNDS * Duration::from_millis(500), "{ROUNDS} delays took {waited:?}");
+}
+
+/// An old server is the one that does not know a command and repeats it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_that_repeats_the_password_is_not_quoted() {
+    let place = serve(|command| format!("-ERR unknown command, with args beginning with: {command:?}\r\n"));
+    let error = connect(&format!("redis://ada:hunter2@{place}/?protocol=resp3")).await.unwrap_err();
+    let told = format!("{error} {error:?} {}", error.source().expect("a cause"));
+    assert!(told.contains("***"), "the server's words are told: {told}");
+    assert!(!told.contains("hunter2"), "{told}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_old_redis_is_told_what_it_lacks() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("redis://{}", listener.local_addr().unwrap());
-    std::thread::spawn(move || {
-        for wire in listener.incoming() {
-            let mut wire = BufReader::new(wire.unwrap());
-            while let Some(command) = read_command(&mut wire) {
-                let info = "redis_version:6.0.16\r\n";
-                let answer = if command[0] == "INFO" {
-                    format!("${}\r\n{info}\r\n", info.len())
-                } else {
-                    "+OK\r\n".into()
-                };
-                wire.get_mut().write_all(answer.as_bytes()).unwrap();
-            }
-        }
+    let info = "redis_version:6.0.16\r\n";
+    let place = serve(move |command| match command[0].as_str() {
+        "INFO" => format!("${}\r\n{info}\r\n", info.len()),
+        _ => "+OK\r\n".to_owned(),
     });
-    let error = connect(&url).await.unwrap_err();
+    let error = connect(&format!("redis://{place}")).await.unwrap_err();
     assert!(matches!(&error, QueueError::TooOld { found } if found == "6.0.16"), "{error:?}");
     assert!(error.to_string().contains("XAUTOCLAIM"), "{error}");
 }
 
+/// A server that answers every command so; says where it is.
+fn serve(answer: impl Fn(&[String]) -> String + Send + 'static) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let place = listener.local_addr().unwrap().to_string();
+    std::thread::spawn(move || {
+        for wire in listener.incoming() {
+            let mut wire = BufReader::new(wire.unwrap());
+            while let Some(command) = read_command(&mut wire) {
+                // Whoever asked may have heard enough.
+                let _ = wire.get_mut().write_all(answer(&command).as_bytes());
+            }
+        }
+    });
+    place
+}
+
 fn read_command(wire: &mut impl BufRead) -> Option<Vec<String>> {
-    let number = |mark: char, wire: &mut dyn BufRead| {
-        let mut line = String::new();
-        wire.read_line(&mut line).ok()?;
-        line.trim_end().strip_prefix(mark)?.parse::<usize>().ok()
-    };
-    let words = number('*', wire)?;
+    let words = read_number(wire, '*')?;
     let mut command = Vec::new();
     for _ in 0..words {
-        let mut word = vec![0; number('$', wire)? + 2];
+        let mut word = vec![0; read_number(wire, '$')? + 2];
         wire.read_exact(&mut word).ok()?;
         command.push(String::from_utf8_lossy(&word).trim_end().to_owned());
     }
     Some(command)
+}
+
+fn read_number(wire: &mut impl BufRead, mark: char) -> Option<usize> {
+    let mut line = String::new();
+    wire.read_line(&mut line).ok()?;
+    line.trim_end().strip_prefix(mark)?.parse().ok()
 }
 
 async fn connect(url: &str) -> Result<(), QueueError> {

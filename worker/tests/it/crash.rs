@@ -127,7 +127,10 @@ async fn run_killed(
     let thread = submit(&parts, script).await;
     let mut deaths = 0;
     loop {
-        let job = { let hands = hands.clone(); tokio::spawn(async move { hands.work(thread, &Notify::new()).await }) };
+        let job = {
+            let hands = hands.clone();
+            tokio::spawn(async move { hands.work(thread, &Notify::new()).await })
+        };
         let abort = job.abort_handle();
         let done = tokio::select! {
             done = job => done.unwrap().unwrap(),
@@ -141,7 +144,8 @@ async fn run_killed(
             Done::Moved => (),
             Done::Faltered(pause) => tokio::time::sleep(pause).await,
             Done::Rested => {
-                let mut log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), thread).await.unwrap();
+                let mut log =
+                    ThreadLog::open(&parts, &Strategies::new(strategies::all()), thread).await.unwrap();
                 let Standing::Waiting(it) = log.thread().standing() else { break };
                 assert_eq!(it.kind, shared::InterruptKind::InDoubt);
                 // The person looks: did it happen?
@@ -213,7 +217,8 @@ async fn two_workers_meet_on_every_node() {
             probe.replay(&log).unwrap_or_else(|err| panic!("round {round}: {err}"));
             stale += usize::from(outcomes.contains(&Done::Rested) && outcomes.contains(&Done::Moved));
             if outcomes == [Done::Rested, Done::Rested] && log.len() as u64 == before {
-                let ends = log.iter().filter(|it| matches!(it, Event::Decided(it) if it.to == shared::Goto::End));
+                let ends =
+                    log.iter().filter(|it| matches!(it, Event::Decided(it) if it.to == shared::Goto::End));
                 assert_eq!(ends.count(), 1, "the turn ended once");
                 break;
             }
@@ -269,7 +274,9 @@ fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
 }
 
 async fn submit(parts: &Parts, script: &[Event]) -> ThreadId {
-    let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else { panic!("not a fixture") };
+    let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+        panic!("not a fixture")
+    };
     submit_words(parts, opened.clone(), heard.messages.clone()).await
 }
 
