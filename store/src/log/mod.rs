@@ -43,9 +43,10 @@ pub type TurnId = uuid::Uuid;
 ///
 /// ## Why SQLite's writers queue up here
 ///
-/// SQLite lets one write at a time and has the others try again with growing pauses, so that under load the
-/// unlucky wait until they fail. A fair lock in this process lets them through in order. Another process with
-/// the same file still meets the pauses.
+/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers
+/// leave none to read with, and under load some wait until they fail. So the writers of this process wait in
+/// front of the connections, in order. Another process with the same file still makes the one at the front
+/// wait.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) db: DatabaseConnection,
