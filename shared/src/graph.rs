@@ -1,6 +1,9 @@
 //! A strategy without its types: what the api, the workers and the auditor hold; and its map.
 
-use std::{collections::BTreeSet, fmt::Write};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write,
+};
 
 use schemars::schema_for;
 use serde_json::Value;
@@ -267,10 +270,14 @@ impl Edge<String> {
 pub fn map(topology: &Topology, walked: Option<&Walked>) -> String {
     let mut out = String::from("flowchart TD\n");
     let id = |node: &str| node.replace('.', "_");
+    let mut parts = BTreeMap::<&str, String>::new();
     for (node, _) in &topology.edges {
         if let Some((part, _)) = node.split_once('.') {
-            let _ = writeln!(out, "    subgraph {part}\n        {}[{node}]\n    end", id(node));
+            *parts.entry(part).or_default() += &format!("        {}[{node}]\n", id(node));
         }
+    }
+    for (part, nodes) in parts {
+        let _ = writeln!(out, "    subgraph {part}\n{nodes}    end");
     }
     for entrance in &topology.entrances {
         let _ = writeln!(out, "    heard([heard]) --> {}", id(entrance));

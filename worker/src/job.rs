@@ -73,6 +73,7 @@ impl Hands {
         if let Ok(early @ 1..) = u64::try_from(early) {
             return Ok(Done::Faltered(Duration::from_micros(early)));
         }
+        Span::current().record("seq", log.head().seq);
         if let Some(node) = log.thread().node() {
             Span::current().record("node", node);
         }

@@ -136,7 +136,7 @@ impl Worker {
         };
         let (hands, flights) = (self.hands.clone(), self.flights.clone());
         let thread = job.thread;
-        let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty);
+        let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
         let task = tokio::spawn(
             async move {
                 let done = attempt(&hands, &job, rung).await;

@@ -83,7 +83,7 @@ async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit>
     });
     output::one(given.format, &thing, || {
         format!(
-            "thread {id} ({}) {stands}\n{} turns, {} events\nlast words: {reply}",
+            "thread {id} ({}) {stands}\nturns: {}, events: {}\nlast words: {reply}",
             graph.name(),
             turns.len(),
             log.len()

@@ -4,4 +4,5 @@
 
 mod crash;
 mod lived;
+mod stops;
 mod world;

@@ -118,7 +118,7 @@ impl Connection {
 
     /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
     pub(super) fn is_lost(&self) -> bool {
-        self.running.is_closed()
+        self.running.is_transport_closed() || self.running.is_closed()
     }
 
     /// What the server says of itself.

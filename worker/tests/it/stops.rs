@@ -1,0 +1,176 @@
+//! Leases, order and the end of a worker.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
+use store::{
+    MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId, When,
+};
+use tokio::sync::Notify;
+use worker::{
+    Backoff, Hands, Limits, Stop, Worker,
+    world::{Ask, Outcome, World},
+};
+
+/// Takes as long as a rehearsal says, and counts.
+#[derive(Default)]
+struct Slow {
+    begun: AtomicUsize,
+    first: Notify,
+}
+
+#[async_trait]
+impl World for Slow {
+    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        self.first.notify_one();
+        tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
+        Ok((Response::Echo { says: it.says.clone() }, None))
+    }
+}
+
+/// Two workers, each a consumer of one queue.
+struct Two {
+    parts: [Parts; 2],
+    world: Arc<Slow>,
+    lease: Duration,
+}
+
+async fn two(lease: Duration) -> Two {
+    let store = Store::connect("sqlite::memory:").await.unwrap();
+    store.migrate().await.unwrap();
+    let queue = MemoryQueue::new(lease);
+    let news = Arc::new(MemoryNews::new());
+    let parts = ["w1", "w2"].map(|name| {
+        let queue: Arc<dyn Queue> = Arc::new(queue.consumer(name));
+        Parts { store: store.clone(), queue, news: news.clone() }
+    });
+    Two { parts, world: Arc::default(), lease }
+}
+
+impl Two {
+    fn worker(&self, n: usize) -> Worker {
+        let hands = Hands {
+            parts: self.parts[n].clone(),
+            strategies: Strategies::new(strategies::all()),
+            world: self.world.clone(),
+            backoff: Backoff::default(),
+            name: format!("w{n}"),
+        };
+        let minute = Duration::from_secs(60);
+        Worker::new(hands, Limits { slots: 4, lease: self.lease, sweep: minute, drain: minute })
+    }
+
+    async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
+        let opened: Opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
+        let new = NewTurn {
+            thread: thread.map_or(Opening::New(opened), Opening::Existing),
+            policy: Policy::Auto,
+            messages: vec![Message::user(words)],
+            metadata: serde_json::json!({}),
+            author: "test".to_owned(),
+            idempotency: None,
+        };
+        let Submitted::New(turn) = self.parts[0].store.submit(new).await.unwrap() else { panic!("not new") };
+        self.parts[0].queue.ring(turn.thread, When::Now).await.unwrap();
+        turn.thread
+    }
+
+    async fn kinds(&self, thread: ThreadId) -> Vec<String> {
+        let (_, log) = self.parts[0].store.load(thread).await.unwrap();
+        log.iter().map(|it| it.event.kind().to_owned()).collect()
+    }
+
+    /// Waits until the thread's last event makes `done` true.
+    async fn until(&self, thread: ThreadId, done: impl Fn(&[store::Recorded]) -> bool) {
+        while !done(&self.parts[0].store.load(thread).await.unwrap().1) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+fn ends(log: &[store::Recorded]) -> usize {
+    log.iter().filter(|it| matches!(&it.event, Event::Decided(it) if it.to == shared::Goto::End)).count()
+}
+
+/// A node that takes ten times as long as the lease runs once, though two workers look for work.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_longer_than_the_lease_runs_once() {
+    let two = two(Duration::from_millis(200)).await;
+    let stop = Stop::default();
+    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
+    let thread = two.says(None, "wait 2").await;
+    two.until(thread, |log| ends(log) == 1).await;
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), 1);
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+/// Told to stop, a worker finishes the node that it has begun and leaves the next to others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_finishes_what_is_under_way() {
+    let two = two(Duration::from_secs(60)).await;
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "wait 0.5; echo end").await;
+    two.world.first.notified().await;
+    stop.drain();
+    worker.await.unwrap();
+    assert_eq!(two.kinds(thread).await.last().unwrap(), "decided", "the wait was finished");
+    assert_eq!(ends(&two.parts[0].store.load(thread).await.unwrap().1), 0, "nothing more was begun");
+    let stop = Stop::default();
+    let other = tokio::spawn(two.worker(1).run(stop.clone()));
+    two.until(thread, |log| ends(log) == 1).await;
+    stop.drain();
+    other.await.unwrap();
+}
+
+/// Told so again, it gives its jobs back at once: nobody waits for the lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn halting_gives_jobs_back_at_once() {
+    let two = two(Duration::from_secs(600)).await;
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "wait 600").await;
+    two.world.first.notified().await;
+    stop.drain();
+    stop.halt();
+    let began = Instant::now();
+    worker.await.unwrap();
+    let taken = two.parts[1].queue.take(1).await.unwrap();
+    assert_eq!(taken.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
+    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+/// What is said while a thread is busy is heard in the order in which it was said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn turns_wait_for_their_turn() {
+    let two = two(Duration::from_secs(60)).await;
+    let thread = two.says(None, "wait 0.1; echo one").await;
+    for words in ["echo two", "echo three", "echo four"] {
+        two.says(Some(thread), words).await;
+    }
+    let stop = Stop::default();
+    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
+    two.until(thread, |log| ends(log) == 4).await;
+    let (_, log) = two.parts[0].store.load(thread).await.unwrap();
+    let heard = log.iter().filter_map(|it| match &it.event {
+        Event::Heard(it) => Some(it.messages[0].content.clone()),
+        _ => None,
+    });
+    assert_eq!(heard.collect::<Vec<_>>(), ["wait 0.1; echo one", "echo two", "echo three", "echo four"]);
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
