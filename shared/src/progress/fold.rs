@@ -86,7 +86,13 @@ impl<S: Strategy> Progress<S> {
             match request {
                 Request::Chat { .. } => self.thread.turn.model_calls += 1,
                 Request::CallTool { .. } => self.thread.turn.tool_calls += 1,
-                Request::ListTools { .. } | Request::Rehearse(_) => (),
+                Request::ListTools { .. }
+                | Request::ListPrompts { .. }
+                | Request::GetPrompt { .. }
+                | Request::Describe { .. }
+                | Request::Search { .. }
+                | Request::Index { .. }
+                | Request::Rehearse(_) => (),
             }
         }
         let slot = |request: &Request| Slot {

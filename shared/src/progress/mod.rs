@@ -124,6 +124,9 @@ enum At<P> {
 /// How often one request may falter before it is given up, or its node fails.
 pub const FALTERS_MAX: u32 = 4;
 
+/// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
+pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
+
 /// A log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
 pub enum Corrupt {
@@ -271,7 +274,15 @@ impl<S: Strategy> Progress<S> {
                 let tools = self.thread.toolboxes.get(server).map_or(&[][..], Vec::as_slice);
                 tools.iter().find(|it| it.name == call.name).map_or(Safety::Write, |it| it.safety)
             }
-            Request::Chat { .. } | Request::ListTools { .. } | Request::Rehearse(_) => Safety::Read,
+            // Indexing twice what is the same changes nothing, so it needs no fence.
+            Request::Chat { .. }
+            | Request::ListTools { .. }
+            | Request::ListPrompts { .. }
+            | Request::GetPrompt { .. }
+            | Request::Describe { .. }
+            | Request::Search { .. }
+            | Request::Index { .. }
+            | Request::Rehearse(_) => Safety::Read,
         }
     }
 
