@@ -1,10 +1,14 @@
 //! Who may come in, and who they say they are.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 use axum::{
     extract::{FromRequestParts, Request, State},
-    http::{HeaderMap, header::AUTHORIZATION, request::Parts},
+    http::{
+        HeaderMap,
+        header::{AUTHORIZATION, HOST},
+        request::Parts,
+    },
     middleware::Next,
     response::Response,
 };
@@ -36,15 +40,29 @@ impl Keys {
     }
 
     /// Whether whoever sends these headers may come in. Every key is compared, whether or not one fits before.
+    ///
+    /// ## Why a door without keys looks at the host
+    ///
+    /// It stands on loopback only, but a browser there runs the scripts of strangers: a page whose name is pointed at
+    /// 127.0.0.1 once it has loaded could read and submit as its own origin. It cannot change the name it asks for.
     fn admit(&self, headers: &HeaderMap) -> bool {
         if self.0.is_empty() {
-            return true;
+            return headers.get(HOST).is_none_or(|it| it.to_str().is_ok_and(is_loopback));
         }
         let Some(shown) = bearer(headers) else { return false };
         let shown = digest(shown);
         let fits = |known: Choice, key: &[u8; 32]| known | key.ct_eq(&shown);
         self.0.iter().fold(Choice::from(0), fits).into()
     }
+}
+
+/// Whether a `Host` header, with or without a port, names this machine to itself.
+fn is_loopback(host: &str) -> bool {
+    let name = match host.strip_prefix('[').and_then(|it| it.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(|it| it.is_loopback())
 }
 
 fn digest(key: &str) -> [u8; 32] {
@@ -66,6 +84,11 @@ pub(crate) async fn guard(
 ) -> Result<Response, Problem> {
     if house.keys.admit(request.headers()) {
         return Ok(next.run(request).await);
+    }
+    if house.keys.0.is_empty() {
+        return Err(Kind::Unauthorized
+            .because("a door without keys is for 127.0.0.1, [::1] and localhost alone")
+            .mend("ask under one of these names, or set `[api] keys`"));
     }
     // Not a word on whether a key was missing or wrong.
     Err(Kind::Unauthorized

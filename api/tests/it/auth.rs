@@ -109,3 +109,20 @@ fn the_door_stands_beyond_this_machine_only_with_a_key() {
         assert!(words.contains(there) && words.contains("`keys` under `[api]`"), "{words}");
     }
 }
+
+/// A page of strangers whose name was pointed at this machine is not let in, keys or not.
+#[tokio::test]
+async fn a_door_without_keys_knows_its_own_names() {
+    let room = Room::new().await;
+    for (host, status) in [
+        ("127.0.0.1:2026", StatusCode::OK),
+        ("localhost", StatusCode::OK),
+        ("[::1]:2026", StatusCode::OK),
+        ("evil.example:2026", StatusCode::UNAUTHORIZED),
+        ("127.0.0.1.evil.example", StatusCode::UNAUTHORIZED),
+        ("", StatusCode::UNAUTHORIZED),
+    ] {
+        let request = Request::get("/v1/turns").header(header::HOST, host).body(Body::empty()).unwrap();
+        assert_eq!(room.send(request).await.status, status, "{host:?}");
+    }
+}
