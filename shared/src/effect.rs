@@ -1,14 +1,14 @@
 //! What a node may want of the world, and the type each wish comes back as.
 
-use std::{marker::PhantomData, ops::Range};
+use std::{collections::BTreeMap, marker::PhantomData, ops::Range};
 
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
-    message::{Reply, ToolCall, ToolOutput},
-    request::{Rehearsal, Request, Response},
+    message::{Message, Prompt, Reply, ToolCall, ToolOutput},
+    request::{Description, Hit, Rehearsal, Request, Response},
 };
 
 /// A wish with a typed answer. Declared by a node, carried out by a worker.
@@ -69,19 +69,19 @@ pub struct Chat {
     model: String,
     system: String,
     hears: Range<usize>,
-    toolbox: Option<String>,
+    toolboxes: Vec<String>,
     tools: Vec<String>,
 }
 
 impl Chat {
     /// Asks `model`, told `system` and hearing the messages `hears`.
     pub fn new(model: &str, system: impl Into<String>, hears: Range<usize>) -> Self {
-        Self { model: model.to_owned(), system: system.into(), hears, toolbox: None, tools: Vec::new() }
+        Self { model: model.to_owned(), system: system.into(), hears, toolboxes: Vec::new(), tools: Vec::new() }
     }
 
-    /// It may call the tools of `server`.
+    /// It may call the tools of `server`: by their own names if this is the only one, else as `server__tool`.
     pub fn toolbox(mut self, server: &str) -> Self {
-        self.toolbox = Some(server.to_owned());
+        self.toolboxes.push(server.to_owned());
         self
     }
 
@@ -92,8 +92,8 @@ impl Chat {
     }
 
     fn shaped(self, shape: Option<String>) -> Vec<Request> {
-        let Chat { model, system, hears, toolbox, tools } = self;
-        vec![Request::Chat { model, system, hears, toolbox, tools, shape }]
+        let Chat { model, system, hears, toolboxes, tools } = self;
+        vec![Request::Chat { model, system, hears, toolboxes, tools, shape }]
     }
 }
 
@@ -179,6 +179,127 @@ impl Effect for CallTool {
             [Response::Output(output)] => Ok(output.clone()),
             [Response::Unavailable { reason }] => Ok(ToolOutput::Error(reason.clone())),
             _ => Err(Refused::Kind { expected: "a tool's output" }),
+        }
+    }
+}
+
+/// What prompts an MCP server offers, or why that cannot be known.
+pub struct ListPrompts {
+    /// Which server.
+    pub server: String,
+}
+
+impl Effect for ListPrompts {
+    type Answer = Result<Vec<Prompt>, String>;
+    fn requests(self) -> Vec<Request> {
+        vec![Request::ListPrompts { server: self.server }]
+    }
+    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        match responses {
+            [Response::Prompts { prompts }] => Ok(Ok(prompts.clone())),
+            [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
+            _ => Err(Refused::Kind { expected: "a list of prompts" }),
+        }
+    }
+}
+
+/// One of an MCP server's prompts, filled in, or why it cannot be had.
+pub struct GetPrompt {
+    /// Which server.
+    pub server: String,
+    /// Which prompt.
+    pub name: String,
+    /// What fills it.
+    pub arguments: BTreeMap<String, String>,
+}
+
+impl Effect for GetPrompt {
+    type Answer = Result<Vec<Message>, String>;
+    fn requests(self) -> Vec<Request> {
+        let GetPrompt { server, name, arguments } = self;
+        vec![Request::GetPrompt { server, name, arguments }]
+    }
+    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        match responses {
+            [Response::Prompt { messages }] => Ok(Ok(messages.clone())),
+            [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
+            _ => Err(Refused::Kind { expected: "a prompt" }),
+        }
+    }
+}
+
+/// All that an MCP server offers, or why that cannot be known.
+pub struct Describe {
+    /// Which server.
+    pub server: String,
+}
+
+impl Effect for Describe {
+    type Answer = Result<Description, String>;
+    fn requests(self) -> Vec<Request> {
+        vec![Request::Describe { server: self.server }]
+    }
+    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        match responses {
+            [Response::Described(it)] => Ok(Ok(it.clone())),
+            [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
+            _ => Err(Refused::Kind { expected: "a description" }),
+        }
+    }
+}
+
+/// The servers that fit a text.
+pub struct Search {
+    /// The text.
+    pub query: String,
+    /// How many at most.
+    pub limit: usize,
+}
+
+impl Effect for Search {
+    type Answer = Result<Vec<Hit>, String>;
+    fn requests(self) -> Vec<Request> {
+        vec![Request::Search { query: self.query, limit: self.limit }]
+    }
+    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        match responses {
+            [Response::Found { hits, .. }] => Ok(Ok(hits.clone())),
+            [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
+            _ => Err(Refused::Kind { expected: "servers that fit" }),
+        }
+    }
+}
+
+/// The index brought up to date.
+pub struct Index {
+    /// What each server offers; nothing, where it stays as it is. What is not named is removed.
+    pub servers: BTreeMap<String, Option<Description>>,
+}
+
+/// What the index made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// Servers that are new or changed.
+    pub written: Vec<String>,
+    /// Servers that were as they are.
+    pub unchanged: Vec<String>,
+    /// Servers that are gone.
+    pub removed: Vec<String>,
+}
+
+impl Effect for Index {
+    type Answer = Indexed;
+    fn requests(self) -> Vec<Request> {
+        vec![Request::Index { servers: self.servers }]
+    }
+    fn answer(responses: &[Response]) -> Result<Indexed, Refused> {
+        match responses {
+            [Response::Indexed { written, unchanged, removed }] => Ok(Indexed {
+                written: written.clone(),
+                unchanged: unchanged.clone(),
+                removed: removed.clone(),
+            }),
+            _ => Err(Refused::Kind { expected: "what became of the index" }),
         }
     }
 }

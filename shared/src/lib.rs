@@ -22,14 +22,16 @@ mod strategy;
 
 pub mod strategies;
 
-pub use effect::{CallTool, Chat, Effect, Extract, ListTools, Refused, Rehearse};
+pub use effect::{
+    CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused, Rehearse, Search,
+};
 pub use event::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
     Heard, Hearing, Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Unreadable, Verdict,
 };
 pub use graph::{Graph, Replay, Topology, Walked, map};
-pub use message::{Message, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
+pub use message::{Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
 pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
 pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
-pub use request::{Fault, Rehearsal, Remedy, Request, Response};
+pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response};
 pub use strategy::{Edge, Edges, Node, Question, Step, Strategy, Thread, Transition, TurnSoFar};

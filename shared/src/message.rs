@@ -108,6 +108,34 @@ pub struct Tool {
     pub safety: Safety,
 }
 
+/// A prompt that an MCP server offers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Prompt {
+    /// Its name.
+    pub name: String,
+    /// What it is for.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// What it takes, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub arguments: Vec<PromptArgument>,
+}
+
+/// Something that a prompt takes: always text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PromptArgument {
+    /// Its name.
+    pub name: String,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// Whether the prompt is of no use without it.
+    #[serde(default)]
+    pub required: bool,
+}
+
 /// What becomes of the world when a call is repeated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -129,6 +157,8 @@ pub enum ToolOutput {
     Ok(String),
     /// It did not.
     Error(String),
+    /// It was not even tried: the arguments do not fit the tool's schema.
+    Refused(String),
 }
 
 impl ToolOutput {
@@ -137,6 +167,7 @@ impl ToolOutput {
         match self {
             ToolOutput::Ok(text) => text.clone(),
             ToolOutput::Error(text) => format!("error: {text}"),
+            ToolOutput::Refused(text) => format!("error: not carried out, {text}"),
         }
     }
 }

@@ -267,7 +267,13 @@ impl<S: Strategy> Progress<S> {
             match request {
                 Request::Chat { .. } => self.thread.turn.model_calls += 1,
                 Request::CallTool { .. } => self.thread.turn.tool_calls += 1,
-                Request::ListTools { .. } | Request::Rehearse(_) => (),
+                Request::ListTools { .. }
+                | Request::ListPrompts { .. }
+                | Request::GetPrompt { .. }
+                | Request::Describe { .. }
+                | Request::Search { .. }
+                | Request::Index { .. }
+                | Request::Rehearse(_) => (),
             }
         }
         let slot = |request: &Request| Slot {
@@ -423,7 +429,15 @@ impl<S: Strategy> Progress<S> {
                 let tools = self.thread.toolboxes.get(server).map_or(&[][..], Vec::as_slice);
                 tools.iter().find(|it| it.name == call.name).map_or(Safety::Write, |it| it.safety)
             }
-            Request::Chat { .. } | Request::ListTools { .. } | Request::Rehearse(_) => Safety::Read,
+            // Indexing twice what is the same changes nothing, so it needs no fence.
+            Request::Chat { .. }
+            | Request::ListTools { .. }
+            | Request::ListPrompts { .. }
+            | Request::GetPrompt { .. }
+            | Request::Describe { .. }
+            | Request::Search { .. }
+            | Request::Index { .. }
+            | Request::Rehearse(_) => Safety::Read,
         }
     }
 

@@ -1,10 +1,10 @@
 //! What is put to the world and what it gives back, as data: the log keeps both.
 
-use std::{fmt, ops::Range};
+use std::{collections::BTreeMap, fmt, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Reply, Tool, ToolCall, ToolOutput};
+use crate::message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput};
 
 /// A question to the world, as data. The worker carries it out; the log keeps it.
 ///
@@ -23,9 +23,9 @@ pub enum Request {
         system: String,
         /// How much of the conversation it hears.
         hears: Range<usize>,
-        /// The server whose tools it may call.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        toolbox: Option<String>,
+        /// The servers whose tools it may call: by their own names if there is one server, else as `server__tool`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        toolboxes: Vec<String>,
         /// The node's own tools that it may call.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         tools: Vec<String>,
@@ -45,8 +45,62 @@ pub enum Request {
         /// What.
         call: ToolCall,
     },
+    /// Ask an MCP server what prompts it offers.
+    ListPrompts {
+        /// Which server.
+        server: String,
+    },
+    /// Ask an MCP server for one of its prompts, filled in.
+    GetPrompt {
+        /// Which server.
+        server: String,
+        /// Which prompt.
+        name: String,
+        /// What fills it.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        arguments: BTreeMap<String, String>,
+    },
+    /// Ask an MCP server for all that it offers, in one text that can be searched.
+    Describe {
+        /// Which server.
+        server: String,
+    },
+    /// Ask the index which servers fit a text.
+    Search {
+        /// The text.
+        query: String,
+        /// How many at most.
+        limit: usize,
+    },
+    /// Bring the index up to date: what is not named in `servers` is removed.
+    Index {
+        /// What each server offers; nothing, where it is unchanged and stays as it is.
+        servers: BTreeMap<String, Option<Description>>,
+    },
     /// Exercise the engine: no model, no server.
     Rehearse(Rehearsal),
+}
+
+/// What a server offers, as it is searched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The operator's line, and the names and descriptions of tools, prompts and resources.
+    pub text: String,
+    /// Names the text by its content.
+    pub hash: String,
+}
+
+/// A server that fits a text.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    /// The server.
+    pub server: String,
+    /// How well it fits: the higher the better; comparable within one answer only.
+    pub score: f64,
+    /// What it offers.
+    pub text: String,
 }
 
 /// What the world should do where a model or a tool would be: wait, falter, stream, echo.
@@ -86,6 +140,34 @@ pub enum Response {
     SameTools,
     /// A tool's output, or its error: either is something to learn from.
     Output(ToolOutput),
+    /// An MCP server's prompts.
+    Prompts {
+        /// All of them, in the server's order.
+        prompts: Vec<Prompt>,
+    },
+    /// A prompt, filled in.
+    Prompt {
+        /// What it says.
+        messages: Vec<Message>,
+    },
+    /// What a server offers.
+    Described(Description),
+    /// The servers that fit, the best first.
+    Found {
+        /// Which.
+        hits: Vec<Hit>,
+        /// How they were ranked: `lexical`, or the embedding model.
+        by: String,
+    },
+    /// What the index made of it.
+    Indexed {
+        /// Servers that are new or changed.
+        written: Vec<String>,
+        /// Servers that were as they are.
+        unchanged: Vec<String>,
+        /// Servers that are gone.
+        removed: Vec<String>,
+    },
     /// What a rehearsal said.
     Echo {
         /// The words.
@@ -141,15 +223,26 @@ impl Fault {
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Chat { model, hears, toolbox, tools, shape, .. } => {
+            Request::Chat { model, hears, toolboxes, tools, shape, .. } => {
                 write!(f, "chat {model} hears {}..{}", hears.start, hears.end)?;
-                toolbox.iter().try_for_each(|it| write!(f, " with {it}.*"))?;
+                toolboxes.iter().try_for_each(|it| write!(f, " with {it}.*"))?;
                 tools.iter().try_for_each(|it| write!(f, " with {it}"))?;
                 shape.iter().try_for_each(|it| write!(f, " as {it}"))
             }
             Request::ListTools { server } => write!(f, "list tools of {server}"),
             Request::CallTool { server, call } => {
                 write!(f, "call {server}.{}({})", call.name, call.arguments)
+            }
+            Request::ListPrompts { server } => write!(f, "list prompts of {server}"),
+            Request::GetPrompt { server, name, arguments } => {
+                let filled: Vec<String> = arguments.iter().map(|(name, it)| format!("{name}: {it:?}")).collect();
+                write!(f, "get prompt {server}.{name}({})", filled.join(", "))
+            }
+            Request::Describe { server } => write!(f, "describe {server}"),
+            Request::Search { query, limit } => write!(f, "search for {} servers: {}", limit, quoted(query)),
+            Request::Index { servers } => {
+                let changed = servers.values().filter(|it| it.is_some()).count();
+                write!(f, "index {} servers, {changed} of them new or changed", servers.len())
             }
             Request::Rehearse(Rehearsal { wait_ms, falters, fails, says }) => {
                 write!(f, "rehearse")?;
@@ -176,6 +269,23 @@ impl fmt::Display for Response {
             Response::SameTools => write!(f, "the same tools"),
             Response::Output(ToolOutput::Ok(text)) => write!(f, "ok {}", quoted(text)),
             Response::Output(ToolOutput::Error(text)) => write!(f, "error {}", quoted(text)),
+            Response::Output(ToolOutput::Refused(text)) => write!(f, "refused {}", quoted(text)),
+            Response::Prompts { prompts } if prompts.is_empty() => write!(f, "no prompts"),
+            Response::Prompts { prompts } => {
+                write!(f, "{}", prompts.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))
+            }
+            Response::Prompt { messages } => {
+                write!(f, "{}", messages.iter().map(|it| quoted(&it.content)).collect::<Vec<_>>().join(" "))
+            }
+            Response::Described(it) => write!(f, "{} {}", it.hash, quoted(&it.text)),
+            Response::Found { hits, by } => {
+                let told: Vec<String> = hits.iter().map(|it| format!("{} {:.2}", it.server, it.score)).collect();
+                write!(f, "{} ({by})", if told.is_empty() { "nothing".to_owned() } else { told.join(", ") })
+            }
+            Response::Indexed { written, unchanged, removed } => {
+                let told = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                write!(f, "written: {}; unchanged: {}; removed: {}", told(written), told(unchanged), told(removed))
+            }
             Response::Echo { says } => write!(f, "echo {}", quoted(says)),
             Response::Unavailable { reason } => write!(f, "unavailable: {reason}"),
         }

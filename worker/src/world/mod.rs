@@ -109,6 +109,10 @@ impl World for Live {
                 Request::Chat { .. } => self.models.chat(thread, ask).await,
                 Request::ListTools { server } => self.servers.list(server, thread.toolbox(server)).await,
                 Request::CallTool { server, call } => self.servers.call(server, call, ask.key).await,
+                Request::ListPrompts { .. } | Request::GetPrompt { .. } => Err(Fault::operator("prompts are not built yet")),
+                Request::Describe { .. } | Request::Search { .. } | Request::Index { .. } => {
+                    Err(Fault::operator("the index is not built yet"))
+                }
                 Request::Rehearse(rehearsal) => rehearse(rehearsal, *falters, ask.deltas).await,
             }
             .inspect_err(

@@ -136,7 +136,7 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Prompt<'a> {
     fn of(thread: &'a dyn Replay, due: &'a Due) -> Result<Self, Fault> {
-        let Request::Chat { model, system, hears, toolbox, tools: named, shape } = &due.request else {
+        let Request::Chat { model, system, hears, toolboxes, tools: named, shape } = &due.request else {
             return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
         };
         let messages = thread.messages();
@@ -147,9 +147,15 @@ impl<'a> Prompt<'a> {
         let taken = |tools: &[Tool], it: &Tool| {
             tools.iter().any(|other| wire::tool_name(&other.name) == wire::tool_name(&it.name))
         };
-        for tool in toolbox.iter().filter_map(|server| thread.toolbox(server)).flatten() {
-            if !taken(&tools, tool) {
-                tools.push(tool.clone());
+        for server in toolboxes {
+            for tool in thread.toolbox(server).unwrap_or_default() {
+                let mut tool = tool.clone();
+                if toolboxes.len() > 1 {
+                    tool.name = format!("{server}__{}", tool.name);
+                }
+                if !taken(&tools, &tool) {
+                    tools.push(tool);
+                }
             }
         }
         let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| Shape { name, schema });
