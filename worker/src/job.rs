@@ -55,7 +55,12 @@ impl Hands {
                 info!(seq, "another worker is ahead");
                 Ok(Done::Rested)
             }
-            Err(err @ (Error::Stuck { .. } | Error::Unreadable { .. })) => {
+            Err(
+                err @ (Error::Stuck { .. }
+                | Error::Unreadable { .. }
+                | Error::Corrupt { .. }
+                | Error::TooNew { .. }),
+            ) => {
                 warn!(error = %err, "the thread cannot go on and is parked");
                 store::park(&self.parts, thread, &err.to_string()).await?;
                 Ok(Done::Rested)

@@ -6,8 +6,8 @@ use std::{collections::BTreeSet, error::Error, time::Duration};
 use store::{Parts, ThreadId, When};
 use tracing::{info, warn};
 
-/// The most threads that one sweep rings for; the next goes on with the rest.
-const THREADS_MAX: u64 = 10_000;
+/// How many threads are looked at in one query.
+const PAGE: u64 = 10_000;
 
 pub(crate) struct Sweep {
     parts: Parts,
@@ -37,9 +37,17 @@ impl Sweep {
     }
 
     async fn once(&mut self) -> Result<usize, Box<dyn Error + Send + Sync>> {
-        let runnable = self.parts.store.runnable(THREADS_MAX).await?;
+        // The threads first: one that is rung for after it was read is not missing.
+        let mut missing = BTreeSet::new();
+        loop {
+            let page = self.parts.store.runnable_after(missing.last().copied(), PAGE).await?;
+            if page.is_empty() {
+                break;
+            }
+            missing.extend(page);
+        }
         let rung = self.parts.queue.rung().await?;
-        let missing: BTreeSet<ThreadId> = runnable.into_iter().filter(|it| !rung.contains(it)).collect();
+        missing.retain(|it| !rung.contains(it));
         let due: Vec<ThreadId> = match &self.missed {
             Some(before) => missing.intersection(before).copied().collect(),
             None => missing.iter().copied().collect(),

@@ -58,6 +58,11 @@ impl Stop {
     pub async fn told(&self) {
         self.draining.cancelled().await;
     }
+
+    /// Whether it was told to stop.
+    pub fn is_told(&self) -> bool {
+        self.draining.is_cancelled()
+    }
 }
 
 /// Takes jobs and does them.
@@ -80,6 +85,16 @@ struct Flight {
     /// Tells the job so.
     rung: Arc<Notify>,
     task: Option<AbortHandle>,
+}
+
+/// What became of the wish to begin a job.
+enum Begun {
+    /// It begins, and is told by this that somebody rang.
+    Anew(Arc<Notify>),
+    /// Another for its thread is under way, and was told.
+    Rung,
+    /// It is under way already.
+    Same,
 }
 
 impl Worker {
@@ -107,11 +122,9 @@ impl Worker {
                 () = stop.told() => return,
                 free = self.slots.acquire() => free.map(|_| self.slots.available_permits()),
             };
-            let taken = tokio::select! {
-                () = stop.told() => return,
-                // Whatever is free stays free, as only this loop takes slots: the one just held, at least.
-                taken = self.hands.parts.queue.take(free.map_or(1, |it| it + 1)) => taken,
-            };
+            // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
+            // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
+            let taken = self.hands.parts.queue.take(free.map_or(1, |it| it + 1)).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {
@@ -121,7 +134,9 @@ impl Worker {
                 }
             };
             for job in jobs {
-                if let Ok(slot) = self.slots.clone().acquire_owned().await {
+                if stop.is_told() {
+                    finish(&self.hands, &job, Some(When::Now)).await;
+                } else if let Ok(slot) = self.slots.clone().acquire_owned().await {
                     self.start(job, slot).await;
                 }
             }
@@ -129,10 +144,12 @@ impl Worker {
     }
 
     async fn start(&self, job: Job, slot: OwnedSemaphorePermit) {
-        let Some(rung) = self.flights.begin(&job) else {
+        let rung = match self.flights.begin(&job) {
+            Begun::Anew(rung) => rung,
             // The job under way will look once more; this ring has done its work.
-            finish(&self.hands, &job, None).await;
-            return;
+            Begun::Rung => return finish(&self.hands, &job, None).await,
+            // Its lease ran out and it came back to us; whoever is at it still holds it.
+            Begun::Same => return,
         };
         let (hands, flights) = (self.hands.clone(), self.flights.clone());
         let thread = job.thread;
@@ -249,19 +266,21 @@ impl Flights {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// By what the job will be told that somebody rang; none if another for its thread is under way here, which is
-    /// told instead.
-    fn begin(&self, job: &Job) -> Option<Arc<Notify>> {
+    /// Begins the job, unless one for its thread is under way here: that is told instead.
+    fn begin(&self, job: &Job) -> Begun {
         let mut flights = self.lock();
         if let Some(flight) = flights.get_mut(&job.thread) {
+            if flight.job.token == job.token {
+                return Begun::Same;
+            }
             flight.rung_again = true;
             flight.rung.notify_one();
-            return None;
+            return Begun::Rung;
         }
         let rung = Arc::<Notify>::default();
         let flight = Flight { job: job.clone(), rung_again: false, rung: rung.clone(), task: None };
         flights.insert(job.thread, flight);
-        Some(rung)
+        Begun::Anew(rung)
     }
 
     /// Whether somebody rang while it was under way.

@@ -155,7 +155,11 @@ async fn pieces_of_words_that_an_event_has_overtaken_are_not_told() {
         "the piece is older than the decision, and comes after it no more"
     );
     room.parts.news.publish(thread, delta("lo")).await;
-    assert_eq!(frames(&mut stream, 1).await[0].kind, "delta", "this one is new");
+    assert_eq!(
+        frames(&mut stream, 1).await[0].data["text"],
+        "lo",
+        "this one is new, and the other is not told late"
+    );
 }
 
 #[tokio::test]

@@ -207,8 +207,9 @@ async fn each_token_is_taken_once(ada: &Arc<dyn Queue>, bob: &Arc<dyn Queue>) {
 async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
     let thread = Uuid::now_v7();
     ring(ada, thread, When::Now).await;
-    let before = Instant::now();
     let abandoned = take_one(ada).await;
+    let before = Instant::now();
+    assert_eq!(lost(ada, one(&abandoned)).await, [], "a lease that was renewed runs out too");
     let claimed = take_one(bob).await;
     assert_eq!(claimed, abandoned, "bob holds what ada abandoned");
     // Redis counts whole milliseconds.

@@ -29,7 +29,7 @@ pub struct Server {
     /// How it is reached.
     pub transport: Transport,
     /// How long it may be silent during a call; each sign of progress starts the time anew, up to
-    /// [ten times](connection::PATIENCE) over.
+    /// ten times over.
     pub call_timeout: Duration,
     /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
     /// costs ten seconds of it.

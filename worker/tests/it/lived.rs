@@ -34,8 +34,7 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
     let parts = parts().await;
     let strategies = Strategies::new(strategies::all());
     let world = Arc::new(Recorded::new(graph, script).unwrap());
-    let stop = Stop::default();
-    let worker = tokio::spawn(worker(&parts, world, "w1").run(stop.clone()));
+    let worker = tokio::spawn(worker(&parts, world, "w1").run(Stop::default()));
     let whole = reenact(graph, script).unwrap().log;
     let Event::Opened(opened) = whole[0].clone() else { panic!("a fixture begins with `opened`") };
     let mut thread = None;
@@ -78,8 +77,7 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
     let log = ThreadLog::open(&parts, &strategies, thread).await.unwrap();
     assert_ne!(log.thread().standing(), Standing::Busy);
     let state = log.thread().state().unwrap();
-    stop.halt();
-    worker.await.unwrap();
+    worker.abort();
     let (_, log) = parts.store.load(thread).await.unwrap();
     (log.into_iter().map(|it| it.event).collect(), state)
 }

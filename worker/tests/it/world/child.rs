@@ -22,7 +22,7 @@ pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>
 
 /// This test program, started again as that test.
 pub(super) fn started(test: &str, env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
-    let args = ["--exact", test, "--ignored", "--nocapture"].map(str::to_owned).to_vec();
+    let args = ["--exact", test, "--nocapture"].map(str::to_owned).to_vec();
     let command = std::env::current_exe().unwrap().display().to_string();
     let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     command_of(Transport::Stdio { command, args, env, cwd: None })
@@ -33,8 +33,8 @@ pub(super) fn command_of(transport: Transport) -> Server {
     Server { transport, call_timeout: seconds(20), connect_timeout: seconds(20), tools: BTreeMap::new() }
 }
 
+/// The server that other tests start. Not told so, it is no test.
 #[test]
-#[ignore = "it is the MCP server that other tests start"]
 fn speaks_mcp() {
     if std::env::var_os(AS_SERVER).is_none() {
         return;

@@ -49,8 +49,8 @@ impl ServerHandler for Desk {
     }
 }
 
+/// The server that another test starts. Not told so, it is no test.
 #[tokio::test]
-#[ignore = "it is the MCP server that another test starts"]
 async fn speaks_mcp() {
     if std::env::var_os(AS_SERVER).is_some() {
         child::say_raw("");

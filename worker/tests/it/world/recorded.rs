@@ -1,5 +1,6 @@
 //! A world that says what a fixture says.
 
+use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::{
@@ -189,13 +190,19 @@ async fn crashes_do_not_change_what_is_said() {
 }
 
 #[tokio::test]
-async fn what_the_recording_lacks_is_named() {
-    let script = &script()[..3];
-    let world = Recorded::new(GRAPH, script).unwrap();
-    let mut log = shared::reenact(GRAPH, script).unwrap().log;
+async fn what_was_under_way_stays_so_and_what_is_unknown_is_named() {
+    let script = script();
+    let mut log = shared::reenact(GRAPH, &script[..3]).unwrap().log;
     log.retain(|it| !matches!(it, Event::Attempted(_)));
     let thread = GRAPH.replay(&log).unwrap();
     let Next::Perform(due) = thread.next().unwrap() else { panic!("something is due: {}", transcript(&log)) };
+
+    // The recording ends while both calls are under way.
+    let world = Recorded::new(GRAPH, &script[..3]).unwrap();
+    assert!(ask(&world, thread.as_ref(), &due[1]).now_or_never().is_none());
+
+    // The recording ends before they are asked.
+    let world = Recorded::new(GRAPH, &script[..2]).unwrap();
     let fault = fault(ask(&world, thread.as_ref(), &due[1]).await);
-    assert!(fault.error.contains("call desk.send({}) [1] at act"), "{fault:?}");
+    assert!(fault.error.contains("call desk.send({}) [1] of act"), "{fault:?}");
 }
