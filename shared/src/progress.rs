@@ -137,6 +137,9 @@ enum Stand {
 /// How often one request may falter before it is given up, or its node fails.
 pub const FALTERS_MAX: u32 = 4;
 
+/// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
+pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
+
 /// A log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
 pub enum Corrupt {
@@ -608,9 +611,9 @@ impl Slot {
                     Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
                 Verdict::DidNot => Stand::Open,
-                Verdict::Skip => Stand::Answered(Response::Output(ToolOutput::Error(
-                    "nobody knows whether this happened, and it shall not be repeated".to_owned(),
-                ))),
+                Verdict::Skip => {
+                    Stand::Answered(Response::Output(ToolOutput::Error(SKIPPED.to_owned())))
+                }
             }),
             _ => None,
         }

@@ -56,6 +56,10 @@ pub trait Planning: Strategy<NodeName: From<NodeName>, Fact: From<Fact>> {
     fn planned(thread: &Thread<Self>) -> &State;
     /// The planner's part of what may be tuned.
     fn tuned(thread: &Thread<Self>) -> &Config;
+    /// Where work on a task begins.
+    fn begins() -> Self::NodeName {
+        NodeName::Equip.into()
+    }
     /// What more the orchestrator should be told.
     fn advice(_: &Thread<Self>) -> String {
         String::new()

@@ -87,7 +87,7 @@ impl State {
         &plan.tasks[plan.current]
     }
 
-    pub(super) fn begin_turn(&mut self) {
+    pub(in crate::strategies) fn begin_turn(&mut self) {
         self.problem = None;
         self.ending = None;
     }

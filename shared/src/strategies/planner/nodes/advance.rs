@@ -25,6 +25,6 @@ impl<S: Planning> Node<S> for Advance {
             let ended = Fact::Ended(Ending::Stuck { reason });
             return Transition::to(NodeName::Respond).learn(next).learn(ended).because(why);
         }
-        Transition::to(NodeName::Equip).learn(next)
+        Transition::to(S::begins()).learn(next)
     }
 }

@@ -80,7 +80,7 @@ impl<S: Planning> Node<S> for Plan {
         let last = tasks.len() - 1;
         let current = usize::try_from(reply.next_task).unwrap_or(0).min(last);
         let plan = planner::Plan { tasks, current, since: thread.messages.len(), rounds: 0 };
-        let next = Transition::to(NodeName::Equip).learn(Fact::Planned(plan));
+        let next = Transition::to(S::begins()).learn(Fact::Planned(plan));
         if i64::try_from(current) == Ok(reply.next_task) {
             return next;
         }

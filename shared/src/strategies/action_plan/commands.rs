@@ -1,0 +1,62 @@
+//! The commands at hand: the tools of every expert that answers, each under its full name.
+
+use super::{ActionPlan, plan::Plan};
+use crate::{Thread, Tool};
+
+/// A tool of an expert.
+pub(super) struct Command<'a> {
+    pub(super) server: &'a str,
+    pub(super) tool: &'a Tool,
+}
+
+/// The longest description that stands in a list of names, in characters.
+const LINE_MAX: usize = 160;
+
+/// All of them.
+pub(super) fn at_hand(thread: &Thread<ActionPlan>) -> impl Iterator<Item = Command<'_>> {
+    let answers = |it: &&String| !thread.state.unreachable.contains_key(*it);
+    thread.experts.keys().filter(answers).flat_map(|server| {
+        let tools = thread.toolboxes.get(server).map_or(&[][..], Vec::as_slice);
+        tools.iter().map(move |tool| Command { server, tool })
+    })
+}
+
+/// The one of this full name.
+pub(super) fn find<'a>(thread: &'a Thread<ActionPlan>, name: &str) -> Option<Command<'a>> {
+    at_hand(thread)
+        .find(|it| name.strip_prefix(it.server).and_then(|it| it.strip_prefix('.')) == Some(&*it.tool.name))
+}
+
+/// What a model is told that named a command that there is not.
+pub(super) fn unknown(thread: &Thread<ActionPlan>, name: &str) -> String {
+    let known: Vec<String> = at_hand(thread).map(|it| format!("{}.{}", it.server, it.tool.name)).collect();
+    format!("there is no command called {name:?}; the commands are: {}", known.join(", "))
+}
+
+/// Their names, each with the first line of what it is for, and who does not answer.
+pub(super) fn names(thread: &Thread<ActionPlan>) -> String {
+    let line = |it: Command<'_>| {
+        let about: String =
+            it.tool.description.lines().next().unwrap_or_default().chars().take(LINE_MAX).collect();
+        let about = if about.is_empty() { about } else { format!(": {about}") };
+        format!("- {}.{}{about}", it.server, it.tool.name)
+    };
+    let missing =
+        thread.state.unreachable.iter().map(|(server, why)| format!("(out of reach: {server}.*, as {why})"));
+    at_hand(thread).map(line).chain(missing).collect::<Vec<_>>().join("\n")
+}
+
+/// All that is known of the commands that `plan` still needs, each once.
+pub(super) fn details(thread: &Thread<ActionPlan>, plan: Option<&Plan>) -> String {
+    let steps = plan.map_or(&[][..], |it| &it.steps);
+    let needed =
+        |it: &Command<'_>| steps.iter().any(|step| step.server == it.server && step.tool == it.tool.name);
+    let told: Vec<String> = at_hand(thread).filter(needed).map(|it| detail(&it)).collect();
+    if told.is_empty() { "none".to_owned() } else { told.join("\n") }
+}
+
+/// All that is known of one.
+pub(super) fn detail(Command { server, tool }: &Command<'_>) -> String {
+    let takes = if tool.parameters.is_null() { "{}".to_owned() } else { tool.parameters.to_string() };
+    format!("- {server}.{}: {}\n  takes {takes}", tool.name, tool.description)
+}

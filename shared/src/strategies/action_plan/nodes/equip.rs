@@ -1,0 +1,39 @@
+//! What commands are there? All experts are asked at once; one that does not answer is left out.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    ListTools, Node, Thread, Transition,
+    strategies::action_plan::{ActionPlan, Ending, Fact, NodeName},
+};
+
+pub(in crate::strategies::action_plan) struct Equip;
+
+impl Node<ActionPlan> for Equip {
+    type Effect = Vec<ListTools>;
+
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Vec<ListTools> {
+        thread.experts.keys().map(|server| ListTools { server: server.clone() }).collect()
+    }
+
+    /// The phase is what the last turn left: a plan that is open is confirmed, else there is one to make.
+    fn learn(&self, thread: &Thread<ActionPlan>, listed: Vec<Result<(), String>>) -> Transition<ActionPlan> {
+        let asked = thread.experts.keys().zip(listed);
+        let unreachable: BTreeMap<String, String> =
+            asked.filter_map(|(server, it)| Some((server.clone(), it.err()?))).collect();
+        let answers = |it: &&String| !unreachable.contains_key(*it);
+        let tools = |server: &String| thread.toolboxes.get(server).map_or(0, Vec::len);
+        let commands: usize = thread.experts.keys().filter(answers).map(tools).sum();
+        let why =
+            unreachable.iter().map(|(server, why)| format!("{server}: {why}")).collect::<Vec<_>>().join("; ");
+        let next = if commands == 0 {
+            let reason = if why.is_empty() { "there are no commands".to_owned() } else { why };
+            Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason }))
+        } else if thread.state.plan.is_some() {
+            Transition::to(NodeName::ConfirmPlan)
+        } else {
+            Transition::to(NodeName::GatherFacts)
+        };
+        if unreachable.is_empty() { next } else { next.learn(Fact::Unreachable(unreachable)) }
+    }
+}

@@ -1,0 +1,99 @@
+//! Which commands does the request need? The model sees their names, not yet what they take.
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    Extract, InterruptKind, Node, Question, Thread, Transition,
+    strategies::{
+        action_plan::{
+            ActionPlan, Ending, Fact, NodeName, commands,
+            plan::{Proposed, merged},
+            route::consult,
+        },
+        prompt::fill,
+    },
+};
+
+pub(in crate::strategies::action_plan) struct GatherFacts;
+
+/// What the model gathers.
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::strategies::action_plan) struct Gathered {
+    /// The steps, in order; empty if no command is suited, or if it is not clear what is wanted.
+    action_plan: Vec<Sketch>,
+    /// Questions to the person, one for each thing that only the person can know.
+    #[serde(default)]
+    missing_information: Vec<String>,
+}
+
+/// A step, before it is known what its command takes.
+#[derive(Deserialize, JsonSchema)]
+struct Sketch {
+    /// The full name of the command.
+    command: String,
+    /// What it does for the person, in plain words.
+    description: String,
+}
+
+impl Node<ActionPlan> for GatherFacts {
+    type Effect = Extract<Gathered>;
+
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Self::Effect {
+        let problem = thread.state.problem.as_ref();
+        let problem = problem.map_or(String::new(), |it| format!("Your last plan was refused: {it}"));
+        let names = commands::names(thread);
+        let blanks = [("commands", &*names), ("problem", &problem), ("time", &thread.turn.time)];
+        let system = fill(include_str!("../prompts/gather_facts.md"), &blanks);
+        Extract::new(&thread.config.model, system, thread.all())
+    }
+
+    fn learn(&self, thread: &Thread<ActionPlan>, reply: Gathered) -> Transition<ActionPlan> {
+        let Gathered { action_plan, missing_information } = reply;
+        let question = asked(&missing_information);
+        let propose =
+            |Sketch { command, description }| Proposed { step: None, command, description, payload: None };
+        match (action_plan.is_empty(), question) {
+            (true, None) => {
+                let why = "no command is suited to the request";
+                return Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Unsuited)).because(why);
+            }
+            (true, Some(question)) => {
+                let question = Question::open(InterruptKind::Clarification, question);
+                return Transition::ask(question, NodeName::GatherFacts);
+            }
+            (false, question) => {
+                match (merged(thread, action_plan.into_iter().map(propose).collect()), question) {
+                    (Err(problem), _) => misplanned(thread, NodeName::GatherFacts, problem),
+                    (Ok(plan), None) => consult(thread, NodeName::ConfirmPlan, Fact::Planned(plan)),
+                    (Ok(plan), Some(question)) => {
+                        let question = Question::open(InterruptKind::SlotFill, question);
+                        Transition::ask(question, NodeName::ConfirmPlan).learn(Fact::Planned(plan))
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the person is asked, if anything.
+pub(super) fn asked(missing: &[String]) -> Option<String> {
+    let missing: Vec<&str> = missing.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
+    match missing[..] {
+        [] => None,
+        [one] => Some(one.to_owned()),
+        _ => Some(missing.iter().map(|it| format!("- {it}")).collect::<Vec<_>>().join("\n")),
+    }
+}
+
+/// A proposal that cannot be: its problem is told to the model once, at `again`.
+pub(super) fn misplanned(
+    thread: &Thread<ActionPlan>,
+    again: NodeName,
+    problem: String,
+) -> Transition<ActionPlan> {
+    if thread.state.problem.is_none() {
+        return consult(thread, again, Fact::Misplanned { problem });
+    }
+    Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason: problem }))
+}

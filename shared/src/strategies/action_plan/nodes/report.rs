@@ -1,0 +1,61 @@
+//! The work of the turn is over: what was done, and what was not?
+
+use crate::{
+    Chat, Message, Node, Reply, Thread, Transition,
+    strategies::{
+        action_plan::{ActionPlan, Ending, Fact, commands},
+        prompt::fill,
+    },
+};
+
+pub(in crate::strategies::action_plan) struct Report;
+
+impl Node<ActionPlan> for Report {
+    type Effect = Chat;
+
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Chat {
+        let state = &thread.state;
+        let plan = state.plan.as_ref().filter(|it| !it.steps.is_empty());
+        let plan = plan.map_or("none".to_owned(), |it| it.told(&state.outcomes));
+        let (ending, names) = (ending(thread), commands::names(thread));
+        let blanks =
+            [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
+        let system = fill(include_str!("../prompts/report.md"), &blanks);
+        Chat::new(&thread.config.model, system, thread.all())
+    }
+
+    /// **Invariant:** a turn never ends in silence, even if the model has nothing to say. A plan that could not be
+    /// carried through stays for a later turn; any other is closed.
+    fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
+        let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
+        let next = Transition::end().say(Message::assistant(words));
+        match thread.state.ending {
+            Some(Ending::Stuck { .. }) | None => next,
+            Some(Ending::Finished | Ending::Unsuited | Ending::Declined | Ending::Dropped) => {
+                next.learn(Fact::Closed)
+            }
+        }
+    }
+}
+
+/// How it ended and what became of each step, without a model.
+fn ledger(thread: &Thread<ActionPlan>) -> String {
+    let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
+    format!("{}\n{plan}", ending(thread)).trim_end().to_owned()
+}
+
+fn ending(thread: &Thread<ActionPlan>) -> String {
+    match &thread.state.ending {
+        Some(Ending::Finished) => "No step is left to do.".to_owned(),
+        Some(Ending::Declined) => {
+            "The person said no to the plan, so it was not carried out any further.".to_owned()
+        }
+        Some(Ending::Dropped) => "The plan is no longer wanted.".to_owned(),
+        Some(Ending::Stuck { reason }) => {
+            format!("The work stopped before its end: {}.", reason.trim_end_matches('.'))
+        }
+        Some(Ending::Unsuited) | None => {
+            "Nothing was done, as no command is suited to the request.".to_owned()
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! What becomes of a command that failed? The configuration says.
+
+use crate::{
+    Node, Question, Thread, Transition,
+    strategies::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Outcome, route},
+};
+
+pub(in crate::strategies::action_plan) struct WeighFailure;
+
+/// What a person may make of it.
+pub(super) const RETRY: &str = "retry";
+pub(super) const SKIP: &str = "skip";
+pub(super) const STOP: &str = "stop";
+
+impl Node<ActionPlan> for WeighFailure {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<ActionPlan>) {}
+
+    fn learn(&self, thread: &Thread<ActionPlan>, (): ()) -> Transition<ActionPlan> {
+        let (reason, cause) = failure(thread);
+        let (failures, limit) = (thread.state.attempt.failures, thread.config.retries);
+        let why = match (thread.config.on_failure, cause) {
+            (OnFailure::Ask, _) => {
+                return Transition::ask(Question::choice(reason, options(cause)), NodeName::HearFailure);
+            }
+            (OnFailure::Stop, _) => "a failure ends the turn".to_owned(),
+            (OnFailure::Retry, Cause::Unknown) => "what may have happened is not repeated".to_owned(),
+            (OnFailure::Retry, Cause::Unfit) => {
+                format!("the limit of {} mended payloads for a command is reached", thread.config.repairs)
+            }
+            (OnFailure::Retry, Cause::Error) if limit < failures => {
+                format!("the limit of {limit} retries for a command is reached")
+            }
+            (OnFailure::Retry, Cause::Error) => {
+                return route::consult(thread, NodeName::NextPayload, Fact::Again);
+            }
+        };
+        Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason })).because(why)
+    }
+}
+
+/// What may be chosen: what nobody knows the outcome of is not offered to be repeated.
+pub(super) fn options(cause: Cause) -> Vec<String> {
+    let all: &[&str] = match cause {
+        Cause::Error | Cause::Unfit => &[RETRY, SKIP, STOP],
+        Cause::Unknown => &[SKIP, STOP],
+    };
+    all.iter().map(|it| (*it).to_owned()).collect()
+}
+
+/// How the current step failed, in words for the person.
+pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
+    let step = thread.state.step();
+    let words = step.map_or(String::new(), |it| format!("{} ({})", it.description, it.command()));
+    match step.and_then(|it| thread.state.outcomes.get(&it.id)) {
+        Some(Outcome::Failed { reason, cause }) => (format!("This step failed: {words}. {reason}"), *cause),
+        Some(Outcome::Done { .. } | Outcome::Skipped { .. }) | None => (words, Cause::Error),
+    }
+}

@@ -1,0 +1,206 @@
+//! A plan: steps in order, under a name made of all that they say; and how a new one takes the place of the old.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::{
+    ActionPlan, commands,
+    state::{Outcome, State},
+};
+use crate::Thread;
+
+/// What a command is called with.
+pub type Payload = Map<String, Value>;
+
+/// Steps in order.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Plan {
+    /// The steps.
+    pub steps: Vec<Step>,
+}
+
+/// One command to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Step {
+    /// Names the step; never used twice in a thread.
+    pub id: u32,
+    /// Whose command it is.
+    pub server: String,
+    /// The command.
+    pub tool: String,
+    /// What it is for, in words that a person understands.
+    pub description: String,
+    /// What it is called with, where that is known before anything has run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<Payload>,
+}
+
+/// A step as a model proposes it.
+pub(super) struct Proposed {
+    /// The step of the plan in force that it stands for.
+    pub(super) step: Option<u32>,
+    pub(super) command: String,
+    pub(super) description: String,
+    pub(super) payload: Option<Payload>,
+}
+
+impl Step {
+    /// The command's full name.
+    pub fn command(&self) -> String {
+        format!("{}.{}", self.server, self.tool)
+    }
+}
+
+impl Plan {
+    /// A name for all that the plan says: FNV-1a, 64 bits, over its JSON.
+    ///
+    /// ## Why not a stronger hash
+    ///
+    /// It tells a person's approval of one plan from that of another in the same thread; nobody gains by a collision,
+    /// and what was approved stands in the log in full.
+    pub fn hash(&self) -> String {
+        fnv(&serde_json::to_vec(self).unwrap_or_default())
+    }
+
+    /// The step of this id.
+    pub fn step(&self, id: u32) -> Option<&Step> {
+        self.steps.iter().find(|it| it.id == id)
+    }
+
+    /// The plan with another payload for one step.
+    pub(super) fn with_payload(&self, id: u32, payload: Payload) -> Self {
+        let mut plan = self.clone();
+        if let Some(step) = plan.steps.iter_mut().find(|it| it.id == id) {
+            step.payload = Some(payload);
+        }
+        plan
+    }
+
+    /// The plan as a person is shown it.
+    pub(super) fn shown(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
+        let line = |(n, step): (usize, &Step)| {
+            let payload = step.payload.as_ref().map_or(String::new(), |it| format!(" {}", json(it)));
+            let (mark, so_far) = match outcomes.get(&step.id) {
+                None => ("", String::new()),
+                Some(Outcome::Done { .. }) => ("[done] ", String::new()),
+                Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
+                Some(Outcome::Failed { reason, .. }) => ("", format!("; it failed before: {reason}")),
+            };
+            format!("{}. {mark}{} ({}{payload}){so_far}", n + 1, step.description, step.command())
+        };
+        self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    /// The plan as a model is shown it, with all that came of it.
+    pub(super) fn told(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
+        let line = |step: &Step| {
+            let payload = step.payload.as_ref().map_or(String::new(), |it| format!(", with {}", json(it)));
+            let so_far = match outcomes.get(&step.id) {
+                None => "open".to_owned(),
+                Some(Outcome::Done { payload, result, .. }) => {
+                    format!("done with {}: {result}", json(payload))
+                }
+                Some(Outcome::Skipped { reason }) => {
+                    format!("skipped by the person after it failed: {reason}")
+                }
+                Some(Outcome::Failed { reason, .. }) => format!("open; it failed: {reason}"),
+            };
+            format!("- step {} {}: {}{payload} [{so_far}]", step.id, step.command(), step.description)
+        };
+        self.steps.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// The plan that a proposal makes of the one in force.
+///
+/// **Invariant:** what succeeded stays as it is, whether or not the model names it again, and whatever it calls it.
+///
+/// # Errors
+///
+/// What is wrong with the proposal, for the model to mend.
+pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Result<Plan, String> {
+    let State { plan, outcomes, steps_planned, .. } = &thread.state;
+    let old = plan.as_ref().map_or(&[][..], |it| &it.steps);
+    let again: Vec<u32> = proposal.iter().filter_map(|it| it.step).collect();
+    let is_past = |step: &&Step| match outcomes.get(&step.id) {
+        Some(Outcome::Done { .. }) => true,
+        Some(Outcome::Skipped { .. }) => !again.contains(&step.id),
+        Some(Outcome::Failed { .. }) | None => false,
+    };
+    let mut steps: Vec<Step> = old.iter().filter(is_past).cloned().collect();
+    let past = steps.len();
+    let mut fresh = *steps_planned;
+    for proposed in proposal {
+        let Some(command) = commands::find(thread, &proposed.command) else {
+            return Err(commands::unknown(thread, &proposed.command));
+        };
+        let mut step = Step {
+            id: fresh,
+            server: command.server.to_owned(),
+            tool: command.tool.name.clone(),
+            description: proposed.description,
+            payload: proposed.payload,
+        };
+        if old.iter().any(|it| is_same(it, outcomes.get(&it.id), proposed.step, &step)) {
+            continue;
+        }
+        let kept = proposed.step.filter(|id| {
+            let is_open = matches!(outcomes.get(id), None | Some(Outcome::Failed { .. }));
+            let names_it = |it: &Step| it.id == *id && it.server == step.server && it.tool == step.tool;
+            is_open && old.iter().any(names_it) && steps.iter().all(|it| it.id != *id)
+        });
+        match kept {
+            Some(id) => step.id = id,
+            None => fresh += 1,
+        }
+        steps.push(step);
+    }
+    let limit = thread.config.steps_max;
+    match u32::try_from(steps.len() - past) {
+        Ok(open) if open <= limit => Ok(Plan { steps }),
+        Ok(_) | Err(_) => Err(format!("a plan may hold at most {limit} steps that are still to be done")),
+    }
+}
+
+/// Whether a proposed step is one that has succeeded: the model says so, or it says the same.
+fn is_same(old: &Step, outcome: Option<&Outcome>, named: Option<u32>, proposed: &Step) -> bool {
+    let Some(Outcome::Done { payload, .. }) = outcome else { return false };
+    match named {
+        Some(id) => old.id == id,
+        None => {
+            let same_words = old.description == proposed.description && proposed.payload.is_none();
+            let same = same_words || proposed.payload.as_ref() == Some(payload);
+            same && old.server == proposed.server && old.tool == proposed.tool
+        }
+    }
+}
+
+fn fnv(bytes: &[u8]) -> String {
+    let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold))
+}
+
+/// A payload on one line.
+pub(super) fn json(payload: &Payload) -> String {
+    Value::Object(payload.clone()).to_string()
+}
+
+#[test]
+fn the_hash_names_all_that_a_plan_says() {
+    let step = |description: &str| Step {
+        id: 0,
+        server: "calendar".to_owned(),
+        tool: "book".to_owned(),
+        description: description.to_owned(),
+        payload: None,
+    };
+    assert_eq!(fnv(b"a"), "af63dc4c8601ec8c", "as its authors publish it");
+    let one = Plan { steps: vec![step("lunch")] };
+    let other = one.with_payload(0, Payload::new());
+    let hashes = [one.hash(), other.hash(), Plan { steps: vec![step("dinner")] }.hash()];
+    assert!(hashes.iter().enumerate().all(|(n, it)| !hashes[..n].contains(it)), "{hashes:?}");
+    assert_eq!(one.hash(), Plan { steps: vec![step("lunch")] }.hash());
+}

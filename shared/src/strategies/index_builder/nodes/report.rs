@@ -1,0 +1,37 @@
+//! Tell how each server fared.
+
+use crate::{
+    Message, Node, Thread, Transition,
+    strategies::index_builder::{self, IndexBuilder, Status},
+};
+
+pub(in crate::strategies::index_builder) struct Report;
+
+impl Node<IndexBuilder> for Report {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<IndexBuilder>) {}
+
+    fn learn(&self, thread: &Thread<IndexBuilder>, (): ()) -> Transition<IndexBuilder> {
+        Transition::end().say(Message::assistant(told(&thread.state.report)))
+    }
+}
+
+/// The numbers in one line, then a line for each server.
+fn told(report: &index_builder::Report) -> String {
+    let count = |is: fn(&Status) -> bool| report.servers.values().filter(|it| is(it)).count();
+    let mut lines = vec![format!(
+        "The index is built: {} ok, {} unchanged, {} failed, {} removed.",
+        count(|it| matches!(it, Status::Ok)),
+        count(|it| matches!(it, Status::Unchanged)),
+        count(|it| matches!(it, Status::Failed { .. })),
+        report.removed.len(),
+    )];
+    lines.extend(report.servers.iter().map(|(name, status)| match status {
+        Status::Ok => format!("- {name}: ok"),
+        Status::Unchanged => format!("- {name}: unchanged"),
+        Status::Failed { reason } => format!("- {name}: failed: {reason}"),
+    }));
+    lines.extend(report.removed.iter().map(|name| format!("- {name}: removed")));
+    lines.join("\n")
+}

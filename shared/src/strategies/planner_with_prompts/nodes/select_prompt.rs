@@ -1,0 +1,32 @@
+//! Is a prompt good enough to be taken, or at least to be offered?
+
+use crate::{
+    Node, Thread, Transition,
+    strategies::planner_with_prompts::{Fact, NodeName, PlannerWithPrompts},
+};
+
+pub(in super::super) struct SelectPrompt;
+
+impl Node<PlannerWithPrompts> for SelectPrompt {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
+
+    /// **Invariant:** both thresholds are the thread's own, here and where the prompts are offered.
+    fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
+        let (taken, offered) = (thread.config.confidence_threshold, thread.config.suggestion_threshold);
+        let Some(best) = thread.state.guide.candidates.first() else {
+            return Transition::to(NodeName::Equip).because("none of the offered prompts was rated");
+        };
+        let fits = format!("the best prompt, {}, fits with confidence {}", best.prompt, best.confidence);
+        if taken <= best.confidence {
+            let chosen = Fact::Chosen { prompt: best.prompt.clone() };
+            return Transition::to(NodeName::FillPrompt).learn(chosen).because(format!("{fits} ≥ {taken}"));
+        }
+        if offered <= best.confidence {
+            let why = format!("{fits} < {taken} and ≥ {offered}");
+            return Transition::to(NodeName::AskUserForPrompt).because(why);
+        }
+        Transition::to(NodeName::Equip).because(format!("{fits} < {offered}"))
+    }
+}

@@ -1,0 +1,185 @@
+//! Web addresses in running text: where they stand, what they are called, and when two are the same.
+
+use std::ops::Range;
+
+/// An address in a text.
+#[derive(Debug, PartialEq)]
+pub(super) struct Link {
+    /// What to replace to replace all of it.
+    pub(super) at: Range<usize>,
+    /// The address.
+    pub(super) url: String,
+    /// The words that carry it, if they are others than the address.
+    pub(super) label: Option<String>,
+    /// Whether it shows a picture and names no page.
+    pub(super) kind: Kind,
+}
+
+/// What an address is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It names a page.
+    Page,
+    /// It shows a picture.
+    Picture,
+}
+
+/// Every address in `text`, in order: bare, in angle brackets, or as a markdown link.
+pub(super) fn links(text: &str) -> Vec<Link> {
+    let lower = text.to_ascii_lowercase();
+    let mut found = Vec::<Link>::new();
+    let mut from = 0;
+    while let Some(start) = ["http://", "https://"].iter().filter_map(|it| lower[from..].find(it)).min() {
+        let start = from + start;
+        let end = end_of(text, start);
+        from = end;
+        let within_a_word = text[..start].ends_with(|it: char| it.is_ascii_alphanumeric());
+        let url = &text[start..end];
+        if within_a_word || host(url).is_empty() {
+            continue;
+        }
+        let link = markdown(text, start, end).unwrap_or_else(|| {
+            let angled = text[..start].ends_with('<') && text[end..].starts_with('>');
+            let at = if angled { start - 1..end + 1 } else { start..end };
+            Link { at, url: url.to_owned(), label: None, kind: Kind::Page }
+        });
+        // An address that is the label of another is that other's name.
+        while found.last().is_some_and(|it| link.at.start <= it.at.start) {
+            found.pop();
+        }
+        from = link.at.end;
+        found.push(link);
+    }
+    found
+}
+
+/// Where the address that starts at `start` ends: a sentence's own marks are no part of it.
+fn end_of(text: &str, start: usize) -> usize {
+    let mut open = 0_i32;
+    let stops = |it: char| {
+        it.is_whitespace()
+            || "<>\"'`{}|\\^[]".contains(it)
+            || it.is_control()
+            || (!it.is_ascii() && !it.is_alphanumeric())
+    };
+    let mut end = text.len();
+    for (at, it) in text[start..].char_indices() {
+        match it {
+            '(' => open += 1,
+            ')' => open -= 1,
+            _ => (),
+        }
+        if open < 0 || stops(it) {
+            end = start + at;
+            break;
+        }
+    }
+    start + text[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '~']).len()
+}
+
+/// The markdown link whose address stands there, if one does.
+fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
+    let before = text[..start].strip_suffix('<').unwrap_or(&text[..start]).strip_suffix("](")?;
+    let mut depth = 0_u32;
+    let (open, _) = before.char_indices().rev().find(|(_, it)| match it {
+        ']' => {
+            depth += 1;
+            false
+        }
+        '[' if depth == 0 => true,
+        '[' => {
+            depth -= 1;
+            false
+        }
+        _ => false,
+    })?;
+    let after = text[end..].strip_prefix('>').unwrap_or(&text[end..]);
+    let title = after.trim_start_matches(' ');
+    let after = match title.strip_prefix('"').and_then(|it| it.split_once('"')) {
+        Some((_, rest)) => rest,
+        None => after,
+    };
+    let rest = after.trim_start_matches(' ').strip_prefix(')')?;
+    let picture = before[..open].ends_with('!');
+    let label = before[open + 1..].trim();
+    Some(Link {
+        at: open - usize::from(picture)..text.len() - rest.len(),
+        url: text[start..end].to_owned(),
+        label: (!label.is_empty()).then(|| label.to_owned()),
+        kind: if picture { Kind::Picture } else { Kind::Page },
+    })
+}
+
+/// The name of the machine in an address, as people write it; empty if there is none.
+pub(super) fn host(url: &str) -> String {
+    let rest = url.split_once("://").map_or("", |(_, it)| it);
+    let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let host = host.rsplit('@').next().unwrap_or_default().to_lowercase();
+    let host = host.strip_suffix(":443").or(host.strip_suffix(":80")).unwrap_or(&host);
+    let host = host.strip_prefix("www.").unwrap_or(host);
+    if host.contains(|it: char| it.is_alphanumeric()) { host.to_owned() } else { String::new() }
+}
+
+/// Parameters that say where a reader came from and not what is read.
+const TRACKING: &[&str] = &["gclid", "fbclid", "msclkid", "mc_cid", "mc_eid", "igshid"];
+
+/// What two addresses of one page have in common.
+pub(super) fn key(url: &str) -> String {
+    let (page, fragment) = url.split_once('#').unwrap_or((url, ""));
+    // What looks like a path names a page of its own; anything else is a place on the page.
+    let fragment = if fragment.starts_with(['!', '/']) { fragment } else { "" };
+    let rest = page.split_once("://").map_or("", |(_, it)| it);
+    let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
+    let (path, query) = path.split_once('?').unwrap_or((path, ""));
+    let tracks = |it: &&str| {
+        let name = it.split('=').next().unwrap_or_default();
+        name.starts_with("utm_") || TRACKING.contains(&name)
+    };
+    let query: Vec<&str> = query.split('&').filter(|it| !it.is_empty() && !tracks(it)).collect();
+    format!("{}{}?{}#{fragment}", host(url), path.trim_end_matches('/'), query.join("&"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(text: &str) -> Vec<(String, String, Option<String>)> {
+        links(text).into_iter().map(|it| (text[it.at].to_owned(), it.url, it.label)).collect()
+    }
+
+    fn one(text: &str, at: &str, url: &str, label: Option<&str>) {
+        assert_eq!(told(text), [(at.to_owned(), url.to_owned(), label.map(str::to_owned))], "{text}");
+    }
+
+    #[test]
+    fn addresses_are_found_wherever_they_stand() {
+        one("see https://a.example/b?c=d, then", "https://a.example/b?c=d", "https://a.example/b?c=d", None);
+        one("(https://a.example/b_(c)).", "https://a.example/b_(c)", "https://a.example/b_(c)", None);
+        one("é <HTTPS://A.example/b> é", "<HTTPS://A.example/b>", "HTTPS://A.example/b", None);
+        one("**https://a.example**", "https://a.example", "https://a.example", None);
+        one("{'url': 'https://a.example/b'}", "https://a.example/b", "https://a.example/b", None);
+        one("在https://a.example/é。是", "https://a.example/é", "https://a.example/é", None);
+        one("x [A [b]](https://a.example/b \"t\") y", "[A [b]](https://a.example/b \"t\")", "https://a.example/b", Some("A [b]"));
+        one("[A](<https://a.example/b>)", "[A](<https://a.example/b>)", "https://a.example/b", Some("A"));
+        one("[https://a.example](https://a.example/b)", "[https://a.example](https://a.example/b)", "https://a.example/b", Some("https://a.example"));
+        one("A](https://a.example)", "https://a.example", "https://a.example", None);
+        assert_eq!(told("xhttps://a.example https:// http://. ftp://a.example"), []);
+        assert_eq!(links("![p](https://a.example/p.png)")[0].kind, Kind::Picture);
+        let both = told("[A](https://a.example) [B](https://b.example)");
+        assert_eq!(both.iter().map(|it| &*it.0).collect::<Vec<_>>(), ["[A](https://a.example)", "[B](https://b.example)"]);
+    }
+
+    #[test]
+    fn one_page_has_one_key() {
+        let same = [
+            "https://www.A.example/b/",
+            "http://a.example/b",
+            "https://a.example:443/b#part",
+            "https://a.example/b?utm_source=x&gclid=1",
+            "https://ann@a.example/b#:~:text=x",
+        ];
+        assert!(same.iter().all(|it| key(it) == key(same[0])), "{:?}", same.map(key));
+        let others = ["https://a.example/bc", "https://a.example/B", "https://a.example/b?p=1", "https://a.example/b#/c", "https://a.example:8080/b"];
+        assert!(others.iter().all(|it| key(it) != key(same[0])), "{:?}", others.map(key));
+    }
+}

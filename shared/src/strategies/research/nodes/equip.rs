@@ -1,0 +1,35 @@
+//! What can the experts do? One that cannot be reached is left out of this turn.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    ListTools, Node, Thread, Transition,
+    strategies::research::{Fact, NodeName, Research},
+};
+
+pub(in crate::strategies::research) struct Equip;
+
+impl Node<Research> for Equip {
+    type Effect = Vec<ListTools>;
+
+    fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
+        servers(thread).into_iter().map(|server| ListTools { server: server.to_owned() }).collect()
+    }
+
+    fn learn(&self, thread: &Thread<Research>, listed: Vec<Result<(), String>>) -> Transition<Research> {
+        let heard = servers(thread).into_iter().zip(listed);
+        let unreachable: BTreeMap<String, String> =
+            heard.filter_map(|(server, it)| Some((server.to_owned(), it.err()?))).collect();
+        let why: Vec<String> =
+            unreachable.iter().map(|(server, it)| format!("goes on without {server}: {it}")).collect();
+        let question = thread.turn.from..thread.messages.len();
+        let next = Transition::to(NodeName::PlanningAgent).learn(Fact::Equipped { question, unreachable });
+        if why.is_empty() { next } else { next.because(why.join("; ")) }
+    }
+}
+
+/// The experts and whoever searches: what is not listed counts as a write, and a search is none.
+fn servers(thread: &Thread<Research>) -> BTreeSet<&str> {
+    let search = thread.config.search.as_ref().map(|it| &it.server);
+    thread.experts.keys().chain(search).map(String::as_str).collect()
+}

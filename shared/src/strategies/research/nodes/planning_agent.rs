@@ -1,0 +1,161 @@
+//! What helps to plan, and what should be searched? Or is the answer known already?
+
+use serde_json::json;
+
+use crate::{
+    Chat, Message, Node, Reply, Safety, Thread, Tool, ToolCall, Transition,
+    strategies::{
+        prompt::fill,
+        research::{
+            Ending, Fact, NodeName, Research,
+            citations::resolve,
+            offer::offered,
+            queries::{distinct, submitted},
+        },
+    },
+};
+
+use super::finalize_answer::spoken_of;
+
+pub(in crate::strategies::research) struct PlanningAgent;
+
+/// The tool by which the model says what to search.
+pub(in crate::strategies::research) const SUBMIT_PLAN: &str = "submit_plan";
+
+impl Node<Research> for PlanningAgent {
+    type Effect = Chat;
+
+    /// The last time there is nothing left but to submit or to answer.
+    fn ask(&self, thread: &Thread<Research>) -> Chat {
+        let last = is_last(thread);
+        let what = |(name, what): (&String, &String)| match thread.state.unreachable.get(name) {
+            Some(_) => format!("- {name}: cannot be reached"),
+            None => format!("- {name}: {what}"),
+        };
+        let experts: Vec<String> = thread.experts.iter().map(what).collect();
+        let hurry = if last { "There is no time left to look things up: submit the plan now, or answer." } else { "" };
+        let blanks = [
+            ("experts", &*experts.join("\n")),
+            ("queries", &*thread.config.queries().to_string()),
+            ("hurry", hurry),
+            ("time", &thread.turn.time),
+        ];
+        let chat = Chat::new(&thread.config.model, fill(include_str!("../prompts/plan.md"), &blanks), thread.all());
+        let servers = if last { Vec::new() } else { offered(thread) };
+        servers.into_iter().fold(chat, Chat::toolbox).tool(SUBMIT_PLAN)
+    }
+
+    fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
+        if reply.tool_calls.iter().any(is_plan) {
+            return submit(thread, reply);
+        }
+        if reply.tool_calls.is_empty() {
+            return answer(thread, &reply.content);
+        }
+        if is_last(thread) {
+            return search_topic(thread, &spent(thread));
+        }
+        consider(thread, NodeName::ExecuteTools).say(said(reply))
+    }
+
+    fn tools(&self) -> Vec<Tool> {
+        vec![Tool {
+            name: SUBMIT_PLAN.to_owned(),
+            description: "Submit the queries that shall be searched on the web, all at once. Call it alone.".to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "queries": {
+                        "type": "array",
+                        "items": { "type": "string" },
+                        "description": "Each can be understood alone and asks for something else.",
+                    },
+                    "rationale": { "type": "string", "description": "Why these, in a sentence." },
+                },
+                "required": ["queries", "rationale"],
+                "additionalProperties": false,
+            }),
+            safety: Safety::Read,
+        }]
+    }
+}
+
+fn is_plan(call: &ToolCall) -> bool {
+    call.name == SUBMIT_PLAN
+}
+
+/// Takes the plan, or tells the model what is wrong with it.
+///
+/// **Invariant:** every call of the message gets one result: what was called beside the plan has not happened.
+fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
+    let plan = submitted(reply.tool_calls.iter().filter(|it| is_plan(it)), thread.config.queries());
+    let (next, told, beside) = match plan {
+        Ok(plan) => {
+            let told = format!("accepted: {} queries", plan.queries.len());
+            let planned = Fact::Planned { queries: plan.queries, rationale: plan.rationale };
+            (search(thread).learn(planned), told, "skipped: the plan was submitted".to_owned())
+        }
+        Err(problem) if is_last(thread) => {
+            return search_topic(thread, &format!("the plan was refused, as {problem}, and {}", spent(thread)));
+        }
+        Err(problem) => {
+            let next = consider(thread, NodeName::PlanningAgent);
+            let told = format!("error: the plan was refused: {problem}");
+            (next, told, format!("skipped: {SUBMIT_PLAN} was called beside it, and refused"))
+        }
+    };
+    let results: Vec<Message> = reply
+        .tool_calls
+        .iter()
+        .map(|call| Message::tool(call, if is_plan(call) { told.clone() } else { beside.clone() }))
+        .collect();
+    results.into_iter().fold(next.say(said(reply)), Transition::say)
+}
+
+/// Once more, unless the turn has asked too much already.
+fn consider(thread: &Thread<Research>, node: NodeName) -> Transition<Research> {
+    Transition::to(node).learn(Fact::Considered)
+}
+
+/// Words without a call are the answer; silence is none.
+fn answer(thread: &Thread<Research>, words: &str) -> Transition<Research> {
+    let resolved = resolve(words, &[], spoken_of(thread, words));
+    if resolved.text.is_empty() {
+        return search_topic(thread, "the planning agent neither called a tool nor answered");
+    }
+    let why = resolved.why();
+    let next = Transition::end().say(Message::assistant(resolved.text));
+    if let Some(why) = why { next.because(why) } else { next }
+}
+
+/// Where a plan goes: to whoever must approve it, or to the search.
+fn search(thread: &Thread<Research>) -> Transition<Research> {
+    let node = if thread.config.approve_queries { NodeName::ConfirmQueries } else { NodeName::WebResearch };
+    Transition::to(node)
+}
+
+/// There is no plan, so the question itself is searched; unless there is none, or no model left to answer with.
+fn search_topic(thread: &Thread<Research>, why: &str) -> Transition<Research> {
+    let queries = distinct([thread.topic().to_owned()], &[]);
+    let stopped = if queries.is_empty() { Some("there are no words to search for".to_owned()) } else { thread.spent() };
+    if let Some(stopped) = stopped {
+        let reason = format!("{why}; {stopped}");
+        let ended = Fact::Ended(Ending::Partial { reason: reason.clone() });
+        return Transition::to(NodeName::FinalizeAnswer).learn(ended).because(reason);
+    }
+    let planned = Fact::Planned { queries, rationale: "the topic itself".to_owned() };
+    search(thread).learn(planned).because(format!("{why}: the topic itself is searched"))
+}
+
+fn is_last(thread: &Thread<Research>) -> bool {
+    thread.config.iterations <= thread.state.iterations + 1 || thread.spent_after(1).is_some()
+}
+
+fn spent(thread: &Thread<Research>) -> String {
+    let limit = thread.config.iterations;
+    format!("the limit of {limit} iterations is reached")
+}
+
+fn said(reply: Reply) -> Message {
+    Message { tool_calls: reply.tool_calls, ..Message::assistant(reply.content) }
+}

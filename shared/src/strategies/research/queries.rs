@@ -1,0 +1,183 @@
+//! Queries, as models and people write them: cleaned, told apart, and counted.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::ToolCall;
+
+/// The longest query that is searched, in characters: search engines take no more.
+pub(super) const QUERY_MAX: usize = 400;
+
+/// What a model submitted: the queries and why those.
+#[derive(Debug, PartialEq)]
+pub(super) struct Plan {
+    pub(super) queries: Vec<String>,
+    pub(super) rationale: String,
+}
+
+/// The plan that all these calls together submit.
+///
+/// # Errors
+///
+/// What is wrong with it, for the model to mend.
+pub(super) fn submitted<'a>(calls: impl IntoIterator<Item = &'a ToolCall>, limit: usize) -> Result<Plan, String> {
+    let (mut queries, mut reasons) = (Vec::new(), Vec::new());
+    for call in calls {
+        let own = read(&call.arguments)?;
+        if let Some(twice) = own.iter().enumerate().find(|(n, it)| is_among(it, &own[..*n])) {
+            return Err(format!("the query {:?} is there twice; each must ask for something else", twice.1));
+        }
+        queries.extend(own);
+        reasons.extend(call.arguments["rationale"].as_str().map(str::trim).filter(|it| !it.is_empty()));
+    }
+    let queries = distinct(queries, &[]);
+    if limit < queries.len() {
+        return Err(format!("there are {} queries and at most {limit} may be submitted; keep the best", queries.len()));
+    }
+    Ok(Plan { queries, rationale: reasons.join(" ") })
+}
+
+fn read(arguments: &Value) -> Result<Vec<String>, String> {
+    let Some(listed) = arguments["queries"].as_array() else {
+        return Err("\"queries\" must be a list of texts".to_owned());
+    };
+    if listed.is_empty() {
+        return Err("there is no query; submit at least one, or answer in plain words".to_owned());
+    }
+    let one = |it: &Value| {
+        let Some(text) = it.as_str() else { return Err(format!("{it} is not a text; every query must be one")) };
+        match cleaned(text) {
+            it if it.is_empty() => Err("a query is empty".to_owned()),
+            it if QUERY_MAX < it.chars().count() => Err(format!("a query is longer than {QUERY_MAX} characters")),
+            it => Ok(it),
+        }
+    };
+    listed.iter().map(one).collect()
+}
+
+/// The queries that are not empty, not too long, not there twice and not among `known`, in order.
+pub(super) fn distinct(queries: impl IntoIterator<Item = String>, known: &[&str]) -> Vec<String> {
+    let mut seen: BTreeSet<String> = known.iter().map(|it| folded(it)).collect();
+    let cut = queries.into_iter().map(|it| cleaned(&it).chars().take(QUERY_MAX).collect::<String>());
+    cut.filter(|it| !it.is_empty() && seen.insert(folded(it))).collect()
+}
+
+fn is_among(query: &str, others: &[String]) -> bool {
+    others.iter().any(|it| folded(it) == folded(query))
+}
+
+fn cleaned(query: &str) -> String {
+    query.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn folded(query: &str) -> String {
+    cleaned(query).to_lowercase()
+}
+
+/// What a person says to a plan.
+#[derive(Debug, PartialEq)]
+pub(super) enum Approval {
+    /// It may be searched.
+    Yes,
+    /// It may not.
+    No,
+    /// This shall be searched in its place.
+    Rather(Vec<String>),
+    /// Nobody can tell.
+    Unclear(String),
+}
+
+const YES: &[&str] = &["yes", "y", "ok", "okay", "approve", "approved", "go", "go ahead", "yes please", "sure"];
+const NO: &[&str] = &["no", "n", "stop", "cancel", "reject", "decline", "no thanks", "don't", "do not"];
+
+/// Reads a person's answer: yes, no, or other queries, one a line.
+pub(super) fn approval(answer: &str, limit: usize) -> Approval {
+    let plain = |it: &str| {
+        let kept = it.trim().trim_end_matches(['.', '!', ',', ';', ':']).to_lowercase();
+        cleaned(&kept.replace(',', " "))
+    };
+    let whole = plain(answer);
+    if YES.contains(&&*whole) {
+        return Approval::Yes;
+    }
+    if NO.contains(&&*whole) {
+        return Approval::No;
+    }
+    // "No, rather …" is an order to a person and a bad query.
+    let first = answer.trim().split(['\n', ',', '.', '!', ';', ':']).next().map(plain).unwrap_or_default();
+    if YES.contains(&&*first) || NO.contains(&&*first) {
+        return Approval::Unclear(format!("{:?} is neither yes or no nor a list of queries", cleaned(answer)));
+    }
+    let queries = distinct(answer.lines().map(|it| unlisted(it).to_owned()), &[]);
+    match queries.len() {
+        0 => Approval::Unclear("nothing was answered".to_owned()),
+        n if limit < n => Approval::Unclear(format!("there are {n} queries and at most {limit} may be searched")),
+        _ => Approval::Rather(queries),
+    }
+}
+
+/// A line without the mark or the number that it begins with in a list.
+fn unlisted(line: &str) -> &str {
+    let line = line.trim();
+    if let Some(rest) = ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)) {
+        return rest;
+    }
+    let rest = line.trim_start_matches(|it: char| it.is_ascii_digit());
+    let numbered = rest.len() < line.len();
+    [". ", ") "].iter().find_map(|it| rest.strip_prefix(it)).filter(|_| numbered).unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn call(arguments: Value) -> ToolCall {
+        ToolCall { id: "c".to_owned(), name: "submit_plan".to_owned(), arguments }
+    }
+
+    #[test]
+    fn a_plan_is_read_or_refused_in_words() {
+        let read = |arguments| submitted([&call(arguments)], 2);
+        let plan = read(json!({"queries": [" tide\n times ", "moon"], "rationale": "two angles"})).unwrap();
+        assert_eq!(plan, Plan { queries: vec!["tide times".into(), "moon".into()], rationale: "two angles".into() });
+        let refused = |arguments| read(arguments).unwrap_err();
+        assert!(refused(json!({"queries": []})).contains("there is no query"));
+        assert!(refused(json!({"queries": "tides"})).contains("must be a list"));
+        assert!(refused(json!("{queries")).contains("must be a list"));
+        assert!(refused(json!({})).contains("must be a list"));
+        assert!(refused(json!({"queries": ["tides", 7]})).contains("7 is not a text"));
+        assert!(refused(json!({"queries": ["tides", "  "]})).contains("empty"));
+        assert!(refused(json!({"queries": ["Tide times", "tide  TIMES "]})).contains("twice"));
+        assert!(refused(json!({"queries": ["a", "b", "c"]})).contains("at most 2"));
+        assert!(refused(json!({"queries": ["a".repeat(401)]})).contains("longer"));
+        assert!(read(json!({"queries": ["a".repeat(400)]})).is_ok());
+    }
+
+    #[test]
+    fn several_plans_are_one() {
+        let calls = [call(json!({"queries": ["a", "b"]})), call(json!({"queries": ["B", "c"], "rationale": "why"}))];
+        let plan = submitted(&calls, 3).unwrap();
+        assert_eq!(plan, Plan { queries: vec!["a".into(), "b".into(), "c".into()], rationale: "why".into() });
+        assert!(submitted(&calls, 2).is_err());
+    }
+
+    #[test]
+    fn a_person_is_understood() {
+        for yes in ["yes", " Yes. ", "OK!", "go ahead", "Yes, please"] {
+            assert_eq!(approval(yes, 2), Approval::Yes, "{yes}");
+        }
+        for no in ["no", "No.", "STOP", "No, thanks!"] {
+            assert_eq!(approval(no, 2), Approval::No, "{no}");
+        }
+        let rather = |it: &[&str]| Approval::Rather(it.iter().map(|it| (*it).to_owned()).collect());
+        assert_eq!(approval("no man's sky review", 2), rather(&["no man's sky review"]));
+        assert_eq!(approval("1. tides\n\n- Moon phases\n- TIDES", 2), rather(&["tides", "Moon phases"]));
+        assert_eq!(approval("2026 tides", 2), rather(&["2026 tides"]));
+        for unclear in ["", " \n", "No, rather the moon", "a\nb\nc"] {
+            assert!(matches!(approval(unclear, 2), Approval::Unclear(_)), "{unclear}");
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! What a search gave back, whatever its form: sources with tokens, and the words to cite them for.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Deserializer, Value};
+
+use super::links::{Kind, host, key, links};
+
+/// A page that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// Its address, as it was first found.
+    pub url: String,
+    /// What it is called.
+    pub title: String,
+}
+
+/// The sources of a turn, each once: the first is `[s1]`.
+pub(super) struct Shelf(Vec<Source>);
+
+/// The longest text of one source and of one finding that a model hears, in characters.
+const SNIPPET_MAX: usize = 1_000;
+const FINDING_MAX: usize = 8_000;
+const TITLE_MAX: usize = 120;
+
+impl Shelf {
+    pub(super) fn new(sources: &[Source]) -> Self {
+        Self(sources.to_vec())
+    }
+
+    pub(super) fn into_sources(self) -> Vec<Source> {
+        self.0
+    }
+
+    /// The token of a page, which is put on the shelf if it is not there.
+    fn token(&mut self, url: &str, title: Option<&str>) -> String {
+        let page = key(url);
+        let nth = self.0.iter().position(|it| key(&it.url) == page).unwrap_or_else(|| {
+            let title = title.map(one_line).filter(|it| !it.is_empty()).unwrap_or_else(|| host(url));
+            self.0.push(Source { url: url.to_owned(), title });
+            self.0.len() - 1
+        });
+        format!("[s{}]", nth + 1)
+    }
+
+    /// The finding that a search's output is, with a token at each of its sources; empty if nothing was found.
+    ///
+    /// It takes JSON with addresses anywhere in it, several such texts in a row, or words with addresses among them.
+    pub(super) fn note(&mut self, output: &str, results: usize) -> String {
+        let Some(values) = json(output) else { return self.note_words(output) };
+        let mut read = Found::default();
+        values.iter().for_each(|it| read.walk(it, 0));
+        if read.hits.is_empty() {
+            return self.note_words(&read.words.join("\n"));
+        }
+        let told = |hit: &Hit| {
+            let token = self.token(&hit.url, hit.title.as_deref());
+            let title = hit.title.as_deref().map(one_line).filter(|it| !it.is_empty());
+            let named = title.map_or_else(String::new, |it| format!("{} ", defused(&it)));
+            let snippet = defused(&cut(hit.snippet.trim(), SNIPPET_MAX));
+            format!("{token} {named}({})\n{snippet}", host(&hit.url)).trim_end().to_owned()
+        };
+        read.hits.iter().take(results.max(1)).map(told).collect::<Vec<_>>().join("\n\n")
+    }
+
+    /// Words, with a token in place of every address.
+    fn note_words(&mut self, words: &str) -> String {
+        let words = cut(words.trim(), FINDING_MAX);
+        let (mut out, mut done) = (String::new(), 0);
+        for link in links(&words) {
+            out.push_str(&defused(&words[done..link.at.start]));
+            done = link.at.end;
+            let label = link.label.as_deref().filter(|it| !it.contains("://"));
+            out.push_str(&defused(label.unwrap_or_default()));
+            if link.kind == Kind::Picture {
+                continue;
+            }
+            let title = label.map(str::to_owned).or_else(|| title_near(&words, link.at.start));
+            let gap = if label.is_some() { " " } else { "" };
+            out.push_str(gap);
+            out.push_str(&self.token(&link.url, title.as_deref()));
+        }
+        out.push_str(&defused(&words[done..]));
+        out
+    }
+}
+
+#[derive(Default)]
+struct Found {
+    hits: Vec<Hit>,
+    words: Vec<String>,
+}
+
+struct Hit {
+    url: String,
+    title: Option<String>,
+    snippet: String,
+}
+
+const URL: &[&str] = &["url", "link", "href", "uri"];
+const TITLE: &[&str] = &["title", "name", "heading"];
+const SNIPPET: &[&str] =
+    &["snippet", "content", "description", "summary", "excerpt", "text", "body", "abstract", "markdown", "highlights"];
+
+/// JSON within JSON texts is read no deeper than this.
+const DEPTH_MAX: usize = 4;
+
+impl Found {
+    fn walk(&mut self, value: &Value, depth: usize) {
+        match value {
+            Value::Null | Value::Bool(_) | Value::Number(_) => (),
+            Value::Array(items) => items.iter().for_each(|it| self.walk(it, depth)),
+            Value::String(text) => match json(text).filter(|_| depth < DEPTH_MAX) {
+                Some(values) => values.iter().for_each(|it| self.walk(it, depth + 1)),
+                None => self.words.push(text.clone()),
+            },
+            Value::Object(fields) => {
+                let text = |names: &[&str]| names.iter().find_map(|it| words(fields.get(*it)?));
+                let url = text(URL).filter(|it| links(it).first().is_some_and(|link| link.at == (0..it.len())));
+                let (title, snippet) = (text(TITLE), text(SNIPPET));
+                let already = self.hits.len();
+                match url {
+                    Some(url) if title.is_some() || snippet.is_some() => {
+                        self.hits.push(Hit { url, title, snippet: snippet.unwrap_or_default() });
+                        let below = fields.values().filter(|it| it.is_object() || it.is_array());
+                        below.for_each(|it| self.walk(it, depth));
+                    }
+                    url => {
+                        fields.values().for_each(|it| self.walk(it, depth));
+                        // An address without a word is the search's own, if there are others below it.
+                        if let Some(url) = url.filter(|_| self.hits.len() == already) {
+                            self.hits.push(Hit { url, title: None, snippet: String::new() });
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn words(value: &Value) -> Option<String> {
+    let text = match value {
+        Value::String(text) => text.trim().to_owned(),
+        Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" … "),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => return None,
+    };
+    (!text.is_empty()).then_some(text)
+}
+
+/// The JSON objects and lists that a text consists of, if it does: one or several in a row, perhaps fenced or introduced.
+fn json(text: &str) -> Option<Vec<Value>> {
+    let start = text.find(['{', '['])?;
+    let mut stream = Deserializer::from_str(&text[start..]).into_iter::<Value>();
+    let mut values = Vec::new();
+    let mut end = start;
+    while let Some(Ok(value)) = stream.next() {
+        if !value.is_object() && !value.is_array() {
+            break;
+        }
+        values.push(value);
+        end = start + stream.byte_offset();
+    }
+    let around = [&text[..start], &text[end..]];
+    (!values.is_empty() && !around.iter().any(|it| it.contains("://"))).then_some(values)
+}
+
+/// What the page at `at` is called by the lines around it, up to an empty one: "Title: …", or the line of a list above.
+fn title_near(text: &str, at: usize) -> Option<String> {
+    let above = text[..at].rsplit('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
+    let below = text[at..].split('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
+    let named = |line: &str| {
+        let line = line.trim_start_matches(|it: char| !it.is_alphanumeric());
+        let (label, title) = line.split_once(':')?;
+        let title = title.trim_matches(|it: char| it.is_whitespace() || it == '*');
+        label.trim_end_matches('*').eq_ignore_ascii_case("title").then(|| title.to_owned())
+    };
+    let listed = |line: &str| {
+        let line = line.trim();
+        let rest = line.trim_start_matches(|it: char| it.is_ascii_digit()).trim_start_matches(['.', ')', '#', '-', '*', ' ']);
+        (rest.len() < line.len() && line.chars().count() <= TITLE_MAX).then(|| rest.trim_end_matches('*').to_owned())
+    };
+    let titled = above.clone().find_map(named).or_else(|| below.clone().find_map(named));
+    titled.or_else(|| above.clone().next().and_then(listed))
+}
+
+/// `text` without anything that looks like a token: only ours are.
+fn defused(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(open) = rest.find('[') {
+        let (before, from) = rest.split_at(open);
+        out.push_str(before);
+        let inner = from[1..].split_once(']').filter(|(it, _)| super::citations::numbers(it).is_some());
+        match inner {
+            Some((inner, after)) => {
+                out.push_str(&format!("({inner})"));
+                rest = after;
+            }
+            None => {
+                out.push('[');
+                rest = &from[1..];
+            }
+        }
+    }
+    out + rest
+}
+
+/// The first `limit` characters of a text, up to the end of a word.
+fn cut(text: &str, limit: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
+    let end = text[..end].rfind(char::is_whitespace).unwrap_or(end);
+    format!("{} …", text[..end].trim_end())
+}
+
+/// A name on one line, that cannot be taken for markdown.
+fn one_line(text: &str) -> String {
+    let plain: String = text.chars().map(|it| match it {
+        '[' => '(',
+        ']' => ')',
+        it if it.is_control() => ' ',
+        it => it,
+    }).collect();
+    cut(&plain.split_whitespace().collect::<Vec<_>>().join(" "), TITLE_MAX)
+}
+
+#[cfg(test)]
+#[path = "sources_tests.rs"]
+mod tests;

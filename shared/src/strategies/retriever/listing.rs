@@ -1,0 +1,36 @@
+//! Servers as a model is shown them.
+
+use crate::{
+    Thread,
+    strategies::retriever::{Retriever, State},
+};
+
+/// How many servers are listed by one line each: more would drown what is said about them.
+const LISTED_MAX: usize = 100;
+
+/// The servers that are at hand and pass `wanted`, each with its one line.
+pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) -> String {
+    let all: Vec<_> = thread.experts.iter().filter(|(name, _)| wanted(name)).collect();
+    let mut lines: Vec<String> =
+        all.iter().take(LISTED_MAX).map(|(name, what)| format!("- {name}: {what}")).collect();
+    if LISTED_MAX < all.len() {
+        lines.push(format!("- and {} more", all.len() - LISTED_MAX));
+    }
+    if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
+}
+
+/// The servers that did not do it, each with its reason.
+pub(super) fn refusals(state: &State) -> String {
+    let lines: Vec<String> =
+        state.refused.iter().map(|it| format!("- {}: {}", it.server, it.reason)).collect();
+    if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
+}
+
+#[test]
+fn a_long_list_is_cut_and_says_so() {
+    let mut thread = crate::Progress::<Retriever>::new().thread;
+    thread.experts = (0..LISTED_MAX + 2).map(|n| (format!("s{n:03}"), "x".to_owned())).collect();
+    assert_eq!(listed(&thread, |name| name != "s000").lines().last(), Some("- and 1 more"));
+    assert_eq!(listed(&thread, |name| name < "s100").lines().last(), Some("- s099: x"));
+    assert_eq!(listed(&thread, |_| false), "- none");
+}

@@ -1,0 +1,23 @@
+//! What can the chosen server do?
+
+use crate::{
+    ListTools, Node, Thread, Transition,
+    strategies::retriever::{NodeName, Retriever, reroute::reroute},
+};
+
+pub(in crate::strategies::retriever) struct Equip;
+
+impl Node<Retriever> for Equip {
+    type Effect = ListTools;
+
+    fn ask(&self, thread: &Thread<Retriever>) -> ListTools {
+        ListTools { server: thread.state.at().to_owned() }
+    }
+
+    fn learn(&self, thread: &Thread<Retriever>, listed: Result<(), String>) -> Transition<Retriever> {
+        match listed {
+            Ok(()) => Transition::to(NodeName::Orchestrate),
+            Err(reason) => reroute(thread, reason),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! One file a node, in the order a thread meets them.
+
+mod call_tools;
+mod choose;
+mod equip;
+mod orchestrate;
+mod respond;
+mod retrieve;
+mod route;
+mod routing_query;
+
+pub(super) use self::{
+    call_tools::CallTools, choose::Choose, equip::Equip, orchestrate::Orchestrate, respond::Respond,
+    retrieve::Retrieve, route::Route, routing_query::RoutingQuery,
+};

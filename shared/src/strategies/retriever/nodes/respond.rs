@@ -1,0 +1,55 @@
+//! What should the person be told, where nothing more can be done?
+
+use crate::{
+    Chat, Message, Node, Reply, Thread, Transition,
+    strategies::{
+        prompt::fill,
+        retriever::{Ending, Refusal, Retriever, listing},
+    },
+};
+
+pub(in crate::strategies::retriever) struct Respond;
+
+impl Node<Retriever> for Respond {
+    type Effect = Chat;
+
+    fn ask(&self, thread: &Thread<Retriever>) -> Chat {
+        let servers = listing::listed(thread, |_| true);
+        let refused = listing::refusals(&thread.state);
+        let blanks = [
+            ("ending", &*ending(thread)),
+            ("servers", &servers),
+            ("refused", &refused),
+            ("time", &thread.turn.time),
+        ];
+        let system = fill(include_str!("../prompts/respond.md"), &blanks);
+        Chat::new(&thread.config.model, system, thread.all())
+    }
+
+    /// **Invariant:** a turn never ends in silence, and what was tried is said by us, whatever the model says.
+    fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
+        let words = match reply.content.trim() {
+            "" => ending(thread),
+            words => words.to_owned(),
+        };
+        Transition::end().say(Message::assistant(format!("{words}{}", tried(&thread.state.refused))))
+    }
+}
+
+fn ending(thread: &Thread<Retriever>) -> String {
+    match &thread.state.ending {
+        Some(Ending::Refused) => {
+            "No server that was tried could do it, and no further one is tried.".to_owned()
+        }
+        Some(Ending::Stuck { reason }) => format!("The work stopped before its end: {reason}."),
+        Some(Ending::NothingRelevant) | None => "No server at hand fits the request.".to_owned(),
+    }
+}
+
+fn tried(refused: &[Refusal]) -> String {
+    if refused.is_empty() {
+        return String::new();
+    }
+    let each: Vec<String> = refused.iter().map(|it| format!("{} ({})", it.server, it.reason)).collect();
+    format!("\n\nTried: {}.", each.join(", "))
+}

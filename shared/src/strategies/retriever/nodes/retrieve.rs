@@ -1,0 +1,87 @@
+//! Which servers might fit?
+
+use crate::{
+    Hit, Node, Search, Thread, Transition,
+    strategies::retriever::{Candidate, Fact, NodeName, Retriever},
+};
+
+pub(in crate::strategies::retriever) struct Retrieve;
+
+/// The longest text of a server that a model is shown, in characters.
+const TEXT_MAX: usize = 4_000;
+
+impl Node<Retriever> for Retrieve {
+    type Effect = Search;
+
+    /// So many more as have refused, for they are left out of what is found.
+    fn ask(&self, thread: &Thread<Retriever>) -> Search {
+        let query = thread.state.queries.last().map_or(thread.heard(), String::as_str).to_owned();
+        Search { query, limit: thread.config.candidates + thread.state.refused.len() }
+    }
+
+    fn learn(&self, thread: &Thread<Retriever>, found: Result<Vec<Hit>, String>) -> Transition<Retriever> {
+        let next = Transition::to(NodeName::Route);
+        let (candidates, left_out) = match found {
+            Ok(hits) => sift(thread, hits),
+            Err(reason) => (Vec::new(), vec![format!("the index cannot be searched: {reason}")]),
+        };
+        if candidates.is_empty() {
+            let candidates = everyone(thread);
+            let because =
+                if left_out.is_empty() { "the index found nothing".to_owned() } else { left_out.join("; ") };
+            let why =
+                format!("{because}; all {} servers are to choose from by their one line", candidates.len());
+            return next.learn(Fact::Retrieved { candidates }).because(why);
+        }
+        let next = next.learn(Fact::Retrieved { candidates });
+        if left_out.is_empty() { next } else { next.because(left_out.join("; ")) }
+    }
+}
+
+/// The hits that may be chosen, and why the others may not.
+fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<String>) {
+    let mut left_out = Vec::new();
+    let mut usable = Vec::new();
+    for hit in hits {
+        if !thread.experts.contains_key(&hit.server) {
+            left_out.push(format!("{} is in the index and not at hand", hit.server));
+        } else if thread.state.has_refused(&hit.server) {
+            left_out.push(format!("{} was tried already", hit.server));
+        } else {
+            usable.push(hit);
+        }
+    }
+    let best = usable.iter().map(|it| it.score).fold(f64::NEG_INFINITY, f64::max);
+    let ratio = thread.config.score;
+    let mut candidates = Vec::new();
+    for hit in usable {
+        // Scores below zero have no parts that mean anything.
+        if best > 0.0 && hit.score < ratio * best {
+            left_out.push(format!("{} scored {:.2} < {ratio} of {best:.2}", hit.server, hit.score));
+        } else {
+            candidates.push(Candidate { server: hit.server, text: cut(&hit.text) });
+        }
+    }
+    candidates.truncate(thread.config.candidates);
+    (candidates, left_out)
+}
+
+/// Every server that is at hand and has not refused, by its one line.
+fn everyone(thread: &Thread<Retriever>) -> Vec<Candidate> {
+    let fresh = thread.experts.iter().filter(|(name, _)| !thread.state.has_refused(name));
+    fresh.map(|(name, what)| Candidate { server: name.clone(), text: what.clone() }).collect()
+}
+
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(TEXT_MAX) {
+        Some((at, _)) => format!("{} …", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+#[test]
+fn a_long_text_is_cut_at_a_character() {
+    let long = "ä".repeat(TEXT_MAX + 1);
+    assert_eq!(cut(&long), format!("{} …", "ä".repeat(TEXT_MAX)));
+    assert_eq!(cut(&long[..2 * TEXT_MAX]), "ä".repeat(TEXT_MAX));
+}

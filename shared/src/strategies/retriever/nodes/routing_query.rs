@@ -1,0 +1,44 @@
+//! What should the index be searched for?
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    Extract, Node, Thread, Transition,
+    strategies::{
+        prompt::fill,
+        retriever::{Fact, NodeName, Retriever, listing},
+    },
+};
+
+pub(in crate::strategies::retriever) struct RoutingQuery;
+
+/// What the model writes.
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::strategies::retriever) struct Query {
+    /// The words to search for.
+    query: String,
+}
+
+impl Node<Retriever> for RoutingQuery {
+    type Effect = Extract<Query>;
+
+    fn ask(&self, thread: &Thread<Retriever>) -> Self::Effect {
+        let earlier: Vec<String> = thread.state.queries.iter().map(|it| format!("- {it}")).collect();
+        let earlier = if earlier.is_empty() { "- none".to_owned() } else { earlier.join("\n") };
+        let refused = listing::refusals(&thread.state);
+        let blanks = [("earlier", &*earlier), ("refused", &refused), ("time", &thread.turn.time)];
+        let system = fill(include_str!("../prompts/routing_query.md"), &blanks);
+        Extract::new(&thread.config.model, system, thread.all())
+    }
+
+    fn learn(&self, thread: &Thread<Retriever>, reply: Query) -> Transition<Retriever> {
+        let next = Transition::to(NodeName::Retrieve);
+        match reply.query.trim() {
+            "" => next
+                .learn(Fact::Queried { query: thread.heard().to_owned() })
+                .because("the query was empty: the message is searched for as it stands"),
+            query => next.learn(Fact::Queried { query: query.to_owned() }),
+        }
+    }
+}
