@@ -76,7 +76,11 @@ async fn a_turn_that_its_thread_is_past_is_not_called_off() {
     let asked = room.lived("ask Well?").await;
     let thread = thread_of(&asked);
     let answer = room.post(&format!("/v1/threads/{thread}/answer"), json!({"text": "yes"})).await.json();
-    room.live(thread_of(&answer)).await;
+    room.hear(thread).await;
+    act(&room, &asked, "cancel").await.problem(409, "already-ended");
+    let now = room.get(&format!("/v1/turns/{}", id_of(&answer))).await.json();
+    assert_eq!(now["status"], "running", "the turn that is under way is another, and stays");
+    room.live(thread).await;
     act(&room, &asked, "cancel").await.problem(409, "already-ended");
     let done = room.lived("echo hi").await;
     act(&room, &done, "cancel").await.problem(409, "already-ended");

@@ -1,17 +1,22 @@
 //! How far a thread has come: the fold of its log, the one rule that says what comes next, and the judge of answers.
 
+mod fold;
+mod slot;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use uuid::Uuid;
 
+use self::slot::{Slot, Stand};
+
 use crate::{
     effect::Refused,
     event::{
         Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
-        InterruptKind, Meter, Unreadable, Verdict,
+        InterruptKind, Meter, Unreadable,
     },
-    message::{Message, Role, Safety, ToolCall, ToolOutput},
+    message::{Message, Safety},
     request::{Fault, Remedy, Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
 };
@@ -116,24 +121,6 @@ enum At<P> {
     Failed(P, usize, Vec<Slot>, String),
 }
 
-#[derive(Clone)]
-struct Slot {
-    request: Request,
-    falters: u32,
-    tries: u32,
-    error: Option<String>,
-    stand: Stand,
-}
-
-#[derive(Clone, PartialEq)]
-enum Stand {
-    Open,
-    Attempted,
-    Doubted(String),
-    Hopeless,
-    Answered(Response),
-}
-
 /// How often one request may falter before it is given up, or its node fails.
 pub const FALTERS_MAX: u32 = 4;
 
@@ -199,6 +186,7 @@ impl<S: Strategy> Progress<S> {
         Ok(())
     }
 
+<<<<<<< HEAD:shared/src/progress.rs
     fn fold(&mut self, event: &Event) -> Result<bool, Corrupt> {
         match event {
             Event::Opened(opened) if self.seq == 0 => {
@@ -344,6 +332,8 @@ impl<S: Strategy> Progress<S> {
         self.thread.messages.extend(results);
     }
 
+=======
+>>>>>>> main:shared/src/progress/mod.rs
     /// What comes next. The only rule there is.
     ///
     /// # Errors
@@ -574,6 +564,7 @@ fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Inter
     }
 }
 
+<<<<<<< HEAD:shared/src/progress.rs
 impl Slot {
     fn retry(&mut self) {
         self.tries = 0;
@@ -620,6 +611,8 @@ impl Slot {
     }
 }
 
+=======
+>>>>>>> main:shared/src/progress/mod.rs
 impl<P: serde::Serialize> At<P> {
     /// Whether `node` may decide now.
     fn may_decide(&self, node: &str) -> bool {

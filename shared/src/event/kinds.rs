@@ -1,0 +1,287 @@
+//! What each kind of event says. These are a promise: fields may be added with a default, never renamed or removed.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::{
+    message::Message,
+    request::{Request, Response},
+};
+
+/// A thread began, under this strategy with this configuration.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Opened {
+    /// The grammar of this log.
+    #[serde(default = "first_format")]
+    pub format: u32,
+    /// The strategy's name.
+    pub strategy: String,
+    /// The strategy's version.
+    #[serde(default)]
+    pub version: u32,
+    /// What of its configuration is set; secrets are never part of it.
+    #[serde(default)]
+    pub config: Value,
+    /// The MCP servers at hand, each with what it is good for.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub experts: BTreeMap<String, String>,
+    /// Who opened it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}
+
+fn first_format() -> u32 {
+    1
+}
+
+/// A person spoke: a turn begins.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Heard {
+    /// The turn that this begins.
+    #[serde(default)]
+    pub turn: Uuid,
+    /// Who spoke.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// The time of the turn, RFC 3339 in UTC: the only clock that a strategy sees.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub time: String,
+    /// Whether it is a new matter or the answer to what was asked.
+    #[serde(default)]
+    pub hearing: Hearing,
+    /// The words; more than one where a client brings a conversation along.
+    pub messages: Vec<Message>,
+}
+
+/// What a message is to the thread that hears it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Hearing {
+    /// A new matter: the turn starts where the strategy says.
+    #[default]
+    Input,
+    /// The answer to an interrupt: the turn starts at the node that wants to hear it.
+    Answer,
+}
+
+/// A node put questions to the world.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// Which node.
+    pub node: String,
+    /// Its questions. The idempotency key of each is `thread:seq:slot`, seq being this event's.
+    pub requests: Vec<Request>,
+}
+
+/// A request that may change the world is about to be carried out. This append is the fence: two workers cannot
+/// both start the same attempt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attempted {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// Who is about to do it.
+    #[serde(default)]
+    pub worker: String,
+}
+
+/// The world answered one request.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Answered {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// What it said.
+    pub response: Response,
+    /// What it took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter: Option<Meter>,
+}
+
+/// What an answer took.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Meter {
+    /// Who answered: a model as the endpoint names it, or `scripted`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// Tokens read.
+    pub input_tokens: u64,
+    /// Tokens written.
+    pub output_tokens: u64,
+    /// How long it took, in milliseconds.
+    pub ms: u64,
+}
+
+/// The world did not answer, or not with anything of use.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Faltered {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// What went wrong.
+    pub error: String,
+    /// When it may be asked again, in milliseconds after this event; never, if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_after_ms: Option<u64>,
+}
+
+/// A request is given up; its node can do without an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GaveUp {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// Why, in words for the model and the person.
+    pub reason: String,
+}
+
+/// A request that may change the world lost its answer: it may or may not have happened.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubted {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// How the answer was lost.
+    pub reason: String,
+}
+
+/// A person told what had become of a request in doubt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reconciled {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// What had become of it.
+    pub verdict: Verdict,
+    /// Who says so.
+    #[serde(default)]
+    pub by: String,
+}
+
+/// What had become of a request in doubt.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It happened, with this result.
+    Happened {
+        /// What the tool would have said.
+        result: String,
+    },
+    /// It did not happen: it may be attempted.
+    DidNot,
+    /// Nobody knows, and it shall not be attempted again.
+    Skip,
+}
+
+/// The node drew its conclusions.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Decided {
+    /// Which node.
+    pub node: String,
+    /// What it said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub said: Vec<Message>,
+    /// What it concluded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<Value>,
+    /// Why, in one line, where a threshold or a limit decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// Where control goes.
+    pub to: Goto,
+}
+
+/// Where control goes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Goto {
+    /// To another node.
+    Node(String),
+    /// Nowhere: the turn is over.
+    End,
+    /// To a person.
+    Interrupt(Interrupt),
+}
+
+/// A typed question to a person that the turn waits on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Interrupt {
+    /// What kind of decision is wanted.
+    pub kind: InterruptKind,
+    /// The words.
+    pub question: String,
+    /// What may be chosen; anything, if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub options: Vec<String>,
+    /// The node that hears the answer.
+    pub resume: String,
+}
+
+/// What kind of decision is wanted of a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// What is meant?
+    Clarification,
+    /// A value that is missing.
+    SlotFill,
+    /// One of several.
+    Choice,
+    /// May this be done?
+    Approval,
+    /// Which of several readings?
+    Ambiguity,
+    /// Did this happen? Answered by reconciling, not by a message.
+    InDoubt,
+}
+
+impl InterruptKind {
+    /// Its name on the wire.
+    pub fn name(self) -> &'static str {
+        match self {
+            InterruptKind::Clarification => "clarification",
+            InterruptKind::SlotFill => "slot_fill",
+            InterruptKind::Choice => "choice",
+            InterruptKind::Approval => "approval",
+            InterruptKind::Ambiguity => "ambiguity",
+            InterruptKind::InDoubt => "in_doubt",
+        }
+    }
+}
+
+/// The node gave up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Failed {
+    /// Which node.
+    pub node: String,
+    /// Why, and what an operator can do.
+    pub reason: String,
+}
+
+/// An operator has a failed node try again.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retried {
+    /// Who.
+    #[serde(default)]
+    pub by: String,
+}
+
+/// A turn was called off.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cancelled {
+    /// Who called it off.
+    #[serde(default)]
+    pub by: String,
+}

@@ -1,0 +1,80 @@
+//! How each event reads: the one rendering for snapshots, the command line and the api.
+
+use std::fmt;
+
+use super::{Decided, Event, Goto, Hearing, Interrupt, Verdict};
+use crate::{message::Message, request::quoted};
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<11}", self.kind())?;
+        match self {
+            Event::Opened(it) => {
+                write!(f, "{} v{}", it.strategy, it.version)?;
+                (!it.config.is_null()).then(|| write!(f, " {}", it.config)).transpose()?;
+                it.experts.iter().try_for_each(|(name, what)| line(f, format_args!("expert {name}: {what}")))
+            }
+            Event::Heard(it) => {
+                write!(f, "{}", if it.hearing == Hearing::Answer { "the answer " } else { "" })?;
+                write!(f, "{}", it.messages.iter().map(said).collect::<Vec<_>>().join(" "))
+            }
+            Event::Asked(it) => {
+                write!(f, "{}", it.node)?;
+                it.requests.iter().try_for_each(|request| line(f, format_args!("{request}")))
+            }
+            Event::Attempted(it) => write!(f, "[{}]", it.slot),
+            Event::Answered(it) => write!(f, "[{}] {}", it.slot, it.response),
+            Event::Faltered(it) => {
+                let never = if it.again_after_ms.is_none() { " (asking again will not help)" } else { "" };
+                write!(f, "[{}] {}{never}", it.slot, it.error)
+            }
+            Event::GaveUp(it) => write!(f, "[{}] {}", it.slot, it.reason),
+            Event::Doubted(it) => write!(f, "[{}] {}", it.slot, it.reason),
+            Event::Reconciled(it) => match &it.verdict {
+                Verdict::Happened { result } => write!(f, "[{}] it happened: {}", it.slot, quoted(result)),
+                Verdict::DidNot => write!(f, "[{}] it did not happen", it.slot),
+                Verdict::Skip => write!(f, "[{}] skip it", it.slot),
+            },
+            Event::Decided(it) => it.fmt_body(f),
+            Event::Failed(it) => write!(f, "{}: {}", it.node, it.reason),
+            Event::Retried(_) => write!(f, "by an operator"),
+            Event::Cancelled(_) => write!(f, "by request"),
+        }
+    }
+}
+
+impl Decided {
+    fn fmt_body(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let to = match &self.to {
+            Goto::Node(node) => node,
+            Goto::End => "end",
+            Goto::Interrupt(_) => "a person",
+        };
+        write!(f, "{} → {to}", self.node)?;
+        self.why.iter().try_for_each(|why| line(f, format_args!("because {why}")))?;
+        self.said.iter().try_for_each(|message| line(f, format_args!("said {}", said(message))))?;
+        self.learned.iter().try_for_each(|fact| line(f, format_args!("learned {fact}")))?;
+        match &self.to {
+            Goto::Interrupt(Interrupt { kind, question, options, resume }) => {
+                line(f, format_args!("asks for {}: {}", kind.name(), quoted(question)))?;
+                options
+                    .iter()
+                    .enumerate()
+                    .try_for_each(|(n, it)| line(f, format_args!("  {}. {it}", n + 1)))?;
+                line(f, format_args!("the answer is heard at {resume}"))
+            }
+            Goto::Node(_) | Goto::End => Ok(()),
+        }
+    }
+}
+
+fn line(f: &mut fmt::Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
+    write!(f, "\n                {text}")
+}
+
+fn said(message: &Message) -> String {
+    let calls = message.tool_calls.iter().map(|it| format!("{}({})", it.name, it.arguments));
+    let words =
+        (!message.content.is_empty() || message.tool_calls.is_empty()).then(|| quoted(&message.content));
+    format!("{}: {}", message.role.name(), words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))
+}
