@@ -26,8 +26,9 @@ use tracing::{Span, info_span, warn};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    acts, auth, events, health,
+    acts, answers, auth, events, health,
     house::House,
+    inbox,
     problem::{Kind, Problem},
     strategies, submit, threads, turns,
 };
@@ -99,8 +100,10 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(events::events))
         .routes(routes!(threads::state))
         .routes(routes!(threads::verify))
-        .routes(routes!(acts::answer))
-        .routes(routes!(acts::reconcile))
+        .routes(routes!(answers::answer))
+        .routes(routes!(answers::reconcile))
+        .routes(routes!(inbox::list))
+        .routes(routes!(inbox::get, inbox::answer))
         .routes(routes!(strategies::list))
         .routes(routes!(strategies::get))
         .routes(routes!(strategies::map))

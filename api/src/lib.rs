@@ -12,8 +12,10 @@ mod door;
 mod exposure;
 
 mod acts;
+mod answers;
 mod events;
 mod health;
+mod inbox;
 mod page;
 mod strategies;
 mod submit;

@@ -64,6 +64,8 @@ kinds! {
     NotFailed = CONFLICT "not-failed" "nothing to retry",
     /// Nothing was asked.
     NothingAsked = CONFLICT "nothing-asked" "nothing was asked",
+    /// What is asked is not answered in this way.
+    NotThisWay = CONFLICT "not-this-way" "not answered in this way",
     /// A call is in doubt, and words do not settle that.
     InDoubt = CONFLICT "in-doubt" "a call is in doubt",
     /// Nothing is in doubt there.

@@ -97,6 +97,35 @@ pub(crate) async fn take_in(
     if !turn.status.is_over() {
         house.ring(turn.thread).await;
     }
+    if known { told_again(house, turn, wait).await } else { told(house, turn, wait).await }
+}
+
+/// What a request of which this one is a repetition was told, if there was one. Asked first where a request makes
+/// sense only once: what it did must not stand in its own way.
+pub(crate) async fn repeated(
+    house: &House,
+    idempotency: Option<&Idempotency>,
+    wait: Option<Duration>,
+) -> Result<Option<Response>, Problem> {
+    let Some(idempotency) = idempotency else { return Ok(None) };
+    match house.parts.store.submitted(idempotency).await? {
+        Some(turn) => told_again(house, turn, wait).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn told_again(house: &House, turn: store::Turn, wait: Option<Duration>) -> Result<Response, Problem> {
+    let mut response = told(house, turn, wait).await?;
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// Tells how far a turn has come: once it is over, or after `wait`.
+pub(crate) async fn told(
+    house: &House,
+    turn: store::Turn,
+    wait: Option<Duration>,
+) -> Result<Response, Problem> {
     let turn = until_over(house, turn, wait).await?;
     let status = if turn.status.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
     let turn = show(house, turn).await?;
@@ -104,9 +133,6 @@ pub(crate) async fn take_in(
     let mut response = (status, Json(turn)).into_response();
     if let Ok(place) = HeaderValue::from_str(&place) {
         response.headers_mut().insert(LOCATION, place);
-    }
-    if known {
-        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
 }

@@ -2,7 +2,7 @@
 
 use std::{net::SocketAddr, path::PathBuf};
 
-use clap::{Parser, Subcommand};
+use clap::{ArgGroup, Parser, Subcommand};
 use uuid::Uuid;
 
 use crate::output::Format;
@@ -68,12 +68,18 @@ pub(crate) enum Command {
     /// Reads threads straight from the store: what happened, and whether it would happen again
     #[command(subcommand)]
     Thread(Thread),
+    /// The questions that wait for a person
+    #[command(subcommand)]
+    Inbox(Inbox),
     /// The strategies and their maps
     #[command(subcommand)]
     Strategy(Strategy),
     /// The MCP servers of the configuration
     #[command(subcommand)]
     Mcp(Mcp),
+    /// The index of what the MCP servers offer, by which the retriever finds them
+    #[command(subcommand)]
+    Index(Index),
     /// The configuration
     #[command(subcommand)]
     Config(Config),
@@ -111,7 +117,7 @@ pub(crate) enum Turn {
         /// Configuration of the new thread, as JSON
         #[arg(long, value_name = "JSON", conflicts_with = "thread")]
         tune: Option<String>,
-        /// Take it as a new matter even if the thread waits for an answer
+        /// Take it as a new matter, even if the thread waits for an answer
         #[arg(long)]
         replan: bool,
         /// Sending the same key again gives the same turn and pays nothing
@@ -218,6 +224,51 @@ pub(crate) enum Thread {
 }
 
 #[derive(Subcommand)]
+pub(crate) enum Inbox {
+    /// Lists what is asked, the last question first
+    Ls {
+        /// Only clarification, slot_fill, choice, approval, ambiguity or in_doubt
+        #[arg(long)]
+        kind: Option<String>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: u64,
+        /// Stay, and list again whenever something has changed
+        #[arg(short, long)]
+        watch: bool,
+    },
+    /// Shows what a thread asks, and how it can be answered
+    Show {
+        /// Which thread
+        thread: Uuid,
+    },
+    /// Answers what a thread asks
+    #[command(group = ArgGroup::new("how").required(true))]
+    Answer {
+        /// Which thread
+        thread: Uuid,
+        /// The words: an option by its words or its number, where there are options; - reads them from stdin
+        #[arg(group = "how")]
+        answer: Option<String>,
+        /// Yes, to an approval; of a call in doubt: it happened
+        #[arg(long, group = "how")]
+        accept: bool,
+        /// JSON for an answer, where there are no options
+        #[arg(long, value_name = "JSON", group = "how")]
+        edit: Option<String>,
+        /// No answer: the turn is called off, and its thread is idle
+        #[arg(long, group = "how")]
+        ignore: bool,
+        /// Sending the same key again gives the same turn
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+        /// Wait for the end and print the reply
+        #[arg(short, long)]
+        wait: bool,
+    },
+}
+
+#[derive(Subcommand)]
 pub(crate) enum Strategy {
     /// Lists the strategies
     Ls,
@@ -236,6 +287,22 @@ pub(crate) enum Mcp {
     Tools {
         /// Which
         server: String,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Index {
+    /// Asks every server what it offers and brings the index up to date, by a turn of index_builder
+    Build,
+    /// Shows what the store's index holds, beside the servers of the configuration
+    Status,
+    /// Ranks the servers by how well they fit the words
+    Search {
+        /// The words
+        query: String,
+        /// At most so many
+        #[arg(long, default_value_t = 5)]
+        limit: usize,
     },
 }
 

@@ -7,11 +7,14 @@ use secrecy::{ExposeSecret as _, SecretString};
 use store::{MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies};
 use worker::{
     Backoff, Hands, Limits, Worker,
-    world::{Live, Provider, Providers, Script, Server, Servers, Transport},
+    world::{
+        COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
+        Servers, Transport, about,
+    },
 };
 
 use crate::{
-    config::{McpSettings, McpTransport, ProviderSettings, Settings},
+    config::{CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings},
     exit::{Exit, Stop},
 };
 
@@ -59,16 +62,66 @@ pub(crate) async fn parts(
 /// The door of the configuration.
 pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) -> anyhow::Result<api::Door> {
     let keys = settings.api.keys.iter().map(|it| it.resolve()).collect::<Result<Vec<_>, _>>()?;
-    let experts = settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone())).collect();
+    let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     Ok(api::Door { parts, strategies, experts, tuned: settings.strategies.clone(), keys, body_limit })
 }
 
-/// The world of the configuration.
-pub(crate) fn world(settings: &Settings) -> anyhow::Result<Live> {
+/// Whoever a strategy can turn to, each with what it is good for: the MCP servers, and the plain commands as one more.
+pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
+    let servers = settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone()));
+    let told = || about(settings.commands.iter().map(|(name, it)| (name.as_str(), it.description.as_str())));
+    let commands = (!settings.commands.is_empty()).then(|| (COMMANDS.to_owned(), told()));
+    servers.chain(commands).collect()
+}
+
+/// The world of the configuration, whose index is in the store.
+pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<Live> {
+    let models = models(settings)?;
+    let index = index(settings, store, models.clone());
+    Ok(Live::new(models, servers(settings)?, commands(settings)?, index))
+}
+
+/// The models of the configuration.
+pub(crate) fn models(settings: &Settings) -> anyhow::Result<Arc<Models>> {
     let providers: anyhow::Result<Providers> =
         settings.providers.iter().map(|(name, it)| Ok((name.clone(), provider(it)?))).collect();
-    Ok(Live::new(providers?, servers(settings)?)?)
+    Ok(Arc::new(Models::new(providers?)?))
+}
+
+/// The index of the configuration.
+pub(crate) fn index(settings: &Settings, store: &Store, models: Arc<Models>) -> Index {
+    let entries = Arc::new(store.clone());
+    match &settings.index.embedding_model {
+        Some(model) => Index::embedded(entries, models, model.clone()),
+        None => Index::lexical(entries),
+    }
+}
+
+/// The plain commands of the configuration.
+fn commands(settings: &Settings) -> anyhow::Result<Commands> {
+    let commands: anyhow::Result<BTreeMap<String, Command>> =
+        settings.commands.iter().map(|(name, it)| Ok((name.clone(), command(it)?))).collect();
+    Ok(Commands::new(commands?)?)
+}
+
+fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
+    let headers = settings.headers.iter();
+    let headers = headers.map(|(k, v)| Ok((k.clone(), v.resolve()?))).collect::<anyhow::Result<_>>()?;
+    Ok(Command {
+        description: settings.description.clone(),
+        parameters: settings.parameters.clone(),
+        url: settings.url.resolve()?.expose_secret().to_owned(),
+        method: match settings.method {
+            CommandMethod::Post => Method::Post,
+            CommandMethod::Put => Method::Put,
+            CommandMethod::Patch => Method::Patch,
+            CommandMethod::Delete => Method::Delete,
+        },
+        headers,
+        safety: settings.safety,
+        timeout: Duration::from_secs(settings.timeout_seconds),
+    })
 }
 
 /// The MCP servers of the configuration.
@@ -134,6 +187,7 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         }
     };
     Ok(Server {
+        description: settings.description.clone(),
         transport,
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),

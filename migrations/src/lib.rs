@@ -10,6 +10,7 @@
 mod m20261121_000001_threads;
 mod m20261121_000002_turns;
 mod m20261121_000003_events;
+mod m20261122_000004_index;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -65,6 +66,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000001_threads::Migration),
             Box::new(m20261121_000002_turns::Migration),
             Box::new(m20261121_000003_events::Migration),
+            Box::new(m20261122_000004_index::Migration),
         ]
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
+//!   index  what each MCP server offers               in the log's database; can be built again
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
 //!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
 //! ```
@@ -12,6 +13,7 @@
 mod error;
 pub mod time;
 
+pub mod index;
 pub mod log;
 pub mod queue;
 
@@ -23,6 +25,7 @@ mod thread_log;
 pub mod testing;
 
 pub use error::Error;
+pub use index::{Embedded, Entry, MemoryIndex, VectorIndex};
 pub use log::{
     Chain, Counts, Head, Idempotency, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted, Thread,
     ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus, Withdrawal,

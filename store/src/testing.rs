@@ -2,6 +2,7 @@
 
 mod append;
 mod bytes;
+mod index;
 mod marks;
 mod rows;
 mod submit;
@@ -9,7 +10,7 @@ mod tables;
 
 use shared::{Decided, Event, Goto, Heard, Message, Opened, Policy};
 
-use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, ThreadId, Turn};
+use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, ThreadId, Turn, VectorIndex};
 
 /// The suite of the log. The store must be connected to a database of its own that is still empty: the first
 /// thing the suite tries is to do without tables.
@@ -20,6 +21,21 @@ use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, Thread
 pub async fn log_conformance(store: &Store) {
     if let Err(error) = log(store).await {
         panic!("the log does not conform: {error}");
+    }
+}
+
+/// The suite of the index. It must be empty.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn index_conformance(index: &dyn VectorIndex) {
+    let outcome = async {
+        index::keeps_one_entry_a_server(index).await?;
+        index::takes_many_at_once(index).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("the index does not conform: {error}");
     }
 }
 
@@ -48,6 +64,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;
     rows::tell_what_can_move(store).await?;
+    rows::tell_who_waits_for_a_person(store).await?;
     rows::are_counted(store).await
 }
 

@@ -72,7 +72,7 @@ fn version(binary: &Path) -> (u32, u32) {
 }
 
 /// A name in the kernel that only one process holds; free again when it is dropped or the process dies.
-fn wait_for_turn() -> UnixListener {
+pub(crate) fn wait_for_turn() -> UnixListener {
     let asked = Instant::now();
     loop {
         if let Some(turn) = reserve("turnfold-test-install") {
@@ -87,7 +87,7 @@ fn wait_for_turn() -> UnixListener {
 }
 
 /// Asks `apt-get`, as root or through `sudo` without a password.
-fn install(package: &str) -> Result<(), String> {
+pub(crate) fn install(package: &str) -> Result<(), String> {
     apt_get(&["update"])?;
     apt_get(&["install", "--yes", "--no-install-recommends", package])
 }

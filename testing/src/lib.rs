@@ -8,6 +8,13 @@
 //! postgres.restart(); // the same port, the same data
 //! ```
 //!
+//! And real programs that others wrote, from the package registries, each in the version that is asked for:
+//!
+//! ```no_run
+//! let node = testing::npm(&[("@modelcontextprotocol/server-memory", "2026.8.31")]);
+//! assert!(node.join("node_modules/@modelcontextprotocol/server-memory").is_dir());
+//! ```
+//!
 //! Everything here is synchronous and panics with words: it runs in tests, where a server that cannot be had
 //! is a failure and never a reason to skip. A server that is not installed is installed with `apt-get`.
 //!
@@ -17,6 +24,7 @@
 mod account;
 mod folder;
 mod install;
+mod parts;
 mod port;
 mod postgres;
 mod postgres_wire;
@@ -24,6 +32,7 @@ mod process;
 mod redis;
 mod server;
 
+pub use parts::{npm, pip};
 pub use port::free_port;
 pub use postgres::Postgres;
 pub use redis::Redis;

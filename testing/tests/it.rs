@@ -11,6 +11,32 @@ use std::time::{Duration, Instant};
 use testing::{Postgres, Redis, free_port};
 
 #[test]
+fn real_part_is_made_once_and_anew_when_half_made() {
+    let wanted = [("ms", "2.1.3")];
+    let folder = testing::npm(&wanted);
+    let ours = folder.join("ours");
+    fs::write(&ours, "").unwrap();
+    assert_eq!(testing::npm(&wanted), folder);
+    assert!(ours.exists(), "what is there is made again");
+
+    // As a killed maker would leave it.
+    fs::remove_file(folder.join("whole")).unwrap();
+    fs::remove_dir_all(folder.join("node_modules")).unwrap();
+    assert_eq!(testing::npm(&wanted), folder);
+    assert!(!ours.exists(), "what is half made is taken for whole");
+    assert!(folder.join("node_modules/ms/index.js").is_file());
+}
+
+#[test]
+fn real_part_that_cannot_be_had_fails_with_words() {
+    let never = std::panic::catch_unwind(|| testing::npm(&[("ms", "0.0.0-never")]));
+    let words = never.unwrap_err().downcast::<String>().unwrap();
+    for part in ["ms", "0.0.0-never", "from npm", "cannot be had", "check the network"] {
+        assert!(words.contains(part), "{part:?} is not in: {words}");
+    }
+}
+
+#[test]
 fn real_postgres_keeps_its_data_over_a_kill() {
     let mut postgres = Postgres::start();
     let url = postgres.url();

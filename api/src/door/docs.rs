@@ -46,6 +46,7 @@ const BEARER: &str = "bearer";
     tags(
         (name = "turns", description = "What is said, and what came of it."),
         (name = "threads", description = "Conversations: one log each."),
+        (name = "inbox", description = "What is asked of people, in the form that agent inboxes speak."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
     )

@@ -55,7 +55,7 @@ async fn every_route_under_v1_is_guarded() {
     let mut guarded = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         let id = if path.contains("strategies") { "probe" } else { "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d" };
-        let place = path.replace("{id}", id).replace("{name}", id);
+        let place = path.replace("{id}", id).replace("{thread_id}", id).replace("{name}", id);
         for method in item.as_object().unwrap().keys() {
             let request = Request::builder().method(method.to_uppercase().as_str()).uri(&place);
             let reply = room.send(request.body(Body::empty()).unwrap()).await;
@@ -67,7 +67,7 @@ async fn every_route_under_v1_is_guarded() {
             }
         }
     }
-    assert_eq!(guarded, 15);
+    assert_eq!(guarded, 18);
 }
 
 #[tokio::test]

@@ -5,10 +5,12 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 18] = [
+const ROUTES: [&str; 21] = [
     "get /livez",
     "get /openapi.json",
     "get /readyz",
+    "get /v1/inbox",
+    "get /v1/inbox/{thread_id}",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
@@ -19,6 +21,7 @@ const ROUTES: [&str; 18] = [
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
     "get /v1/turns/{id}",
+    "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/reconcile",
     "post /v1/turns",

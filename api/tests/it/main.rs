@@ -7,6 +7,8 @@ mod deed;
 mod document;
 mod events;
 mod health;
+mod inbox;
+mod leave;
 mod problems;
 mod room;
 mod serve;

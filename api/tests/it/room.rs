@@ -196,7 +196,13 @@ fn outcome(request: &Wish, faltered: u32) -> Result<Response, Fault> {
         Wish::Rehearse(it) if u64::from(faltered) < it.falters => Err(Fault::again("not yet")),
         Wish::Rehearse(it) => Ok(Response::Echo { says: it.says.clone() }),
         Wish::CallTool { .. } => Err(Fault::doubt("the line was cut")),
-        Wish::Chat { .. } | Wish::ListTools { .. } => panic!("the tests have no model"),
+        Wish::Chat { .. }
+        | Wish::ListTools { .. }
+        | Wish::ListPrompts { .. }
+        | Wish::GetPrompt { .. }
+        | Wish::Describe { .. }
+        | Wish::Search { .. }
+        | Wish::Index { .. } => panic!("the tests have neither model nor servers"),
     }
 }
 

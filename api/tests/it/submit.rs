@@ -98,7 +98,7 @@ async fn nonsense_is_refused_and_the_field_named() {
         (json!({"strategy": "probe", "thread_id": thread, "input": "hi"}), vec!["strategy", "thread_id"]),
         (
             json!({"strategy": "nobody", "input": "hi"}),
-            vec!["strategy", "\"nobody\"", "deed, planner, probe"],
+            vec!["strategy", "\"nobody\"", "deed", "planner", "probe"],
         ),
         (json!({"strategy": "probe", "input": "hi", "priority": 5}), vec!["priority"]),
         (json!({"strategy": "probe", "input": "hi", "config": {"paddign": 5}}), vec!["config", "paddign"]),

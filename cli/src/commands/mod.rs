@@ -1,6 +1,8 @@
 //! One file a noun.
 
 mod config;
+mod inbox;
+mod index;
 mod mcp;
 mod serve;
 mod strategy;
@@ -55,8 +57,10 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
         Command::Turn(turn) => turn::run(given, turn).await,
         Command::Thread(thread) => thread::run(given, thread).await,
+        Command::Inbox(inbox) => inbox::run(given, inbox).await,
         Command::Strategy(strategy) => strategy::run(&given, strategy),
         Command::Mcp(mcp) => mcp::run(given, mcp).await,
+        Command::Index(index) => index::run(given, index).await,
         Command::Config(config) => config::run(&given, config),
         Command::Demo { folder, file } => crate::demo::run(given, &folder, file.as_deref()).await,
         Command::Expert { .. } => Ok(Exit::Ok),

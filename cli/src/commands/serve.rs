@@ -22,7 +22,7 @@ pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
     store.migrate().await?;
     let name = engine::name(&given.settings);
     let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
-    let world = Arc::new(engine::world(&given.settings)?);
+    let world = Arc::new(engine::world(&given.settings, &parts.store)?);
     let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
     let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone());
     let address = listener.local_addr()?;
@@ -59,7 +59,7 @@ pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
     let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
-    let world = Arc::new(engine::world(&given.settings)?);
+    let world = Arc::new(engine::world(&given.settings, &parts.store)?);
     let worker = engine::worker(&given.settings, parts, given.strategies, world.clone());
     let stop = StopWorker::default();
     let signals = tokio::spawn(heed_signals(stop.clone(), CancellationToken::new()));

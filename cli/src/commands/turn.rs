@@ -89,7 +89,7 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
 }
 
 /// Waits for a turn's end, with a sign of life for whoever watches.
-async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
+pub(super) async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
     let spinner = ProgressBar::new_spinner();
     spinner.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
     spinner.enable_steady_tick(Duration::from_millis(120));
@@ -121,7 +121,7 @@ async fn follow_turn(given: &Given, client: &Client, turn: &Value, skip: u64) ->
     Ok(exit(&turn))
 }
 
-fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
+pub(super) fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
     output::one(given.format, turn, || match name(turn, "status") {
         "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
         "interrupted" => {
@@ -132,10 +132,12 @@ fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
                 .map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
             let thread = name(turn, "thread_id");
             let asked = name(&turn["interrupt"], "question");
-            format!(
-                "{asked}{}\n(answer with: turnfold turn send --thread {thread} ANSWER)",
-                listed.collect::<String>()
-            )
+            // Words to the thread do not settle a call in doubt: they wait until it is settled.
+            let how = match name(&turn["interrupt"], "kind") {
+                "in_doubt" => format!("inbox answer {thread} ANSWER"),
+                _ => format!("turn send --thread {thread} ANSWER"),
+            };
+            format!("{asked}{}\n(answer with: turnfold {how})", listed.collect::<String>())
         }
         "failed" => {
             let id = name(turn, "id");
@@ -161,11 +163,11 @@ fn asked(turn: &Value) -> String {
     if short.len() < words.len() { format!("{short}…") } else { short }
 }
 
-fn name<'a>(value: &'a Value, name: &str) -> &'a str {
+pub(super) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-fn stdin() -> anyhow::Result<String> {
+pub(super) fn stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;
     Ok(text)

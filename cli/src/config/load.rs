@@ -10,6 +10,7 @@ use ::config::{Config, Source, Value, ValueKind};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
+use worker::world::COMMANDS;
 
 use super::{
     MANUAL,
@@ -95,6 +96,7 @@ impl Settings {
         let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
             .map_err(|err| refused(&err, &origins))?;
         check_strategies(&sources.strategies, &settings, &origins)?;
+        check_names(&settings, &origins)?;
         Ok((settings, origins))
     }
 }
@@ -205,6 +207,23 @@ fn refused(err: &::config::ConfigError, origins: &Origins) -> ConfigError {
     };
     let key = key.unwrap_or_default();
     ConfigError::Refused { origin: origins.of_key(&key), key, why }
+}
+
+/// Whether every name means one thing.
+fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
+    let refused = |key: String, why: &str| {
+        Err(ConfigError::Refused { origin: origins.of_key(&key), key, why: why.to_owned() })
+    };
+    if !settings.commands.is_empty() && settings.mcp.contains_key(COMMANDS) {
+        let why = "has the name under which the commands of [commands.NAME] are found: call the server something else";
+        return refused(format!("mcp.{COMMANDS}"), why);
+    }
+    match &settings.index.embedding_model {
+        Some(it) if !it.contains('/') => {
+            refused("index.embedding_model".to_owned(), "must be written as provider/model")
+        }
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// Whether every strategy takes what was set for it.

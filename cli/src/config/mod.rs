@@ -10,6 +10,7 @@
 //! tree it is, and only then are they laid over each other. The schema is made from [`Settings`] and from the
 //! strategies, so what is known, what is suggested and what is read can never differ.
 
+mod commands;
 mod error;
 mod fit;
 mod layer;
@@ -22,13 +23,15 @@ mod secret;
 mod servers;
 mod settings;
 
+pub use commands::{CommandMethod, CommandSettings};
 pub use error::ConfigError;
 pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{McpSettings, McpTransport, ProviderSettings};
 pub use settings::{
-    ApiSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings, WorkerSettings,
+    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings,
+    WorkerSettings,
 };
 
 /// Every key with what it does, its unit and its default: the lowest layer, and the manual.

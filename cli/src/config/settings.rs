@@ -8,6 +8,7 @@ use serde_json::Value as Json;
 use shared::Graph;
 
 use super::{
+    commands::{CommandKeys, CommandSettings},
     schema::Schema,
     secret::{Address, SecretRef},
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
@@ -36,6 +37,12 @@ pub struct Settings {
     /// A JSON file with more of them; already read.
     #[serde(default)]
     pub mcp_file: Option<PathBuf>,
+    /// Single HTTP requests, by the name that a model calls them by.
+    #[serde(default)]
+    #[schemars(with = "BTreeMap<String, CommandKeys>")]
+    pub commands: BTreeMap<String, CommandSettings>,
+    /// How the servers that fit a question are found.
+    pub index: IndexSettings,
     /// What is tuned of each strategy, by its name, completed by the strategy's own defaults.
     #[serde(default)]
     pub strategies: BTreeMap<String, Json>,
@@ -90,6 +97,14 @@ pub struct WorkerSettings {
     pub drain_seconds: u64,
     /// What it is called in the log and in the queue; host and process, if empty.
     pub name: String,
+}
+
+/// How the servers that fit a question are found.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct IndexSettings {
+    /// The model that makes vectors, as `provider/model`; words are compared, if there is none.
+    pub embedding_model: Option<String>,
 }
 
 /// What is told about all that.

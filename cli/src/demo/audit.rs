@@ -7,8 +7,9 @@ use std::{
 };
 
 use experts::{Expert, Ledger};
+use serde::Serialize;
 use shared::{Event, Request, Response, ToolOutput, Verdict};
-use store::{Chain, Recorded, Store, ThreadId, TurnStatus};
+use store::{Chain, Recorded, Store, Thread, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
 
 use crate::commands::{
     Given,
@@ -20,6 +21,8 @@ use crate::commands::{
 pub(super) struct Audit {
     pub(super) threads: u64,
     pub(super) turns: BTreeMap<TurnStatus, u64>,
+    /// How the turns of each strategy ended.
+    pub(super) strategies: BTreeMap<String, Fared>,
     pub(super) events: u64,
     pub(super) nodes: u64,
     pub(super) model_calls: u64,
@@ -32,6 +35,14 @@ pub(super) struct Audit {
     pub(super) findings: Vec<String>,
     /// A thread that was under way when the engine was killed, and went on afterwards.
     pub(super) survivor: Option<(ThreadId, Vec<Recorded>)>,
+}
+
+/// How the turns of a strategy ended.
+#[derive(Default, Serialize)]
+pub(super) struct Fared {
+    pub(super) turns: u64,
+    /// Those that were completed, or asked something and were answered.
+    pub(super) ended_well: u64,
 }
 
 impl Audit {
@@ -58,6 +69,7 @@ pub(super) async fn audit(
             let (graph, log) = load(given, store, row.id).await?;
             audit.threads += 1;
             audit.count(row.id, &log, &mut confirmed);
+            audit.fared(store, &row).await?;
             let events: Vec<Event> = log.iter().map(|it| it.event.clone()).collect();
             if let Chain::Broken { seq, what } = store.verify_chain(row.id).await? {
                 audit
@@ -114,6 +126,23 @@ impl Audit {
                 confirmed.insert(format!("{thread}:{}:{slot}", asked.0), server.clone());
             }
         }
+    }
+
+    /// A turn that asked has ended well if its thread does not wait any more.
+    async fn fared(&mut self, store: &Store, thread: &Thread) -> anyhow::Result<()> {
+        let fared = self.strategies.entry(thread.strategy.clone()).or_default();
+        let filter = TurnFilter { thread: Some(thread.id), status: None };
+        for turn in store.turns(filter, None, 10_000).await? {
+            fared.turns += 1;
+            fared.ended_well += u64::from(match turn.status {
+                TurnStatus::Completed => true,
+                TurnStatus::Interrupted => thread.status == ThreadStatus::Idle,
+                TurnStatus::Queued | TurnStatus::Running | TurnStatus::Failed | TurnStatus::Cancelled => {
+                    false
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Every confirmed write stands in its server's books once, and nothing else does.

@@ -18,6 +18,8 @@ use crate::exit::{Exit, Stop};
 const SCRIPT: &str = include_str!("../../../fixtures/demo/model.jsonl");
 /// The first line of the configuration, by which a demo's folder is known.
 const MARK: &str = "# Written by `turnfold demo`, which empties this folder when it runs again.";
+/// The strategies that ask models.
+const MODELLED: [&str; 5] = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"];
 /// How long the engine may take to be ready.
 const READY: Duration = Duration::from_secs(60);
 
@@ -60,9 +62,11 @@ impl Engine {
             })
             .collect();
         let listen = format!("127.0.0.1:{}", free_port()?);
+        let strategies: String =
+            MODELLED.iter().map(|it| format!("\n[strategies.{it}]\nmodel = \"{model}\"\n")).collect();
         let config = format!(
-            "{MARK}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{provider}\n\n\
-             [strategies.planner]\nmodel = \"{model}\"\n{experts}",
+            "{MARK}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{provider}\n\
+             {strategies}{experts}",
             json!(format!("sqlite:{}", folder.join("turnfold.db").display()))
         );
         fs::write(folder.join("turnfold.toml"), config)?;

@@ -23,6 +23,13 @@ pub(super) struct Line {
     pub(super) body: Value,
 }
 
+impl Line {
+    /// Whether its turn is over before those of other lines begin: its metadata says `"first": true`.
+    pub(super) fn is_first(&self) -> bool {
+        self.body["metadata"]["first"] == true
+    }
+}
+
 #[derive(Debug, Deserialize)]
 enum Method {
     #[serde(rename = "POST")]
@@ -81,5 +88,6 @@ fn bad_lines_are_named_all_at_once() {
     ] {
         assert!(said.contains(wanted), "{wanted} in {said}");
     }
-    assert_eq!(parse("the demo", TURNS).unwrap().len(), 220);
+    let lines = parse("the demo", TURNS).unwrap();
+    assert_eq!((lines.len(), lines.iter().filter(|it| it.is_first()).count()), (220, 7));
 }

@@ -10,6 +10,7 @@ mod person;
 mod report;
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant},
 };
@@ -17,7 +18,7 @@ use std::{
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
-use store::{Counts, Store, TurnFilter, TurnStatus};
+use store::{Counts, Store, ThreadId, TurnFilter, TurnStatus};
 
 use self::{engine::Engine, lines::Line, person::Person};
 use crate::{
@@ -44,6 +45,8 @@ pub(crate) struct Run {
     under_way: u64,
     /// How many answers a person gave.
     answers: usize,
+    /// What was asked and has no answer in the file, by thread.
+    unanswered: BTreeMap<ThreadId, String>,
     /// How many calls were left in doubt and told by looking at the server's own books.
     reconciled: usize,
 }
@@ -68,24 +71,26 @@ pub(crate) async fn run(given: Given, folder: &Path, file: Option<&Path>) -> any
 }
 
 /// Submits every line, kills the engine half way, starts it again, and waits until nothing is left to do.
+///
+/// ## Why some lines go first
+///
+/// What others find must be there, or their way would depend on who is quicker: the index by which servers are found,
+/// the notes that are searched.
 async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line]) -> anyhow::Result<Run> {
     let bar = progress(lines.len() as u64)?;
     let began = Instant::now();
-    stream::iter(lines)
-        .map(|it| submit(client, it))
-        .buffer_unordered(SUBMITTED_AT_ONCE)
-        .try_collect::<()>()
-        .await?;
     let folder = engine.folder().to_owned();
     let mut person = Person::new(client, &folder);
+    let (first, rest): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|it| it.is_first());
+    submit(client, &first).await?;
+    while !is_settled(store, &mut person).await? {
+        patient(began, engine)?;
+        tokio::time::sleep(LOOK).await;
+    }
+    submit(client, &rest).await?;
     let mut killed = None;
     loop {
-        if began.elapsed() > PATIENCE {
-            return Err(Stop::because(
-                Exit::Partial,
-                format!("not finished after {PATIENCE:?}; see {}", engine.log().display()),
-            ));
-        }
+        patient(began, engine)?;
         let counts = store.counts().await?;
         let under_way = under_way(&counts);
         let ended = (lines.len() as u64).saturating_sub(under_way).min(lines.len() as u64);
@@ -100,25 +105,40 @@ async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line
             engine.start().await?;
             continue;
         }
-        if under_way == 0 && person.look(store).await? == 0 {
-            let after = store.counts().await?;
-            if self::under_way(&after) == 0 {
-                break;
-            }
+        if under_way == 0 && is_settled(store, &mut person).await? {
+            break;
         }
         tokio::time::sleep(LOOK).await;
     }
     bar.finish_and_clear();
     let (killed_at, under_way) = killed.unwrap_or_default();
+    let took = began.elapsed();
     let (answers, reconciled) = (person.answers(), person.reconciled());
-    Ok(Run { took: began.elapsed(), killed_at, under_way, answers, reconciled })
+    Ok(Run { took, killed_at, under_way, answers, unanswered: person.into_unanswered(), reconciled })
 }
 
-/// Submits one line; sending it again would give the same turn.
-async fn submit(client: &Client, line: &Line) -> anyhow::Result<()> {
-    let request =
-        client.request(Method::POST, &line.url).header("idempotency-key", &line.custom_id).json(&line.body);
-    client.send(request).await.map(drop)
+/// Submits lines; sending one again would give the same turn.
+async fn submit(client: &Client, lines: &[&Line]) -> anyhow::Result<()> {
+    let one = |line: &&Line| {
+        let request = client.request(Method::POST, &line.url).header("idempotency-key", &line.custom_id);
+        let request = request.json(&line.body);
+        async move { client.send(request).await.map(drop) }
+    };
+    stream::iter(lines).map(one).buffer_unordered(SUBMITTED_AT_ONCE).try_collect().await
+}
+
+/// Whether nothing is under way, once the person has answered.
+async fn is_settled(store: &Store, person: &mut Person<'_>) -> anyhow::Result<bool> {
+    let is_quiet = || async { anyhow::Ok(under_way(&store.counts().await?) == 0) };
+    Ok(is_quiet().await? && person.look(store).await? == 0 && is_quiet().await?)
+}
+
+fn patient(began: Instant, engine: &Engine) -> anyhow::Result<()> {
+    if began.elapsed() <= PATIENCE {
+        return Ok(());
+    }
+    let words = format!("not finished after {PATIENCE:?}; see {}", engine.log().display());
+    Err(Stop::because(Exit::Partial, words))
 }
 
 fn progress(turns: u64) -> anyhow::Result<ProgressBar> {

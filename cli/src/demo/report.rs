@@ -4,7 +4,11 @@ use std::path::Path;
 
 use serde_json::json;
 
-use super::{Run, audit::Audit, engine::Engine};
+use super::{
+    Run,
+    audit::{Audit, Fared},
+    engine::Engine,
+};
 use crate::{commands::Given, output};
 
 pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> anyhow::Result<()> {
@@ -13,8 +17,10 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
     let turns: Vec<String> = audit.turns.iter().map(|(status, n)| format!("{n} {status}")).collect();
     let thing = json!({
         "model": engine.model(), "seconds": seconds, "threads": audit.threads, "turns": audit.turns.iter().map(|(k, n)| (k.to_string(), n)).collect::<std::collections::BTreeMap<_, _>>(),
+        "strategies": audit.strategies,
         "events": audit.events, "nodes": audit.nodes, "nodes_per_second": rate, "model_calls": audit.model_calls,
         "tool_calls": audit.tool_calls, "writes": audit.writes, "writes_once": audit.once, "answers": run.answers,
+        "unanswered": run.unanswered.iter().map(|(id, question)| json!({"thread": id.to_string(), "question": question})).collect::<Vec<_>>(),
         "under_way_at_kill": run.under_way, "reconciled": run.reconciled, "findings": audit.findings,
     });
     output::one(given.format, &thing, || {
@@ -33,6 +39,7 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
         out += &format!(
             "\nDone in {seconds:.1} s, the kill and the restart included ({})\n\n\
              \x20 turns         {} ({} of them begun by answers that a person gave)\n\
+             {}\
              \x20 nodes         {} ({rate:.0} a second), one job each\n\
              \x20 events        {}, in {} threads\n\
              \x20 model calls   {}\n\
@@ -42,6 +49,7 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
             engine.model(),
             turns.join(", "),
             run.answers,
+            strategies(audit),
             audit.nodes,
             audit.events,
             audit.threads,
@@ -53,6 +61,9 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
             run.under_way,
             run.reconciled,
         );
+        for (id, question) in &run.unanswered {
+            out += &format!("Left open, as the file has no answer to it: thread {id} asks: {question}\n\n");
+        }
         out += &match audit.findings.as_slice() {
             [] => format!(
                 "Proof: all {} logs were folded again and give the stored result, today's code decides every step as it\n\
@@ -63,6 +74,15 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
         };
         out + &next(engine.folder(), audit)
     })
+}
+
+/// How the turns of each strategy ended, a line each.
+fn strategies(audit: &Audit) -> String {
+    let line = |(nth, (name, it)): (usize, (&String, &Fared))| {
+        let head = if nth == 0 { "ended well" } else { "" };
+        format!("  {head:<12}  {name:<20} {} of {} turns\n", it.ended_well, it.turns)
+    };
+    audit.strategies.iter().enumerate().map(line).collect()
 }
 
 fn next(folder: &Path, audit: &Audit) -> String {

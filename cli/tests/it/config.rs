@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value as Json, json};
-use shared::strategies;
+use shared::{Safety, strategies};
 use tempfile::TempDir;
 use turnfold::config::{
-    LogFormat, MANUAL, McpTransport, Origins, ProviderSettings, SecretError, SecretRef, Settings, Sources,
+    CommandMethod, LogFormat, MANUAL, McpTransport, Origins, ProviderSettings, SecretError, SecretRef,
+    Settings, Sources,
 };
 
 /// A folder with these files, and nothing of this process's environment.
@@ -431,6 +432,62 @@ fn a_file_of_other_programs_gives_mcp_servers() {
     assert!(refusal(sources).starts_with("mcp.git in mcp.json speaks HTTP with SSE, which MCP gave up"));
 }
 
+#[test]
+fn a_plain_command_is_read_and_its_mistakes_are_told() {
+    let (settings, origins) = toml(
+        "[commands.page]\ndescription = 'pages somebody'\nurl = 'http://x/?key=hunter2'\nheaders = { A = 'hunter2' }\n\
+         [commands.page.parameters]\ntype = 'object'\nrequired = ['whoIs']\nproperties.whoIs.maxLength = 5",
+    );
+    let page = &settings.commands["page"];
+    let parameters =
+        json!({"type": "object", "required": ["whoIs"], "properties": {"whoIs": {"maxLength": 5}}});
+    assert_eq!(page.parameters, parameters);
+    assert_eq!((page.method, page.safety, page.timeout_seconds), (CommandMethod::Post, Safety::Write, 60));
+    assert!(!format!("{:?} {page:?}", origins.shown()).contains("hunter2"), "{:?}", origins.shown());
+
+    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    refused(
+        "commands.x.url = 'http://x'",
+        "commands.x in turnfold.toml wants a description: one line by which a model knows what the command does",
+    );
+    refused("commands.x.description = 'x'", "commands.x in turnfold.toml wants a url");
+    refused(
+        "commands.x = { description = 'x', url = 'http://x', method = 'GET' }",
+        "commands.x.method in turnfold.toml must be one of POST, PUT, PATCH, DELETE",
+    );
+    refused(
+        "commands.x.timeout_seconds = 0",
+        "commands.x.timeout_seconds in turnfold.toml must be at least 1",
+    );
+    let words =
+        complaint("commands.x = { description = 'x', url = 'http://x', parameters = { type = 'thing' } }");
+    assert!(
+        words.starts_with("commands.x in turnfold.toml has parameters that are no JSON Schema: at /type, "),
+        "{words}"
+    );
+}
+
+#[test]
+fn no_server_may_be_called_as_the_commands_are() {
+    let server = "[mcp.commands]\ndescription = 'x'\ncommand = 'x'\n";
+    assert_eq!(toml(server).0.mcp.len(), 1, "where there are no commands, the name is free");
+    assert_eq!(
+        complaint(&format!("{server}[commands.page]\ndescription = 'x'\nurl = 'http://x'")),
+        "mcp.commands in turnfold.toml has the name under which the commands of [commands.NAME] are found: call the \
+         server something else"
+    );
+}
+
+#[test]
+fn an_embedding_model_names_its_provider() {
+    assert_eq!(toml("").0.index.embedding_model, None);
+    assert_eq!(toml("index.embedding_model = 'a/b'").0.index.embedding_model.unwrap(), "a/b");
+    assert_eq!(
+        complaint("index.embedding_model = 'b'"),
+        "index.embedding_model in turnfold.toml must be written as provider/model"
+    );
+}
+
 /// The manual, each example line put into force.
 fn manual_in_force() -> String {
     let example = |line: &str| {
@@ -446,13 +503,13 @@ fn the_manual_names_every_key_and_its_examples_load() {
     let text = manual_in_force();
     let (_folder, sources) = sources(&[("turnfold.toml", &text), (".mcp.json", "{}")]);
     let (settings, origins) = Settings::load(sources).unwrap();
-    assert_eq!(settings.mcp.len(), 2);
+    assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 1));
 
     // Keys as the schema has them: a chosen name is a star, and what is below a map of plain values is the map.
     let known: BTreeSet<String> = Settings::keys(&strategies::all()).into_iter().collect();
     let starred = |key: &str| {
         let mut parts: Vec<&str> = key.split('.').collect();
-        if parts.len() > 2 && ["providers", "mcp"].contains(&parts[0]) {
+        if parts.len() > 2 && ["providers", "mcp", "commands"].contains(&parts[0]) {
             parts[1] = "*";
             parts.truncate(3);
         }
@@ -470,12 +527,16 @@ fn the_manual_names_every_key_and_its_examples_load() {
 #[test]
 fn the_manual_tells_the_strategies_own_defaults() {
     let text: toml::Table = manual_in_force().parse().unwrap();
-    let told = serde_json::to_value(&text["strategies"]).unwrap();
+    let mut told = serde_json::to_value(&text["strategies"]).unwrap();
     let own: Json = strategies::all()
         .iter()
         .map(|it| (it.name().to_owned(), it.defaults()))
         .collect::<serde_json::Map<_, _>>()
         .into();
+    for (strategy, section) in told.as_object_mut().unwrap() {
+        // A key that has no default is there as an example.
+        section.as_object_mut().unwrap().retain(|key, _| own[strategy].get(key).is_some());
+    }
     assert_eq!(told, own);
 }
 

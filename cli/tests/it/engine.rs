@@ -161,10 +161,11 @@ pub(crate) fn demo_config() -> String {
             )
         })
         .collect();
-    format!(
-        "[providers.scripted]\nscript = {}\n[strategies.planner]\nmodel = \"scripted/demo\"\n{experts}",
-        json!(script)
-    )
+    let strategies: String = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"]
+        .iter()
+        .map(|it| format!("[strategies.{it}]\nmodel = \"scripted/demo\"\n"))
+        .collect();
+    format!("[providers.scripted]\nscript = {}\n{strategies}{experts}", json!(script))
 }
 
 pub(crate) fn fixtures() -> PathBuf {

@@ -16,6 +16,16 @@ fn the_demo_is_clean() {
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["findings"], serde_json::json!([]));
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
+    assert_eq!(report["unanswered"], serde_json::json!([]));
+    let strategies = report["strategies"].as_object().unwrap();
+    let all: Vec<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    for name in all {
+        let fared = &strategies[name];
+        assert!(
+            fared["turns"].as_u64() > Some(0) && fared["turns"] == fared["ended_well"],
+            "{name}: {report}"
+        );
+    }
     assert!(report["under_way_at_kill"].as_u64().unwrap() > 0, "nothing was under way at the kill: {report}");
     assert!(
         report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"],

@@ -8,4 +8,7 @@ mod disturbed;
 mod endings;
 mod engine;
 mod first_minutes;
+mod inbox;
+mod index;
+mod real_servers;
 mod words;

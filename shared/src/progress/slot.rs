@@ -61,9 +61,7 @@ impl Slot {
                     Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
                 Verdict::DidNot => Stand::Open,
-                Verdict::Skip => Stand::Answered(Response::Output(ToolOutput::Error(
-                    "nobody knows whether this happened, and it shall not be repeated".to_owned(),
-                ))),
+                Verdict::Skip => Stand::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned()))),
             }),
             _ => None,
         }

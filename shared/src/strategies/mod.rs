@@ -1,18 +1,19 @@
 //! Every strategy that comes with turnfold. One more is one folder and one line.
 
-pub mod index_builder;
 pub mod action_plan;
+pub mod index_builder;
 pub mod planner;
 pub mod planner_with_prompts;
 pub mod probe;
 mod prompt;
+pub mod research;
 pub mod retriever;
 
 use crate::Graph;
 
 /// All of them.
 pub fn all() -> Vec<&'static dyn Graph> {
-    vec![&action_plan::ActionPlan, &index_builder::IndexBuilder, &retriever::Retriever, &planner::Planner, &planner_with_prompts::PlannerWithPrompts, &probe::Probe]
+    vec![&action_plan::ActionPlan, &planner::Planner, &planner_with_prompts::PlannerWithPrompts, &research::Research, &retriever::Retriever, &index_builder::IndexBuilder, &probe::Probe]
 }
 
 /// The one called `name`.

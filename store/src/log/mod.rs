@@ -55,7 +55,7 @@ pub struct Store {
 
 impl Store {
     /// Waits until this process may write, where only one may at a time.
-    async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
+    pub(crate) async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
         match &self.writers {
             Some(writers) => Some(Arc::clone(writers).lock_owned().await),
             None => None,
@@ -64,7 +64,7 @@ impl Store {
 
     /// A transaction that will write: in SQLite it takes the lock at once, because one that read first
     /// cannot.
-    async fn begin(&self) -> Result<DatabaseTransaction, Error> {
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
         let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
         let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
         Ok(self.db.begin_with_options(options).await?)
@@ -72,7 +72,7 @@ impl Store {
 }
 
 /// Ends a transaction: what went well is kept, all of anything else undone.
-async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
+pub(crate) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
     match outcome {
         Ok(it) => {
             tx.commit().await?;
@@ -87,7 +87,7 @@ async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result
 }
 
 /// Text as every engine takes it: PostgreSQL has no NUL, and words from the world may.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
 }
 

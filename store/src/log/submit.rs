@@ -2,7 +2,7 @@
 
 use sea_orm::{
     ActiveValue::{NotSet, Set},
-    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, TryInsertResult,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, TryInsertResult,
 };
 use serde_json::Value;
 use shared::{Message, Opened, Policy};
@@ -85,6 +85,15 @@ impl Store {
         let outcome = insert(&tx, new).await;
         settle(tx, outcome).await
     }
+
+    /// The turn that was submitted with this key before, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyReused`] if the key was used for another request.
+    pub async fn submitted(&self, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
+        of_key(&self.db, idempotency).await
+    }
 }
 
 async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
@@ -150,14 +159,20 @@ async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Res
     Batch::new(&Head::start(thread), &[opened.into()], now)?.insert(tx).await
 }
 
-/// The turn that was submitted with this key before.
+/// The turn that this submission turned out to repeat.
 async fn known(tx: &DatabaseTransaction, idempotency: Option<&Idempotency>) -> Result<Submitted, Error> {
     let vanished = || Error::Database("a turn was refused as known and is not there".to_owned());
-    let Idempotency { key, request_hash } = idempotency.ok_or_else(vanished)?;
+    let turn = of_key(tx, idempotency.ok_or_else(vanished)?).await?;
+    turn.map(Submitted::Known).ok_or_else(vanished)
+}
+
+/// The turn that was submitted with this key.
+async fn of_key(db: &impl ConnectionTrait, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
+    let Idempotency { key, request_hash } = idempotency;
     let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.eq(plain(key)));
-    let row = rows.one(tx).await?.ok_or_else(vanished)?;
+    let Some(row) = rows.one(db).await? else { return Ok(None) };
     if row.request_hash != Some(plain(request_hash)) {
         return Err(Error::KeyReused);
     }
-    Ok(Submitted::Known(row.try_into()?))
+    Ok(Some(row.try_into()?))
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{
-    ColumnTrait, EntityTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait,
     sea_query::{Alias, UnionType},
 };
 
@@ -62,6 +63,26 @@ impl Store {
         let rows = threads::Entity::find()
             .apply_if(status, |rows, it| rows.filter(threads::Column::Status.eq(it.as_str())))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
+            .order_by_desc(threads::Column::Id)
+            .limit(at_most(limit));
+        rows.all(&self.db).await?.into_iter().map(Thread::try_from).collect()
+    }
+
+    /// Threads that wait for a person, at most `limit`: the one asked last comes first. `after` is the
+    /// `updated_at` and the `id` of the last thread of the page before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Corrupt`] if a row is none that turnfold wrote.
+    pub async fn waiting(&self, after: Option<(i64, ThreadId)>, limit: u64) -> Result<Vec<Thread>, Error> {
+        let before = |(at, id): (i64, ThreadId)| {
+            let at_once = threads::Column::UpdatedAt.eq(at).and(threads::Column::Id.lt(id));
+            threads::Column::UpdatedAt.lt(at).or(at_once)
+        };
+        let rows = threads::Entity::find()
+            .filter(threads::Column::Status.eq(ThreadStatus::Interrupted.as_str()))
+            .apply_if(after, |rows, it| rows.filter(before(it)))
+            .order_by_desc(threads::Column::UpdatedAt)
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
         rows.all(&self.db).await?.into_iter().map(Thread::try_from).collect()

@@ -60,6 +60,26 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+pub(super) async fn tell_who_waits_for_a_person(store: &Store) -> Result<(), Error> {
+    let (asks_last, _) = opened(store).await?;
+    let (asks_first, _) = opened(store).await?;
+    let (is_busy, _) = opened(store).await?;
+    let asks = Mark { status: ThreadStatus::Interrupted, turn: None };
+    store.append(&asks_first, &[decided("first")], Some(&asks)).await?;
+    let busy = Mark { status: ThreadStatus::Busy, turn: None };
+    store.append(&is_busy, &[decided("busy")], Some(&busy)).await?;
+    store.append(&asks_last, &[decided("last")], Some(&asks)).await?;
+
+    let ids = |threads: &[Thread]| threads.iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+    let both = store.waiting(None, 2).await?;
+    assert_eq!(ids(&both), [asks_last.thread, asks_first.thread], "who was asked last comes first");
+    let last = &both[0];
+    let next = store.waiting(Some((last.updated_at, last.id)), 1).await?;
+    assert_eq!(ids(&next), [asks_first.thread]);
+    assert_eq!(ids(&store.waiting(None, 1).await?), [asks_last.thread]);
+    Ok(())
+}
+
 pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     let (_, waits) = opened(store).await?;
     let (head, moves) = opened(store).await?;

@@ -7,7 +7,7 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{keyed, log_of, new_turn};
-use crate::{Error, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
+use crate::{Error, Idempotency, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
 
 /// How many submissions race with one key.
 const RACERS: usize = 8;
@@ -46,7 +46,12 @@ pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Err
 
 pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     let key = Uuid::now_v7().to_string();
+    let of = |hash: &str| Idempotency { key: key.clone(), request_hash: hash.to_owned() };
+    assert_eq!(store.submitted(&of("hash")).await?, None);
     let Submitted::New(first) = keyed(store, &key, "hash").await? else { panic!("the key is new") };
+    assert_eq!(store.submitted(&of("hash")).await?.as_ref(), Some(&first));
+    let reused = store.submitted(&of("another")).await;
+    assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
     let before = store.counts().await?;
     let Submitted::Known(again) = keyed(store, &key, "hash").await? else {
         panic!("the key was used before")

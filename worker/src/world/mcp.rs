@@ -5,17 +5,19 @@ mod connection;
 mod failure;
 mod flight;
 mod http;
+mod offers;
 mod said;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
 };
 use secrecy::{ExposeSecret, SecretString};
-use serde_json::Value;
 use shared::{Fault, Response, Safety, Tool, ToolCall, ToolOutput};
 
+pub(super) use self::said::OUTPUT_MAX;
 use self::{connection::Connection, failure::Failure, flight::Flight};
 use super::Outcome;
 
@@ -26,6 +28,8 @@ pub const IDEMPOTENCY_KEY: &str = "turnfold/idempotency-key";
 /// An MCP server, and how it is treated. It has no `Debug`: its environment holds secrets.
 #[derive(Clone)]
 pub struct Server {
+    /// What it is good for, in the operator's words.
+    pub description: String,
     /// How it is reached.
     pub transport: Transport,
     /// How long it may be silent during a call; each sign of progress starts the time anew, up to
@@ -122,22 +126,8 @@ impl Servers {
     ///
     /// [`Fault`] if it is unknown, cannot be reached or does not say.
     pub async fn tools(&self, name: &str) -> Result<Vec<Tool>, Fault> {
-        let pool = self.pool(name)?;
-        let mut why = Failure::Unsent("it closed the connection".to_owned());
-        for _ in 0..ATTEMPTS {
-            let connection = pool.connected(name).await?;
-            match connection.tools(&pool.server).await {
-                Ok(tools) => return Ok(tools),
-                Err(failure) => {
-                    pool.drop_if_lost(&connection, &failure).await;
-                    why = failure;
-                }
-            }
-            if !matches!(why, Failure::Unsent(_)) {
-                break;
-            }
-        }
-        Err(why.of_a_question(name))
+        let asked = self.question(name, |connection, server| connection.tools(server).boxed()).await;
+        asked.map_err(|failure| failure.of_a_question(name))
     }
 
     /// What a server says of itself.
@@ -171,10 +161,7 @@ impl Servers {
     /// **Invariant:** a call that may have reached the server is never sent twice.
     pub(super) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
         let pool = self.pool(name)?;
-        let Value::Object(arguments) = &call.arguments else {
-            return Ok(error(format!("the arguments of {} must be a JSON object, and are not", call.name)));
-        };
-        let request = request(&call.name, arguments, key);
+        let request = request(call, key);
         let mut why = "it closed the connection".to_owned();
         for _ in 0..ATTEMPTS {
             let connection = pool.connected(name).await?;
@@ -235,8 +222,10 @@ impl Pool {
     }
 }
 
-fn request(tool: &str, arguments: &JsonObject, key: &str) -> ClientRequest {
-    let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments.clone());
+/// Arguments that are no object never come here: they do not fit.
+fn request(call: &ToolCall, key: &str) -> ClientRequest {
+    let arguments = call.arguments.as_object().cloned().unwrap_or_default();
+    let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
     let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
     params.meta = Some(RequestMetaObject::from(meta));
     ClientRequest::CallToolRequest(CallToolRequest::new(params))

@@ -3,6 +3,8 @@
 //! ```text
 //! Request ──▶ Live ──┬─▶ models   an OpenAI-compatible endpoint, or a script
 //!                    ├─▶ mcp      a pool of connections to MCP servers
+//!                    ├─▶ commands single HTTP requests that the operator names
+//!                    ├─▶ index    what each server offers, kept so that it can be found
 //!                    └─▶ rehearse the engine exercising itself
 //!             Recorded ─▶ what a fixture says
 //! ```
@@ -10,18 +12,26 @@
 //! **Invariant:** nothing here tries again on its own. A retry is an event, so it is the log's to decide: every
 //! failure comes back as a [`Fault`] that says what may be done about it.
 
+mod arguments;
+mod commands;
+mod description;
+mod index;
 mod mcp;
 mod models;
 mod recorded;
 mod scripted;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response};
+use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response, ToolOutput};
 use tracing::Instrument;
 use uuid::Uuid;
 
+use self::arguments::Schemas;
+pub use arguments::check_parameters;
+pub use commands::{COMMANDS, Command, Commands, Method, about};
+pub use index::{Found, Index};
 pub use mcp::{Described, IDEMPOTENCY_KEY, Server, Servers, Transport};
 pub use models::{Models, NoClient, Provider, Providers};
 pub use recorded::Recorded;
@@ -70,20 +80,19 @@ impl Deltas for NoDeltas {
     async fn delta(&self, _: &str) {}
 }
 
-/// The real world: the models and the MCP servers that the configuration names.
+/// The real world: the models, the MCP servers, the plain commands and the index that the configuration names.
 pub struct Live {
-    models: Models,
+    models: Arc<Models>,
     servers: Servers,
+    commands: Commands,
+    index: Index,
+    schemas: Schemas,
 }
 
 impl Live {
-    /// A world of these models and servers. Nothing is connected before it is used.
-    ///
-    /// # Errors
-    ///
-    /// [`NoClient`] if no HTTP client can be built.
-    pub fn new(providers: Providers, servers: Servers) -> Result<Self, NoClient> {
-        Ok(Self { models: Models::new(providers)?, servers })
+    /// A world of these. Nothing is connected before it is used.
+    pub fn new(models: Arc<Models>, servers: Servers, commands: Commands, index: Index) -> Self {
+        Self { models, servers, commands, index, schemas: Schemas::default() }
     }
 
     /// The MCP servers at hand.
@@ -100,26 +109,52 @@ impl Live {
 #[async_trait]
 impl World for Live {
     async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Due { asked, slot, falters, .. } = ask.due;
+        let Due { asked, slot, .. } = ask.due;
         let turn = thread.turn();
         let span =
             tracing::debug_span!("perform", thread = %ask.thread, ?turn, node = ask.node, seq = asked, slot);
         let outcome = async {
-            match &ask.due.request {
-                Request::Chat { .. } => self.models.chat(thread, ask).await,
-                Request::ListTools { server } => self.servers.list(server, thread.toolbox(server)).await,
-                Request::CallTool { server, call } => self.servers.call(server, call, ask.key).await,
-                Request::ListPrompts { .. } | Request::GetPrompt { .. } => Err(Fault::operator("prompts are not built yet")),
-                Request::Describe { .. } | Request::Search { .. } | Request::Index { .. } => {
-                    Err(Fault::operator("the index is not built yet"))
-                }
-                Request::Rehearse(rehearsal) => rehearse(rehearsal, *falters, ask.deltas).await,
-            }
-            .inspect_err(
+            self.carry_out(thread, ask).await.inspect_err(
                 |fault| tracing::debug!(error = fault.error, remedy = ?fault.remedy, "the world faltered"),
             )
         };
         outcome.instrument(span).await
+    }
+}
+
+impl Live {
+    async fn carry_out(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        match &ask.due.request {
+            Request::Chat { .. } => self.models.chat(thread, ask).await,
+            Request::ListTools { server } if self.commands.are(server) => {
+                Ok((self.commands.list(thread.toolbox(server)), None))
+            }
+            Request::ListTools { server } => self.servers.list(server, thread.toolbox(server)).await,
+            Request::CallTool { server, call } => {
+                if let Some(words) = self.schemas.misfit(thread.toolbox(server), call) {
+                    return Ok((Response::Output(ToolOutput::Refused(words)), None));
+                }
+                if self.commands.are(server) {
+                    return self.commands.call(call, ask.key).await;
+                }
+                self.servers.call(server, call, ask.key).await
+            }
+            Request::ListPrompts { server } if self.commands.are(server) => {
+                Ok((Response::Prompts { prompts: Vec::new() }, None))
+            }
+            Request::ListPrompts { server } => self.servers.prompts(server).await,
+            Request::GetPrompt { server, .. } if self.commands.are(server) => {
+                Err(Fault::operator("plain commands have no prompts"))
+            }
+            Request::GetPrompt { server, name, arguments } => {
+                self.servers.prompt(server, name, arguments).await
+            }
+            Request::Describe { server } if self.commands.are(server) => Ok((self.commands.offer(), None)),
+            Request::Describe { server } => self.servers.offer(server).await,
+            Request::Search { query, limit } => self.index.find(query, *limit).await,
+            Request::Index { servers } => self.index.update(servers).await,
+            Request::Rehearse(rehearsal) => rehearse(rehearsal, ask.due.falters, ask.deltas).await,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The models: which provider a name means, and what a model is given to hear.
 
+mod embeddings;
 mod endpoint;
 mod refusal;
 mod reply;
@@ -84,21 +85,39 @@ impl Models {
     /// A model's next message.
     pub(super) async fn chat(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
         let prompt = Prompt::of(thread, ask.due)?;
-        let Some((provider, model)) = prompt.model.split_once('/') else {
-            let name = prompt.model;
+        let (answerer, provider, model) = self.answerer(prompt.model)?;
+        let (reply, meter) = match answerer {
+            Answerer::Endpoint(endpoint) => endpoint.chat(model, &prompt, ask.deltas).await?,
+            Answerer::Script(script) => script.chat(&prompt, ask.deltas).await?,
+            Answerer::Locked(why) => return Err(locked(provider, why)),
+        };
+        Ok((Response::Reply(reply), Some(meter)))
+    }
+
+    /// Texts as vectors, by the embedding model `provider/model`; all of one length.
+    pub(super) async fn embed(&self, name: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
+        let (answerer, provider, model) = self.answerer(name)?;
+        match answerer {
+            Answerer::Endpoint(endpoint) => endpoint.embed(model, texts).await,
+            Answerer::Script(_) => Err(Fault::operator(format!(
+                "provider {provider:?} is a script, which makes no vectors: take index.embedding_model out, or name a \
+                 model of another provider there"
+            ))),
+            Answerer::Locked(why) => Err(locked(provider, why)),
+        }
+    }
+
+    /// Who answers for a model, and the two parts of its name.
+    fn answerer<'a>(&self, name: &'a str) -> Result<(&Answerer, &'a str, &'a str), Fault> {
+        let Some((provider, model)) = name.split_once('/') else {
             return Err(Fault::operator(format!(
                 "model {name:?} names no provider: write it as provider/model"
             )));
         };
-        let (reply, meter) = match self.answerers.get(provider) {
-            Some(Answerer::Endpoint(endpoint)) => endpoint.chat(model, &prompt, ask.deltas).await?,
-            Some(Answerer::Script(script)) => script.chat(&prompt, ask.deltas).await?,
-            Some(Answerer::Locked(why)) => {
-                return Err(Fault::operator(format!("provider {provider:?} has no key: {why}")));
-            }
-            None => return Err(self.unknown(provider)),
-        };
-        Ok((Response::Reply(reply), Some(meter)))
+        match self.answerers.get(provider) {
+            Some(answerer) => Ok((answerer, provider, model)),
+            None => Err(self.unknown(provider)),
+        }
     }
 
     fn unknown(&self, provider: &str) -> Fault {
@@ -108,6 +127,10 @@ impl Models {
             "provider {provider:?} is unknown (known: {known}): add [providers.{provider}] to turnfold.toml"
         ))
     }
+}
+
+fn locked(provider: &str, why: &str) -> Fault {
+    Fault::operator(format!("provider {provider:?} has no key: {why}"))
 }
 
 /// What a model is given to hear.

@@ -1,16 +1,23 @@
 //! The world: real endpoints, real child processes, real files. Only the thread that asks is made up.
 
+mod arguments;
 mod child;
+mod commands;
 mod endpoint;
+mod index;
 mod mcp;
 mod mcp_http;
 mod models;
 mod modern;
+mod offers;
 mod recorded;
 mod scripted;
 mod strictness;
 
-use std::{collections::BTreeMap, sync::Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -18,8 +25,9 @@ use shared::{
     Corrupt, Due, Event, Fault, Message, Meter, Next, Policy, Remedy, Replay, Request, Response, Safety,
     Standing, Tool, Unheard,
 };
+use store::MemoryIndex;
 use uuid::Uuid;
-use worker::world::{Ask, Deltas, Live, Provider, Server, Servers, World};
+use worker::world::{Ask, Command, Commands, Deltas, Index, Live, Models, Provider, Server, Servers, World};
 
 /// A thread as far as the world looks at it.
 #[derive(Default)]
@@ -101,8 +109,18 @@ type Outcome = Result<(Response, Option<Meter>), Fault>;
 
 /// Everything that this file builds needs TLS to be settled first, even where it is not used.
 fn live(providers: impl IntoIterator<Item = (&'static str, Provider)>, servers: Servers) -> Live {
+    let models = models(providers);
+    Live::new(models, servers, commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
+}
+
+fn models(providers: impl IntoIterator<Item = (&'static str, Provider)>) -> Arc<Models> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    Live::new(providers.into_iter().map(|(name, it)| (name.to_owned(), it)).collect(), servers).unwrap()
+    Arc::new(Models::new(providers.into_iter().map(|(name, it)| (name.to_owned(), it)).collect()).unwrap())
+}
+
+fn commands(commands: impl IntoIterator<Item = (&'static str, Command)>) -> Commands {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    Commands::new(commands.into_iter().map(|(name, it)| (name.to_owned(), it)).collect()).unwrap()
 }
 
 fn servers(servers: impl IntoIterator<Item = (&'static str, Server)>) -> Servers {
@@ -130,7 +148,7 @@ fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
         hears,
-        toolbox: None,
+        toolboxes: Vec::new(),
         tools: Vec::new(),
         shape: None,
     }

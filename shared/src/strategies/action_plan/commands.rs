@@ -57,6 +57,8 @@ pub(super) fn details(thread: &Thread<ActionPlan>, plan: Option<&Plan>) -> Strin
 
 /// All that is known of one.
 pub(super) fn detail(Command { server, tool }: &Command<'_>) -> String {
-    let takes = if tool.parameters.is_null() { "{}".to_owned() } else { tool.parameters.to_string() };
-    format!("- {server}.{}: {}\n  takes {takes}", tool.name, tool.description)
+    let Tool { name, description, parameters, .. } = tool;
+    let about = if description.is_empty() { String::new() } else { format!(": {description}") };
+    let takes = if parameters.is_null() { "{}".to_owned() } else { parameters.to_string() };
+    format!("- {server}.{name}{about}\n  takes {takes}")
 }

@@ -87,7 +87,7 @@ impl Plan {
                 None => ("", String::new()),
                 Some(Outcome::Done { .. }) => ("[done] ", String::new()),
                 Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
-                Some(Outcome::Failed { reason, .. }) => ("", format!("; it failed before: {reason}")),
+                Some(Outcome::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
             };
             format!("{}. {mark}{} ({}{payload}){so_far}", n + 1, step.description, step.command())
         };
@@ -106,7 +106,7 @@ impl Plan {
                 Some(Outcome::Skipped { reason }) => {
                     format!("skipped by the person after it failed: {reason}")
                 }
-                Some(Outcome::Failed { reason, .. }) => format!("open; it failed: {reason}"),
+                Some(Outcome::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
             };
             format!("- step {} {}: {}{payload} [{so_far}]", step.id, step.command(), step.description)
         };

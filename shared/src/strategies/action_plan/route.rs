@@ -78,7 +78,7 @@ fn stuck(next: Transition<ActionPlan>, limit: String) -> Transition<ActionPlan> 
 }
 
 /// The limit that the turn has reached, if any.
-fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<String> {
+pub(super) fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<String> {
     let (steps, calls) = (thread.config.steps_max, thread.config.model_calls);
     if steps <= state.begun {
         return Some(format!("the limit of {steps} commands for a turn is reached"));

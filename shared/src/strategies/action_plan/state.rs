@@ -87,6 +87,16 @@ pub enum Cause {
     Unknown,
 }
 
+impl Cause {
+    /// The failure in words.
+    pub(super) fn words(self, reason: &str) -> String {
+        match self {
+            Cause::Error | Cause::Unfit => format!("it failed: {reason}"),
+            Cause::Unknown => reason.to_owned(),
+        }
+    }
+}
+
 /// What it can conclude.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

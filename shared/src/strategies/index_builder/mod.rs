@@ -37,10 +37,20 @@ pub enum NodeName {
     Report,
 }
 
-/// What may be tuned: nothing.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+/// What may be tuned.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Config {}
+pub struct Config {
+    /// How much of what one server offers is indexed, in characters; by the rest it is not found.
+    pub characters: usize,
+}
+
+impl Default for Config {
+    /// What embedding models read of one text, roughly.
+    fn default() -> Self {
+        Self { characters: 20_000 }
+    }
+}
 
 impl Strategy for IndexBuilder {
     const NAME: &'static str = "index_builder";

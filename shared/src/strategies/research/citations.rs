@@ -73,7 +73,9 @@ impl Page<'_> {
         }
         let page = key(&link.url);
         let source = self.sources.iter().position(|it| key(&it.url) == page);
-        if link.kind == Kind::Page && let Some(nth) = source {
+        if link.kind == Kind::Page
+            && let Some(nth) = source
+        {
             if let Some(label) = label {
                 self.push(&format!("{label} "));
             }
@@ -187,7 +189,11 @@ mod tests {
     #[test]
     fn what_names_no_source_is_taken_out() {
         drops("A [s13], B [s0].", "A, B.", &["[s13]", "[s0]"]);
-        drops("A [s1, s99].", "A [1](https://e.example/1).\n\nSources:\n1. [Page 1](https://e.example/1)", &["[s99]"]);
+        drops(
+            "A [s1, s99].",
+            "A [1](https://e.example/1).\n\nSources:\n1. [Page 1](https://e.example/1)",
+            &["[s99]"],
+        );
         drops("A [s99999999999999999999999].", "A [s99999999999999999999999].", &[]);
     }
 
@@ -205,7 +211,11 @@ mod tests {
         is("A https://e.example/3.", &format!("A [1](https://e.example/3).{list}"));
         is("A [s3](https://made.example/up).", &format!("A [1](https://e.example/3).{list}"));
         is("Your [page](https://known.example/x).", "Your [page](https://known.example/x).");
-        drops("A [page](https://made.example/up), <https://made.example/b>.", "A page,.", &["https://made.example/up", "https://made.example/b"]);
+        drops(
+            "A [page](https://made.example/up), <https://made.example/b>.",
+            "A page,.",
+            &["https://made.example/up", "https://made.example/b"],
+        );
         drops("![p](https://made.example/p.png) A", "p A", &["https://made.example/p.png"]);
     }
 
@@ -213,6 +223,9 @@ mod tests {
     fn an_address_with_brackets_stays_one_target() {
         let sources = [Source { url: "https://e.example/a_(b)".to_owned(), title: "A".to_owned() }];
         let text = resolve("A [s1]", &sources, |_| false).text;
-        assert_eq!(text, "A [1](https://e.example/a_%28b%29)\n\nSources:\n1. [A](https://e.example/a_%28b%29)");
+        assert_eq!(
+            text,
+            "A [1](https://e.example/a_%28b%29)\n\nSources:\n1. [A](https://e.example/a_%28b%29)"
+        );
     }
 }

@@ -159,14 +159,27 @@ mod tests {
         one("**https://a.example**", "https://a.example", "https://a.example", None);
         one("{'url': 'https://a.example/b'}", "https://a.example/b", "https://a.example/b", None);
         one("在https://a.example/é。是", "https://a.example/é", "https://a.example/é", None);
-        one("x [A [b]](https://a.example/b \"t\") y", "[A [b]](https://a.example/b \"t\")", "https://a.example/b", Some("A [b]"));
+        one(
+            "x [A [b]](https://a.example/b \"t\") y",
+            "[A [b]](https://a.example/b \"t\")",
+            "https://a.example/b",
+            Some("A [b]"),
+        );
         one("[A](<https://a.example/b>)", "[A](<https://a.example/b>)", "https://a.example/b", Some("A"));
-        one("[https://a.example](https://a.example/b)", "[https://a.example](https://a.example/b)", "https://a.example/b", Some("https://a.example"));
+        one(
+            "[https://a.example](https://a.example/b)",
+            "[https://a.example](https://a.example/b)",
+            "https://a.example/b",
+            Some("https://a.example"),
+        );
         one("A](https://a.example)", "https://a.example", "https://a.example", None);
         assert_eq!(told("xhttps://a.example https:// http://. ftp://a.example"), []);
         assert_eq!(links("![p](https://a.example/p.png)")[0].kind, Kind::Picture);
         let both = told("[A](https://a.example) [B](https://b.example)");
-        assert_eq!(both.iter().map(|it| &*it.0).collect::<Vec<_>>(), ["[A](https://a.example)", "[B](https://b.example)"]);
+        assert_eq!(
+            both.iter().map(|it| &*it.0).collect::<Vec<_>>(),
+            ["[A](https://a.example)", "[B](https://b.example)"]
+        );
     }
 
     #[test]
@@ -179,7 +192,13 @@ mod tests {
             "https://ann@a.example/b#:~:text=x",
         ];
         assert!(same.iter().all(|it| key(it) == key(same[0])), "{:?}", same.map(key));
-        let others = ["https://a.example/bc", "https://a.example/B", "https://a.example/b?p=1", "https://a.example/b#/c", "https://a.example:8080/b"];
+        let others = [
+            "https://a.example/bc",
+            "https://a.example/B",
+            "https://a.example/b?p=1",
+            "https://a.example/b#/c",
+            "https://a.example:8080/b",
+        ];
         assert!(others.iter().all(|it| key(it) != key(same[0])), "{:?}", others.map(key));
     }
 }

@@ -34,7 +34,7 @@ pub use sources::Source;
 pub use state::{Ending, Fact, Searched, State};
 
 use crate::{
-    Role, Thread,
+    Message, Role, Thread,
     strategy::{Edge, Edges, Step, Strategy},
 };
 
@@ -139,13 +139,17 @@ impl Thread<Research> {
         asked.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.trim())
     }
 
+    /// The question and what was found for it: all that may be cited from.
+    fn since(&self) -> std::ops::Range<usize> {
+        self.state.question.start..self.messages.len()
+    }
+
     /// What was said before the question, for models that hear only what came after.
     ///
     /// Not as messages: the tokens of an earlier turn stand in them, and name other sources.
     fn earlier(&self) -> String {
-        let spoken = |it: &&crate::Message| {
-            matches!(it.role, Role::User | Role::Assistant) && it.tool_calls.is_empty()
-        };
+        let spoken =
+            |it: &&Message| matches!(it.role, Role::User | Role::Assistant) && it.tool_calls.is_empty();
         let said = self.messages[..self.state.question.start].iter().filter(spoken);
         let all: Vec<String> = said.map(|it| format!("{}: {}", it.role.name(), it.content)).collect();
         let all = all.join("\n");
@@ -159,6 +163,7 @@ impl Thread<Research> {
     /// Why no more models may be asked in this turn, if that is so.
     fn spent(&self) -> Option<String> {
         let limit = self.config.model_calls;
-        (limit <= self.turn.model_calls).then(|| format!("the limit of {limit} model calls for a turn is reached"))
+        (limit <= self.turn.model_calls)
+            .then(|| format!("the limit of {limit} model calls for a turn is reached"))
     }
 }

@@ -24,12 +24,14 @@ pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
 pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
     let servers = offered(thread);
     let several = servers.len() > 1;
-    let all = || servers.iter().flat_map(|server| toolbox(thread, server).iter().map(move |it| (*server, it)));
-    let called = |server: &str, it: &Tool| if several { format!("{server}__{}", it.name) } else { it.name.clone() };
+    let all =
+        || servers.iter().flat_map(|server| toolbox(thread, server).iter().map(move |it| (*server, it)));
+    let called =
+        |server: &str, it: &Tool| if several { format!("{server}__{}", it.name) } else { it.name.clone() };
     match all().find(|(server, it)| called(server, it) == name) {
-        Some((server, it)) if is_search(thread, server, &it.name) => {
-            Err(format!("{name} is called by {SUBMIT_PLAN} for every query, so that what it finds can be cited"))
-        }
+        Some((server, it)) if is_search(thread, server, &it.name) => Err(format!(
+            "{name} is called by {SUBMIT_PLAN} for every query, so that what it finds can be cited"
+        )),
         Some((server, it)) => Ok((server, &it.name)),
         None => {
             let mut known: Vec<String> = all().map(|(server, it)| called(server, it)).collect();

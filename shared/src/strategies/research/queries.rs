@@ -21,7 +21,10 @@ pub(super) struct Plan {
 /// # Errors
 ///
 /// What is wrong with it, for the model to mend.
-pub(super) fn submitted<'a>(calls: impl IntoIterator<Item = &'a ToolCall>, limit: usize) -> Result<Plan, String> {
+pub(super) fn submitted<'a>(
+    calls: impl IntoIterator<Item = &'a ToolCall>,
+    limit: usize,
+) -> Result<Plan, String> {
     let (mut queries, mut reasons) = (Vec::new(), Vec::new());
     for call in calls {
         let own = read(&call.arguments)?;
@@ -33,7 +36,10 @@ pub(super) fn submitted<'a>(calls: impl IntoIterator<Item = &'a ToolCall>, limit
     }
     let queries = distinct(queries, &[]);
     if limit < queries.len() {
-        return Err(format!("there are {} queries and at most {limit} may be submitted; keep the best", queries.len()));
+        return Err(format!(
+            "there are {} queries and at most {limit} may be submitted; keep the best",
+            queries.len()
+        ));
     }
     Ok(Plan { queries, rationale: reasons.join(" ") })
 }
@@ -46,10 +52,14 @@ fn read(arguments: &Value) -> Result<Vec<String>, String> {
         return Err("there is no query; submit at least one, or answer in plain words".to_owned());
     }
     let one = |it: &Value| {
-        let Some(text) = it.as_str() else { return Err(format!("{it} is not a text; every query must be one")) };
+        let Some(text) = it.as_str() else {
+            return Err(format!("{it} is not a text; every query must be one"));
+        };
         match cleaned(text) {
             it if it.is_empty() => Err("a query is empty".to_owned()),
-            it if QUERY_MAX < it.chars().count() => Err(format!("a query is longer than {QUERY_MAX} characters")),
+            it if QUERY_MAX < it.chars().count() => {
+                Err(format!("a query is longer than {QUERY_MAX} characters"))
+            }
             it => Ok(it),
         }
     };
@@ -88,7 +98,8 @@ pub(super) enum Approval {
     Unclear(String),
 }
 
-const YES: &[&str] = &["yes", "y", "ok", "okay", "approve", "approved", "go", "go ahead", "yes please", "sure"];
+const YES: &[&str] =
+    &["yes", "y", "ok", "okay", "approve", "approved", "go", "go ahead", "yes please", "sure"];
 const NO: &[&str] = &["no", "n", "stop", "cancel", "reject", "decline", "no thanks", "don't", "do not"];
 
 /// Reads a person's answer: yes, no, or other queries, one a line.
@@ -107,12 +118,17 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     // "No, rather …" is an order to a person and a bad query.
     let first = answer.trim().split(['\n', ',', '.', '!', ';', ':']).next().map(plain).unwrap_or_default();
     if YES.contains(&&*first) || NO.contains(&&*first) {
-        return Approval::Unclear(format!("{:?} is neither yes or no nor a list of queries", cleaned(answer)));
+        return Approval::Unclear(format!(
+            "{:?} is neither yes nor no nor a list of queries",
+            cleaned(answer)
+        ));
     }
     let queries = distinct(answer.lines().map(|it| unlisted(it).to_owned()), &[]);
     match queries.len() {
         0 => Approval::Unclear("nothing was answered".to_owned()),
-        n if limit < n => Approval::Unclear(format!("there are {n} queries and at most {limit} may be searched")),
+        n if limit < n => {
+            Approval::Unclear(format!("there are {n} queries and at most {limit} may be searched"))
+        }
         _ => Approval::Rather(queries),
     }
 }
@@ -142,7 +158,10 @@ mod tests {
     fn a_plan_is_read_or_refused_in_words() {
         let read = |arguments| submitted([&call(arguments)], 2);
         let plan = read(json!({"queries": [" tide\n times ", "moon"], "rationale": "two angles"})).unwrap();
-        assert_eq!(plan, Plan { queries: vec!["tide times".into(), "moon".into()], rationale: "two angles".into() });
+        assert_eq!(
+            plan,
+            Plan { queries: vec!["tide times".into(), "moon".into()], rationale: "two angles".into() }
+        );
         let refused = |arguments| read(arguments).unwrap_err();
         assert!(refused(json!({"queries": []})).contains("there is no query"));
         assert!(refused(json!({"queries": "tides"})).contains("must be a list"));
@@ -158,7 +177,8 @@ mod tests {
 
     #[test]
     fn several_plans_are_one() {
-        let calls = [call(json!({"queries": ["a", "b"]})), call(json!({"queries": ["B", "c"], "rationale": "why"}))];
+        let calls =
+            [call(json!({"queries": ["a", "b"]})), call(json!({"queries": ["B", "c"], "rationale": "why"}))];
         let plan = submitted(&calls, 3).unwrap();
         assert_eq!(plan, Plan { queries: vec!["a".into(), "b".into(), "c".into()], rationale: "why".into() });
         assert!(submitted(&calls, 2).is_err());

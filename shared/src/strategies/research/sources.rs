@@ -98,8 +98,18 @@ struct Hit {
 
 const URL: &[&str] = &["url", "link", "href", "uri"];
 const TITLE: &[&str] = &["title", "name", "heading"];
-const SNIPPET: &[&str] =
-    &["snippet", "content", "description", "summary", "excerpt", "text", "body", "abstract", "markdown", "highlights"];
+const SNIPPET: &[&str] = &[
+    "snippet",
+    "content",
+    "description",
+    "summary",
+    "excerpt",
+    "text",
+    "body",
+    "abstract",
+    "markdown",
+    "highlights",
+];
 
 /// JSON within JSON texts is read no deeper than this.
 const DEPTH_MAX: usize = 4;
@@ -115,7 +125,8 @@ impl Found {
             },
             Value::Object(fields) => {
                 let text = |names: &[&str]| names.iter().find_map(|it| words(fields.get(*it)?));
-                let url = text(URL).filter(|it| links(it).first().is_some_and(|link| link.at == (0..it.len())));
+                let url =
+                    text(URL).filter(|it| links(it).first().is_some_and(|link| link.at == (0..it.len())));
                 let (title, snippet) = (text(TITLE), text(SNIPPET));
                 let already = self.hits.len();
                 match url {
@@ -175,8 +186,11 @@ fn title_near(text: &str, at: usize) -> Option<String> {
     };
     let listed = |line: &str| {
         let line = line.trim();
-        let rest = line.trim_start_matches(|it: char| it.is_ascii_digit()).trim_start_matches(['.', ')', '#', '-', '*', ' ']);
-        (rest.len() < line.len() && line.chars().count() <= TITLE_MAX).then(|| rest.trim_end_matches('*').to_owned())
+        let rest = line
+            .trim_start_matches(|it: char| it.is_ascii_digit())
+            .trim_start_matches(['.', ')', '#', '-', '*', ' ']);
+        (rest.len() < line.len() && line.chars().count() <= TITLE_MAX)
+            .then(|| rest.trim_end_matches('*').to_owned())
     };
     let titled = above.clone().find_map(named).or_else(|| below.clone().find_map(named));
     titled.or_else(|| above.clone().next().and_then(listed))
@@ -213,12 +227,15 @@ fn cut(text: &str, limit: usize) -> String {
 
 /// A name on one line, that cannot be taken for markdown.
 fn one_line(text: &str) -> String {
-    let plain: String = text.chars().map(|it| match it {
-        '[' => '(',
-        ']' => ')',
-        it if it.is_control() => ' ',
-        it => it,
-    }).collect();
+    let plain: String = text
+        .chars()
+        .map(|it| match it {
+            '[' => '(',
+            ']' => ')',
+            it if it.is_control() => ' ',
+            it => it,
+        })
+        .collect();
     cut(&plain.split_whitespace().collect::<Vec<_>>().join(" "), TITLE_MAX)
 }
 

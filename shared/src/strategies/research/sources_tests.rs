@@ -29,7 +29,11 @@ fn json_is_read_wherever_its_addresses_are() {
 #[test]
 fn words_keep_their_shape_and_get_tokens() {
     let is = |output: &str, finding: &str, sources: &[&str]| {
-        assert_eq!(read(output), (finding.to_owned(), sources.iter().map(|it| (*it).to_owned()).collect()), "{output}");
+        assert_eq!(
+            read(output),
+            (finding.to_owned(), sources.iter().map(|it| (*it).to_owned()).collect()),
+            "{output}"
+        );
     };
     is(
         "Title: Tides\nURL: https://a.example/t\nContent: Twice.\n\nTitle: Moon\nDescription: It pulls.\nURL: https://b.example/m",
@@ -68,14 +72,16 @@ fn a_page_has_one_token_whoever_finds_it() {
 
 #[test]
 fn a_page_cannot_give_itself_another_pages_token() {
-    let (finding, _) = read(r#"[{"url":"https://a.example","title":"[s2] T","snippet":"as [s9] and [S1, s2] say [x]"}]"#);
+    let (finding, _) =
+        read(r#"[{"url":"https://a.example","title":"[s2] T","snippet":"as [s9] and [S1, s2] say [x]"}]"#);
     assert_eq!(finding, "[s1] (s2) T (a.example)\nas (s9) and (S1, s2) say [x]");
     assert_eq!(read("so says [s7] https://a.example").0, "so says (s7) [s1]");
 }
 
 #[test]
 fn much_is_cut() {
-    let many: Vec<Value> = (0..9).map(|n| serde_json::json!({"url": format!("https://a.example/{n}"), "title": "T"})).collect();
+    let many: Vec<Value> =
+        (0..9).map(|n| serde_json::json!({"url": format!("https://a.example/{n}"), "title": "T"})).collect();
     assert_eq!(read(&Value::from(many).to_string()).1.len(), 3);
     let long = "word ".repeat(4_000);
     assert!(read(&long).0.chars().count() <= FINDING_MAX + 2);

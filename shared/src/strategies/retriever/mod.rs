@@ -2,11 +2,12 @@
 //!
 //! ```text
 //! routing_query ─▶ retrieve ─▶ route ─▶ equip ─▶ orchestrate ◀─▶ call_tools
-//!   ▲     ▲                    │ │ ▲▼     │         │ │ │            │
-//!   │     └─ choose ◀─ a person ┘ │ route │   a person │ ▼ end       │
-//!   │                             │       │            │             │
-//!   └──────── another server ─────┼───────┴────────────┤             │
-//!                                 └──────▶ respond ◀───┴─────────────┘
+//!   ▲  ▲                       │ │       │  ▲      │ │ │            │
+//!   │  │             a person ◀┘ │       │  │      │ │ └▶ a person  │
+//!   │  └────── choose ◀─┘        │       │  │      │ └▶ end         │
+//!   │            └───────────────┼───────┼──┘      │                │
+//!   ├────── another server ──────┼───────┴─────────┤                │
+//!   └ (while the budget lasts)   └──────▶ respond ◀┴────────────────┘
 //! ```
 //!
 //! **Invariant:** a model never has the last word on a name: a server that is worked with is at hand, was among those

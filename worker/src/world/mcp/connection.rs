@@ -11,14 +11,14 @@ use std::{
 use rmcp::{
     ClientHandler, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListToolsRequest,
-        PaginatedRequestParams, ProtocolVersion, ServerResult, Tool as Listing,
+        ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListPromptsRequest,
+        ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
     },
     service::{
         ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RunningService,
     },
 };
-use shared::{Fault, Tool};
+use shared::{Fault, Prompt, Tool};
 use tokio::{sync::Mutex, time::Instant};
 
 use super::{
@@ -36,9 +36,9 @@ pub(super) const PATIENCE: u32 = 10;
 /// the newest would have to be listened to for that.)
 const LIST_LASTS: Duration = Duration::from_secs(30);
 
-/// The most pages, and so many tools, that a list may have.
+/// The most pages, and so many things, that a list may have.
 const PAGES_MAX: usize = 100;
-const TOOLS_MAX: usize = 10_000;
+const LISTED_MAX: usize = 10_000;
 
 /// How long a server has to end well: rmcp closes its input, then asks it to end, then ends it, 3 s each.
 const CLOSING: Duration = Duration::from_secs(8);
@@ -154,34 +154,76 @@ impl Connection {
         {
             return Ok(it.tools.clone());
         }
-        let tools = said::tools(server, self.pages(server).await?);
+        let ask = |params| ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
+        let page = |answer| {
+            let ServerResult::ListToolsResult(it) = answer else { return None };
+            Some((it.tools, it.next_cursor))
+        };
+        let tools = said::tools(server, self.pages(server, "tools", ask, page).await?);
         *self.listed.lock().await = Some(Listed { tools: tools.clone(), at: Instant::now(), changes });
         Ok(tools)
     }
 
-    /// The list itself, page by page.
+    /// Whether it says that it has tools.
+    pub(super) fn offers_tools(&self) -> bool {
+        self.running.peer_info().is_some_and(|it| it.capabilities.tools.is_some())
+    }
+
+    /// What prompts the server offers, in its own order; none, if it does not say that it has any.
+    pub(super) async fn prompts(&self, server: &Server) -> Result<Vec<Prompt>, Failure> {
+        if self.running.peer_info().is_none_or(|it| it.capabilities.prompts.is_none()) {
+            return Ok(Vec::new());
+        }
+        let ask = |params| ClientRequest::ListPromptsRequest(ListPromptsRequest::with_param(params));
+        let page = |answer| {
+            let ServerResult::ListPromptsResult(it) = answer else { return None };
+            Some((it.prompts, it.next_cursor))
+        };
+        Ok(said::prompts(self.pages(server, "prompts", ask, page).await?))
+    }
+
+    /// What resources the server offers, each with what it is; none, if it does not say that it has any.
+    pub(super) async fn resources(&self, server: &Server) -> Result<Vec<(String, String)>, Failure> {
+        if self.running.peer_info().is_none_or(|it| it.capabilities.resources.is_none()) {
+            return Ok(Vec::new());
+        }
+        let ask = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
+        let page = |answer| {
+            let ServerResult::ListResourcesResult(it) = answer else { return None };
+            Some((it.resources, it.next_cursor))
+        };
+        let all = self.pages(server, "resources", ask, page).await?;
+        Ok(all.into_iter().map(|it| (it.name, it.description.or(it.title).unwrap_or_default())).collect())
+    }
+
+    /// A list, page by page.
     ///
     /// ## Why not rmcp's own
     ///
     /// It waits for ever, follows cursors for ever, and may answer from a cache when the server is gone.
-    async fn pages(&self, server: &Server) -> Result<Vec<Listing>, Failure> {
-        let mut tools = Vec::new();
+    async fn pages<T>(
+        &self,
+        server: &Server,
+        what: &str,
+        ask: fn(PaginatedRequestParams) -> ClientRequest,
+        page: fn(ServerResult) -> Option<(Vec<T>, Option<String>)>,
+    ) -> Result<Vec<T>, Failure> {
+        let mut all = Vec::new();
         let mut cursor = None;
         for _ in 0..PAGES_MAX {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let request = ClientRequest::ListToolsRequest(ListToolsRequest::with_param(params));
-            let ServerResult::ListToolsResult(page) = self.ask(server, request).await? else {
-                return Err(Failure::Refused(
-                    "it answered with something that is no list of tools".to_owned(),
-                ));
+            let Some((some, next)) = page(self.ask(server, ask(params)).await?) else {
+                return Err(Failure::Refused(format!(
+                    "it answered with something that is no list of {what}"
+                )));
             };
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
-            if cursor.is_none() && tools.len() <= TOOLS_MAX {
-                return Ok(tools);
+            all.extend(some);
+            cursor = next;
+            if cursor.is_none() && all.len() <= LISTED_MAX {
+                return Ok(all);
             }
         }
-        Err(Failure::Refused(format!("its list has more than {PAGES_MAX} pages or {TOOLS_MAX} tools")))
+        Err(Failure::Refused(format!("its list has more than {PAGES_MAX} pages or {LISTED_MAX} {what}")))
     }
 
     /// Ends it, giving the server the time to end well.

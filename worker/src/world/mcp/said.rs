@@ -1,13 +1,16 @@
-//! What a server said, in our words: its tools, and what a call came to.
+//! What a server said, in our words: its tools and prompts, and what a call came to.
 
-use rmcp::model::{CallToolResult, ContentBlock, ResourceContents, ServerResult, Tool as Theirs};
-use shared::{Safety, Tool, ToolOutput};
+use rmcp::model::{
+    CallToolResult, ContentBlock, GetPromptResult, Prompt as TheirPrompt, ResourceContents,
+    Role as TheirRole, ServerResult, Tool as Theirs,
+};
+use shared::{Message, Prompt, PromptArgument, Safety, Tool, ToolOutput};
 
 use super::Server;
 use crate::world::cut;
 
 /// The longest output that is taken, in characters: more than any model can hear.
-const OUTPUT_MAX: usize = 1 << 20;
+pub(in crate::world) const OUTPUT_MAX: usize = 1 << 20;
 
 /// The tools as the log keeps them, by name.
 pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
@@ -33,6 +36,36 @@ fn safety(server: &Server, tool: &Theirs) -> Safety {
         None if hints.is_some_and(|it| it.idempotent_hint == Some(true)) => Safety::Idempotent,
         None => Safety::Write,
     }
+}
+
+/// The prompts as the log keeps them, in the server's order: it may mean something.
+pub(super) fn prompts(theirs: Vec<TheirPrompt>) -> Vec<Prompt> {
+    let prompt = |it: TheirPrompt| Prompt {
+        name: it.name,
+        description: it.description.or(it.title).unwrap_or_default(),
+        arguments: it.arguments.into_iter().flatten().map(argument).collect(),
+    };
+    theirs.into_iter().map(prompt).collect()
+}
+
+fn argument(it: rmcp::model::PromptArgument) -> PromptArgument {
+    PromptArgument {
+        name: it.name,
+        description: it.description.or(it.title).unwrap_or_default(),
+        required: it.required == Some(true),
+    }
+}
+
+/// What a prompt says.
+pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
+    let message = |it: rmcp::model::PromptMessage| {
+        let words = cut(&block(&it.content), OUTPUT_MAX);
+        match it.role {
+            TheirRole::User => Message::user(words),
+            TheirRole::Assistant => Message::assistant(words),
+        }
+    };
+    result.messages.into_iter().map(message).collect()
 }
 
 /// What a call came to.

@@ -17,6 +17,7 @@ pub(super) struct Endpoint {
     name: String,
     timeout: Duration,
     client: Client<Door>,
+    http: reqwest::Client,
 }
 
 /// Where the endpoint is and what opens it.
@@ -70,9 +71,10 @@ impl Endpoint {
         let door = Door { base_url: base_url.trim_end_matches('/').to_owned(), key: key.into() };
         // A service of our own replaces async-openai's, which would try again by itself.
         let client = Client::build(http.clone(), door);
-        let send = tower::service_fn(move |request: HttpRequestFactory| send(http.clone(), timeout, request));
+        let bare = http.clone();
+        let send = tower::service_fn(move |request: HttpRequestFactory| send(bare.clone(), timeout, request));
         let client = client.with_http_service(send);
-        Self { name: name.to_owned(), timeout, client }
+        Self { name: name.to_owned(), timeout, client, http }
     }
 
     /// A model's next message.
@@ -101,6 +103,26 @@ impl Endpoint {
         let by = pieces.by.clone().unwrap_or_else(|| model.to_owned());
         let meter = Meter { by, input_tokens: pieces.input_tokens, output_tokens: pieces.output_tokens, ms };
         Ok((pieces.whole(&self.name, prompt)?, meter))
+    }
+
+    /// What `body` posted to `path` is answered, where the answer is no stream.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
+        let door = self.client.config();
+        let request = self.http.post(door.url(path)).headers(door.headers()).timeout(self.timeout).json(body);
+        let answer = request.send().await.map_err(|error| self.fault(OpenAIError::Reqwest(error)))?;
+        if !answer.status().is_success() {
+            return Err(Refusal::read(answer).await.fault(&self.name, |words| self.hide(words)));
+        }
+        answer.json().await.map_err(|error| match error.is_decode() {
+            true => self.strange("is no JSON"),
+            false => self.fault(OpenAIError::Reqwest(error)),
+        })
+    }
+
+    /// An answer that is of no use, and would be of none again.
+    pub(super) fn strange(&self, why: &str) -> Fault {
+        let name = &self.name;
+        Fault::operator(format!("the answer of provider {name} {why}: check providers.{name}.base_url"))
     }
 
     fn fault(&self, error: OpenAIError) -> Fault {

@@ -15,6 +15,9 @@ use worker::world::{Server, Transport};
 /// Where a started server finds out that it is one.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
 
+/// Where a server finds out that it also has prompts and resources.
+pub(super) const GENEROUS: &str = "TURNFOLD_TEST_GENEROUS";
+
 /// The server, with this environment on top.
 pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
     started("world::child::speaks_mcp", env.into_iter().chain([(AS_SERVER, "yes")]))
@@ -30,7 +33,13 @@ pub(super) fn started(test: &str, env: impl IntoIterator<Item = (&'static str, &
 
 pub(super) fn command_of(transport: Transport) -> Server {
     let seconds = Duration::from_secs;
-    Server { transport, call_timeout: seconds(20), connect_timeout: seconds(20), tools: BTreeMap::new() }
+    Server {
+        description: "What lies on a desk.".to_owned(),
+        transport,
+        call_timeout: seconds(20),
+        connect_timeout: seconds(20),
+        tools: BTreeMap::new(),
+    }
 }
 
 /// The server that other tests start. Not told so, it is no test.
@@ -55,6 +64,11 @@ fn speaks_mcp() {
                 Some(answer) => answer,
                 None => continue,
             },
+            "prompts/list" if generous() => Ok(prompts(&request["params"]["cursor"])),
+            "prompts/get" if generous() => prompt(&request["params"]),
+            "resources/list" if generous() => Ok(
+                json!({ "resources": [{ "uri": "file:///b", "name": "b", "description": "  the\nother   side " }] }),
+            ),
             method => Err(json!({ "code": -32601, "message": format!("no method {method}") })),
         };
         match answer {
@@ -74,12 +88,47 @@ pub(super) fn say_raw(line: &str) {
 }
 
 pub(super) fn initialized(params: &Value) -> Result<Value, Value> {
+    let tools = json!({ "listChanged": true });
+    let capabilities = match generous() {
+        true => json!({ "tools": tools, "prompts": {}, "resources": {} }),
+        false => json!({ "tools": tools }),
+    };
     Ok(json!({
         "protocolVersion": params["protocolVersion"],
-        "capabilities": { "tools": { "listChanged": true } },
+        "capabilities": capabilities,
         "serverInfo": { "name": "hand-made", "version": "0.1" },
         "instructions": "be kind",
     }))
+}
+
+/// Whether the server has more than tools.
+fn generous() -> bool {
+    std::env::var_os(GENEROUS).is_some()
+}
+
+/// Two pages, in an order that means something.
+fn prompts(cursor: &Value) -> Value {
+    let arguments = json!([{ "name": "day", "description": "which", "required": true }, { "name": "tone" }]);
+    match cursor.as_str() {
+        None => {
+            json!({ "prompts": [{ "name": "zeta", "description": "the usual", "arguments": arguments }], "nextCursor": "two" })
+        }
+        _ => json!({ "prompts": [{ "name": "alpha", "title": "seldom" }] }),
+    }
+}
+
+fn prompt(params: &Value) -> Result<Value, Value> {
+    let text =
+        |role: &str, text: String| json!({ "role": role, "content": { "type": "text", "text": text } });
+    match params["name"].as_str().unwrap() {
+        "zeta" => {
+            let image = json!({ "role": "user", "content": { "type": "image", "mimeType": "image/png", "data": "AAAA" } });
+            let says = text("user", params["arguments"].to_string());
+            Ok(json!({ "messages": [says, text("assistant", "gladly".to_owned()), image] }))
+        }
+        "die" => std::process::abort(),
+        _ => Err(json!({ "code": -32602, "message": "no such prompt" })),
+    }
 }
 
 /// Three pages, in no order; `listed` tells how often any page was asked for.

@@ -42,8 +42,13 @@ fn desk(url: String, token: &str) -> Live {
     let headers = BTreeMap::from([("Authorization".to_owned(), SecretString::from(token))]);
     let seconds = Duration::from_secs;
     let transport = Transport::Http { url, headers };
-    let server =
-        Server { transport, call_timeout: seconds(20), connect_timeout: seconds(20), tools: BTreeMap::new() };
+    let server = Server {
+        description: String::new(),
+        transport,
+        call_timeout: seconds(20),
+        connect_timeout: seconds(20),
+        tools: BTreeMap::new(),
+    };
     live([], servers([("desk", server)]))
 }
 

@@ -86,8 +86,8 @@ async fn calls_are_put_together_from_pieces() {
     let mut stage = hello();
     stage.toolboxes.insert("cal".to_owned(), vec![tool("cal.book")]);
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { toolbox, .. } = &mut request {
-        *toolbox = Some("cal".to_owned());
+    if let Request::Chat { toolboxes, .. } = &mut request {
+        toolboxes.push("cal".to_owned());
     }
     let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
     assert_eq!(reply.content, "Let me look.");
@@ -128,8 +128,8 @@ async fn the_nodes_own_tools_come_first_and_keep_their_names() {
     stage.toolboxes.insert("cal".to_owned(), vec![tool("book"), tool("submit"), tool("cancel.all")]);
     stage.toolboxes.insert("other".to_owned(), vec![tool("strange")]);
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { toolbox, tools, .. } = &mut request {
-        *toolbox = Some("cal".to_owned());
+    if let Request::Chat { toolboxes, tools, .. } = &mut request {
+        toolboxes.push("cal".to_owned());
         *tools = vec!["plan".to_owned(), "submit".to_owned()];
     }
     reply(perform(&endpoint.world(), &stage, &due(request)).await.0);

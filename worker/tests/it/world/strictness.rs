@@ -21,9 +21,19 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
     if format["strict"] == true { check_strict(&format["schema"], "()") } else { Ok(()) }
 }
 
-/// Every tool call of a message must be answered by the messages that follow it.
+/// Every tool call of a message must be answered by the messages that follow it, and no other is answered.
 fn check_calls(messages: &[Value]) -> Result<(), String> {
     for (nth, message) in messages.iter().enumerate() {
+        if message["role"] == "tool" {
+            let asked = messages[..nth].iter().rfind(|it| it["role"] != "tool");
+            let mut calls = asked.and_then(|it| it["tool_calls"].as_array()).into_iter().flatten();
+            if !calls.any(|it| it["id"] == message["tool_call_id"]) {
+                return Err(format!(
+                    "a tool's message answers no call before it: {}",
+                    message["tool_call_id"]
+                ));
+            }
+        }
         for call in message["tool_calls"].as_array().into_iter().flatten() {
             let follow = messages[nth + 1..].iter().take_while(|it| it["role"] == "tool");
             if !follow.clone().any(|it| it["tool_call_id"] == call["id"]) {

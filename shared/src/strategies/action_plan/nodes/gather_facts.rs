@@ -56,11 +56,11 @@ impl Node<ActionPlan> for GatherFacts {
         match (action_plan.is_empty(), question) {
             (true, None) => {
                 let why = "no command is suited to the request";
-                return Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Unsuited)).because(why);
+                Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Unsuited)).because(why)
             }
             (true, Some(question)) => {
                 let question = Question::open(InterruptKind::Clarification, question);
-                return Transition::ask(question, NodeName::GatherFacts);
+                Transition::ask(question, NodeName::GatherFacts)
             }
             (false, question) => {
                 match (merged(thread, action_plan.into_iter().map(propose).collect()), question) {

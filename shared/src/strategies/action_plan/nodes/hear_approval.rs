@@ -4,7 +4,7 @@ use crate::{
     InterruptKind, Message, Node, Question, Thread, Transition,
     strategies::action_plan::{
         ActionPlan, Ending, Fact, NodeName,
-        route::{CHANGE, NO, YES, onward},
+        route::{CHANGE, NO, YES, exhausted, onward},
     },
 };
 
@@ -21,8 +21,9 @@ impl Node<ActionPlan> for HearApproval {
         let shown = thread.state.shown.clone().filter(|it| Some(it) == thread.state.hash().as_ref());
         match (Question::chosen(&options, thread.heard()), shown) {
             (Some(YES), Some(plan)) => {
-                let words = Message::assistant("The plan is approved; I carry it out now.");
-                onward(thread, Some(words), Fact::Approved { plan })
+                let words = || Message::assistant("The plan is approved; I carry it out now.");
+                let begins = exhausted(thread, &thread.state).is_none();
+                onward(thread, begins.then(words), Fact::Approved { plan })
             }
             (Some(NO), _) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Declined)),
             (Some(CHANGE), _) => {

@@ -24,7 +24,7 @@ impl Node<ActionPlan> for HearFailure {
             Some(SKIP) => onward(thread, None, Fact::Skipped),
             Some(STOP) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason })),
             Some(_) | None => {
-                let because = format!("{reason} The person said to that: {}", thread.heard());
+                let because = format!("{reason}; the person said to that: {}", thread.heard());
                 let why = format!("{:?} is not among the options: taken for a change", thread.heard());
                 Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { because }).because(why)
             }

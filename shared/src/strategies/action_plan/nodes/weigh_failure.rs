@@ -54,7 +54,7 @@ pub(super) fn failure(thread: &Thread<ActionPlan>) -> (String, Cause) {
     let step = thread.state.step();
     let words = step.map_or(String::new(), |it| format!("{} ({})", it.description, it.command()));
     match step.and_then(|it| thread.state.outcomes.get(&it.id)) {
-        Some(Outcome::Failed { reason, cause }) => (format!("This step failed: {words}. {reason}"), *cause),
+        Some(Outcome::Failed { reason, cause }) => (format!("{words}: {}", cause.words(reason)), *cause),
         Some(Outcome::Done { .. } | Outcome::Skipped { .. }) | None => (words, Cause::Error),
     }
 }

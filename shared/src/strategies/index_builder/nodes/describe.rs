@@ -1,5 +1,7 @@
 //! What does every server offer?
 
+use std::collections::BTreeMap;
+
 use crate::{
     Description, Node, Thread, Transition,
     strategies::index_builder::{Fact, IndexBuilder, NodeName, Offer},
@@ -20,15 +22,27 @@ impl Node<IndexBuilder> for Describe {
         thread: &Thread<IndexBuilder>,
         answers: Vec<Result<Description, String>>,
     ) -> Transition<IndexBuilder> {
-        let offer = |(server, answer): (&String, Result<Description, String>)| {
+        let limit = thread.config.characters;
+        let mut servers = BTreeMap::new();
+        let mut long = Vec::new();
+        for (server, answer) in thread.experts.keys().zip(answers) {
             let offer = match answer {
                 Ok(it) if thread.state.held.get(server) == Some(&it.hash) => Offer::Unchanged,
-                Ok(it) => Offer::Changed(it),
+                Ok(mut it) => {
+                    if let Some((at, _)) = it.text.char_indices().nth(limit) {
+                        it.text.truncate(at);
+                        long.push(server.as_str());
+                    }
+                    Offer::Changed(it)
+                }
                 Err(reason) => Offer::Failed { reason },
             };
-            (server.clone(), offer)
-        };
-        let servers = thread.experts.keys().zip(answers).map(offer).collect();
-        Transition::to(NodeName::Index).learn(Fact::Described { servers })
+            servers.insert(server.clone(), offer);
+        }
+        let next = Transition::to(NodeName::Index).learn(Fact::Described { servers });
+        if long.is_empty() {
+            return next;
+        }
+        next.because(format!("only the first {limit} characters are indexed of {}", long.join(", ")))
     }
 }

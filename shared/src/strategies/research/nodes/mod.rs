@@ -17,5 +17,5 @@ pub(super) use self::{
     hear_approval::HearApproval,
     planning_agent::{PlanningAgent, SUBMIT_PLAN},
     reflect::Reflect,
-    web_research::{WEB_RESEARCH, WebResearch},
+    web_research::WebResearch,
 };

@@ -33,14 +33,19 @@ impl Node<Research> for PlanningAgent {
             None => format!("- {name}: {what}"),
         };
         let experts: Vec<String> = thread.experts.iter().map(what).collect();
-        let hurry = if last { "There is no time left to look things up: submit the plan now, or answer." } else { "" };
+        let hurry = if last {
+            "There is no time left to look things up: submit the plan now, or answer."
+        } else {
+            ""
+        };
         let blanks = [
             ("experts", &*experts.join("\n")),
             ("queries", &*thread.config.queries().to_string()),
             ("hurry", hurry),
             ("time", &thread.turn.time),
         ];
-        let chat = Chat::new(&thread.config.model, fill(include_str!("../prompts/plan.md"), &blanks), thread.all());
+        let chat =
+            Chat::new(&thread.config.model, fill(include_str!("../prompts/plan.md"), &blanks), thread.all());
         let servers = if last { Vec::new() } else { offered(thread) };
         servers.into_iter().fold(chat, Chat::toolbox).tool(SUBMIT_PLAN)
     }
@@ -52,16 +57,17 @@ impl Node<Research> for PlanningAgent {
         if reply.tool_calls.is_empty() {
             return answer(thread, &reply.content);
         }
-        if is_last(thread) {
-            return search_topic(thread, &spent(thread));
+        if let Some(limit) = enough(thread) {
+            return search_topic(thread, limit);
         }
-        consider(thread, NodeName::ExecuteTools).say(said(reply))
+        Transition::to(NodeName::ExecuteTools).learn(Fact::Considered).say(said(reply))
     }
 
     fn tools(&self) -> Vec<Tool> {
         vec![Tool {
             name: SUBMIT_PLAN.to_owned(),
-            description: "Submit the queries that shall be searched on the web, all at once. Call it alone.".to_owned(),
+            description: "Submit the queries that shall be searched on the web, all at once. Call it alone."
+                .to_owned(),
             parameters: json!({
                 "type": "object",
                 "properties": {
@@ -95,11 +101,11 @@ fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
             let planned = Fact::Planned { queries: plan.queries, rationale: plan.rationale };
             (search(thread).learn(planned), told, "skipped: the plan was submitted".to_owned())
         }
-        Err(problem) if is_last(thread) => {
-            return search_topic(thread, &format!("the plan was refused, as {problem}, and {}", spent(thread)));
-        }
         Err(problem) => {
-            let next = consider(thread, NodeName::PlanningAgent);
+            if let Some(limit) = enough(thread) {
+                return search_topic(thread, format!("{limit}, and the plan was refused: {problem}"));
+            }
+            let next = Transition::to(NodeName::PlanningAgent).learn(Fact::Considered);
             let told = format!("error: the plan was refused: {problem}");
             (next, told, format!("skipped: {SUBMIT_PLAN} was called beside it, and refused"))
         }
@@ -112,16 +118,11 @@ fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
     results.into_iter().fold(next.say(said(reply)), Transition::say)
 }
 
-/// Once more, unless the turn has asked too much already.
-fn consider(thread: &Thread<Research>, node: NodeName) -> Transition<Research> {
-    Transition::to(node).learn(Fact::Considered)
-}
-
 /// Words without a call are the answer; silence is none.
 fn answer(thread: &Thread<Research>, words: &str) -> Transition<Research> {
     let resolved = resolve(words, &[], spoken_of(thread, words));
     if resolved.text.is_empty() {
-        return search_topic(thread, "the planning agent neither called a tool nor answered");
+        return search_topic(thread, "the planning agent neither called a tool nor answered".to_owned());
     }
     let why = resolved.why();
     let next = Transition::end().say(Message::assistant(resolved.text));
@@ -134,26 +135,26 @@ fn search(thread: &Thread<Research>) -> Transition<Research> {
     Transition::to(node)
 }
 
-/// There is no plan, so the question itself is searched; unless there is none, or no model left to answer with.
-fn search_topic(thread: &Thread<Research>, why: &str) -> Transition<Research> {
+/// There is no plan, so the question itself is searched; unless there is none, or no model left to read the findings.
+fn search_topic(thread: &Thread<Research>, why: String) -> Transition<Research> {
     let queries = distinct([thread.topic().to_owned()], &[]);
-    let stopped = if queries.is_empty() { Some("there are no words to search for".to_owned()) } else { thread.spent() };
-    if let Some(stopped) = stopped {
-        let reason = format!("{why}; {stopped}");
-        let ended = Fact::Ended(Ending::Partial { reason: reason.clone() });
-        return Transition::to(NodeName::FinalizeAnswer).learn(ended).because(reason);
+    if queries.is_empty() || thread.spent().is_some() {
+        let ended = Fact::Ended(Ending::Partial { reason: why.clone() });
+        return Transition::to(NodeName::FinalizeAnswer).learn(ended).because(why);
     }
     let planned = Fact::Planned { queries, rationale: "the topic itself".to_owned() };
     search(thread).learn(planned).because(format!("{why}: the topic itself is searched"))
 }
 
-fn is_last(thread: &Thread<Research>) -> bool {
-    thread.config.iterations <= thread.state.iterations + 1 || thread.spent_after(1).is_some()
+/// Why the planning agent is not asked again, if that is so.
+fn enough(thread: &Thread<Research>) -> Option<String> {
+    let limit = thread.config.iterations;
+    let last = is_last(thread).then(|| format!("the limit of {limit} iterations is reached"));
+    thread.spent().or(last)
 }
 
-fn spent(thread: &Thread<Research>) -> String {
-    let limit = thread.config.iterations;
-    format!("the limit of {limit} iterations is reached")
+fn is_last(thread: &Thread<Research>) -> bool {
+    thread.config.iterations <= thread.state.iterations + 1
 }
 
 fn said(reply: Reply) -> Message {

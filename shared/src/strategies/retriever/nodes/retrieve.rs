@@ -29,8 +29,7 @@ impl Node<Retriever> for Retrieve {
             let candidates = everyone(thread);
             let because =
                 if left_out.is_empty() { "the index found nothing".to_owned() } else { left_out.join("; ") };
-            let why =
-                format!("{because}; all {} servers are to choose from by their one line", candidates.len());
+            let why = format!("{because}; routed over the one-line descriptions of all servers instead");
             return next.learn(Fact::Retrieved { candidates }).because(why);
         }
         let next = next.learn(Fact::Retrieved { candidates });

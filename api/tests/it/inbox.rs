@@ -1,0 +1,304 @@
+//! What waits for a person, and how it is answered.
+
+use axum::http::StatusCode;
+use serde_json::{Value, json};
+use shared::{Event, Verdict};
+use store::ThreadId;
+
+use crate::{
+    leave::Leave,
+    room::{Reply, Room, id_of, thread_of},
+};
+
+async fn room() -> Room {
+    Room::with(|door| door.strategies = door.strategies.clone().with(&Leave)).await
+}
+
+/// A thread under `strategy` that heard `input` and asks.
+async fn asking(room: &Room, strategy: &str, input: &str) -> ThreadId {
+    let turn = room.post("/v1/turns", json!({"strategy": strategy, "input": input})).await.json();
+    room.live(thread_of(&turn)).await;
+    room.silence().await;
+    thread_of(&turn)
+}
+
+async fn answer(room: &Room, thread: ThreadId, body: Value) -> Reply {
+    room.post_with(&format!("/v1/inbox/{thread}"), &[("X-Turnfold-User", "Ada")], body).await
+}
+
+/// What the thread says once it has heard the answer.
+async fn reply(room: &Room, thread: ThreadId, body: Value) -> String {
+    let taken = answer(room, thread, body).await;
+    assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
+    assert_eq!(room.rung().await, [thread]);
+    room.live(thread).await;
+    room.silence().await;
+    let turn = room.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
+    turn["output"]["reply"].as_str().unwrap_or_else(|| panic!("no reply in {turn}")).to_owned()
+}
+
+async fn inbox(room: &Room, query: &str) -> (Vec<String>, bool) {
+    let page = room.get(&format!("/v1/inbox{query}")).await.json();
+    let threads = page["data"].as_array().unwrap().iter();
+    let threads = threads.map(|it| it["thread_id"].as_str().unwrap().to_owned()).collect();
+    (threads, page["has_more"].as_bool().unwrap())
+}
+
+fn allowed(item: &Value) -> Vec<&str> {
+    let config = item["interrupt"]["config"].as_object().unwrap();
+    config.iter().filter(|(_, may)| **may == json!(true)).map(|(way, _)| way.as_str()).collect()
+}
+
+async fn last(room: &Room, thread: ThreadId) -> Event {
+    room.parts.store.load(thread).await.unwrap().1.pop().unwrap().event
+}
+
+#[tokio::test]
+async fn every_thread_that_waits_is_listed_and_the_one_asked_last_is_first() {
+    let room = room().await;
+    let first = asking(&room, "probe", "ask Which? | red | green").await;
+    let open = asking(&room, "probe", "ask Well?").await;
+    let leave = asking(&room, "leave", "May I? | yes | no").await;
+    let doubt = asking(&room, "deed", "go").await;
+    for at_rest in ["echo hi", "fail now"] {
+        room.lived(at_rest).await;
+    }
+    // It asks again: what it asks now is the newest question.
+    room.post("/v1/turns", json!({"thread_id": first, "input": "ask And now? | blue", "policy": "replan"}))
+        .await;
+    room.live(first).await;
+
+    let all = [first, doubt, leave, open].map(|it| it.to_string());
+    assert_eq!(inbox(&room, "").await, (all.to_vec(), false));
+    assert_eq!(inbox(&room, "?limit=2").await, (all[..2].to_vec(), true));
+    assert_eq!(inbox(&room, &format!("?limit=2&after={}", all[1])).await, (all[2..].to_vec(), false));
+    for (kind, thread) in [("choice", first), ("slot_fill", open), ("approval", leave), ("in_doubt", doubt)] {
+        let found = inbox(&room, &format!("?kind={kind}&limit=1")).await;
+        assert_eq!(found, (vec![thread.to_string()], false), "{kind}: other kinds take no room on a page");
+    }
+    assert_eq!(inbox(&room, "?kind=ambiguity").await, (Vec::new(), false));
+    room.get("/v1/inbox?kind=riddle").await.problem(400, "malformed");
+    room.get("/v1/inbox?after=019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d").await.problem(404, "unknown-thread");
+}
+
+#[tokio::test]
+async fn a_question_is_shown_as_agent_inboxes_show_it() {
+    let room = room().await;
+    let thread = asking(&room, "probe", "ask Which? | red | green").await;
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let view = room.get(&format!("/v1/threads/{thread}")).await.json();
+    assert_eq!(
+        item,
+        json!({
+            "thread_id": thread, "turn_id": view["turn_id"], "strategy": "probe", "asked_at": view["updated_at"],
+            "interrupt": {
+                "action_request": {"action": "choice", "args": {"question": "Which?", "options": ["red", "green"]}},
+                "config": {"allow_accept": false, "allow_edit": false, "allow_respond": true, "allow_ignore": true},
+                "description": "Which?",
+            },
+            "kind": "choice", "question": "Which?", "options": ["red", "green"],
+        })
+    );
+    assert_eq!(room.get("/v1/inbox").await.json()["data"], json!([item]));
+
+    let idle = thread_of(&room.lived("echo hi").await);
+    room.get(&format!("/v1/inbox/{idle}")).await.problem(409, "nothing-asked");
+    let nowhere = "/v1/inbox/019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    room.get(nowhere).await.problem(404, "unknown-thread");
+    room.post(nowhere, json!({"type": "ignore"})).await.problem(404, "unknown-thread");
+}
+
+#[tokio::test]
+async fn an_option_is_chosen_by_its_number_or_its_name() {
+    let room = room().await;
+    for args in [json!("green"), json!("GREEN"), json!("2"), json!(2)] {
+        let thread = asking(&room, "probe", "ask Which? | red | green").await;
+        let detail = answer(&room, thread, json!({"type": "respond", "args": "blue"})).await;
+        assert!(detail.problem(422, "not-an-option").contains("red, green"));
+        let said = reply(&room, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(said, "Done: heard \"green\".", "{args}");
+    }
+}
+
+#[tokio::test]
+async fn an_open_question_takes_words_or_json() {
+    let room = room().await;
+    for (body, heard) in [
+        (json!({"type": "respond", "args": "a cat"}), "a cat"),
+        (json!({"type": "response", "args": "a cat"}), "a cat"),
+        (json!({"type": "edit", "args": "a cat"}), "a cat"),
+        (json!({"type": "edit", "args": {"city": "Rome"}}), "{\"city\":\"Rome\"}"),
+        (
+            json!({"type": "edit", "args": {"action": "slot_fill", "args": {"city": "Rome"}}}),
+            "{\"city\":\"Rome\"}",
+        ),
+    ] {
+        let thread = asking(&room, "probe", "ask Well?").await;
+        let said = reply(&room, thread, body.clone()).await;
+        assert_eq!(said, format!("Done: heard {heard:?}."), "{body}");
+    }
+    let thread = asking(&room, "probe", "ask Well?").await;
+    for nonsense in [
+        json!({"type": "respond"}),
+        json!({"type": "respond", "args": ""}),
+        json!({"type": "respond", "args": {"city": "Rome"}}),
+        json!({"type": "edit"}),
+        json!({"type": "ignore", "args": "because"}),
+        json!({"type": "shrug"}),
+        json!({"args": "a cat"}),
+    ] {
+        answer(&room, thread, nonsense).await.problem(422, "invalid");
+    }
+}
+
+#[tokio::test]
+async fn an_approval_is_given_by_accepting() {
+    let room = room().await;
+    let accept = json!({"type": "accept"});
+    let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
+    assert_eq!(reply(&room, thread, accept.clone()).await, "heard \"go ahead\"");
+    let thread = asking(&room, "leave", "May I?").await;
+    let as_inboxes_do = json!({"type": "accept", "args": {"action": "approval", "args": {}}});
+    assert_eq!(reply(&room, thread, as_inboxes_do).await, "heard \"yes\"");
+    let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
+    assert_eq!(reply(&room, thread, json!({"type": "respond", "args": 2})).await, "heard \"2\"");
+}
+
+#[tokio::test]
+async fn what_a_question_does_not_allow_is_refused_and_what_it_allows_is_said() {
+    let room = room().await;
+    for (strategy, input, ways, refused) in [
+        ("probe", "ask Which? | red", "respond, ignore", vec!["accept", "edit"]),
+        ("probe", "ask Well?", "edit, respond, ignore", vec!["accept"]),
+        ("leave", "May I? | yes", "accept, respond, ignore", vec!["edit"]),
+        ("leave", "May I?", "accept, edit, respond, ignore", vec![]),
+        ("deed", "go", "accept, respond, ignore", vec!["edit"]),
+    ] {
+        let thread = asking(&room, strategy, input).await;
+        let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+        let mut names: Vec<&str> = ways.split(", ").collect();
+        names.sort_unstable();
+        assert_eq!(
+            allowed(&item),
+            names.iter().map(|it| format!("allow_{it}")).collect::<Vec<_>>(),
+            "{input}"
+        );
+        for way in refused {
+            let detail = answer(&room, thread, json!({"type": way, "args": "red"})).await;
+            let detail = detail.problem(409, "not-this-way");
+            assert!(detail.contains(&format!("takes {ways}, and not {way}")), "{detail}");
+        }
+        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["standing"], "waiting");
+    }
+}
+
+#[tokio::test]
+async fn what_is_ignored_is_called_off() {
+    let room = room().await;
+    for (strategy, input) in [("probe", "ask Well?"), ("leave", "May I? | yes"), ("deed", "go")] {
+        let thread = asking(&room, strategy, input).await;
+        let ignored = answer(&room, thread, json!({"type": "ignore"})).await;
+        assert_eq!((ignored.status, &ignored.json()["status"]), (StatusCode::OK, &json!("cancelled")));
+        let Event::Cancelled(event) = last(&room, thread).await else { panic!("no cancellation") };
+        assert_eq!(event.by, "Ada");
+        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["status"], "idle");
+        for way in ["ignore", "accept", "respond"] {
+            answer(&room, thread, json!({"type": way, "args": "1"})).await.problem(409, "nothing-asked");
+        }
+        room.silence().await;
+    }
+    assert_eq!(inbox(&room, "").await, (Vec::new(), false));
+}
+
+#[tokio::test]
+async fn an_answer_is_not_taken_for_that_of_a_later_question() {
+    let room = room().await;
+    let thread = asking(&room, "probe", "ask One?; ask Two?").await;
+    let seen = room.get(&format!("/v1/inbox/{thread}")).await.json()["turn_id"].clone();
+    let body = json!({"type": "respond", "args": "1", "turn_id": seen});
+    assert_eq!(answer(&room, thread, body.clone()).await.status, StatusCode::ACCEPTED);
+    room.live(thread).await;
+    assert!(answer(&room, thread, body).await.problem(409, "stale").contains("settled"));
+    assert_eq!(room.get(&format!("/v1/inbox/{thread}")).await.json()["question"], "Two?");
+}
+
+#[tokio::test]
+async fn an_answer_that_is_sent_again_is_the_same_turn() {
+    let room = room().await;
+    for (path, body) in
+        [("inbox/", json!({"type": "respond", "args": "x"})), ("threads/", json!({"text": "x"}))]
+    {
+        let thread = asking(&room, "probe", "ask Well?").await;
+        let path = format!("/v1/{path}{thread}{}", if path == "threads/" { "/answer" } else { "" });
+        let key = [("Idempotency-Key", path.as_str())];
+        let first = room.post_with(&path, &key, body.clone()).await;
+        room.live(thread).await;
+        let again = room.post_with(&path, &key, body.clone()).await;
+        assert_eq!(again.status, StatusCode::OK, "the thread has moved on because of it: {again:?}");
+        assert_eq!(again.json()["id"], first.json()["id"]);
+        assert_eq!(again.headers["idempotency-replayed"], "true");
+        let other = room.post_with(&path, &key, json!({"type": "respond", "args": "y"})).await;
+        assert!([409, 422].contains(&other.status.as_u16()), "{other:?}");
+        room.silence().await;
+    }
+}
+
+/// The verdict that was noted last, and on which slot.
+async fn noted(room: &Room, thread: ThreadId) -> (usize, Verdict) {
+    let Event::Reconciled(event) = last(room, thread).await else { panic!("no verdict") };
+    assert_eq!(event.by, "Ada");
+    (event.slot, event.verdict)
+}
+
+#[tokio::test]
+async fn a_call_in_doubt_is_settled_from_the_inbox() {
+    let room = room().await;
+    let thread = asking(&room, "deed", "go").await;
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    assert_eq!(item["interrupt"]["action_request"], json!({"action": "send", "args": {"n": 0}}));
+    assert_eq!((&item["kind"], &item["slot"]), (&json!("in_doubt"), &json!(0)));
+    let text = answer(&room, thread, json!({"type": "respond", "args": "perhaps"})).await;
+    assert!(text.problem(422, "not-an-option").contains("happened, did not, skip"));
+    answer(&room, thread, json!({"type": "respond", "args": {"verdict": "perhaps"}}))
+        .await
+        .problem(422, "invalid");
+
+    let settled = answer(&room, thread, json!({"type": "accept", "args": "sent"})).await;
+    assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::OK, &json!("interrupted")));
+    assert_eq!(noted(&room, thread).await, (0, Verdict::Happened { result: "sent".to_owned() }));
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    assert_eq!(item["interrupt"]["action_request"]["args"], json!({"n": 1}), "the other is still in doubt");
+    let body = json!({"type": "respond", "args": {"slot": 0, "verdict": "skip"}});
+    answer(&room, thread, body).await.problem(409, "not-in-doubt");
+
+    let settled = answer(&room, thread, json!({"type": "respond", "args": {"verdict": "skip"}})).await;
+    assert_eq!((settled.status, &settled.json()["status"]), (StatusCode::ACCEPTED, &json!("running")));
+    assert_eq!(noted(&room, thread).await, (1, Verdict::Skip));
+    room.live(thread).await;
+    let turn = room.get(&format!("/v1/turns/{}", id_of(&settled.json()))).await.json();
+    assert!(turn["output"]["reply"].as_str().unwrap().starts_with("sent / "), "{turn}");
+}
+
+#[tokio::test]
+async fn words_are_a_verdict_where_a_call_is_in_doubt() {
+    let room = room().await;
+    for (args, verdict) in [
+        (json!("did not"), Verdict::DidNot),
+        (json!(2), Verdict::DidNot),
+        (json!("Skip"), Verdict::Skip),
+        (
+            json!({"slot": 0, "verdict": {"happened": {"result": "ok"}}}),
+            Verdict::Happened { result: "ok".to_owned() },
+        ),
+    ] {
+        let thread = asking(&room, "deed", "go").await;
+        answer(&room, thread, json!({"type": "respond", "args": args})).await;
+        assert_eq!(noted(&room, thread).await, (0, verdict), "{args}");
+    }
+    for body in [json!({"type": "accept"}), json!({"type": "respond", "args": "happened"})] {
+        let thread = asking(&room, "deed", "go").await;
+        answer(&room, thread, body).await;
+        let (0, Verdict::Happened { result }) = noted(&room, thread).await else { panic!("not happened") };
+        assert!(result.contains("a person says that it happened"), "{result}");
+    }
+}

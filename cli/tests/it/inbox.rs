@@ -1,0 +1,110 @@
+//! What waits for a person, from the command line.
+
+use std::{
+    io::{BufRead as _, BufReader},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use testing::free_port;
+
+use crate::engine::{Process, log, turnfold};
+
+#[test]
+fn a_question_is_listed_shown_and_answered() {
+    let folder = tempfile::tempdir().unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let url = format!("http://{listen}");
+    let mut command = turnfold(folder.path());
+    let _dev = Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+    let run = |args: &[&str]| {
+        let output = turnfold(folder.path()).args(["--url", &url]).args(args).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+    };
+    let mut empty = run(&["inbox", "ls"]);
+    for _ in 0..200 {
+        if empty.0 != 4 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+        empty = run(&["inbox", "ls"]);
+    }
+    assert_eq!((empty.0, empty.1.trim()), (0, "nobody is asked anything"), "{empty:?}");
+
+    let mut watch = turnfold(folder.path());
+    let watch = watch.args(["--url", &url, "inbox", "ls", "--watch", "--kind", "choice", "-o", "jsonl"]);
+    let mut watch = Watch::start(watch);
+
+    let ask = |input: &str| {
+        let asked = run(&["turn", "send", "-g", "probe", input, "--wait", "-o", "json"]);
+        assert_eq!(asked.0, 3, "a person is waited for: {asked:?}");
+        let turn: Value = serde_json::from_str(&asked.1).unwrap();
+        turn["thread_id"].as_str().unwrap().to_owned()
+    };
+    let (open, choice) = (ask("ask Well?"), ask("ask Which colour? | red | green"));
+    assert_eq!(watch.next()["thread_id"], choice.as_str(), "a watch tells of what is asked later");
+
+    let (code, listed, _) = run(&["inbox", "ls"]);
+    assert_eq!(code, 0);
+    let (first, second) = (listed.find(&choice).unwrap(), listed.find(&open).unwrap());
+    assert!(first < second && listed.contains("Which colour?") && listed.contains("slot_fill"), "{listed}");
+    let (_, listed, _) = run(&["inbox", "ls", "--kind", "slot_fill", "-o", "json"]);
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["thread_id"]), (1, &open.clone().into()));
+    assert_eq!(run(&["inbox", "ls", "--kind", "riddle"]).0, 2);
+
+    let shown = run(&["inbox", "show", &choice]);
+    assert_eq!(shown.0, 3, "it still waits: {shown:?}");
+    assert!(shown.1.contains("choice: Which colour?\n  1. red\n  2. green"), "{}", shown.1);
+    assert!(shown.1.contains(&format!("inbox answer {choice} ANSWER | --ignore")), "{}", shown.1);
+
+    let refused = run(&["inbox", "answer", &choice, "--accept"]);
+    assert_eq!(refused.0, 1, "{refused:?}");
+    assert!(refused.2.contains("takes respond, ignore, and not accept"), "{}", refused.2);
+    assert_eq!(run(&["inbox", "answer", &choice, "blue"]).0, 2);
+    assert_eq!(run(&["inbox", "answer", &choice]).0, 2, "one of them must be said");
+    assert_eq!(run(&["inbox", "answer", &choice, "red", "--ignore"]).0, 2, "and not two");
+
+    let answered = run(&["inbox", "answer", &choice, "2", "--wait"]);
+    assert_eq!((answered.0, answered.1.trim()), (0, "Done: heard \"green\"."), "{answered:?}");
+    let shown = run(&["inbox", "show", &choice]);
+    assert_eq!(shown.0, 0, "{shown:?}");
+    assert!(shown.1.contains("asks nothing"), "{}", shown.1);
+
+    let replanned = run(&["turn", "send", "--thread", &open, "ask In JSON?", "--replan", "--wait"]);
+    assert_eq!(replanned.0, 3, "a new matter, and no answer: {replanned:?}");
+    let edited = run(&["inbox", "answer", &open, "--edit", "{\"a\": 1}", "--wait"]);
+    assert_eq!((edited.0, edited.1.trim()), (0, "Done: heard \"{\\\"a\\\":1}\"."), "{edited:?}");
+
+    let open = ask("ask Well?");
+    let ignored = run(&["inbox", "answer", &open, "--ignore"]);
+    assert!(ignored.0 == 0 && ignored.1.contains("is cancelled"), "{ignored:?}");
+    assert_eq!(run(&["inbox", "ls", "-o", "json"]).1.trim(), "[]");
+}
+
+/// A listing that goes on.
+struct Watch {
+    child: std::process::Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+}
+
+impl Watch {
+    fn start(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    fn next(&mut self) -> Value {
+        serde_json::from_str(&self.lines.next().expect("it still watches").unwrap()).unwrap()
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

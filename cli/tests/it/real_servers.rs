@@ -1,0 +1,177 @@
+//! Every strategy over MCP servers that we did not write: the api and two workers as processes of their own, PostgreSQL,
+//! Redis, and a model that says what a test wants behind an endpoint as strict as OpenAI's.
+
+mod hostile;
+mod model;
+mod parts;
+mod table;
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use self::model::{Model, Rule};
+use crate::engine::{Engine, Process};
+
+/// A turn, and what must come of it.
+struct Row {
+    /// Also the name of the model that it asks.
+    name: &'static str,
+    strategy: &'static str,
+    /// What is tuned besides the model.
+    config: Value,
+    input: String,
+    /// What the model says.
+    rules: Vec<Rule>,
+    /// What the person answers, in order.
+    answers: &'static [&'static str],
+    /// What the servers must have said.
+    logged: Vec<String>,
+    /// What the last reply must hold.
+    reply: Vec<String>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_strategies_over_real_servers() {
+    let world = World::of(parts::servers).await;
+    let home = world.home.path();
+    let table = table::rows(home);
+    let rows: BTreeSet<&str> = table.iter().map(|it| it.strategy).collect();
+    let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
+    // The probe asks nobody.
+    assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
+    for row in table {
+        world.sees_through(row).await;
+    }
+    assert_eq!(fs::read_to_string(home.join("files/poem.txt")).unwrap(), "Roses are red\n");
+    let memory = fs::read_to_string(home.join("memory.jsonl")).unwrap();
+    assert!(memory.contains("Ada Lovelace"), "{memory}");
+}
+
+/// An engine with two workers, and a model that is told what to say.
+struct World {
+    engine: Engine,
+    model: Model,
+    _workers: [Process; 2],
+    /// Where the servers have their things.
+    home: TempDir,
+}
+
+impl World {
+    /// Over these servers, which are told where their home is.
+    async fn of(servers: impl FnOnce(&Path) -> String) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let model = Model::serve().await;
+        let provider = format!("[providers.strict]\nbase_url = {}\n", json!(model.base_url));
+        let engine = Engine::start(&(provider + &servers(home.path()))).await;
+        let workers = [engine.worker("w0"), engine.worker("w1")];
+        Self { engine, model, _workers: workers, home }
+    }
+
+    /// Submits a turn; it is as yet queued.
+    async fn submits(&self, row: &Row) -> Value {
+        self.model.learns(row.name, row.rules.clone());
+        let mut config = row.config.clone();
+        if !row.rules.is_empty() {
+            config["model"] = json!(format!("strict/{}", row.name));
+        }
+        let body = json!({"strategy": row.strategy, "input": row.input, "config": config});
+        self.engine.post("/v1/turns", &body).await
+    }
+
+    /// Waits until the turn is under way no more.
+    async fn rests(&self, turn: &Value) -> Value {
+        let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
+        let began = Instant::now();
+        loop {
+            let turn = self.engine.get(&path).await;
+            if !["queued", "running"].contains(&turn["status"].as_str().unwrap()) {
+                return turn;
+            }
+            assert!(began.elapsed() < PATIENCE, "not at rest: {turn}\n{}", self.told());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until a turn that waited for a person waits no more, and is at rest again.
+    async fn settles(&self, turn: &Value) -> Value {
+        let began = Instant::now();
+        loop {
+            let turn = self.rests(turn).await;
+            if turn["status"] != "interrupted" {
+                return turn;
+            }
+            assert!(began.elapsed() < PATIENCE, "it still waits: {turn}\n{}", self.told());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Submits a turn, answers for the person, and holds what came of it against the row.
+    async fn sees_through(&self, row: Row) -> Vec<Value> {
+        let mut turn = self.submits(&row).await;
+        let thread = turn["thread_id"].as_str().unwrap().to_owned();
+        turn = self.rests(&turn).await;
+        for answer in row.answers {
+            assert_eq!(turn["status"], "interrupted", "{}: {turn}\n{}", row.name, self.told());
+            let path = format!("/v1/threads/{thread}/answer");
+            let answered = self.engine.post(&path, &json!({"text": answer})).await;
+            turn = self.rests(&answered).await;
+        }
+        self.holds(&row, &turn).await;
+        self.engine.events(&thread).await
+    }
+
+    /// The turn is completed as the row says, and the log says the same when it is looked over.
+    async fn holds(&self, row: &Row, turn: &Value) {
+        let name = row.name;
+        let thread = turn["thread_id"].as_str().unwrap();
+        let events = self.engine.events(thread).await;
+        let log: Vec<&str> = events.iter().map(|it| it["text"].as_str().unwrap()).collect();
+        let log = log.join("\n").chars().take(20_000).collect::<String>();
+        assert_eq!(turn["status"], "completed", "{name}: {turn}\n{log}\n{}", self.told());
+        assert_eq!(self.model.refused(), Vec::<String>::new(), "{name}: {log}");
+        let said = from_servers(&events).join("\n");
+        for words in &row.logged {
+            assert!(said.contains(words), "{name}: no server said {words:?}:\n{log}");
+        }
+        let reply = turn["output"]["reply"].as_str().unwrap_or_default();
+        for words in &row.reply {
+            assert!(reply.contains(words), "{name}: {words:?} is not in the reply {reply:?}:\n{log}");
+        }
+        let verified = self.engine.get(&format!("/v1/threads/{thread}/verify")).await;
+        assert_eq!(verified["ok"], true, "{name}: {verified}");
+        assert_eq!(verified["divergences"], json!([]), "{name}");
+    }
+
+    /// What the workers and the model told.
+    fn told(&self) -> String {
+        let workers = ["w0", "w1"].map(|it| self.engine.told(it)).concat();
+        format!("{workers}\nrefused: {:#?}", self.model.refused())
+    }
+}
+
+/// Generous, as the machine may be compiling and a server takes seconds to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// Every text in what the log has from servers; what a model said is none of it.
+fn from_servers(events: &[Value]) -> Vec<String> {
+    let answers = events.iter().filter(|it| it["kind"] == "answered").map(|it| &it["event"]["response"]);
+    let mut said = Vec::new();
+    answers.filter(|it| it["response"] != "reply").for_each(|it| texts(it, &mut said));
+    said
+}
+
+fn texts(value: &Value, into: &mut Vec<String>) {
+    match value {
+        Value::String(text) => into.push(text.clone()),
+        Value::Array(items) => items.iter().for_each(|it| texts(it, into)),
+        Value::Object(fields) => fields.values().for_each(|it| texts(it, into)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}

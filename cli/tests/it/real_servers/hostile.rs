@@ -1,0 +1,150 @@
+//! Servers that do what servers should not: too many tools, too much output, the same names, death in the middle of a
+//! call. What must be shown is that the turn comes to its end all the same, and that the log can be trusted.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    Row, World, from_servers,
+    model::{Rule, hears},
+    parts::server,
+    table::{Task, planner},
+};
+
+const NAMES: [&str; 6] = ["many", "big", "left", "right", "frail", "strict"];
+
+fn servers(home: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real_servers/hostile.py");
+    let (script, home) = (script.display().to_string(), home.display().to_string());
+    NAMES.iter().map(|it| server(it, "Does its worst", "python3", &[&script, it, &home])).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_turns_survive_hostile_servers() {
+    let world = World::of(servers).await;
+    three_hundred_tools(&world).await;
+    five_megabytes(&world).await;
+    the_same_name_twice(&world).await;
+    forbidden_arguments(&world).await;
+    killed_while_it_looks(&world).await;
+    killed_while_it_sends(&world).await;
+}
+
+/// They are listed over three pages, and the last is offered and can be called. (OpenAI itself takes 128 in a request;
+/// other endpoints take more.)
+async fn three_hundred_tools(world: &World) {
+    let last: Task<'_> = ("many", "the last one", &[("tool_299", json!({}))]);
+    let events = world.sees_through(planner("many", &[last], &["tool_299 of many"])).await;
+    let listed = events.iter().filter_map(|it| it["event"]["response"]["tools"].as_array());
+    assert_eq!(listed.map(Vec::len).collect::<Vec<_>>(), [300]);
+}
+
+/// The log has the beginning, and says that there was more.
+async fn five_megabytes(world: &World) {
+    let pour: Task<'_> = ("big", "pour it", &[("pour", json!({}))]);
+    let events = world.sees_through(planner("big", &[pour], &["drop drop"])).await;
+    let most = from_servers(&events).into_iter().max_by_key(String::len).unwrap();
+    assert!((1 << 20..1 << 21).contains(&most.len()), "{} bytes of 5 MB", most.len());
+    assert!(most.ends_with('…'), "it says that it was cut");
+}
+
+/// Each call reaches the one that was meant, though both are offered side by side.
+async fn the_same_name_twice(world: &World) {
+    let asks = |who: &str| json!({"asks": who});
+    let prepare = hears("You prepare research", "user");
+    let rules: Vec<Rule> = vec![
+        prepare.calls([("left__who", asks("Ann")), ("right__who", asks("Bo"))]),
+        hears("You prepare research", "tool").says("{heard}"),
+    ];
+    let said = ["left here, dear Ann", "right here, dear Bo"].map(str::to_owned).to_vec();
+    let row = Row {
+        name: "twins",
+        strategy: "research",
+        config: json!({}),
+        input: "Who is there?".to_owned(),
+        rules,
+        answers: &[],
+        logged: said.clone(),
+        reply: said,
+    };
+    world.sees_through(row).await;
+}
+
+/// Whoever refuses them, the model hears of it; and no server that was not asked has done anything.
+async fn forbidden_arguments(world: &World) {
+    let book: Task<'_> = (
+        "strict",
+        "book it",
+        &[("book", json!({"hour": "noon"})), ("book", json!({})), ("book", json!({"hour": 12}))],
+    );
+    let events = world.sees_through(planner("strict", &[book], &["booked"])).await;
+    let answers = events.iter().map(|it| &it["event"]["response"]).filter(|it| it["response"] == "output");
+    let statuses: Vec<&str> = answers.map(|it| it["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses.len(), 3, "every call has a result: {statuses:?}");
+    assert_eq!(statuses.iter().filter(|it| **it == "ok").count(), 1, "{statuses:?}");
+    let refused = statuses.iter().filter(|it| **it == "refused").count();
+    let booked = fs::read_to_string(world.home.path().join("booked")).unwrap();
+    assert_eq!(booked.lines().count(), 3 - refused, "what is refused is not carried out: {booked}");
+    assert!(booked.contains(r#"{"hour": 12}"#), "{booked}");
+}
+
+/// A call that changes nothing is asked again, of a server that was started anew.
+async fn killed_while_it_looks(world: &World) {
+    let look: Task<'_> = ("frail", "look around", &[("look", json!({}))]);
+    let row = planner("look", &[look], &["look again"]);
+    let turn = world.submits(&row).await;
+    kill_whoever(world, "look").await;
+    let turn = world.rests(&turn).await;
+    world.holds(&row, &turn).await;
+    let events = world.engine.events(turn["thread_id"].as_str().unwrap()).await;
+    assert!(events.iter().any(|it| it["kind"] == "faltered"), "the loss is in the log");
+}
+
+/// Of a call that may have changed the world a person is asked; it is never repeated by itself.
+async fn killed_while_it_sends(world: &World) {
+    let tasks: [Task<'_>; 2] =
+        [("frail", "send it", &[("send", json!({}))]), ("frail", "take a rest", &[("rest", json!({}))])];
+    let row = Row { reply: Vec::new(), ..planner("send", &tasks, &["rest of frail"]) };
+    let turn = world.submits(&row).await;
+    kill_whoever(world, "send").await;
+    let turn = world.rests(&turn).await;
+    assert_eq!(turn["status"], "interrupted", "{turn}");
+    let thread = turn["thread_id"].as_str().unwrap();
+    let asked = world.engine.get(&format!("/v1/threads/{thread}")).await;
+    assert_eq!(asked["interrupt"]["kind"], "in_doubt", "{asked}");
+    let slot = doubted(&world.engine.events(thread).await);
+    let verdict = json!({"slot": slot, "verdict": {"happened": {"result": "it was sent"}}});
+    world.engine.post(&format!("/v1/threads/{thread}/reconcile"), &verdict).await;
+    let turn = world.settles(&turn).await;
+    world.holds(&row, &turn).await;
+    assert!(turn["output"]["reply"].as_str().unwrap().contains("it was sent"), "{turn}");
+    let begun = fs::read_to_string(world.home.path().join("send")).unwrap();
+    assert_eq!(begun.lines().count(), 1, "it was sent once: {begun}");
+}
+
+fn doubted(events: &[Value]) -> Value {
+    let doubted = events.iter().rfind(|it| it["kind"] == "doubted");
+    doubted.expect("the doubt is in the log")["event"]["slot"].clone()
+}
+
+/// SIGKILL for the server that is in the middle of this call.
+async fn kill_whoever(world: &World, call: &str) {
+    let began = Instant::now();
+    let process = loop {
+        if let Ok(process) = fs::read_to_string(world.home.path().join(call))
+            && process.ends_with('\n')
+        {
+            break process;
+        }
+        assert!(began.elapsed() < super::PATIENCE, "nobody is called: {}", world.told());
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    let killed = Command::new("sh").args(["-c", &format!("kill -KILL {}", process.trim())]).status();
+    assert!(killed.unwrap().success(), "{process}");
+}

@@ -1,0 +1,188 @@
+//! A model that says what a test wants, behind an endpoint that refuses what OpenAI refuses.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+use axum::{
+    Json, Router,
+    extract::{DefaultBodyLimit, State},
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use serde_json::{Value, json};
+
+#[path = "../../../../worker/tests/it/world/strictness.rs"]
+mod strictness;
+
+/// What is said to a request that looks like this. Of several rules that fit, the first counts.
+#[derive(Clone)]
+pub(super) struct Rule {
+    shape: &'static str,
+    system: Vec<String>,
+    last: String,
+    says: Says,
+}
+
+#[derive(Clone)]
+enum Says {
+    Words(String),
+    Calls(Vec<(String, Value)>),
+}
+
+/// Where no shape is asked for, the system prompt holds `system`, and the last message is from `last` (a role) or holds
+/// it (other words). No words are in every text.
+pub(super) fn hears(system: &str, last: &str) -> Rule {
+    Rule {
+        shape: "",
+        system: vec![system.to_owned()],
+        last: last.to_owned(),
+        says: Says::Words(String::new()),
+    }
+}
+
+/// Where an answer of this shape is asked for.
+pub(super) fn shaped(shape: &'static str, answer: &Value) -> Rule {
+    Rule { shape, ..hears("", "") }.says(&answer.to_string())
+}
+
+impl Rule {
+    /// Of those, the requests whose system prompt holds this too.
+    pub(super) fn told(mut self, system: &str) -> Self {
+        self.system.push(system.to_owned());
+        self
+    }
+
+    /// These words, with `{heard}` for all that tools have said so far.
+    pub(super) fn says(self, words: &str) -> Self {
+        Self { says: Says::Words(words.to_owned()), ..self }
+    }
+
+    /// Calls of these tools, side by side.
+    pub(super) fn calls<'a>(self, calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
+        let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments));
+        Self { says: Says::Calls(calls.collect()), ..self }
+    }
+
+    fn fits(&self, request: &Value) -> bool {
+        let messages = request["messages"].as_array().map_or(&[][..], Vec::as_slice);
+        let last = messages.last().unwrap_or(&Value::Null);
+        let text = |message: &Value| message["content"].as_str().unwrap_or_default().to_owned();
+        let shape = request["response_format"]["json_schema"]["name"].as_str().unwrap_or_default();
+        shape == self.shape
+            && self.system.iter().all(|it| text(&messages[0]).contains(it))
+            && match &*self.last {
+                role @ ("user" | "assistant" | "tool") => last["role"] == *role,
+                words => text(last).contains(words),
+            }
+    }
+}
+
+/// A running endpoint.
+pub(super) struct Model {
+    pub(super) base_url: String,
+    shelf: Arc<Shelf>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    rules: Mutex<BTreeMap<&'static str, Vec<Rule>>>,
+    refused: Mutex<Vec<String>>,
+    calls: AtomicUsize,
+}
+
+impl Model {
+    pub(super) async fn serve() -> Self {
+        let shelf = Arc::new(Shelf::default());
+        let app = Router::new()
+            .route("/v1/chat/completions", post(complete))
+            .layer(DefaultBodyLimit::disable())
+            .with_state(Arc::clone(&shelf));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+        tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+        Self { base_url, shelf }
+    }
+
+    /// What the model of this name says.
+    pub(super) fn learns(&self, name: &'static str, rules: Vec<Rule>) {
+        self.shelf.rules.lock().unwrap().insert(name, rules);
+    }
+
+    /// What no real endpoint would have accepted, or no rule fits.
+    pub(super) fn refused(&self) -> Vec<String> {
+        self.shelf.refused.lock().unwrap().clone()
+    }
+}
+
+async fn complete(State(shelf): State<Arc<Shelf>>, Json(request): Json<Value>) -> Response {
+    match strictness::check(&request).and_then(|()| said(&shelf, &request)) {
+        Ok(pieces) => {
+            let events = pieces.iter().map(|it| format!("data: {it}\n\n"));
+            let body: String = events.chain(["data: [DONE]\n\n".to_owned()]).collect();
+            ([("content-type", "text/event-stream")], body).into_response()
+        }
+        Err(words) => {
+            shelf.refused.lock().unwrap().push(format!("{}: {words}", request["model"]));
+            let error = json!({"error": {"message": words, "type": "invalid_request_error", "code": null}});
+            (StatusCode::BAD_REQUEST, Json(error)).into_response()
+        }
+    }
+}
+
+/// The pieces of the reply of the first rule that fits.
+fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
+    let name = request["model"].as_str().unwrap_or_default();
+    let rules = shelf.rules.lock().unwrap().get(name).cloned().unwrap_or_default();
+    let rule = rules.into_iter().find(|it| it.fits(request));
+    let rule = rule.ok_or_else(|| format!("no rule fits {}", cut(&request.to_string())))?;
+    let piece = |delta: Value| json!({"model": name, "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
+    let (mut pieces, reason) = match rule.says {
+        Says::Words(words) => {
+            let words = words.replace("{heard}", &heard(request));
+            let said = words.split_inclusive(' ').map(|it| piece(json!({"content": it}))).collect::<Vec<_>>();
+            (said, "stop")
+        }
+        Says::Calls(calls) => {
+            let mut pieces = Vec::new();
+            for (index, (name, arguments)) in calls.into_iter().enumerate() {
+                offered(request, &name)?;
+                let id = format!("call_{}", shelf.calls.fetch_add(1, Ordering::Relaxed));
+                let arguments = arguments.to_string();
+                // In two pieces, as endpoints do.
+                let (one, other) = arguments.split_at(1);
+                let first = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": one}});
+                pieces.push(piece(json!({"tool_calls": [first]})));
+                let second = json!({"index": index, "function": {"arguments": other}});
+                pieces.push(piece(json!({"tool_calls": [second]})));
+            }
+            (pieces, "tool_calls")
+        }
+    };
+    pieces.push(json!({"model": name, "choices": [{"index": 0, "delta": {}, "finish_reason": reason}]}));
+    pieces
+        .push(json!({"model": name, "choices": [], "usage": {"prompt_tokens": 11, "completion_tokens": 7}}));
+    Ok(pieces)
+}
+
+/// A model can only call what it was offered.
+fn offered(request: &Value, name: &str) -> Result<(), String> {
+    let mut tools = request["tools"].as_array().into_iter().flatten().map(|it| &it["function"]["name"]);
+    if tools.any(|it| it == name) { Ok(()) } else { Err(format!("the tool {name} was not offered")) }
+}
+
+/// All that tools have said, the start of each.
+fn heard(request: &Value) -> String {
+    let messages = request["messages"].as_array().into_iter().flatten();
+    let tools = messages.filter(|it| it["role"] == "tool").filter_map(|it| it["content"].as_str());
+    tools.map(cut).collect::<Vec<_>>().join("\n")
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(2_000).collect()
+}

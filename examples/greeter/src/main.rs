@@ -1,0 +1,113 @@
+//! A strategy of one's own: asks for a name, remembers it, and has a model greet whoever it is.
+//!
+//! `cargo run -p greeter -- dev` is `turnfold dev` with it; `turnfold strategy map greeter` draws it.
+
+#[cfg(test)]
+mod tests;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Chat, Edge, Edges, InterruptKind, Message, Node, Question, Reply, Step, Strategy, Thread, Transition};
+
+fn main() -> std::process::ExitCode {
+    let mut strategies = shared::strategies::all();
+    strategies.push(&Greeter);
+    turnfold::main(strategies)
+}
+
+struct Greeter;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum NodeName {
+    AskName,
+    HearName,
+    Greet,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+struct Config {
+    /// The model that greets, as `provider/model`.
+    model: String,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { model: "openai/gpt-4o".to_owned() }
+    }
+}
+
+#[derive(Default, Serialize)]
+struct State {
+    name: Option<String>,
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Fact {
+    Named(String),
+}
+
+impl Strategy for Greeter {
+    const NAME: &'static str = "greeter";
+    const VERSION: u32 = 1;
+    const ABOUT: &'static str = "asks for a name once, and greets";
+    type Config = Config;
+    type State = State;
+    type Fact = Fact;
+    type NodeName = NodeName;
+
+    const EDGES: Edges<NodeName> = &[
+        (NodeName::AskName, &[Edge::Ask(NodeName::HearName)]),
+        (NodeName::HearName, &[Edge::To(NodeName::Greet)]),
+        (NodeName::Greet, &[Edge::End]),
+    ];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::AskName, NodeName::Greet];
+
+    fn enter(thread: &Thread<Self>) -> NodeName {
+        if thread.state.name.is_some() { NodeName::Greet } else { NodeName::AskName }
+    }
+
+    fn node(name: NodeName) -> &'static dyn Step<Self> {
+        match name {
+            NodeName::AskName => &AskName,
+            NodeName::HearName => &HearName,
+            NodeName::Greet => &Greet,
+        }
+    }
+
+    fn evolve(state: &mut State, Fact::Named(name): &Fact) {
+        state.name = Some(name.clone());
+    }
+}
+
+struct AskName;
+impl Node<Greeter> for AskName {
+    type Effect = ();
+    fn ask(&self, _: &Thread<Greeter>) {}
+    fn learn(&self, _: &Thread<Greeter>, (): ()) -> Transition<Greeter> {
+        Transition::ask(Question::open(InterruptKind::SlotFill, "Who are you?"), NodeName::HearName)
+    }
+}
+
+struct HearName;
+impl Node<Greeter> for HearName {
+    type Effect = ();
+    fn ask(&self, _: &Thread<Greeter>) {}
+    fn learn(&self, thread: &Thread<Greeter>, (): ()) -> Transition<Greeter> {
+        Transition::to(NodeName::Greet).learn(Fact::Named(thread.heard().trim().to_owned()))
+    }
+}
+
+struct Greet;
+impl Node<Greeter> for Greet {
+    type Effect = Chat;
+    fn ask(&self, thread: &Thread<Greeter>) -> Chat {
+        let name = thread.state.name.as_deref().unwrap_or("a stranger");
+        Chat::new(&thread.config.model, format!("Greet {name} in one warm sentence."), thread.all())
+    }
+    fn learn(&self, _: &Thread<Greeter>, reply: Reply) -> Transition<Greeter> {
+        Transition::end().say(Message::assistant(reply.content))
+    }
+}

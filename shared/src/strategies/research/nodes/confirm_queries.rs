@@ -1,0 +1,29 @@
+//! May these queries be searched?
+
+use crate::{
+    InterruptKind, Node, Question, Thread, Transition,
+    strategies::research::{NodeName, Research},
+};
+
+pub(in crate::strategies::research) struct ConfirmQueries;
+
+impl Node<Research> for ConfirmQueries {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Research>) {}
+
+    fn learn(&self, thread: &Thread<Research>, (): ()) -> Transition<Research> {
+        Transition::ask(question(thread), NodeName::HearApproval)
+    }
+}
+
+/// It takes any words: the options are "yes", "no" and whatever else a person would rather search.
+pub(super) fn question(thread: &Thread<Research>) -> Question {
+    let line = |(n, it): (usize, &String)| format!("{}. {it}", n + 1);
+    let queries: Vec<String> = thread.state.queries.iter().enumerate().map(line).collect();
+    let question = format!(
+        "May I search for this?\n{}\nAnswer yes or no, or write the queries to search instead, one a line.",
+        queries.join("\n")
+    );
+    Question::open(InterruptKind::Approval, question)
+}

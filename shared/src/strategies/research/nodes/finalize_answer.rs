@@ -1,0 +1,66 @@
+//! The research is over: what is the answer?
+
+use std::collections::BTreeSet;
+
+use crate::{
+    Chat, Message, Node, Reply, Thread, Transition,
+    strategies::{
+        prompt::fill,
+        research::{
+            Ending, Research,
+            citations::resolve,
+            links::{key, links},
+        },
+    },
+};
+
+pub(in crate::strategies::research) struct FinalizeAnswer;
+
+impl Node<Research> for FinalizeAnswer {
+    type Effect = Chat;
+
+    fn ask(&self, thread: &Thread<Research>) -> Chat {
+        let sources = match thread.state.sources.len() {
+            0 => "No source was found, so there is nothing to cite.".to_owned(),
+            1 => "The only source is [s1].".to_owned(),
+            n => format!("The sources are [s1] to [s{n}]."),
+        };
+        let blanks = [
+            ("ending", &*ending(thread)),
+            ("sources", &sources),
+            ("earlier", &thread.earlier()),
+            ("time", &thread.turn.time),
+        ];
+        Chat::new(&thread.config.model, fill(include_str!("../prompts/answer.md"), &blanks), thread.since())
+    }
+
+    /// **Invariant:** a turn never ends in silence, even if the model has nothing to say.
+    fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
+        let resolved = resolve(&reply.content, &thread.state.sources, spoken_of(thread, &reply.content));
+        let why = resolved.why();
+        let words = match &*resolved.text {
+            "" => format!("No answer was composed. {}", ending(thread)),
+            text => text.to_owned(),
+        };
+        let next = Transition::end().say(Message::assistant(words));
+        if let Some(why) = why { next.because(why) } else { next }
+    }
+}
+
+/// Whether an address stands in the conversation, for the addresses that `words` hold.
+pub(super) fn spoken_of(thread: &Thread<Research>, words: &str) -> impl Fn(&str) -> bool + use<> {
+    let told = |text: &str| links(text).into_iter().map(|it| key(&it.url)).collect::<Vec<_>>();
+    let known: BTreeSet<String> = match links(words).is_empty() {
+        true => BTreeSet::new(),
+        false => thread.messages.iter().flat_map(|it| told(&it.content)).collect(),
+    };
+    move |url| known.contains(&key(url))
+}
+
+fn ending(thread: &Thread<Research>) -> String {
+    match &thread.state.ending {
+        Some(Ending::Done) | None => "The research is done.".to_owned(),
+        Some(Ending::Declined) => "Nothing was searched, as the person did not want it.".to_owned(),
+        Some(Ending::Partial { reason }) => format!("The research stopped before its end: {reason}."),
+    }
+}

@@ -1,0 +1,76 @@
+//! Is what was found enough, and if not, what should be searched next?
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::{
+    Extract, Node, Thread, Transition,
+    strategies::{
+        prompt::fill,
+        research::{Ending, Fact, NodeName, Research, queries::distinct, state::Searched},
+    },
+};
+
+pub(in crate::strategies::research) struct Reflect;
+
+/// What the model makes of the findings.
+#[derive(Deserialize, JsonSchema)]
+pub(in crate::strategies::research) struct Reflection {
+    /// Whether the findings answer the question.
+    is_sufficient: bool,
+    /// What is missing, in a sentence; empty if nothing is.
+    #[serde(default)]
+    knowledge_gap: String,
+    /// Queries that would find it, each complete in itself; none if nothing is missing.
+    #[serde(default)]
+    follow_up_queries: Vec<String>,
+}
+
+impl Node<Research> for Reflect {
+    type Effect = Extract<Reflection>;
+
+    fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
+        let told = |it: &Searched| match &it.problem {
+            Some(_) => format!("- {} (failed)", it.query),
+            None => format!("- {}", it.query),
+        };
+        let searched: Vec<String> = thread.state.searched.iter().map(told).collect();
+        let blanks = [
+            ("earlier", &*thread.earlier()),
+            ("searched", &searched.join("\n")),
+            ("queries", &thread.config.queries().to_string()),
+            ("time", &thread.turn.time),
+        ];
+        let system = fill(include_str!("../prompts/reflect.md"), &blanks);
+        Extract::new(&thread.config.model, system, thread.since())
+    }
+
+    fn learn(&self, thread: &Thread<Research>, answer: Reflection) -> Transition<Research> {
+        let over = |ending| {
+            let reflected = Fact::Reflected { follow_ups: Vec::new() };
+            Transition::to(NodeName::FinalizeAnswer).learn(reflected).learn(Fact::Ended(ending))
+        };
+        if answer.is_sufficient {
+            return over(Ending::Done);
+        }
+        let partial = |why: String| {
+            let gap = answer.knowledge_gap.trim().trim_end_matches('.');
+            let missing = if gap.is_empty() { String::new() } else { format!("; what is missing: {gap}") };
+            over(Ending::Partial { reason: format!("{why}{missing}") }).because(why)
+        };
+        let searched: Vec<&str> = thread.state.searched.iter().map(|it| &*it.query).collect();
+        let mut follow_ups = distinct(answer.follow_up_queries, &searched);
+        follow_ups.truncate(thread.config.queries());
+        if follow_ups.is_empty() {
+            return partial("nothing new is left to search for".to_owned());
+        }
+        let loops = thread.config.loops();
+        if loops <= thread.state.loops + 1 {
+            return partial(format!("the limit of {loops} loops is reached"));
+        }
+        if let Some(limit) = thread.spent() {
+            return partial(limit);
+        }
+        Transition::to(NodeName::WebResearch).learn(Fact::Reflected { follow_ups })
+    }
+}

@@ -1,0 +1,135 @@
+//! What is found, query by query, side by side? One that fails takes no other with it.
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    CallTool, Chat, Effect, Message, Node, Refused, Request, Response, Thread, ToolCall, ToolOutput,
+    Transition,
+    strategies::{
+        prompt::fill,
+        research::{
+            Ending, Fact, NodeName, Research, WebSearch, offer::no_search, sources::Shelf, state::Searched,
+        },
+    },
+};
+
+pub(in crate::strategies::research) struct WebResearch;
+
+/// The name under which a model hears what was found.
+const WEB_RESEARCH: &str = "web_research";
+
+/// One query put to whoever searches. The answer is what was found, or why nothing could be.
+pub(in crate::strategies::research) enum Look {
+    /// An MCP tool.
+    Tool(CallTool),
+    /// A model that searches by itself.
+    Model(Chat),
+}
+
+impl Effect for Look {
+    type Answer = Result<String, String>;
+
+    fn requests(self) -> Vec<Request> {
+        match self {
+            Look::Tool(it) => it.requests(),
+            Look::Model(it) => it.requests(),
+        }
+    }
+
+    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        match responses {
+            [Response::Output(ToolOutput::Ok(text))] => Ok(Ok(text.clone())),
+            [Response::Output(ToolOutput::Error(why) | ToolOutput::Refused(why))] => Ok(Err(why.clone())),
+            [Response::Reply(reply)] => Ok(Ok(reply.content.clone())),
+            [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
+            _ => Err(Refused::Kind { expected: "what was found" }),
+        }
+    }
+}
+
+impl Node<Research> for WebResearch {
+    type Effect = Vec<Look>;
+
+    fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
+        if no_search(thread).is_some() {
+            return Vec::new();
+        }
+        let one = |(n, query): (usize, &String)| match &thread.config.search {
+            Some(search) => Look::Tool(by_tool(thread, search, n, query)),
+            None => Look::Model(by_model(thread, query)),
+        };
+        thread.state.queries.iter().enumerate().map(one).collect()
+    }
+
+    /// **Invariant:** findings stand in the order of the queries, whichever came in first, so tokens are always the same.
+    fn learn(&self, thread: &Thread<Research>, found: Vec<Result<String, String>>) -> Transition<Research> {
+        let state = &thread.state;
+        let missing = no_search(thread).unwrap_or_else(|| "it was not searched".to_owned());
+        let found = found.into_iter().map(Some).chain(std::iter::repeat(None));
+        let mut shelf = Shelf::new(&state.sources);
+        let (mut calls, mut results, mut searches) = (Vec::new(), Vec::new(), Vec::new());
+        for (n, (query, found)) in state.queries.iter().zip(found).enumerate() {
+            let call = ToolCall {
+                id: id(thread, n),
+                name: WEB_RESEARCH.to_owned(),
+                arguments: json!({ "query": query }),
+            };
+            let (told, problem) = match found.unwrap_or_else(|| Err(missing.clone())) {
+                Ok(output) => (shelf.note(&output, thread.config.results), None),
+                Err(why) => (format!("error: {why}"), Some(why)),
+            };
+            let told = if told.is_empty() { "nothing was found".to_owned() } else { told };
+            results.push(Message::tool(&call, told));
+            searches.push(Searched { query: query.clone(), problem });
+            calls.push(call);
+        }
+        let ended = over(thread, &searches);
+        let sources = shelf.into_sources().split_off(state.sources.len());
+        let searched = Fact::Searched { searches, sources };
+        let next = match ended {
+            None => Transition::to(NodeName::Reflect).learn(searched),
+            Some((ending, why)) => Transition::to(NodeName::FinalizeAnswer)
+                .learn(searched)
+                .learn(Fact::Ended(ending))
+                .because(why),
+        };
+        let asked = Message { tool_calls: calls, ..Message::assistant("") };
+        results.into_iter().fold(next.say(asked), Transition::say)
+    }
+}
+
+/// Why it is not reflected on: there is nothing to reflect on, or nobody to do it.
+fn over(thread: &Thread<Research>, searches: &[Searched]) -> Option<(Ending, String)> {
+    let partial = |reason: String| Some((Ending::Partial { reason: reason.clone() }, reason));
+    if searches.iter().all(|it| it.problem.is_some()) {
+        let first = searches.iter().find_map(|it| it.problem.as_deref()).unwrap_or("there was none");
+        return partial(format!("every search failed: {first}"));
+    }
+    if let Some(limit) = thread.spent() {
+        return partial(limit);
+    }
+    let loops = thread.config.loops();
+    (loops <= thread.state.loops).then(|| (Ending::Done, format!("the limit of {loops} loops is reached")))
+}
+
+fn by_tool(thread: &Thread<Research>, search: &WebSearch, n: usize, query: &str) -> CallTool {
+    let mut arguments = Map::new();
+    arguments.insert(search.argument.clone(), query.into());
+    if let Some(limit) = &search.limit_argument {
+        arguments.insert(limit.clone(), thread.config.results.into());
+    }
+    let call = ToolCall { id: id(thread, n), name: search.tool.clone(), arguments: Value::Object(arguments) };
+    CallTool { server: search.server.clone(), call }
+}
+
+/// It hears the question too: an endpoint wants to hear somebody.
+fn by_model(thread: &Thread<Research>, query: &str) -> Chat {
+    let blanks = [("query", query), ("time", &thread.turn.time)];
+    let system = fill(include_str!("../prompts/search.md"), &blanks);
+    Chat::new(&thread.config.search_model, system, thread.state.question.clone())
+}
+
+/// A name for the search that no other search of the thread has.
+fn id(thread: &Thread<Research>, n: usize) -> String {
+    format!("{WEB_RESEARCH}-{}-{n}", thread.messages.len())
+}

@@ -1,0 +1,186 @@
+//! The index at work: what each server offers is kept, and the servers that fit a text are found.
+//!
+//! ```text
+//! with an embedding model   texts become vectors when they are kept; the nearest by their angle fit best
+//! without one               words and pieces of words are compared when somebody searches: see `lexical`
+//! ```
+
+mod lexical;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use shared::{Description, Fault, Hit, Response};
+use store::{Embedded, Entry, VectorIndex, time};
+
+use super::{Models, Outcome};
+
+/// How the ranking without a model is called in the log.
+const LEXICAL: &str = "lexical";
+
+/// The index at work.
+pub struct Index {
+    entries: Arc<dyn VectorIndex>,
+    embedder: Option<Embedder>,
+}
+
+/// A model that makes vectors.
+struct Embedder {
+    models: Arc<Models>,
+    model: String,
+}
+
+/// The servers that fit a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Found {
+    /// Which, the best first.
+    pub hits: Vec<Hit>,
+    /// How they were ranked: `lexical`, or the embedding model.
+    pub by: String,
+}
+
+impl Index {
+    /// One that compares words, and needs no model.
+    pub fn lexical(entries: Arc<dyn VectorIndex>) -> Self {
+        Self { entries, embedder: None }
+    }
+
+    /// One that compares the vectors of a model, `provider/model`.
+    pub fn embedded(entries: Arc<dyn VectorIndex>, models: Arc<Models>, model: String) -> Self {
+        Self { entries, embedder: Some(Embedder { models, model }) }
+    }
+
+    /// The servers that fit a text, `limit` at most.
+    ///
+    /// ## Why it may be lexical in spite of a model
+    ///
+    /// Entries that were kept before the model was configured have no vector of it, and would never be found. Until
+    /// the index is built once more, all are ranked by their words, and the answer says so.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the index cannot be read, or the model does not answer.
+    pub async fn search(&self, query: &str, limit: usize) -> Result<Found, Fault> {
+        let entries = self.entries.all().await.map_err(|error| of_store(&error))?;
+        let embedder = self.embedder.as_ref().filter(|it| entries.iter().all(|entry| it.made(entry)));
+        if let (Some(it), None) = (&self.embedder, embedder) {
+            tracing::warn!(
+                model = it.model,
+                "the index has entries without a vector of this model: build it once more"
+            );
+        }
+        let (scores, by) = match embedder {
+            Some(it) if !entries.is_empty() => (it.scores(query, &entries).await?, it.model.as_str()),
+            Some(_) | None => (lexical::scores(query, entries.iter().map(searched)), LEXICAL),
+        };
+        let mut hits: Vec<Hit> = entries
+            .into_iter()
+            .zip(scores)
+            .filter(|(_, score)| *score > 0.0)
+            .map(|(entry, score)| Hit { server: entry.server, score, text: entry.text })
+            .collect();
+        // Equals stay in the order of their names.
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
+        hits.truncate(limit);
+        Ok(Found { hits, by: by.to_owned() })
+    }
+
+    pub(super) async fn find(&self, query: &str, limit: usize) -> Outcome {
+        let Found { hits, by } = self.search(query, limit).await?;
+        Ok((Response::Found { hits, by }, None))
+    }
+
+    /// Brings the index up to date: what is offered is written where it differs, what is named with nothing stays,
+    /// and what is not named is removed. Vectors of another model are made anew.
+    pub(super) async fn update(&self, servers: &BTreeMap<String, Option<Description>>) -> Outcome {
+        let held = self.entries.all().await.map_err(|error| of_store(&error))?;
+        let mut held: BTreeMap<String, Entry> = held.into_iter().map(|it| (it.server.clone(), it)).collect();
+        let (mut written, mut unchanged, mut stale) = (Vec::new(), Vec::new(), Vec::new());
+        for (server, offer) in servers {
+            match (offer, held.remove(server)) {
+                (Some(offer), held) if held.as_ref().is_none_or(|it| it.hash != offer.hash) => {
+                    written.push(server.clone());
+                    stale.push(entry(server, offer));
+                }
+                (_, Some(held)) => {
+                    unchanged.push(server.clone());
+                    stale.extend(self.embedder.as_ref().filter(|it| !it.made(&held)).map(|_| held));
+                }
+                (_, None) => (),
+            }
+        }
+        if let Some(embedder) = &self.embedder {
+            embedder.embed(&mut stale).await?;
+        }
+        self.entries.upsert(stale).await.map_err(|error| of_store(&error))?;
+        let gone: BTreeSet<String> = held.into_keys().collect();
+        let removed = self.entries.remove(&gone.into_iter().collect::<Vec<_>>()).await;
+        let removed = removed.map_err(|error| of_store(&error))?;
+        Ok((Response::Indexed { written, unchanged, removed }, None))
+    }
+}
+
+impl Embedder {
+    /// Whether the entry's vector is this model's.
+    fn made(&self, entry: &Entry) -> bool {
+        entry.embedded.as_ref().is_some_and(|it| it.model == self.model)
+    }
+
+    async fn embed(&self, entries: &mut [Entry]) -> Result<(), Fault> {
+        let texts: Vec<String> = entries.iter().map(searched).collect();
+        let vectors = self.models.embed(&self.model, &texts).await?;
+        for (entry, vector) in entries.iter_mut().zip(vectors) {
+            entry.embedded = Some(Embedded { model: self.model.clone(), vector });
+            entry.updated_at = time::now();
+        }
+        Ok(())
+    }
+
+    async fn scores(&self, query: &str, entries: &[Entry]) -> Result<Vec<f64>, Fault> {
+        let asked = self.models.embed(&self.model, &[query.to_owned()]).await?;
+        let asked = asked.first().map(Vec::as_slice).unwrap_or_default();
+        let score = |it: &Entry| it.embedded.as_ref().map_or(0.0, |it| cosine(asked, &it.vector));
+        Ok(entries.iter().map(score).collect())
+    }
+}
+
+/// What is searched of an entry: the server's name says much.
+fn searched(entry: &Entry) -> String {
+    format!("{}\n{}", entry.server, entry.text)
+}
+
+fn entry(server: &str, offer: &Description) -> Entry {
+    let Description { text, hash } = offer.clone();
+    Entry { server: server.to_owned(), hash, text, embedded: None, updated_at: time::now() }
+}
+
+/// The cosine of the angle between two vectors; none, where they cannot be compared.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    if a.len() != b.len() {
+        return 0.0;
+    }
+    let dot =
+        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
+    let lengths = (dot(a, a) * dot(b, b)).sqrt();
+    if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
+}
+
+fn of_store(error: &store::Error) -> Fault {
+    let words = format!("the index cannot be used: {error}");
+    match error {
+        store::Error::Unavailable(_) => Fault::again(words),
+        store::Error::Stale { .. }
+        | store::Error::UnknownThread(_)
+        | store::Error::UnknownTurn(_)
+        | store::Error::KeyReused
+        | store::Error::Address(_)
+        | store::Error::NotMigrated { .. }
+        | store::Error::TooNew { .. }
+        | store::Error::Unreadable { .. }
+        | store::Error::Stuck { .. }
+        | store::Error::Corrupt { .. }
+        | store::Error::Database(_) => Fault::operator(words),
+    }
+}

@@ -1,0 +1,99 @@
+//! What an MCP server offers besides calls: its prompts, and all of it in one text.
+
+use std::collections::BTreeMap;
+
+use futures::{FutureExt as _, future::BoxFuture};
+use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, JsonObject, ServerResult};
+use shared::{Fault, Response};
+
+use super::{ATTEMPTS, Server, Servers, connection::Connection, failure::Failure, said};
+use crate::world::{Outcome, description::description};
+
+impl Servers {
+    /// What prompts a server offers, in its own order.
+    pub(in crate::world) async fn prompts(&self, name: &str) -> Outcome {
+        let asked = self.question(name, |connection, server| connection.prompts(server).boxed()).await;
+        let prompts = asked.map_err(|failure| failure.of_a_prompt(name))?;
+        Ok((Response::Prompts { prompts }, None))
+    }
+
+    /// One of a server's prompts, filled in.
+    pub(in crate::world) async fn prompt(
+        &self,
+        name: &str,
+        prompt: &str,
+        arguments: &BTreeMap<String, String>,
+    ) -> Outcome {
+        let arguments: JsonObject =
+            arguments.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
+        let params = GetPromptRequestParams::new(prompt).with_arguments(arguments);
+        let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
+        let asked =
+            self.question(name, |connection, server| connection.ask(server, request.clone()).boxed()).await;
+        let messages = match asked {
+            Ok(ServerResult::GetPromptResult(it)) => Ok(said::messages(it)),
+            Ok(other) => Err(Failure::Refused(said::no_result(prompt, &other))),
+            Err(failure) => Err(failure),
+        };
+        let messages = messages.map_err(|failure| failure.of_a_prompt(name))?;
+        Ok((Response::Prompt { messages }, None))
+    }
+
+    /// All that a server offers, in one text.
+    pub(in crate::world) async fn offer(&self, name: &str) -> Outcome {
+        let asked = self.question(name, |connection, server| offer(connection, server).boxed()).await;
+        asked.map_err(|failure| failure.of_a_question(name))
+    }
+
+    /// Asks something that changes nothing, once more on a new connection where the old one turns out to be closed.
+    pub(super) async fn question<T>(
+        &self,
+        name: &str,
+        ask: impl for<'a> Fn(&'a Connection, &'a Server) -> BoxFuture<'a, Result<T, Failure>> + Send + Sync,
+    ) -> Result<T, Failure> {
+        let pool = self.pool(name).map_err(Failure::Fault)?;
+        let mut why = Failure::Unsent("it closed the connection".to_owned());
+        for _ in 0..ATTEMPTS {
+            let connection = pool.connected(name).await.map_err(Failure::Fault)?;
+            match ask(&connection, &pool.server).await {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => {
+                    pool.drop_if_lost(&connection, &failure).await;
+                    why = failure;
+                }
+            }
+            if !matches!(why, Failure::Unsent(_)) {
+                break;
+            }
+        }
+        Err(why)
+    }
+}
+
+async fn offer(
+    connection: &Connection,
+    server: &Server,
+) -> Result<(Response, Option<shared::Meter>), Failure> {
+    let tools = match connection.tools(server).await {
+        Ok(tools) => tools.into_iter().map(|it| (it.name, it.description)).collect(),
+        // A server of prompts alone need not know what tools are.
+        Err(Failure::Refused(_)) if !connection.offers_tools() => Vec::new(),
+        Err(failure) => return Err(failure),
+    };
+    let prompts = connection.prompts(server).await?.into_iter().map(|it| (it.name, it.description)).collect();
+    let resources = connection.resources(server).await?;
+    let kinds = [("Tools", tools), ("Prompts", prompts), ("Resources", resources)];
+    Ok((Response::Described(description(&server.description, kinds)), None))
+}
+
+impl Failure {
+    /// What it means for a request for prompts: what a server refuses, it would refuse again.
+    fn of_a_prompt(self, name: &str) -> Fault {
+        match self {
+            Failure::Refused(words) => Fault::operator(format!("MCP server {name} refuses: {words}")),
+            other @ (Failure::Unsent(_) | Failure::Fault(_) | Failure::Lost(_) | Failure::Silent(_)) => {
+                other.of_a_question(name)
+            }
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The index at work: what is written, what is found, and how well.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::{Json, Router, http::StatusCode, response::IntoResponse, routing::post};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use shared::{Description, Hit, Remedy, Request, Response};
+use store::{MemoryIndex, VectorIndex};
+use worker::world::{Index, Live, Script};
+
+use super::{Outcome, Stage, commands, due, endpoint, fault, models, nobody, perform};
+
+/// How many of the questions must have their server among the first three.
+const FOUND_MIN: usize = 17;
+
+#[derive(Deserialize)]
+struct Routing {
+    servers: BTreeMap<String, String>,
+    questions: Vec<Question>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    asks: String,
+    wants: String,
+}
+
+fn world(index: Index) -> Live {
+    Live::new(models([]), nobody(), commands([]), index)
+}
+
+async fn ask(world: &Live, request: Request) -> Outcome {
+    perform(world, &Stage::default(), &due(request)).await.0
+}
+
+fn offers<'a>(servers: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Request {
+    // The text itself does for a hash.
+    let offer = |text: &str| Description { text: text.to_owned(), hash: text.to_owned() };
+    Request::Index {
+        servers: servers.into_iter().map(|(name, it)| (name.to_owned(), it.map(offer))).collect(),
+    }
+}
+
+async fn indexed(world: &Live, request: Request) -> [Vec<String>; 3] {
+    match ask(world, request).await {
+        Ok((Response::Indexed { written, unchanged, removed }, None)) => [written, unchanged, removed],
+        other => panic!("an index was expected: {other:?}"),
+    }
+}
+
+async fn found(world: &Live, query: &str, limit: usize) -> (Vec<Hit>, String) {
+    match ask(world, Request::Search { query: query.to_owned(), limit }).await {
+        Ok((Response::Found { hits, by }, None)) => (hits, by),
+        other => panic!("servers were expected: {other:?}"),
+    }
+}
+
+fn names(hits: &[Hit]) -> Vec<&str> {
+    hits.iter().map(|it| it.server.as_str()).collect()
+}
+
+#[tokio::test]
+async fn the_index_takes_what_changed_and_keeps_the_rest() {
+    let entries = Arc::new(MemoryIndex::default());
+    let world = world(Index::lexical(entries.clone()));
+    let first = offers([("mail", Some("sends letters")), ("maps", Some("finds ways")), ("till", None)]);
+    // Nothing is known of the till, so there is nothing to keep.
+    assert_eq!(indexed(&world, first).await, [vec!["mail".to_owned(), "maps".to_owned()], vec![], vec![]]);
+    let before = entries.all().await.unwrap();
+    let second = offers([("mail", None), ("news", Some("reads papers")), ("till", None)]);
+    let names = |it: &str| vec![it.to_owned()];
+    assert_eq!(indexed(&world, second).await, [names("news"), names("mail"), names("maps")]);
+    let third = offers([("mail", Some("sends letters")), ("news", Some("reads all papers"))]);
+    assert_eq!(indexed(&world, third).await, [names("news"), names("mail"), vec![]]);
+    let after = entries.all().await.unwrap();
+    assert_eq!(after[0], before[0], "what is unchanged is not written again");
+    assert_eq!(after[1].text, "reads all papers");
+}
+
+#[tokio::test]
+async fn the_best_come_first_and_who_does_not_fit_stays_away() {
+    let world = world(Index::lexical(Arc::new(MemoryIndex::default())));
+    assert_eq!(found(&world, "letters", 3).await, (vec![], "lexical".to_owned()), "nothing is there yet");
+    let texts = [
+        ("b", "letters and papers"),
+        ("a", "letters and papers"),
+        ("mail", "letters, letters"),
+        ("maps", "ways"),
+    ];
+    indexed(&world, offers(texts.map(|(name, text)| (name, Some(text))))).await;
+    let (hits, by) = found(&world, "letter", 9).await;
+    assert_eq!((names(&hits), by.as_str()), (vec!["mail", "a", "b"], "lexical"));
+    assert_eq!(hits[0].text, "letters, letters");
+    assert_eq!(names(&found(&world, "letter", 1).await.0), ["mail"]);
+    assert!(found(&world, "letter", 0).await.0.is_empty());
+}
+
+/// The questions were written before the ranking was, in other words than the servers'.
+#[tokio::test]
+async fn words_alone_find_most_servers() {
+    let routing: Routing =
+        serde_json::from_str(include_str!("../../../../fixtures/index/routing.json")).unwrap();
+    assert_eq!((routing.servers.len(), routing.questions.len()), (12, 20));
+    let world = world(Index::lexical(Arc::new(MemoryIndex::default())));
+    indexed(&world, offers(routing.servers.iter().map(|(name, it)| (name.as_str(), Some(it.as_str())))))
+        .await;
+    let (mut first, mut among_three) = (0, 0);
+    for Question { asks, wants } in &routing.questions {
+        let hits = found(&world, asks, 3).await.0;
+        let place = hits.iter().position(|it| it.server == *wants);
+        first += usize::from(place == Some(0));
+        among_three += usize::from(place.is_some());
+        println!(
+            "{} {asks} -> {wants}: {:?}",
+            place.map_or("-".to_owned(), |it| (it + 1).to_string()),
+            names(&hits)
+        );
+    }
+    println!("lexical: {among_three} of 20 among the first three, {first} the first");
+    assert!(among_three >= FOUND_MIN, "{among_three} of 20");
+}
+
+/// Vectors of two numbers: how often a text says `letter`, and how often `way`.
+async fn embed(Json(body): Json<Value>) -> axum::response::Response {
+    if body["model"] == "broken" {
+        return Json(json!({ "data": [{ "index": 0, "embedding": [1.0] }] })).into_response();
+    }
+    if body["model"] != "small" && body["model"] != "other" {
+        return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": "no such model" } })))
+            .into_response();
+    }
+    let vector = |it: &Value| {
+        let text = it.as_str().unwrap();
+        json!([text.matches("letter").count(), text.matches("way").count()])
+    };
+    let input = body["input"].as_array().unwrap();
+    let mut data: Vec<Value> =
+        input.iter().enumerate().map(|(n, it)| json!({ "index": n, "embedding": vector(it) })).collect();
+    data.reverse();
+    Json(json!({ "data": data })).into_response()
+}
+
+async fn embedder(entries: Arc<MemoryIndex>, model: &str) -> Live {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let app = Router::new().route("/v1/embeddings", post(embed));
+    tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    let script = worker::world::Provider::Scripted(Script::parse("s", "").unwrap());
+    let local = endpoint::provider(&base_url, Duration::from_secs(20));
+    world(Index::embedded(entries, models([("local", local), ("file", script)]), model.to_owned()))
+}
+
+#[tokio::test]
+async fn a_model_finds_by_angle_and_another_model_begins_anew() {
+    let entries = Arc::new(MemoryIndex::default());
+    let small = embedder(entries.clone(), "local/small").await;
+    let texts = [("mail", "letter letter letter way"), ("maps", "way"), ("post", "letter")];
+    // More than one request takes.
+    let many: Vec<String> = (0..70).map(|n| format!("x{n:02}")).collect();
+    let all = texts.iter().copied().chain(many.iter().map(|it| (it.as_str(), "way way")));
+    indexed(&small, offers(all.map(|(name, text)| (name, Some(text))))).await;
+    let (hits, by) = found(&small, "a letter", 3).await;
+    assert_eq!((names(&hits), by.as_str()), (vec!["post", "mail"], "local/small"));
+    assert!((hits[0].score - 1.0).abs() < 1e-9 && (hits[1].score - 0.9f64.sqrt()).abs() < 1e-6, "{hits:?}");
+
+    let other = embedder(entries.clone(), "local/other").await;
+    assert_eq!(found(&other, "letter", 1).await.1, "lexical", "vectors of two models cannot be compared");
+    let keep = offers(texts.map(|(name, _)| (name, None)));
+    let [written, unchanged, removed] = indexed(&other, keep).await;
+    assert_eq!((written.len(), unchanged.len(), removed.len()), (0, 3, 70));
+    assert_eq!(found(&other, "letter", 1).await.1, "local/other");
+    let all = entries.all().await.unwrap();
+    assert!(all.iter().all(|it| it.embedded.as_ref().unwrap().model == "local/other"), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_model_that_makes_no_vectors_is_the_operators_to_change() {
+    let entries = Arc::new(MemoryIndex::default());
+    for (model, words) in [
+        ("local/none", "no such model"),
+        ("local/broken", "does not hold one embedding for each text"),
+        ("file/any", "index.embedding_model"),
+        ("nowhere/any", "provider \"nowhere\" is unknown"),
+    ] {
+        let world = embedder(entries.clone(), model).await;
+        let refused = fault(ask(&world, offers([("mail", Some("letter")), ("maps", Some("way"))])).await);
+        assert_eq!(refused.remedy, Remedy::Operator, "{refused:?}");
+        assert!(refused.error.contains(words), "{refused:?}");
+        assert!(entries.all().await.unwrap().is_empty(), "all of it is written or nothing");
+    }
+}

@@ -1,0 +1,149 @@
+//! What MCP servers offer besides calls: prompts, and all of it in one text.
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+use shared::{Description, Message, Prompt, PromptArgument, Remedy, Request, Response};
+use worker::world::{Live, Server, Transport};
+
+use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
+
+const AS_EXPERT: &str = "TURNFOLD_TEST_EXPERT_DATA";
+
+/// The notebook that another test starts. Not told where its data is, it is no test.
+#[tokio::test]
+async fn serves_notes() {
+    if let Some(data) = std::env::var_os(AS_EXPERT) {
+        child::say_raw("");
+        experts::serve(experts::Expert::Notes, data.into()).await.unwrap();
+    }
+}
+
+fn notes(data: &std::path::Path) -> Server {
+    let mut server = child::started("world::offers::serves_notes", []);
+    if let Transport::Stdio { env, .. } = &mut server.transport {
+        env.insert(AS_EXPERT.to_owned(), data.display().to_string());
+    }
+    server
+}
+
+fn desk(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Live {
+    live([], servers([("desk", child::server(env))]))
+}
+
+async fn ask(world: &Live, request: Request) -> Outcome {
+    perform(world, &Stage::default(), &due(request)).await.0
+}
+
+fn list() -> Request {
+    Request::ListPrompts { server: "desk".to_owned() }
+}
+
+fn get(name: &str, arguments: &[(&str, &str)]) -> Request {
+    let arguments = arguments.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
+    Request::GetPrompt { server: "desk".to_owned(), name: name.to_owned(), arguments }
+}
+
+async fn described(world: &Live, server: &str) -> Description {
+    match ask(world, Request::Describe { server: server.to_owned() }).await {
+        Ok((Response::Described(it), None)) => it,
+        other => panic!("a description was expected: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn prompts_come_in_the_servers_order() {
+    let (response, _) = ask(&desk([(child::GENEROUS, "yes")]), list()).await.unwrap();
+    let argument = |name: &str, description: &str, required| PromptArgument {
+        name: name.to_owned(),
+        description: description.to_owned(),
+        required,
+    };
+    let zeta = Prompt {
+        name: "zeta".to_owned(),
+        description: "the usual".to_owned(),
+        arguments: vec![argument("day", "which", true), argument("tone", "", false)],
+    };
+    let alpha = Prompt { name: "alpha".to_owned(), description: "seldom".to_owned(), arguments: Vec::new() };
+    assert_eq!(response, Response::Prompts { prompts: vec![zeta, alpha] });
+    let none = ask(&desk([]), list()).await.unwrap().0;
+    assert_eq!(none, Response::Prompts { prompts: Vec::new() }, "it does not say that it has any");
+}
+
+#[tokio::test]
+async fn a_prompt_is_filled_in_by_its_server() {
+    let world = desk([(child::GENEROUS, "yes")]);
+    let (response, _) = ask(&world, get("zeta", &[("day", "today"), ("tone", "dry")])).await.unwrap();
+    let says = [
+        Message::user(json!({ "day": "today", "tone": "dry" }).to_string()),
+        Message::assistant("gladly"),
+        Message::user("[image image/png, 3 B]"),
+    ];
+    assert_eq!(response, Response::Prompt { messages: says.to_vec() });
+
+    let refused = fault(ask(&world, get("omega", &[])).await);
+    assert_eq!(
+        (refused.remedy, refused.error.as_str()),
+        (Remedy::Operator, "MCP server desk refuses: no such prompt")
+    );
+    again(&fault(ask(&world, get("die", &[])).await));
+}
+
+#[tokio::test]
+async fn a_real_server_fills_in_its_prompts() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = live([], servers([("desk", notes(&folder.path().join("notes.json")))]));
+    let Ok((Response::Prompts { prompts }, _)) = ask(&world, list()).await else {
+        panic!("prompts were expected")
+    };
+    assert_eq!(prompts.len(), 1, "{prompts:?}");
+    assert_eq!((prompts[0].name.as_str(), prompts[0].arguments[0].required), ("summarise", true));
+
+    let call = shared::ToolCall {
+        id: "c1".to_owned(),
+        name: "write".to_owned(),
+        arguments: json!({ "title": "Paris", "text": "two nights" }),
+    };
+    ask(&world, Request::CallTool { server: "desk".to_owned(), call }).await.unwrap();
+    let filled = ask(&world, get("summarise", &[("title", "Paris")])).await;
+    let Ok((Response::Prompt { messages }, _)) = filled else { panic!("a prompt was expected: {filled:?}") };
+    assert!(messages[0].content.contains("two nights"), "{messages:?}");
+    for unhelpful in [get("summarise", &[]), get("summarise", &[("title", "Rome")]), get("translate", &[])] {
+        let refused = fault(ask(&world, unhelpful).await);
+        assert_eq!(refused.remedy, Remedy::Operator, "{refused:?}");
+    }
+
+    let text = described(&world, "desk").await.text;
+    assert!(text.starts_with("What lies on a desk.\nTools:\n- "), "{text}");
+    assert!(text.contains("\nPrompts:\n- summarise: Summarises a note."), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_is_described_in_an_order_of_our_own() {
+    let world = desk([(child::GENEROUS, "yes")]);
+    let one = described(&world, "desk").await;
+    assert_eq!(
+        one.text,
+        "What lies on a desk.\nTools:\n- asked_3_times: does asked_3_times\n- look: does look\n- put: does put\n- send: \
+         does send\nPrompts:\n- alpha: seldom\n- zeta: the usual\nResources:\n- b: the other side"
+    );
+    // Made by another implementation: `sha256sum`, its first 16 letters.
+    assert_eq!(one.hash, "942ec68e534b4f49");
+    assert_eq!(described(&world, "desk").await, one);
+    let other = described(&desk([]), "desk").await;
+    assert!(!other.text.contains("Prompts") && other.hash != one.hash, "{other:?}");
+}
+
+#[tokio::test]
+async fn a_server_that_is_down_is_asked_again() {
+    let transport = Transport::Stdio {
+        command: "no-such-program-of-turnfold".to_owned(),
+        args: Vec::new(),
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    let world = live([], servers([("desk", child::command_of(transport))]));
+    for request in [list(), get("zeta", &[]), Request::Describe { server: "desk".to_owned() }] {
+        again(&fault(ask(&world, request).await));
+    }
+}
