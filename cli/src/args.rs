@@ -89,6 +89,9 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FOLDER", default_value = ".turnfold/demo")]
         folder: PathBuf,
         /// Turns to run instead, as lines of an OpenAI batch file with url /v1/turns
+        ///
+        /// A line's `metadata.answers`, a list, are given in order to what its thread asks; lines whose metadata says
+        /// `"first": true` are over before the others begin.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },

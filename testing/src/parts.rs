@@ -90,7 +90,10 @@ fn made(kind: &str, packages: &[(&str, &str)], make: impl FnOnce(&Path) -> Resul
     let whole = || fs::write(folder.join(WHOLE), format!("{packages:?}\n")).map_err(|it| it.to_string());
     match make(&folder).and_then(|()| whole()) {
         Ok(()) => folder,
-        Err(why) => fail(why),
+        Err(why) => {
+            let _ = fs::remove_dir_all(&folder);
+            fail(why)
+        }
     }
 }
 

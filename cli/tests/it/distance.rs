@@ -2,7 +2,7 @@
 //! as from pure re-enactment. If they agree, the plumbing added nothing.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     fs,
     path::{Path, PathBuf},
     process::Command,
@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use shared::{Event, Hearing, Replay, Verdict, reenact, strategies};
+use shared::{Event, Graph, Hearing, Replay, Verdict, reenact, strategies};
 use store::{Parts, RedisNews, RedisQueue, Store, Strategies};
 use uuid::Uuid;
 use worker::{
@@ -27,28 +27,35 @@ const LIBRARY: &str = "TURNFOLD_TEST_LIBRARY";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_servers_give_the_same_transcripts() {
-    let config = "[mcp.calendar]\ndescription = \"dates: free hours, bookings\"\ncommand = \"true\"\n\
-                  [mcp.contacts]\ndescription = \"people and their addresses\"\ncommand = \"true\"\n";
-    let engine = Engine::start(config).await;
-    let library = engine.folder().join("library");
-    fs::create_dir(&library).unwrap();
-    let mut worker = Command::new(std::env::current_exe().unwrap());
-    worker.args(["--exact", "distance::be_the_worker", "--nocapture"]).env(LIBRARY, &library);
-    worker.current_dir(engine.folder());
-    let _worker = Process::start(
-        worker.stdout(log(engine.folder(), "worker.out")).stderr(log(engine.folder(), "worker")),
-    );
-    let mut lived = 0;
+    // What is pinned of the servers at hand is the api's configuration, so there is an engine for each set of them.
+    let mut by_experts = BTreeMap::<BTreeMap<String, String>, Vec<(&'static dyn Graph, PathBuf)>>::new();
     for graph in strategies::all() {
         for path in paths(graph.name()) {
+            let Some(Event::Opened(opened)) = read(&path).into_iter().next() else { panic!("{path:?}") };
+            by_experts.entry(opened.experts).or_default().push((graph, path));
+        }
+    }
+    let mut lived = 0;
+    for (experts, fixtures) in by_experts {
+        let server = |(name, what): (&String, &String)| {
+            format!("[mcp.{name}]\ndescription = {}\ncommand = \"true\"\n", json!(what))
+        };
+        let engine = Engine::start(&experts.iter().map(server).collect::<String>()).await;
+        let library = engine.folder().join("library");
+        fs::create_dir(&library).unwrap();
+        let mut worker = Command::new(std::env::current_exe().unwrap());
+        worker.args(["--exact", "distance::be_the_worker", "--nocapture"]).env(LIBRARY, &library);
+        worker.current_dir(engine.folder()).stdout(log(engine.folder(), "worker.out"));
+        let _worker = Process::start(worker.stderr(log(engine.folder(), "worker")));
+        for (graph, path) in fixtures {
             live(&engine, &library, graph, &path).await;
             lived += 1;
         }
     }
-    assert!(lived > 30, "{lived} fixtures");
+    assert!(lived > 200, "{lived} fixtures");
 }
 
-async fn live(engine: &Engine, library: &Path, graph: &'static dyn shared::Graph, path: &Path) {
+async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: &Path) {
     let name = path.display();
     let whole = reenact(graph, &read(path)).unwrap().log;
     let Event::Opened(opened) = &whole[0] else { panic!("{name} does not begin with `opened`") };

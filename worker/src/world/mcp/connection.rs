@@ -40,6 +40,9 @@ const LIST_LASTS: Duration = Duration::from_secs(30);
 const PAGES_MAX: usize = 100;
 const LISTED_MAX: usize = 10_000;
 
+/// A page of a list, and where the next one is.
+type Page<T> = (Vec<T>, Option<String>);
+
 /// How long a server has to end well: rmcp closes its input, then asks it to end, then ends it, 3 s each.
 const CLOSING: Duration = Duration::from_secs(8);
 
@@ -206,7 +209,7 @@ impl Connection {
         server: &Server,
         what: &str,
         ask: fn(PaginatedRequestParams) -> ClientRequest,
-        page: fn(ServerResult) -> Option<(Vec<T>, Option<String>)>,
+        page: fn(ServerResult) -> Option<Page<T>>,
     ) -> Result<Vec<T>, Failure> {
         let mut all = Vec::new();
         let mut cursor = None;
