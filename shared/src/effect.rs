@@ -76,7 +76,13 @@ pub struct Chat {
 impl Chat {
     /// Asks `model`, told `system` and hearing the messages `hears`.
     pub fn new(model: &str, system: impl Into<String>, hears: Range<usize>) -> Self {
-        Self { model: model.to_owned(), system: system.into(), hears, toolboxes: Vec::new(), tools: Vec::new() }
+        Self {
+            model: model.to_owned(),
+            system: system.into(),
+            hears,
+            toolboxes: Vec::new(),
+            tools: Vec::new(),
+        }
     }
 
     /// It may call the tools of `server`: by their own names if this is the only one, else as `server__tool`.

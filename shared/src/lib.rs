@@ -23,7 +23,8 @@ mod strategy;
 pub mod strategies;
 
 pub use effect::{
-    CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused, Rehearse, Search,
+    CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
+    Rehearse, Search,
 };
 pub use event::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,

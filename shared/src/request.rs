@@ -235,7 +235,8 @@ impl fmt::Display for Request {
             }
             Request::ListPrompts { server } => write!(f, "list prompts of {server}"),
             Request::GetPrompt { server, name, arguments } => {
-                let filled: Vec<String> = arguments.iter().map(|(name, it)| format!("{name}: {it:?}")).collect();
+                let filled: Vec<String> =
+                    arguments.iter().map(|(name, it)| format!("{name}: {it:?}")).collect();
                 write!(f, "get prompt {server}.{name}({})", filled.join(", "))
             }
             Request::Describe { server } => write!(f, "describe {server}"),
@@ -279,12 +280,20 @@ impl fmt::Display for Response {
             }
             Response::Described(it) => write!(f, "{} {}", it.hash, quoted(&it.text)),
             Response::Found { hits, by } => {
-                let told: Vec<String> = hits.iter().map(|it| format!("{} {:.2}", it.server, it.score)).collect();
+                let told: Vec<String> =
+                    hits.iter().map(|it| format!("{} {:.2}", it.server, it.score)).collect();
                 write!(f, "{} ({by})", if told.is_empty() { "nothing".to_owned() } else { told.join(", ") })
             }
             Response::Indexed { written, unchanged, removed } => {
-                let told = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                write!(f, "written: {}; unchanged: {}; removed: {}", told(written), told(unchanged), told(removed))
+                let told =
+                    |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                write!(
+                    f,
+                    "written: {}; unchanged: {}; removed: {}",
+                    told(written),
+                    told(unchanged),
+                    told(removed)
+                )
             }
             Response::Echo { says } => write!(f, "echo {}", quoted(says)),
             Response::Unavailable { reason } => write!(f, "unavailable: {reason}"),

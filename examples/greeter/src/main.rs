@@ -7,7 +7,9 @@ mod tests;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Chat, Edge, Edges, InterruptKind, Message, Node, Question, Reply, Step, Strategy, Thread, Transition};
+use shared::{
+    Chat, Edge, Edges, InterruptKind, Message, Node, Question, Reply, Step, Strategy, Thread, Transition,
+};
 
 fn main() -> std::process::ExitCode {
     let mut strategies = shared::strategies::all();

@@ -61,7 +61,9 @@ impl Slot {
                     Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
                 Verdict::DidNot => Stand::Open,
-                Verdict::Skip => Stand::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned()))),
+                Verdict::Skip => {
+                    Stand::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
+                }
             }),
             _ => None,
         }

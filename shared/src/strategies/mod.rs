@@ -13,7 +13,15 @@ use crate::Graph;
 
 /// All of them.
 pub fn all() -> Vec<&'static dyn Graph> {
-    vec![&action_plan::ActionPlan, &planner::Planner, &planner_with_prompts::PlannerWithPrompts, &research::Research, &retriever::Retriever, &index_builder::IndexBuilder, &probe::Probe]
+    vec![
+        &action_plan::ActionPlan,
+        &planner::Planner,
+        &planner_with_prompts::PlannerWithPrompts,
+        &research::Research,
+        &retriever::Retriever,
+        &index_builder::IndexBuilder,
+        &probe::Probe,
+    ]
 }
 
 /// The one called `name`.

@@ -258,7 +258,10 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     let turn = parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0);
     assert_eq!(turn.status, store::TurnStatus::Failed);
     let error = turn.error.unwrap();
-    assert!(error.contains("no strategy is called \"gone\" here; known: ") && error.contains("probe"), "{error}");
+    assert!(
+        error.contains("no strategy is called \"gone\" here; known: ") && error.contains("probe"),
+        "{error}"
+    );
     assert!(parts.store.runnable(10).await.unwrap().is_empty());
     let unknown = hands.work(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
