@@ -1,6 +1,10 @@
 //! How to reach a database, and whether its tables are those that this build knows.
 
-use std::{str::FromStr, sync::Arc, time::Duration};
+use std::{
+    str::FromStr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqlxPostgresConnector,
@@ -24,6 +28,9 @@ const SQLITE_CONNECTIONS: u32 = 4;
 
 /// How long to wait for a connection, or for another process that writes to the same SQLite file.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait before a new SQLite file is tried again that another process is just making.
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// How long a connection may lie idle and still be trusted; a query to ask costs as much as a small append.
 const TRUSTED_FOR: Duration = Duration::from_secs(5);
@@ -147,7 +154,15 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         pool.max_connections(SQLITE_CONNECTIONS)
     };
     let place = format!("the SQLite file {}", file.display());
-    let pool = pool.connect_with(options).await.map_err(|error| unreached(&place, &error))?;
+    // A file becomes one with a WAL under a lock that nobody waits for: of two that open a new file at the same moment,
+    // one must try again.
+    let began = Instant::now();
+    let pool = loop {
+        match pool.clone().connect_with(options.clone()).await {
+            Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => tokio::time::sleep(AGAIN).await,
+            outcome => break outcome.map_err(|error| unreached(&place, &error))?,
+        }
+    };
     let db: DatabaseConnection = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
     Ok(Store { db, writers: Some(Arc::new(Mutex::new(()))) })
 }
@@ -160,4 +175,10 @@ fn unreached(place: &str, error: &sqlx::Error) -> Error {
     }
     let (kind, words) = error::sorted(error);
     kind(format!("{place}: {words}"))
+}
+
+/// Whether SQLite says that another connection is at it; the low byte of its code does.
+fn is_busy(error: &sqlx::Error) -> bool {
+    let sqlx::Error::Database(error) = error else { return false };
+    error.code().and_then(|it| it.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
 }
