@@ -291,6 +291,33 @@ pub(crate) enum Mcp {
         /// Which
         server: String,
     },
+    /// Lists what the servers are pinned to: a server whose tools have changed is not used until that is approved
+    Pins {
+        #[command(subcommand)]
+        command: Option<Pins>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Pins {
+    /// Shows how a server's tools differ from those that it is pinned to
+    Diff {
+        /// Which
+        server: String,
+    },
+    /// Pins a server to the tools that it has now
+    Approve {
+        /// Which
+        server: String,
+        /// Only if their hash begins like this, as diff told it
+        #[arg(long)]
+        hash: Option<String>,
+    },
+    /// Forgets the pin of a server: the next turn that uses it pins what it then has
+    Reset {
+        /// Which
+        server: String,
+    },
 }
 
 #[derive(Subcommand)]

@@ -9,12 +9,14 @@ use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
         COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
-        Servers, Transport, about,
+        Servers, Structured, Transport, about,
     },
 };
 
 use crate::{
-    config::{CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings},
+    config::{
+        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings, StructuredForm,
+    },
     exit::{Exit, Stop},
 };
 
@@ -75,11 +77,12 @@ pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
     servers.chain(commands).collect()
 }
 
-/// The world of the configuration, whose index is in the store.
+/// The world of the configuration, whose index and pins are in the store.
 pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<Live> {
     let models = models(settings)?;
     let index = index(settings, store, models.clone());
-    Ok(Live::new(models, servers(settings)?, commands(settings)?, index))
+    let servers = servers(settings)?.pinned(store.clone());
+    Ok(Live::new(models, servers, commands(settings)?, index))
 }
 
 /// The models of the configuration.
@@ -124,7 +127,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
     })
 }
 
-/// The MCP servers of the configuration.
+/// The MCP servers of the configuration, not held against their pins.
 pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let servers: anyhow::Result<BTreeMap<String, Server>> =
         settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
@@ -160,11 +163,17 @@ fn lease(settings: &Settings) -> Duration {
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(Script::read(script)?),
-        ProviderSettings::Http { base_url, api_key, timeout_seconds } => {
+        ProviderSettings::Http { base_url, api_key, timeout_seconds, structured } => {
             match api_key.as_ref().map(|it| it.resolve()).transpose() {
                 Ok(api_key) => {
                     let timeout = Duration::from_secs(*timeout_seconds);
-                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout }
+                    let structured = match structured {
+                        StructuredForm::Auto => Structured::Auto,
+                        StructuredForm::JsonSchema => Structured::JsonSchema,
+                        StructuredForm::Tool => Structured::Tool,
+                        StructuredForm::Json => Structured::Json,
+                    };
+                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured }
                 }
                 Err(err) => Provider::Locked { why: err.to_string() },
             }
@@ -192,6 +201,8 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
         tools: settings.tools.clone(),
+        allow: settings.allow.clone(),
+        deny: settings.deny.clone(),
     })
 }
 

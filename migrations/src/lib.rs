@@ -11,6 +11,7 @@ mod m20261121_000001_threads;
 mod m20261121_000002_turns;
 mod m20261121_000003_events;
 mod m20261122_000004_index;
+mod m20261122_000005_pins;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -67,6 +68,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000002_turns::Migration),
             Box::new(m20261121_000003_events::Migration),
             Box::new(m20261122_000004_index::Migration),
+            Box::new(m20261122_000005_pins::Migration),
         ]
     }
 }

@@ -3,6 +3,7 @@
 //! ```text
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
 //!   index  what each MCP server offers               in the log's database; can be built again
+//!   pins   what tools each MCP server had when they were taken for good            in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
 //!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
 //! ```
@@ -20,6 +21,7 @@ pub mod queue;
 pub mod news;
 
 mod parts;
+mod pins;
 mod thread_log;
 
 pub mod testing;
@@ -32,5 +34,6 @@ pub use log::{
 };
 pub use news::{MemoryNews, News, Notice, RedisNews};
 pub use parts::Parts;
+pub use pins::Pin;
 pub use queue::{Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When};
 pub use thread_log::{Strategies, ThreadLog, park};

@@ -4,6 +4,7 @@ mod append;
 mod bytes;
 mod index;
 mod marks;
+mod pins;
 mod rows;
 mod submit;
 mod tables;
@@ -36,6 +37,21 @@ pub async fn index_conformance(index: &dyn VectorIndex) {
     };
     if let Err(error) = outcome.await {
         panic!("the index does not conform: {error}");
+    }
+}
+
+/// The suite of the pins. There must be none.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn pins_conformance(store: &Store) {
+    let outcome = async {
+        pins::stand_until_approved_over(store).await?;
+        pins::race_with_each_other(store).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("the pins do not conform: {error}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::Given;
+use super::{Given, pins};
 use crate::{
     args::Mcp,
     engine,
@@ -15,6 +15,7 @@ pub(crate) async fn run(given: Given, command: Mcp) -> anyhow::Result<Exit> {
     let done = match command {
         Mcp::Ls => ls(&given, &servers).await,
         Mcp::Tools { server } => tools(&given, &servers, &server).await,
+        Mcp::Pins { command } => pins::run(&given, &servers, command).await,
     };
     servers.close().await;
     done
@@ -59,5 +60,6 @@ async fn tools(given: &Given, servers: &worker::world::Servers, name: &str) -> a
         let row = |it: &shared::Tool| vec![it.name.clone(), safety(it).to_owned(), it.description.clone()];
         output::table(&["tool", "effect", "description"], tools.iter().map(row))
     })?;
+    pins::remark(given, name, &tools).await;
     Ok(Exit::Ok)
 }

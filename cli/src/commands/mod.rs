@@ -4,6 +4,7 @@ mod config;
 mod inbox;
 mod index;
 mod mcp;
+mod pins;
 mod serve;
 mod strategy;
 pub(crate) mod thread;

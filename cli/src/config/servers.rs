@@ -1,6 +1,9 @@
 //! Whom the worker talks to: the models' providers and the MCP servers, each one of two kinds.
 
-use std::{collections::BTreeMap, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+};
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -20,12 +23,29 @@ pub enum ProviderSettings {
         api_key: Option<SecretRef>,
         /// How long one answer may take.
         timeout_seconds: u64,
+        /// How its models are made to answer in a shape.
+        structured: StructuredForm,
     },
     /// From a file: no model is asked.
     Script {
         /// The file.
         script: PathBuf,
     },
+}
+
+/// How a provider's models are made to answer in a shape.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StructuredForm {
+    /// In the strictest way that the endpoint knows.
+    #[default]
+    Auto,
+    /// By a `response_format` with a schema.
+    JsonSchema,
+    /// By a function that must be called.
+    Tool,
+    /// In words.
+    Json,
 }
 
 /// A server of tools.
@@ -42,6 +62,10 @@ pub struct McpSettings {
     pub call_timeout_seconds: u64,
     /// What the operator knows of its tools' safety, over what the server says.
     pub tools: BTreeMap<String, Safety>,
+    /// The only tools that may be seen and called; all of them, if absent.
+    pub allow: Option<BTreeSet<String>>,
+    /// Tools that may be neither seen nor called.
+    pub deny: BTreeSet<String>,
 }
 
 /// How a server of tools is reached.
@@ -75,6 +99,7 @@ pub(super) struct ProviderKeys {
     api_key: Option<SecretRef>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
+    structured: Option<StructuredForm>,
     script: Option<PathBuf>,
 }
 
@@ -95,6 +120,9 @@ pub(super) struct McpKeys {
     call_timeout_seconds: Option<u64>,
     #[serde(default)]
     tools: BTreeMap<String, Safety>,
+    allow: Option<BTreeSet<String>>,
+    #[serde(default)]
+    deny: BTreeSet<String>,
 }
 
 /// Sections of which each entry is one of two kinds: a key that tells the kind, and the keys of the other one.
@@ -103,7 +131,7 @@ pub(super) struct McpKeys {
 /// a layer can set a key, and not unset it.
 pub(super) const RIVALS: [(&str, &str, &[&str]); 4] = [
     ("providers", "base_url", &["script"]),
-    ("providers", "script", &["base_url", "api_key", "timeout_seconds"]),
+    ("providers", "script", &["base_url", "api_key", "timeout_seconds", "structured"]),
     ("mcp", "command", &["url", "headers"]),
     ("mcp", "url", &["command", "args", "env", "cwd"]),
 ];
@@ -122,10 +150,13 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     return Err("wants a base_url that starts with http:// or https://");
                 }
                 let timeout_seconds = it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS);
-                Ok(Self::Http { base_url, api_key: it.api_key, timeout_seconds })
+                let structured = it.structured.unwrap_or_default();
+                Ok(Self::Http { base_url, api_key: it.api_key, timeout_seconds, structured })
             }
-            (None, Some(_)) if it.api_key.is_some() || it.timeout_seconds.is_some() => {
-                Err("has a script, which takes neither an api_key nor timeout_seconds")
+            (None, Some(_))
+                if it.api_key.is_some() || it.timeout_seconds.is_some() || it.structured.is_some() =>
+            {
+                Err("has a script, which takes no api_key, timeout_seconds or structured")
             }
             (None, Some(script)) => Ok(Self::Script { script }),
             (Some(_), Some(_)) => Err("has a base_url and a script, and can only have one of them"),
@@ -159,12 +190,17 @@ impl TryFrom<McpKeys> for McpSettings {
             .description
             .filter(|it| !it.trim().is_empty())
             .ok_or("wants a description: one line by which a planner knows what the server is good for")?;
+        if it.allow.iter().flatten().any(|tool| it.deny.contains(tool)) {
+            return Err("allows and denies the same tool, and can only do one of them");
+        }
         Ok(Self {
             description,
             transport,
             connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
             call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
             tools: it.tools,
+            allow: it.allow,
+            deny: it.deny,
         })
     }
 }

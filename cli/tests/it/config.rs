@@ -8,7 +8,7 @@ use shared::{Safety, strategies};
 use tempfile::TempDir;
 use turnfold::config::{
     CommandMethod, LogFormat, MANUAL, McpTransport, Origins, ProviderSettings, SecretError, SecretRef,
-    Settings, Sources,
+    Settings, Sources, StructuredForm,
 };
 
 /// A folder with these files, and nothing of this process's environment.
@@ -380,6 +380,35 @@ fn a_stronger_layer_may_make_a_provider_one_of_the_other_kind() {
 }
 
 #[test]
+fn a_provider_may_say_how_it_is_asked_for_a_shape() {
+    let chosen = |text: &str| {
+        let (_folder, sources) = sources(&[("turnfold.toml", text)]);
+        match &Settings::load(sources).unwrap().0.providers["x"] {
+            ProviderSettings::Http { structured, .. } => *structured,
+            ProviderSettings::Script { .. } => panic!("an endpoint was expected"),
+        }
+    };
+    assert_eq!(chosen("providers.x.base_url = 'http://x'"), StructuredForm::Auto);
+    for (word, form) in [
+        ("auto", StructuredForm::Auto),
+        ("json_schema", StructuredForm::JsonSchema),
+        ("tool", StructuredForm::Tool),
+        ("json", StructuredForm::Json),
+    ] {
+        assert_eq!(
+            chosen(&format!("providers.x = {{ base_url = 'http://x', structured = '{word}' }}")),
+            form
+        );
+    }
+    assert_eq!(
+        complaint("providers.x = { script = 'y', structured = 'tool' }"),
+        "providers.x in turnfold.toml has a script, which takes no api_key, timeout_seconds or structured"
+    );
+    let wrong = complaint("providers.x = { base_url = 'http://x', structured = 'yaml' }");
+    assert!(wrong.starts_with("providers.x.structured in turnfold.toml "), "{wrong}");
+}
+
+#[test]
 fn an_entry_is_of_one_kind() {
     let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
     refused(
@@ -403,6 +432,10 @@ fn an_entry_is_of_one_kind() {
     refused(
         "mcp.x = { description = 'x', command = 'x', tools = { y = 'safe' } }",
         "mcp.x.tools.y in turnfold.toml must be one of read, idempotent, write",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', allow = ['y', 'z'], deny = ['z'] }",
+        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
     );
 }
 

@@ -10,5 +10,6 @@ mod engine;
 mod first_minutes;
 mod inbox;
 mod index;
+mod pins;
 mod real_servers;
 mod words;

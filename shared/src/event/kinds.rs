@@ -117,6 +117,9 @@ pub struct Meter {
     pub output_tokens: u64,
     /// How long it took, in milliseconds.
     pub ms: u64,
+    /// How its shape was asked for: `json_schema`, `tool` or `json`; empty where none was.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub form: String,
 }
 
 /// The world did not answer, or not with anything of use.

@@ -1,6 +1,7 @@
-//! Every engine under its suite: the log, the index, the queue, the news.
+//! Every engine under its suite: the log, the index, the pins, the queue, the news.
 
 mod index;
 mod log;
 mod news;
+mod pins;
 mod queue;

@@ -1,23 +1,32 @@
 //! The MCP servers: one connection each, made on first use and made anew when it is lost.
 
+mod calls;
+mod changes;
 mod child;
 mod connection;
 mod failure;
 mod flight;
 mod http;
 mod offers;
+mod pins;
 mod said;
 
-use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
-
-use futures::FutureExt as _;
-use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    sync::Arc,
+    time::Duration,
 };
+
 use secrecy::{ExposeSecret, SecretString};
-use shared::{Fault, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{Fault, Response, Safety, Tool};
+use store::Store;
 
 pub(super) use self::said::OUTPUT_MAX;
+pub use self::{
+    changes::{Change, Place, changes},
+    pins::{definitions, pinned},
+};
 use self::{connection::Connection, failure::Failure, flight::Flight};
 use super::Outcome;
 
@@ -40,6 +49,10 @@ pub struct Server {
     pub connect_timeout: Duration,
     /// The operator's word on what repeating a tool's call does; it overrides the server's own.
     pub tools: BTreeMap<String, Safety>,
+    /// The only tools that may be seen and called; all of them, if absent.
+    pub allow: Option<BTreeSet<String>>,
+    /// Tools that may be neither seen nor called.
+    pub deny: BTreeSet<String>,
 }
 
 /// How an MCP server is reached.
@@ -101,18 +114,28 @@ pub struct Described {
 /// The MCP servers at hand.
 pub struct Servers {
     pools: BTreeMap<String, Pool>,
+    pins: Option<Store>,
 }
 
 struct Pool {
     server: Server,
     connection: Flight<Arc<Connection>>,
+    found: pins::Found,
 }
 
 impl Servers {
-    /// These servers. None is connected before it is used.
+    /// These servers, their tools taken as they come. None is connected before it is used.
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
-        let pool = |(name, server)| (name, Pool { server, connection: Flight::default() });
-        Self { pools: servers.into_iter().map(pool).collect() }
+        let pool = |(name, server)| {
+            (name, Pool { server, connection: Flight::default(), found: pins::Found::default() })
+        };
+        Self { pools: servers.into_iter().map(pool).collect(), pins: None }
+    }
+
+    /// The same, each with the tools that it had when it was first used, or none until a person approves.
+    #[must_use]
+    pub fn pinned(self, pins: Store) -> Self {
+        Self { pins: Some(pins), ..self }
     }
 
     /// The names of the servers at hand.
@@ -124,10 +147,9 @@ impl Servers {
     ///
     /// # Errors
     ///
-    /// [`Fault`] if it is unknown, cannot be reached or does not say.
+    /// [`Fault`] if it is unknown, cannot be reached, does not say, or says something else than it is pinned to.
     pub async fn tools(&self, name: &str) -> Result<Vec<Tool>, Fault> {
-        let asked = self.question(name, |connection, server| connection.tools(server).boxed()).await;
-        asked.map_err(|failure| failure.of_a_question(name))
+        self.pinned_tools(name).await.map_err(|failure| failure.of_a_question(name))
     }
 
     /// What a server says of itself.
@@ -156,44 +178,6 @@ impl Servers {
         Ok((if same { Response::SameTools } else { Response::Tools { tools } }, None))
     }
 
-    /// Has a server do something.
-    ///
-    /// **Invariant:** a call that may have reached the server is never sent twice.
-    pub(super) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
-        let pool = self.pool(name)?;
-        let request = request(call, key);
-        let mut why = "it closed the connection".to_owned();
-        for _ in 0..ATTEMPTS {
-            let connection = pool.connected(name).await?;
-            let failure = match connection.ask(&pool.server, request.clone()).await {
-                Ok(ServerResult::CallToolResult(it)) => {
-                    return Ok((Response::Output(said::output(&it)), None));
-                }
-                Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
-                Err(failure) => failure,
-            };
-            pool.drop_if_lost(&connection, &failure).await;
-            match failure {
-                Failure::Unsent(reason) => why = reason,
-                Failure::Refused(words) => return Ok(error(words)),
-                Failure::Fault(fault) => return Err(fault),
-                Failure::Lost(reason) => {
-                    return Err(Fault::doubt(format!(
-                        "MCP server {name} was lost during {}: {reason}",
-                        call.name
-                    )));
-                }
-                Failure::Silent(time) => {
-                    return Err(Fault::doubt(format!(
-                        "MCP server {name} gave no answer to {} in {time:?}",
-                        call.name
-                    )));
-                }
-            }
-        }
-        Err(failure::unreachable(name, &why))
-    }
-
     fn pool(&self, name: &str) -> Result<&Pool, Fault> {
         self.pools.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
@@ -220,17 +204,4 @@ impl Pool {
             self.connection.drop_if(|it| Arc::ptr_eq(it, connection)).await;
         }
     }
-}
-
-/// Arguments that are no object never come here: they do not fit.
-fn request(call: &ToolCall, key: &str) -> ClientRequest {
-    let arguments = call.arguments.as_object().cloned().unwrap_or_default();
-    let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
-    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
-    params.meta = Some(RequestMetaObject::from(meta));
-    ClientRequest::CallToolRequest(CallToolRequest::new(params))
-}
-
-fn error(words: String) -> (Response, Option<shared::Meter>) {
-    (Response::Output(ToolOutput::Error(words)), None)
 }

@@ -32,8 +32,10 @@ use self::arguments::Schemas;
 pub use arguments::check_parameters;
 pub use commands::{COMMANDS, Command, Commands, Method, about};
 pub use index::{Found, Index};
-pub use mcp::{Described, IDEMPOTENCY_KEY, Server, Servers, Transport};
-pub use models::{Models, NoClient, Provider, Providers};
+pub use mcp::{
+    Change, Described, IDEMPOTENCY_KEY, Place, Server, Servers, Transport, changes, definitions, pinned,
+};
+pub use models::{Models, NoClient, Provider, Providers, Structured};
 pub use recorded::Recorded;
 pub use scripted::{BadScript, Script};
 

@@ -1,18 +1,23 @@
 //! The models: which provider a name means, and what a model is given to hear.
 
+mod door;
 mod embeddings;
 mod endpoint;
+mod form;
+mod offer;
 mod refusal;
 mod reply;
+mod tolerant;
 mod wire;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Due, Fault, Message, Replay, Request, Response, Tool};
+use shared::{Due, Fault, Message, Replay, Request, Response, Role, Tool};
 
 use self::endpoint::Endpoint;
+pub use self::form::Structured;
 use super::{Ask, Outcome, Script};
 
 /// Whoever answers for models, by the name that stands before the slash.
@@ -28,6 +33,8 @@ pub enum Provider {
         api_key: Option<SecretString>,
         /// How long a whole reply may take.
         timeout: Duration,
+        /// How its models are made to answer in a shape.
+        structured: Structured,
     },
     /// A file of answers. The log says `scripted` of whatever it says.
     Scripted(Script),
@@ -71,8 +78,9 @@ impl Models {
             .build()?;
         let answerer = |(name, provider): (String, Provider)| {
             let answerer = match provider {
-                Provider::OpenAi { base_url, api_key, timeout } => {
-                    Answerer::Endpoint(Endpoint::new(&name, &base_url, api_key, timeout, http.clone()))
+                Provider::OpenAi { base_url, api_key, timeout, structured } => {
+                    let endpoint = Endpoint::new(&name, &base_url, api_key, timeout, http.clone());
+                    Answerer::Endpoint(endpoint.asks(structured))
                 }
                 Provider::Scripted(script) => Answerer::Script(script),
                 Provider::Locked { why } => Answerer::Locked(why),
@@ -145,6 +153,8 @@ pub(super) struct Prompt<'a> {
     pub(super) at: usize,
     /// What it may call.
     pub(super) tools: Vec<Tool>,
+    /// How many tools it could call as well, had it been told of them.
+    pub(super) untold: usize,
     /// What its words must be.
     pub(super) shape: Option<Shape<'a>>,
     /// Why its last reply was of no use.
@@ -167,6 +177,7 @@ impl<'a> Prompt<'a> {
         let own = thread.tools();
         let mut tools: Vec<Tool> =
             named.iter().filter_map(|name| own.iter().find(|it| it.name == *name)).cloned().collect();
+        let own_count = tools.len();
         let taken = |tools: &[Tool], it: &Tool| {
             tools.iter().any(|other| wire::tool_name(&other.name) == wire::tool_name(&it.name))
         };
@@ -181,13 +192,17 @@ impl<'a> Prompt<'a> {
                 }
             }
         }
+        let heard = &messages[hears.start.min(at)..at];
+        let person = heard.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
+        let untold = offer::fit(&mut tools, own_count, [person, system]);
         let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| Shape { name, schema });
         Ok(Self {
             model,
             system,
-            heard: &messages[hears.start.min(at)..at],
+            heard,
             at,
             tools,
+            untold,
             shape,
             complaint: due.complaint.as_deref().filter(|it| reply::is_the_models_to_mend(it)),
         })

@@ -36,10 +36,9 @@ async fn real_turns_survive_hostile_servers() {
     killed_while_it_sends(&world).await;
 }
 
-/// They are listed over three pages, and the last is offered and can be called. (OpenAI itself takes 128 in a request;
-/// other endpoints take more.)
+/// They are listed over three pages, and the last, which the task speaks of, is among the 128 that a request may offer.
 async fn three_hundred_tools(world: &World) {
-    let last: Task<'_> = ("many", "the last one", &[("tool_299", json!({}))]);
+    let last: Task<'_> = ("many", "tool 299, the last one", &[("tool_299", json!({}))]);
     let events = world.sees_through(planner("many", &[last], &["tool_299 of many"])).await;
     let listed = events.iter().filter_map(|it| it["event"]["response"]["tools"].as_array());
     assert_eq!(listed.map(Vec::len).collect::<Vec<_>>(), [300]);

@@ -150,10 +150,19 @@ impl Connection {
 
     /// What the server can do, as it said a moment ago or says now.
     pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
+        self.tools_of(server, LIST_LASTS).await
+    }
+
+    /// What the server can do, as it said last on this connection, if it did not say since that this has changed.
+    pub(super) async fn listed(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
+        self.tools_of(server, Duration::MAX).await
+    }
+
+    async fn tools_of(&self, server: &Server, lasts: Duration) -> Result<Vec<Tool>, Failure> {
         let changes = self.running.service().changes.load(Ordering::Acquire);
         if let Some(it) = self.listed.lock().await.as_ref()
             && it.changes == changes
-            && it.at.elapsed() < LIST_LASTS
+            && it.at.elapsed() < lasts
         {
             return Ok(it.tools.clone());
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::{FutureExt as _, future::BoxFuture};
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, JsonObject, ServerResult};
-use shared::{Fault, Response};
+use shared::{Fault, Prompt, Response, Tool};
 
 use super::{ATTEMPTS, Server, Servers, connection::Connection, failure::Failure, said};
 use crate::world::{Outcome, description::description};
@@ -41,8 +41,16 @@ impl Servers {
 
     /// All that a server offers, in one text.
     pub(in crate::world) async fn offer(&self, name: &str) -> Outcome {
-        let asked = self.question(name, |connection, server| offer(connection, server).boxed()).await;
-        asked.map_err(|failure| failure.of_a_question(name))
+        let asked = self.question(name, |connection, server| offered(connection, server).boxed()).await;
+        let Offered { tools, prompts, resources } = asked.map_err(|failure| failure.of_a_question(name))?;
+        let pool = self.pool(name)?;
+        if let Some(tools) = &tools {
+            self.check(name, pool, tools).await?;
+        }
+        let tools = tools.into_iter().flatten().map(|it| (it.name, it.description)).collect();
+        let prompts = prompts.into_iter().map(|it| (it.name, it.description)).collect();
+        let kinds = [("Tools", tools), ("Prompts", prompts), ("Resources", resources)];
+        Ok((Response::Described(description(&pool.server.description, kinds)), None))
     }
 
     /// Asks something that changes nothing, once more on a new connection where the old one turns out to be closed.
@@ -70,20 +78,23 @@ impl Servers {
     }
 }
 
-async fn offer(
-    connection: &Connection,
-    server: &Server,
-) -> Result<(Response, Option<shared::Meter>), Failure> {
+/// What a server offers.
+struct Offered {
+    /// None, if it does not know what tools are.
+    tools: Option<Vec<Tool>>,
+    prompts: Vec<Prompt>,
+    resources: Vec<(String, String)>,
+}
+
+async fn offered(connection: &Connection, server: &Server) -> Result<Offered, Failure> {
     let tools = match connection.tools(server).await {
-        Ok(tools) => tools.into_iter().map(|it| (it.name, it.description)).collect(),
+        Ok(tools) => Some(tools),
         // A server of prompts alone need not know what tools are.
-        Err(Failure::Refused(_)) if !connection.offers_tools() => Vec::new(),
+        Err(Failure::Refused(_)) if !connection.offers_tools() => None,
         Err(failure) => return Err(failure),
     };
-    let prompts = connection.prompts(server).await?.into_iter().map(|it| (it.name, it.description)).collect();
-    let resources = connection.resources(server).await?;
-    let kinds = [("Tools", tools), ("Prompts", prompts), ("Resources", resources)];
-    Ok((Response::Described(description(&server.description, kinds)), None))
+    let (prompts, resources) = (connection.prompts(server).await?, connection.resources(server).await?);
+    Ok(Offered { tools, prompts, resources })
 }
 
 impl Failure {

@@ -12,7 +12,7 @@ use crate::world::cut;
 /// The longest output that is taken, in characters: more than any model can hear.
 pub(in crate::world) const OUTPUT_MAX: usize = 1 << 20;
 
-/// The tools as the log keeps them, by name.
+/// The tools as the log keeps them, by name, as far as the operator lets them be seen.
 pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
     let tool = |it: Theirs| Tool {
         safety: safety(server, &it),
@@ -20,7 +20,15 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
         parameters: it.input_schema.as_ref().clone().into(),
         name: it.name.into_owned(),
     };
-    let mut tools: Vec<Tool> = theirs.into_iter().map(tool).collect();
+    for name in server.allow.iter().flatten().chain(&server.deny) {
+        if !theirs.iter().any(|it| it.name == *name) {
+            tracing::warn!(
+                tool = name,
+                "a list of [mcp.NAME] allow or deny names a tool that its server does not have"
+            );
+        }
+    }
+    let mut tools: Vec<Tool> = theirs.into_iter().filter(|it| server.permits(&it.name)).map(tool).collect();
     // Sorted, so that a prompt and a log do not depend on the order in which a server happens to list.
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools.dedup_by(|a, b| a.name == b.name);

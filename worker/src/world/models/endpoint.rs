@@ -1,15 +1,26 @@
 //! An endpoint that speaks OpenAI's chat completions.
 
-use std::time::{Duration, Instant};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
 
 use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
 use futures::StreamExt;
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use secrecy::{ExposeSecret, SecretString};
+use reqwest::header::CONTENT_TYPE;
+use secrecy::SecretString;
 use serde_json::Value;
 use shared::{Fault, Meter, Reply};
 
-use super::{Prompt, refusal::Refusal, reply::Pieces, wire};
+use super::{
+    Prompt, Structured,
+    door::Door,
+    form::Form,
+    refusal::{Ignorance, Refusal},
+    reply::Pieces,
+    wire,
+};
 use crate::world::{Deltas, chain};
 
 /// An endpoint, and what opens it.
@@ -18,43 +29,20 @@ pub(super) struct Endpoint {
     timeout: Duration,
     client: Client<Door>,
     http: reqwest::Client,
+    structured: Structured,
+    /// The form that each model was found to need, where it is not the first.
+    found: Mutex<BTreeMap<String, Form>>,
 }
 
-/// Where the endpoint is and what opens it.
-///
-/// ## Why it is not async-openai's own
-///
-/// That one fills what is not configured from the environment, and panics on a key that fits no header.
-struct Door {
-    base_url: String,
-    key: SecretString,
+/// Why one request came to nothing, and whether the form of it may be why.
+struct Miss {
+    fault: Fault,
+    ignorance: Option<Ignorance>,
 }
 
-impl Config for Door {
-    fn headers(&self) -> HeaderMap {
-        let bearer = HeaderValue::try_from(format!("Bearer {}", self.key.expose_secret()));
-        let bearer = bearer.ok().filter(|_| !self.key.expose_secret().is_empty());
-        let mark = |mut value: HeaderValue| {
-            value.set_sensitive(true);
-            (AUTHORIZATION, value)
-        };
-        bearer.map(mark).into_iter().collect()
-    }
-
-    fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url)
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base_url
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
+impl From<Fault> for Miss {
+    fn from(fault: Fault) -> Self {
+        Self { fault, ignorance: None }
     }
 }
 
@@ -66,43 +54,108 @@ impl Endpoint {
         timeout: Duration,
         http: reqwest::Client,
     ) -> Self {
-        // A key that was read from a file ends with the file's last line break.
-        let key = api_key.map(|it| it.expose_secret().trim().to_owned()).unwrap_or_default();
-        let door = Door { base_url: base_url.trim_end_matches('/').to_owned(), key: key.into() };
         // A service of our own replaces async-openai's, which would try again by itself.
-        let client = Client::build(http.clone(), door);
+        let client = Client::build(http.clone(), Door::new(base_url, api_key));
         let bare = http.clone();
         let send = tower::service_fn(move |request: HttpRequestFactory| send(bare.clone(), timeout, request));
         let client = client.with_http_service(send);
-        Self { name: name.to_owned(), timeout, client, http }
+        let (structured, found) = (Structured::default(), Mutex::default());
+        Self { name: name.to_owned(), timeout, client, http, structured, found }
+    }
+
+    /// The same endpoint, asked for shapes in this way.
+    pub(super) fn asks(self, structured: Structured) -> Self {
+        Self { structured, ..self }
     }
 
     /// A model's next message.
+    ///
+    /// ## Why a form is not given up for good at each refusal
+    ///
+    /// A refusal seldom says what it is about: one for a prompt that is too long looks like one for a form that is not
+    /// known. So a looser form is remembered only once it worked where a stricter one was refused; and a 500, which may
+    /// have been the endpoint's bad moment, must name the form.
     pub(super) async fn chat(
         &self,
         model: &str,
         prompt: &Prompt<'_>,
         deltas: &dyn Deltas,
     ) -> Result<(Reply, Meter), Fault> {
+        let mut form = prompt.shape.is_some().then(|| self.form(model));
+        let mut sure = true;
+        loop {
+            let miss = match self.ask(model, prompt, form, deltas).await {
+                Ok(answer) => {
+                    if let Some(form) = form.filter(|_| sure) {
+                        self.remember(model, form);
+                    }
+                    return Ok(answer);
+                }
+                Err(miss) => miss,
+            };
+            let below = form.and_then(|it| self.structured.below(it));
+            let (Some(ignorance), Some(below)) = (miss.ignorance, below) else { return Err(miss.fault) };
+            tracing::debug!(
+                provider = self.name,
+                model,
+                to = below.name(),
+                "asking in a looser form: {}",
+                miss.fault.error
+            );
+            sure &= ignorance == Ignorance::Lasting;
+            form = Some(below);
+        }
+    }
+
+    /// One request, and what comes of it.
+    async fn ask(
+        &self,
+        model: &str,
+        prompt: &Prompt<'_>,
+        form: Option<Form>,
+        deltas: &dyn Deltas,
+    ) -> Result<(Reply, Meter), Miss> {
         let began = Instant::now();
-        let body = wire::body(model, prompt);
+        let body = wire::body(model, prompt, form);
         let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
-        let mut stream = stream.map_err(|error| self.fault(error))?;
+        let mut stream = stream.map_err(|error| self.miss(error))?;
         let mut pieces = Pieces::default();
+        let mut silent = true;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| self.fault(error))?;
             if chunk.get("error").is_some_and(|it| !it.is_null()) {
-                return Err(Refusal::within_stream(&chunk).fault(&self.name, |words| self.hide(words)));
+                let refusal = Refusal::within_stream(&chunk);
+                // What was heard cannot be taken back, so that nothing else may follow it.
+                let ignorance = refusal.ignorance().filter(|_| silent);
+                return Err(Miss { fault: refusal.fault(&self.name, |words| self.hide(words)), ignorance });
             }
             let words = pieces.add(&chunk)?;
             if !words.is_empty() {
+                silent = false;
                 deltas.delta(words).await;
             }
         }
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let by = pieces.by.clone().unwrap_or_else(|| model.to_owned());
-        let meter = Meter { by, input_tokens: pieces.input_tokens, output_tokens: pieces.output_tokens, ms };
-        Ok((pieces.whole(&self.name, prompt)?, meter))
+        let meter = Meter {
+            by: pieces.by.clone().unwrap_or_else(|| model.to_owned()),
+            input_tokens: pieces.input_tokens,
+            output_tokens: pieces.output_tokens,
+            ms,
+            form: form.map_or("", Form::name).to_owned(),
+        };
+        Ok((pieces.whole(&self.name, prompt, form)?, meter))
+    }
+
+    /// The form in which this model is asked first.
+    fn form(&self, model: &str) -> Form {
+        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        found.get(model).copied().unwrap_or(self.structured.first())
+    }
+
+    fn remember(&self, model: &str, form: Form) {
+        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = found.entry(model.to_owned()).or_insert(form);
+        *known = form.max(*known);
     }
 
     /// What `body` posted to `path` is answered, where the answer is no stream.
@@ -123,6 +176,20 @@ impl Endpoint {
     pub(super) fn strange(&self, why: &str) -> Fault {
         let name = &self.name;
         Fault::operator(format!("the answer of provider {name} {why}: check providers.{name}.base_url"))
+    }
+
+    fn miss(&self, error: OpenAIError) -> Miss {
+        let ignorance = match &error {
+            OpenAIError::Boxed(error) => error.downcast_ref::<Refusal>().and_then(Refusal::ignorance),
+            OpenAIError::Reqwest(_)
+            | OpenAIError::JSONDeserialize(..)
+            | OpenAIError::StreamError(_)
+            | OpenAIError::ApiError(_)
+            | OpenAIError::FileSaveError(_)
+            | OpenAIError::FileReadError(_)
+            | OpenAIError::InvalidArgument(_) => None,
+        };
+        Miss { fault: self.fault(error), ignorance }
     }
 
     fn fault(&self, error: OpenAIError) -> Fault {
@@ -155,10 +222,7 @@ impl Endpoint {
 
     /// Strikes the key out.
     fn hide(&self, words: &str) -> String {
-        match self.client.config().key.expose_secret() {
-            "" => words.to_owned(),
-            key => words.replace(key, "[key]"),
-        }
+        self.client.config().hide(words)
     }
 }
 

@@ -32,6 +32,18 @@ pub(super) struct Refusal {
     code: String,
 }
 
+/// How an endpoint refuses that may not know the form of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ignorance {
+    /// It would refuse it again.
+    Lasting,
+    /// It may have failed for another reason.
+    Doubtful,
+}
+
+/// What an endpoint speaks of that fails over the form of a request.
+const FORM_WORDS: [&str; 5] = ["response_format", "schema", "grammar", "tool", "function"];
+
 impl Refusal {
     /// Reads what came instead of a stream.
     pub(super) async fn read(mut response: Response) -> Self {
@@ -61,6 +73,19 @@ impl Refusal {
             Ok(_) | Err(_) => 500,
         };
         Self { status, pause: None, words, code }
+    }
+
+    /// Whether the form of the request may be why.
+    pub(super) fn ignorance(&self) -> Option<Ignorance> {
+        match self.status {
+            400 | 404 | 422 | 501 => Some(Ignorance::Lasting),
+            500 => {
+                let words = self.words.to_lowercase();
+                let named = FORM_WORDS.iter().any(|it| words.contains(it));
+                Some(if named { Ignorance::Lasting } else { Ignorance::Doubtful })
+            }
+            _ => None,
+        }
     }
 
     /// What may be done about it. `hide` strikes out what nobody may read.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 use shared::{Fault, Refused, Reply, ToolCall};
 
-use super::{Prompt, wire};
+use super::{Prompt, form::Form, tolerant, wire};
 use crate::world::{call_id, cut};
 
 /// The longest reply that is taken, in bytes: of words and arguments together.
@@ -101,8 +101,13 @@ impl Pieces {
     /// # Errors
     ///
     /// [`Fault`] if it is not whole, or was withheld.
-    pub(super) fn whole(self, provider: &str, prompt: &Prompt<'_>) -> Result<Reply, Fault> {
-        let Self { mut content, refusal, calls, finish, .. } = self;
+    pub(super) fn whole(
+        self,
+        provider: &str,
+        prompt: &Prompt<'_>,
+        form: Option<Form>,
+    ) -> Result<Reply, Fault> {
+        let Self { mut content, refusal, mut calls, finish, .. } = self;
         let half = calls.last().is_some_and(|it| serde_json::from_str::<Value>(&it.arguments).is_err());
         match finish.as_deref() {
             None => return Err(Fault::again(format!("the reply of provider {provider} broke off"))),
@@ -122,8 +127,36 @@ impl Pieces {
             return Err(Fault::again(format!("the model refuses to answer: {}", cut(&refusal, 500))));
         }
         content.push_str(&refusal);
+        if form == Some(Form::Tool) {
+            answered(&mut content, &mut calls);
+        }
+        if prompt.shape.is_some() {
+            content = tolerant::bare(&content).to_owned();
+        } else if calls.is_empty()
+            && let Some(call) = told(&content, prompt)
+        {
+            return Ok(Reply { content: String::new(), tool_calls: vec![call] });
+        }
         Ok(Reply { content, tool_calls: named(calls, prompt) })
     }
+}
+
+/// Takes the answer out of the call through which it was asked for; a model that just said it is fine as well.
+fn answered(content: &mut String, calls: &mut Vec<Call>) {
+    let Some(at) = calls.iter().position(|it| it.name == wire::ANSWER) else { return };
+    *content = std::mem::take(&mut calls[at].arguments);
+    calls.retain(|it| it.name != wire::ANSWER);
+}
+
+/// The call that the words are, of a model that was never taught to call otherwise.
+fn told(content: &str, prompt: &Prompt<'_>) -> Option<ToolCall> {
+    let (name, written) = tolerant::call(content)?;
+    let tool = prompt.tools.iter().find(|it| it.name == name || wire::tool_name(&it.name) == name)?;
+    let arguments = match written {
+        Value::String(written) => arguments(&written),
+        Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => written,
+    };
+    Some(ToolCall { id: call_id(prompt.at, 0), name: tool.name.clone(), arguments })
 }
 
 /// The calls, each with an id of its own and the name of a tool as its server knows it.

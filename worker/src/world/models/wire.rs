@@ -1,9 +1,14 @@
 //! A prompt as an endpoint wants it: messages, tools and the strict form of a schema.
 
+use std::fmt::Write as _;
+
 use serde_json::{Map, Value, json};
 use shared::{Message, Role, Tool, ToolCall};
 
-use super::{Prompt, Shape};
+use super::{Prompt, Shape, form::Form};
+
+/// The function through which a shape is asked for.
+pub(super) const ANSWER: &str = "answer";
 
 /// The body of a chat completion.
 ///
@@ -11,31 +16,49 @@ use super::{Prompt, Shape};
 ///
 /// Those have closed enums and drop what they do not know, so that one new word of an endpoint fails a whole
 /// reply. With the feature `byot` they also no longer set `stream` by themselves.
-pub(super) fn body(model: &str, prompt: &Prompt<'_>) -> Value {
+pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: Option<Form>) -> Value {
     let mut body = json!({
         "model": model,
-        "messages": messages(prompt),
+        "messages": messages(prompt, form),
         "stream": true,
         "stream_options": { "include_usage": true },
     });
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(tool).collect();
     }
-    if let Some(shape) = &prompt.shape {
-        body["response_format"] = response_format(shape);
+    match (&prompt.shape, form) {
+        (Some(shape), Some(Form::JsonSchema)) => body["response_format"] = response_format(shape),
+        (Some(shape), Some(Form::Tool)) => {
+            let tools = prompt.tools.iter().map(tool).chain([answer(shape)]);
+            body["tools"] = tools.collect();
+            body["tool_choice"] = json!({ "type": "function", "function": { "name": ANSWER } });
+        }
+        (Some(_), Some(Form::Json) | None) | (None, _) => (),
     }
     body
 }
 
-fn messages(prompt: &Prompt<'_>) -> Vec<Value> {
+fn messages(prompt: &Prompt<'_>, form: Option<Form>) -> Vec<Value> {
     let system = |words: &str| json!({ "role": "system", "content": words });
-    let told = (!prompt.system.is_empty()).then(|| system(prompt.system));
+    let mut words = prompt.system.to_owned();
+    if 0 < prompt.untold {
+        let gap = if words.is_empty() { "" } else { "\n\n" };
+        let _ = write!(words, "{gap}{} more tools exist that are not shown here.", prompt.untold);
+    }
+    let told = (!words.is_empty()).then(|| system(&words));
+    let shape = prompt.shape.as_ref().filter(|_| form == Some(Form::Json)).map(|shape| {
+        let schema = strict(shape.schema.clone());
+        system(&format!(
+            "Reply with one JSON object and nothing else: no words before or after it. It must fit this JSON schema: \
+             {schema}"
+        ))
+    });
     let complaint = prompt.complaint.map(|why| {
         system(&format!(
             "Your previous reply could not be used: {why}. Reply again, with JSON that fits the schema."
         ))
     });
-    told.into_iter().chain(prompt.heard.iter().map(message)).chain(complaint).collect()
+    told.into_iter().chain(shape).chain(prompt.heard.iter().map(message)).chain(complaint).collect()
 }
 
 fn message(message: &Message) -> Value {
@@ -75,6 +98,20 @@ const NAME_MAX: usize = 64;
 pub(super) fn tool_name(name: &str) -> String {
     let legal = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
     name.chars().map(legal).take(NAME_MAX).collect()
+}
+
+/// The function whose call is the answer.
+///
+/// ## Why it is not said to be strict
+///
+/// An endpoint that knows strict functions knows strict formats too, and would not be asked in this way.
+fn answer(shape: &Shape<'_>) -> Value {
+    let function = json!({
+        "name": ANSWER,
+        "description": "Gives the answer. Always call it, with the whole answer as its arguments.",
+        "parameters": strict(shape.schema.clone()),
+    });
+    json!({ "type": "function", "function": function })
 }
 
 fn response_format(shape: &Shape<'_>) -> Value {

@@ -3,7 +3,7 @@
 //! It is this very test program, started again: see [`started`].
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     io::{BufRead, Write},
     thread::park_timeout,
     time::{Duration, Instant},
@@ -17,6 +17,9 @@ const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
 
 /// Where a server finds out that it also has prompts and resources.
 pub(super) const GENEROUS: &str = "TURNFOLD_TEST_GENEROUS";
+
+/// Where a server finds out which file holds the tools that it has instead.
+pub(super) const TOOLS: &str = "TURNFOLD_TEST_TOOLS";
 
 /// The server, with this environment on top.
 pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
@@ -39,6 +42,8 @@ pub(super) fn command_of(transport: Transport) -> Server {
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
         tools: BTreeMap::new(),
+        allow: None,
+        deny: BTreeSet::new(),
     }
 }
 
@@ -56,6 +61,10 @@ fn speaks_mcp() {
         let Some(id) = request.get("id") else { continue };
         let answer = match request["method"].as_str().unwrap() {
             "initialize" => initialized(&request["params"]),
+            "tools/list" if std::env::var_os(TOOLS).is_some() => {
+                let tools = std::fs::read_to_string(std::env::var_os(TOOLS).unwrap()).unwrap();
+                Ok(json!({ "tools": serde_json::from_str::<Value>(&tools).unwrap() }))
+            }
             "tools/list" => {
                 listed += 1;
                 Ok(page(&request["params"]["cursor"], listed))

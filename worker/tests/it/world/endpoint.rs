@@ -17,7 +17,7 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{Live, Provider};
+use worker::world::{Live, Provider, Structured};
 
 use super::strictness;
 
@@ -81,7 +81,7 @@ impl Endpoint {
 pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
     // As read from a file, with its last line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
-    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout }
+    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout, structured: Structured::Auto }
 }
 
 async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {

@@ -1,6 +1,9 @@
 //! MCP servers over HTTP.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use axum::{
     Json, Router,
@@ -48,6 +51,8 @@ fn desk(url: String, token: &str) -> Live {
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
         tools: BTreeMap::new(),
+        allow: None,
+        deny: BTreeSet::new(),
     };
     live([], servers([("desk", server)]))
 }

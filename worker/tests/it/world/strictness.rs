@@ -8,6 +8,9 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
         return Err("this endpoint only streams".to_owned());
     }
     check_calls(body["messages"].as_array().ok_or("no messages")?)?;
+    if 128 < body["tools"].as_array().map_or(0, Vec::len) {
+        return Err("array too long: at most 128 tools".to_owned());
+    }
     for tool in body["tools"].as_array().into_iter().flatten() {
         check_name(tool["function"]["name"].as_str().unwrap_or(""))?;
         if tool["function"]["parameters"]["type"] != "object" {

@@ -1,0 +1,80 @@
+//! A call of one tool: sent at most once, whatever becomes of the connection.
+
+use rmcp::model::{
+    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
+};
+use shared::{Fault, Response, ToolCall, ToolOutput};
+
+use super::{
+    ATTEMPTS, IDEMPOTENCY_KEY, Servers,
+    failure::{self, Failure},
+    pins, said,
+};
+use crate::world::Outcome;
+
+impl Servers {
+    /// Has a server do something.
+    ///
+    /// **Invariant:** a call that may have reached the server is never sent twice.
+    pub(in crate::world) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
+        let pool = self.pool(name)?;
+        if !pool.server.permits(&call.name) {
+            return Ok((pins::forbidden(name, call), None));
+        }
+        let request = request(call, key);
+        let mut why = "it closed the connection".to_owned();
+        for _ in 0..ATTEMPTS {
+            let connection = pool.connected(name).await?;
+            if let Err(failure) = self.admit(name, pool, &connection).await {
+                pool.drop_if_lost(&connection, &failure).await;
+                match failure {
+                    // Only the list was asked for: whatever became of that, no call was sent.
+                    Failure::Unsent(reason) | Failure::Lost(reason) => why = reason,
+                    Failure::Refused(_) | Failure::Fault(_) | Failure::Silent(_) => {
+                        return Err(failure.of_a_question(name));
+                    }
+                }
+                continue;
+            }
+            let failure = match connection.ask(&pool.server, request.clone()).await {
+                Ok(ServerResult::CallToolResult(it)) => {
+                    return Ok((Response::Output(said::output(&it)), None));
+                }
+                Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
+                Err(failure) => failure,
+            };
+            pool.drop_if_lost(&connection, &failure).await;
+            match failure {
+                Failure::Unsent(reason) => why = reason,
+                Failure::Refused(words) => return Ok(error(words)),
+                Failure::Fault(fault) => return Err(fault),
+                Failure::Lost(reason) => {
+                    return Err(Fault::doubt(format!(
+                        "MCP server {name} was lost during {}: {reason}",
+                        call.name
+                    )));
+                }
+                Failure::Silent(time) => {
+                    return Err(Fault::doubt(format!(
+                        "MCP server {name} gave no answer to {} in {time:?}",
+                        call.name
+                    )));
+                }
+            }
+        }
+        Err(failure::unreachable(name, &why))
+    }
+}
+
+/// Arguments that are no object never come here: they do not fit.
+fn request(call: &ToolCall, key: &str) -> ClientRequest {
+    let arguments = call.arguments.as_object().cloned().unwrap_or_default();
+    let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
+    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
+    params.meta = Some(RequestMetaObject::from(meta));
+    ClientRequest::CallToolRequest(CallToolRequest::new(params))
+}
+
+fn error(words: String) -> (Response, Option<shared::Meter>) {
+    (Response::Output(ToolOutput::Error(words)), None)
+}

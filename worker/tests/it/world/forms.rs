@@ -1,0 +1,248 @@
+//! Answers in a shape, and calls, of models and endpoints that know less than OpenAI's.
+
+use serde_json::{Value, json};
+use shared::{Meter, Remedy, Reply, Request, Response};
+use worker::world::{Live, Provider, Structured};
+
+use super::{
+    Stage, again, chat, due,
+    endpoint::{Answer, Endpoint, call, end, words},
+    fault, live, nobody, perform, tool,
+};
+
+fn shaped() -> (Stage, Request) {
+    let mut stage = Stage::hearing([shared::Message::user("Hello")]);
+    stage.schema =
+        Some(json!({ "type": "object", "properties": { "n": { "type": "integer", "format": "uint32" } } }));
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { shape, .. } = &mut request {
+        *shape = Some("Plan".to_owned());
+    }
+    (stage, request)
+}
+
+fn stream(pieces: impl IntoIterator<Item = Value>) -> Answer {
+    Answer::Stream(pieces.into_iter().chain(end("stop")).collect())
+}
+
+fn refusal(status: u16, words: &str) -> Answer {
+    Answer::Status(status, &[], json!({ "error": { "message": words } }).to_string())
+}
+
+fn world(endpoint: &Endpoint, wanted: Structured) -> Live {
+    let Provider::OpenAi { base_url, api_key, timeout, .. } =
+        super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20))
+    else {
+        unreachable!()
+    };
+    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted })], nobody())
+}
+
+fn reply(outcome: super::Outcome) -> (Reply, Meter) {
+    match outcome.expect("a reply was expected") {
+        (Response::Reply(reply), Some(meter)) => (reply, meter),
+        other => panic!("a metered reply was expected: {other:?}"),
+    }
+}
+
+/// In which form a request asks for its shape.
+fn form(body: &Value) -> &'static str {
+    match (body["response_format"].is_object(), body["tool_choice"].is_object()) {
+        (true, false) => "json_schema",
+        (false, true) => "tool",
+        (false, false) => "json",
+        (true, true) => panic!("two forms at once: {body}"),
+    }
+}
+
+fn forms(endpoint: &Endpoint) -> Vec<&'static str> {
+    endpoint.received().iter().map(|(_, body)| form(body)).collect()
+}
+
+#[tokio::test]
+async fn an_endpoint_with_strict_formats_is_asked_for_nothing_else() {
+    let endpoint = Endpoint::serve([stream([words("```json\n{\"n\": 1}\n```")])]).await;
+    let (stage, request) = shaped();
+    let (reply, meter) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    assert_eq!((reply.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "json_schema"));
+    assert_eq!(forms(&endpoint), ["json_schema"]);
+}
+
+#[tokio::test]
+async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again_otherwise() {
+    for status in [400, 404, 422, 501] {
+        let answered = || {
+            stream([
+                words("I call it."),
+                call(
+                    json!({ "index": 0, "id": "a", "function": { "name": "answer", "arguments": "{\"n\":" } }),
+                ),
+                call(json!({ "index": 0, "function": { "arguments": " 1}" } })),
+            ])
+        };
+        let endpoint = Endpoint::serve([refusal(status, "what?"), answered(), answered()]).await;
+        let (world, (stage, request)) = (endpoint.world(), shaped());
+        for _ in 0..2 {
+            let (reply, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
+            assert_eq!(reply, Reply { content: "{\"n\": 1}".to_owned(), tool_calls: Vec::new() });
+            assert_eq!(meter.form, "tool");
+        }
+        assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
+        let (_, body) = endpoint.received().remove(1);
+        assert_eq!(body["tool_choice"], json!({ "type": "function", "function": { "name": "answer" } }));
+        assert_eq!(body["tools"].as_array().unwrap().len(), 1);
+        let parameters = json!({
+            "type": "object",
+            "properties": { "n": { "type": "integer" } },
+            "required": ["n"],
+            "additionalProperties": false,
+        });
+        assert_eq!(body["tools"][0]["function"]["parameters"], parameters);
+    }
+}
+
+#[tokio::test]
+async fn an_endpoint_without_functions_is_told_the_schema_in_words() {
+    let endpoint = Endpoint::serve([
+        refusal(400, "no formats"),
+        refusal(422, "no tools"),
+        stream([words("Sure: {\"n\": 1}. ")]),
+        stream([words("none")]),
+    ])
+    .await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    let (first, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
+    assert_eq!((first.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "json"));
+    let mut again = due(request);
+    again.complaint = Some(shared::Refused::Shape("missing field `n`".to_owned()).to_string());
+    assert_eq!(reply(perform(&world, &stage, &again).await.0).0.content, "none");
+    assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json"]);
+    let (_, body) = endpoint.received().remove(3);
+    assert_eq!((&body["tools"], &body["messages"][0]["content"]), (&Value::Null, &json!("Be brief.")));
+    let told = body["messages"][1]["content"].as_str().unwrap();
+    assert!(told.contains("\"additionalProperties\":false"), "{told}");
+    assert!(body["messages"][3]["content"].as_str().unwrap().contains("missing field `n`"));
+}
+
+#[tokio::test]
+async fn a_model_that_answers_in_text_where_a_call_is_wanted_is_taken_at_its_word() {
+    let endpoint = Endpoint::serve([stream([words("Here:\n{\"n\": 1}")])]).await;
+    let (stage, request) = shaped();
+    let world = world(&endpoint, Structured::Tool);
+    let (reply, meter) = reply(perform(&world, &stage, &due(request)).await.0);
+    assert_eq!((reply.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "tool"));
+}
+
+#[tokio::test]
+async fn a_form_that_is_chosen_is_not_left() {
+    for (wanted, name) in
+        [(Structured::JsonSchema, "json_schema"), (Structured::Tool, "tool"), (Structured::Json, "json")]
+    {
+        let endpoint = Endpoint::serve([refusal(400, "no")]).await;
+        let (stage, request) = shaped();
+        let refused = fault(perform(&world(&endpoint, wanted), &stage, &due(request)).await.0);
+        assert!(refused.error.contains("(400): no"), "{refused:?}");
+        assert_eq!(forms(&endpoint), [name]);
+    }
+}
+
+#[tokio::test]
+async fn a_bad_moment_is_not_remembered_but_a_500_over_the_form_is() {
+    let fine = || stream([words("{\"n\": 1}")]);
+    let cases = [
+        ("oops", ["json_schema", "tool", "json_schema"]),
+        ("cannot parse the JSON Schema", ["json_schema", "tool", "tool"]),
+    ];
+    for (said, asked) in cases {
+        let endpoint = Endpoint::serve([refusal(500, said), fine(), fine()]).await;
+        let (world, (stage, request)) = (endpoint.world(), shaped());
+        for _ in 0..2 {
+            reply(perform(&world, &stage, &due(request.clone())).await.0);
+        }
+        assert_eq!(forms(&endpoint), asked);
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_of_every_form_is_told_and_not_remembered() {
+    let refusals = || (0..3).map(|_| refusal(400, "the prompt is too long"));
+    let endpoint = Endpoint::serve(refusals().chain(refusals())).await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    for _ in 0..2 {
+        let refused = fault(perform(&world, &stage, &due(request.clone())).await.0);
+        assert!(refused.error.contains("(400): the prompt is too long"), "{refused:?}");
+        assert_eq!(refused.remedy, Remedy::Operator);
+    }
+    assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json_schema", "tool", "json"]);
+}
+
+#[tokio::test]
+async fn a_refusal_within_the_stream_counts_until_a_word_was_heard() {
+    let within = || json!({ "error": { "code": 400, "message": "no formats" } });
+    let endpoint = Endpoint::serve([
+        Answer::Stream(vec![within()]),
+        stream([words("{\"n\": 1}")]),
+        Answer::Stream(vec![words("{"), within()]),
+    ])
+    .await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    assert_eq!(reply(perform(&world, &stage, &due(request.clone())).await.0).1.form, "tool");
+    fault(perform(&world, &stage, &due(request)).await.0);
+    assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
+}
+
+#[tokio::test]
+async fn what_says_nothing_of_the_form_leaves_it() {
+    let endpoint = Endpoint::serve([refusal(503, "busy"), refusal(401, "who?")]).await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    again(&fault(perform(&world, &stage, &due(request.clone())).await.0));
+    fault(perform(&world, &stage, &due(request)).await.0);
+    assert_eq!(forms(&endpoint), ["json_schema", "json_schema"]);
+}
+
+fn with_tools(tools: Vec<shared::Tool>) -> (Stage, Request) {
+    let mut stage = Stage::hearing([shared::Message::user("Where is my invoice?")]);
+    stage.tools = vec![tool("submit")];
+    stage.toolboxes.insert("cal".to_owned(), tools);
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { toolboxes, tools, .. } = &mut request {
+        toolboxes.push("cal".to_owned());
+        tools.push("submit".to_owned());
+    }
+    (stage, request)
+}
+
+#[tokio::test]
+async fn a_call_that_is_written_as_words_is_a_call_of_what_was_offered() {
+    let written =
+        |name: &str| format!("```json\n{{\"name\": \"{name}\", \"arguments\": {{\"at\": 9}}}}\n```");
+    let (stage, request) = with_tools(vec![tool("cal.book")]);
+    for name in ["cal.book", "cal_book"] {
+        let endpoint = Endpoint::serve([stream([words(&written(name))])]).await;
+        let (reply, meter) = reply(perform(&endpoint.world(), &stage, &due(request.clone())).await.0);
+        let called = &reply.tool_calls[0];
+        assert_eq!((reply.content.as_str(), reply.tool_calls.len(), meter.form.as_str()), ("", 1, ""));
+        // A log without shapes reads as it did before there were forms.
+        assert_eq!(serde_json::to_value(&meter).unwrap().get("form"), None);
+        assert_eq!(
+            (called.id.as_str(), called.name.as_str(), &called.arguments),
+            ("call_1_0", "cal.book", &json!({ "at": 9 }))
+        );
+    }
+    let endpoint = Endpoint::serve([stream([words(&written("burn"))])]).await;
+    let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    assert_eq!(reply, Reply { content: written("burn"), tool_calls: Vec::new() });
+}
+
+#[tokio::test]
+async fn of_300_tools_those_that_matter_are_offered_and_the_model_is_told_of_the_rest() {
+    let mut tools: Vec<_> = (0..300).map(|nth| tool(&format!("t{nth}"))).collect();
+    tools[290].description = "Finds an invoice.".to_owned();
+    let endpoint = Endpoint::serve([stream([words("ok")])]).await;
+    let (stage, request) = with_tools(tools);
+    reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    let (_, body) = endpoint.received().remove(0);
+    let names: Vec<_> = body["tools"].as_array().unwrap().iter().map(|it| &it["function"]["name"]).collect();
+    assert_eq!((names.len(), &names[..3]), (128, &[&json!("submit"), &json!("t290"), &json!("t0")][..]));
+    assert_eq!(body["messages"][0]["content"], "Be brief.\n\n173 more tools exist that are not shown here.");
+}
