@@ -244,7 +244,8 @@ async fn finish(hands: &Hands, job: &Job, next: Option<When>) {
     }
 }
 
-/// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost is stopped.
+/// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether
+/// it was overtaken.
 async fn keep_leases(hands: Arc<Hands>, flights: Arc<Flights>, lease: Duration) {
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -255,7 +256,7 @@ async fn keep_leases(hands: Arc<Hands>, flights: Arc<Flights>, lease: Duration) 
             continue;
         }
         match hands.parts.queue.renew(&jobs).await {
-            Ok(lost) => lost.iter().for_each(|job| flights.stop(job)),
+            Ok(lost) => lost.iter().for_each(|job| flights.doubt(job)),
             Err(err) => warn!(error = %err, "cannot renew leases; trying again"),
         }
     }
@@ -288,13 +289,17 @@ impl Flights {
         self.lock().remove(&job.thread).is_some_and(|it| it.rung_again)
     }
 
-    fn stop(&self, job: &Job) {
-        let mut flights = self.lock();
-        let Some(flight) = flights.get(&job.thread).filter(|it| it.job.token == job.token) else { return };
-        if let Some(task) = &flight.task {
-            warn!(thread = %job.thread, "the lease is lost to another worker; stopping the job");
-            task.abort();
-            flights.remove(&job.thread);
+    /// Has the job look whether another was faster; it stops if so.
+    ///
+    /// ## Why it is not aborted
+    ///
+    /// A lease is also lost when Redis forgets everything, and then nobody else is at it: what is under way may as well
+    /// be finished. If another worker did take the thread over, the log's fence lets one of them win.
+    fn doubt(&self, job: &Job) {
+        let flights = self.lock();
+        if let Some(flight) = flights.get(&job.thread).filter(|it| it.job.token == job.token) {
+            warn!(thread = %job.thread, "the lease is lost; looking whether another worker is ahead");
+            flight.rung.notify_one();
         }
     }
 }

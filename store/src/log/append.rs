@@ -12,6 +12,7 @@ use sea_orm::{
     QuerySelect, SqlErr, Statement,
 };
 use shared::Event;
+use tracing::Instrument as _;
 
 use super::{
     Store, ThreadId, ThreadStatus, TurnId, TurnStatus, chain, corrupt, plain, settle, signed,
@@ -75,15 +76,24 @@ impl Store {
         if batch.is_empty() && mark.is_none() {
             return Ok(end);
         }
+        // **Invariant:** a write that has begun is carried through in a task of its own, whatever becomes of whoever
+        // waits for it. Dropped half way, it would leave a transaction open on a connection that others use next.
+        let (store, events, mark) = (self.clone(), events.to_vec(), mark.cloned());
+        let written = tokio::spawn(
+            async move { store.carry_through(batch, &events, mark.as_ref()).await }.in_current_span(),
+        );
+        written.await.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))??;
+        Ok(end)
+    }
+
+    async fn carry_through(&self, batch: Batch, events: &[Event], mark: Option<&Mark>) -> Result<(), Error> {
         let _alone = self.writing().await;
         let Some(mark) = mark else {
-            batch.insert(&self.db).await?;
-            return Ok(end);
+            return batch.insert(&self.db).await;
         };
         let tx = self.begin().await?;
         let outcome = marked(&tx, batch, events, mark).await;
-        settle(tx, outcome).await?;
-        Ok(end)
+        settle(tx, outcome).await
     }
 }
 
