@@ -146,6 +146,10 @@ async fn run_killed(
             Done::Rested => {
                 let mut log =
                     ThreadLog::open(&parts, &Strategies::new(strategies::all()), thread).await.unwrap();
+                // What the dead worker had begun to write may land late: the next is then not first, and looks again.
+                if log.thread().standing() == Standing::Busy {
+                    continue;
+                }
                 let Standing::Waiting(it) = log.thread().standing() else { break };
                 assert_eq!(it.kind, shared::InterruptKind::InDoubt);
                 // The person looks: did it happen?
