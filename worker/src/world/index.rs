@@ -15,7 +15,7 @@ use std::{
 use shared::{Description, Fault, Hit, Response};
 use store::{Embedded, Entry, VectorIndex, time};
 
-use super::{Models, Outcome};
+use super::{Models, Outcome, of_store};
 
 /// How the ranking without a model is called in the log.
 const LEXICAL: &str = "lexical";
@@ -63,7 +63,7 @@ impl Index {
     ///
     /// [`Fault`] if the index cannot be read, or the model does not answer.
     pub async fn search(&self, query: &str, limit: usize) -> Result<Found, Fault> {
-        let entries = self.entries.all().await.map_err(|error| of_store(&error))?;
+        let entries = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
         let embedder = self.embedder.as_ref().filter(|it| entries.iter().all(|entry| it.made(entry)));
         if let (Some(it), None) = (&self.embedder, embedder) {
             tracing::warn!(
@@ -95,7 +95,7 @@ impl Index {
     /// Brings the index up to date: what is offered is written where it differs, what is named with nothing stays,
     /// and what is not named is removed. Vectors of another model are made anew.
     pub(super) async fn update(&self, servers: &BTreeMap<String, Option<Description>>) -> Outcome {
-        let held = self.entries.all().await.map_err(|error| of_store(&error))?;
+        let held = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
         let mut held: BTreeMap<String, Entry> = held.into_iter().map(|it| (it.server.clone(), it)).collect();
         let (mut written, mut unchanged, mut stale) = (Vec::new(), Vec::new(), Vec::new());
         for (server, offer) in servers {
@@ -114,10 +114,10 @@ impl Index {
         if let Some(embedder) = &self.embedder {
             embedder.embed(&mut stale).await?;
         }
-        self.entries.upsert(stale).await.map_err(|error| of_store(&error))?;
+        self.entries.upsert(stale).await.map_err(|error| of_store("the index", &error))?;
         let gone: BTreeSet<String> = held.into_keys().collect();
         let removed = self.entries.remove(&gone.into_iter().collect::<Vec<_>>()).await;
-        let removed = removed.map_err(|error| of_store(&error))?;
+        let removed = removed.map_err(|error| of_store("the index", &error))?;
         Ok((Response::Indexed { written, unchanged, removed }, None))
     }
 }
@@ -165,22 +165,4 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
         |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
     let lengths = (dot(a, a) * dot(b, b)).sqrt();
     if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
-}
-
-fn of_store(error: &store::Error) -> Fault {
-    let words = format!("the index cannot be used: {error}");
-    match error {
-        store::Error::Unavailable(_) => Fault::again(words),
-        store::Error::Stale { .. }
-        | store::Error::UnknownThread(_)
-        | store::Error::UnknownTurn(_)
-        | store::Error::KeyReused
-        | store::Error::Address(_)
-        | store::Error::NotMigrated { .. }
-        | store::Error::TooNew { .. }
-        | store::Error::Unreadable { .. }
-        | store::Error::Stuck { .. }
-        | store::Error::Corrupt { .. }
-        | store::Error::Database(_) => Fault::operator(words),
-    }
 }

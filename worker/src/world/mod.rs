@@ -206,3 +206,22 @@ fn cut(text: &str, max: usize) -> String {
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
+
+/// What may be done when `what` is kept in a store that does not do as asked.
+fn of_store(what: &str, error: &store::Error) -> Fault {
+    let words = format!("{what} cannot be used: {error}");
+    match error {
+        store::Error::Unavailable(_) => Fault::again(words),
+        store::Error::Stale { .. }
+        | store::Error::UnknownThread(_)
+        | store::Error::UnknownTurn(_)
+        | store::Error::KeyReused
+        | store::Error::Address(_)
+        | store::Error::NotMigrated { .. }
+        | store::Error::TooNew { .. }
+        | store::Error::Unreadable { .. }
+        | store::Error::Stuck { .. }
+        | store::Error::Corrupt { .. }
+        | store::Error::Database(_) => Fault::operator(words),
+    }
+}

@@ -16,6 +16,7 @@ use super::{
     connection::Connection,
     failure::Failure,
 };
+use crate::world::of_store;
 
 /// Who is said to have approved of what nobody was asked about.
 const FIRST_USE: &str = "first use";
@@ -50,7 +51,7 @@ impl Servers {
         let pin = tokio::spawn(async move { pins.pin_if_absent(new).await }).await;
         let pin =
             pin.map_err(|error| Fault::again(format!("the pin of MCP server {name} was not read: {error}")))?;
-        let pin = pin.map_err(|error| of_store(&error))?;
+        let pin = pin.map_err(|error| of_store("the pins of the MCP servers", &error))?;
         if pin.definitions != definitions {
             let words: Vec<String> = changes(&pinned(&pin)?, tools).iter().map(ToString::to_string).collect();
             if !words.is_empty() {
@@ -110,22 +111,4 @@ pub fn pinned(pin: &Pin) -> Result<Vec<Tool>, Fault> {
             "the pin of MCP server {server} cannot be read ({error}): pin it anew with `turnfold mcp pins approve {server}`"
         ))
     })
-}
-
-fn of_store(error: &store::Error) -> Fault {
-    let words = format!("the pins of the MCP servers cannot be used: {error}");
-    match error {
-        store::Error::Unavailable(_) => Fault::again(words),
-        store::Error::Stale { .. }
-        | store::Error::UnknownThread(_)
-        | store::Error::UnknownTurn(_)
-        | store::Error::KeyReused
-        | store::Error::Address(_)
-        | store::Error::NotMigrated { .. }
-        | store::Error::TooNew { .. }
-        | store::Error::Unreadable { .. }
-        | store::Error::Stuck { .. }
-        | store::Error::Corrupt { .. }
-        | store::Error::Database(_) => Fault::operator(words),
-    }
 }
