@@ -91,10 +91,15 @@ pub(crate) async fn take_in(
     wait: Option<Duration>,
 ) -> Result<Response, Problem> {
     let submitted = house.parts.store.submit(turn).await?;
-    let known = matches!(submitted, Submitted::Known(_));
+    let (known, at_rest) = match &submitted {
+        Submitted::New(_) => (false, true),
+        Submitted::Behind(_) => (false, false),
+        // It was rung for when it was new; should that ring have been lost, a sweep rings.
+        Submitted::Known(_) => (true, false),
+    };
     let turn = submitted.into_turn();
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "submitted");
-    if !turn.status.is_over() {
+    if at_rest {
         house.ring(turn.thread).await;
     }
     if known { told_again(house, turn, wait).await } else { told(house, turn, wait).await }

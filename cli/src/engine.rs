@@ -139,6 +139,7 @@ pub(crate) fn worker(settings: &Settings, parts: Parts, strategies: Strategies, 
     let hands = Hands { parts, strategies, world, backoff: Backoff::default(), name: name(settings) };
     let limits = Limits {
         slots: settings.worker.slots,
+        nodes: settings.worker.nodes_per_job,
         lease: lease(settings),
         sweep: Duration::from_secs(settings.queue.sweep_seconds),
         drain: Duration::from_secs(settings.worker.drain_seconds),

@@ -78,6 +78,18 @@ pub enum Error {
     Database(String),
 }
 
+impl Error {
+    /// The same once more, for others whose wish went the same way.
+    pub(crate) fn again(&self) -> Self {
+        match self {
+            Error::Unavailable(words) => Error::Unavailable(words.clone()),
+            Error::Address(words) => Error::Address(words.clone()),
+            Error::Database(words) => Error::Database(words.clone()),
+            other => Error::Database(other.to_string()),
+        }
+    }
+}
+
 impl From<DbErr> for Error {
     fn from(error: DbErr) -> Self {
         if let DbErr::Conn(RuntimeErr::SqlxError(it))

@@ -12,6 +12,7 @@
 //! do.
 
 mod error;
+mod gather;
 pub mod time;
 
 pub mod index;

@@ -10,7 +10,7 @@ use tracing::debug;
 
 use crate::{
     Error, Head, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, Turn, TurnFilter, TurnMark,
-    TurnStatus,
+    TurnStatus, time,
 };
 
 /// The strategies that a worker or an api knows, by name.
@@ -78,16 +78,52 @@ impl ThreadLog {
                 return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() });
             }
         };
-        let corrupt = |what: String| Error::Stuck { thread: id, what };
         let graph = strategies.find(name).ok_or_else(|| {
             let known = strategies.names().join(", ");
-            corrupt(format!("no strategy is called {name:?} here; known: {known}"))
+            let what = format!("no strategy is called {name:?} here; known: {known}");
+            Error::Stuck { thread: id, what }
         })?;
-        let thread =
-            graph.replay(recorded.iter().map(|it| &it.event)).map_err(|err| corrupt(err.to_string()))?;
-        let last = recorded.last().map(|it| &it.event);
-        let marked = status(&*thread, last);
-        Ok(Self { marked, due_at: due_at(&recorded), thread, head, unwritten: Vec::new() })
+        let (thread, unwritten) = (graph.begin(), Vec::new());
+        let marked = Status { thread: ThreadStatus::Idle, turn: None };
+        let mut this = Self { thread, head: Head::start(id), unwritten, marked, due_at: 0 };
+        this.take_in(head, &recorded)?;
+        Ok(this)
+    }
+
+    /// Reads what others have appended meanwhile, and folds it in.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]; this log must then be dropped.
+    pub async fn refresh(&mut self, parts: &Parts) -> Result<(), Error> {
+        let (head, recorded) = parts.store.load_since(&self.head).await?;
+        self.take_in(head, &recorded)
+    }
+
+    fn take_in(&mut self, head: Head, recorded: &[Recorded]) -> Result<(), Error> {
+        for it in recorded {
+            self.fold(&it.event, it.at)?;
+        }
+        if let Some(last) = recorded.last() {
+            self.head = head;
+            self.marked = status(&*self.thread, Some(&last.event));
+        }
+        Ok(())
+    }
+
+    fn fold(&mut self, event: &Event, at: i64) -> Result<(), Error> {
+        self.thread
+            .apply(event)
+            .map_err(|err| Error::Stuck { thread: self.head.thread, what: err.to_string() })?;
+        match event {
+            Event::Asked(_) | Event::Retried(_) => self.due_at = 0,
+            Event::Faltered(faltered) => {
+                let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+                self.due_at = self.due_at.max(at.saturating_add(pause.saturating_mul(1_000)));
+            }
+            _ => (),
+        }
+        Ok(())
     }
 
     /// What the log says.
@@ -111,9 +147,7 @@ impl ThreadLog {
     ///
     /// [`Error::Stuck`] if it cannot happen here.
     pub fn push(&mut self, event: Event) -> Result<(), Error> {
-        self.thread
-            .apply(&event)
-            .map_err(|err| Error::Stuck { thread: self.head.thread, what: err.to_string() })?;
+        self.fold(&event, time::now())?;
         self.unwritten.push(event);
         Ok(())
     }
@@ -155,11 +189,7 @@ impl ThreadLog {
     ///
     /// [`Error::Stuck`] if it could not have happened.
     pub fn settle(&mut self, head: Head, landed: &[Event]) -> Result<(), Error> {
-        for event in landed {
-            self.thread
-                .apply(event)
-                .map_err(|err| Error::Stuck { thread: head.thread, what: err.to_string() })?;
-        }
+        landed.iter().try_for_each(|event| self.fold(event, time::now()))?;
         self.head = head;
         Ok(())
     }
@@ -186,17 +216,6 @@ fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
     Status { thread: status, turn: thread.turn().map(|id| TurnMark { turn: id, status: turn, error }) }
 }
 
-/// When what faltered since the node last asked may be tried again.
-fn due_at(recorded: &[Recorded]) -> i64 {
-    let since = |it: &&Recorded| !matches!(it.event, Event::Asked(_) | Event::Retried(_));
-    let due = |it: &Recorded| {
-        let Event::Faltered(faltered) = &it.event else { return None };
-        let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-        Some(it.at.saturating_add(pause.saturating_mul(1_000)))
-    };
-    recorded.iter().rev().take_while(since).filter_map(due).max().unwrap_or(0)
-}
-
 /// Takes a thread out of the way that cannot go on: its turn fails with the reason, and nobody rings for it again.
 ///
 /// # Errors
@@ -211,5 +230,5 @@ pub async fn park(parts: &Parts, thread: ThreadId, error: &str) -> Result<(), Er
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;
     }
-    parts.store.append(&head, &[], Some(&Mark { status: ThreadStatus::Error, turn })).await.map(drop)
+    parts.store.mend(&head, &Mark { status: ThreadStatus::Error, turn }).await
 }

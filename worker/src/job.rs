@@ -7,7 +7,7 @@ use futures::{StreamExt, stream::FuturesUnordered};
 use shared::{Attempted, Due, Event, Next, Standing, Unheard};
 use store::{Error, Notice, Parts, Strategies, ThreadId, ThreadLog, time};
 use tokio::sync::Notify;
-use tracing::{Span, info, warn};
+use tracing::{Span, debug, info, warn};
 
 use crate::{
     backoff::Backoff,
@@ -40,17 +40,25 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// Does one job: hears a waiting turn if the thread is at rest, then lets at most one node happen.
-    ///
-    /// Whenever `rung` is notified, the job looks whether the thread was moved by others, as by a cancellation, and
-    /// stops if it was: calls under way are dropped.
+    /// Does one job of a thread that nobody has folded yet: [`Self::step`] on its log as it is stored.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. A log that cannot be
-    /// continued is no error: its thread is parked with the reason.
+    /// As that one.
     pub async fn work(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
-        match self.one_node(thread, rung).await {
+        let done = async { self.step(&mut self.open(thread).await?, rung).await }.await;
+        self.sorted(thread, done).await
+    }
+
+    /// A thread's log, as it is stored.
+    pub(crate) async fn open(&self, thread: ThreadId) -> Result<ThreadLog, Error> {
+        ThreadLog::open(&self.parts, &self.strategies, thread).await
+    }
+
+    /// What an error means for the thread: to be behind another worker is none, and a log that cannot be continued is
+    /// parked with the reason.
+    pub(crate) async fn sorted(&self, thread: ThreadId, done: Result<Done, Error>) -> Result<Done, Error> {
+        match done {
             Err(Error::Stale { seq, .. }) => {
                 info!(seq, "another worker is ahead");
                 Ok(Done::Rested)
@@ -69,22 +77,25 @@ impl Hands {
         }
     }
 
-    async fn one_node(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
-        let mut log = ThreadLog::open(&self.parts, &self.strategies, thread).await?;
-        if log.thread().standing() != Standing::Busy && !self.hear(&mut log).await? {
+    /// Hears a waiting turn if the thread is at rest, then lets at most one node happen.
+    ///
+    /// Whenever `rung` is notified, it looks whether the thread was moved by others, as by a cancellation, and stops if
+    /// it was: calls under way are dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. After any error the log is out
+    /// of date and must be dropped.
+    pub(crate) async fn step(&self, log: &mut ThreadLog, rung: &Notify) -> Result<Done, Error> {
+        let thread = log.id();
+        if log.thread().standing() != Standing::Busy && !self.hear(log).await? {
             return Ok(Done::Rested);
         }
         let early = log.due_at().saturating_sub(time::now());
         if let Ok(early @ 1..) = u64::try_from(early) {
             return Ok(Done::Faltered(Duration::from_micros(early)));
         }
-        Span::current().record("seq", log.head().seq);
-        if let Some(node) = log.thread().node() {
-            Span::current().record("node", node);
-        }
-        if let Some(turn) = log.thread().turn() {
-            Span::current().record("turn", turn.to_string());
-        }
+        note(log);
         loop {
             match log.thread().next().map_err(|err| stuck(thread, &err))? {
                 Next::Append(event) => {
@@ -92,18 +103,18 @@ impl Hands {
                     log.push(event)?;
                     if over {
                         log.flush(&self.parts).await?;
-                        return self.after(&log).await;
+                        return self.after(log).await;
                     }
                 }
                 Next::Perform(due) => {
-                    if let Some(pause) = self.perform(&mut log, due, rung).await? {
+                    if let Some(pause) = self.perform(log, due, rung).await? {
                         log.flush(&self.parts).await?;
                         return Ok(Done::Faltered(pause));
                     }
                 }
                 Next::Rest => {
                     log.flush(&self.parts).await?;
-                    return self.after(&log).await;
+                    return self.after(log).await;
                 }
             }
         }
@@ -115,9 +126,9 @@ impl Hands {
             let time = time::rfc3339(turn.created_at);
             match log.thread().hear(turn.id, &turn.author, &time, turn.policy, turn.messages) {
                 Ok(event) => {
+                    // Stored with what follows from it: nothing is asked of the world before that.
                     log.push(event)?;
-                    log.flush(&self.parts).await?;
-                    info!(turn = %turn.id, "heard");
+                    debug!(turn = %turn.id, "heard");
                     return Ok(true);
                 }
                 Err(Unheard::Busy) => return Ok(false),
@@ -203,6 +214,21 @@ impl Hands {
         // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
         let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
         Ok(pause.filter(|_| matches!(next, Next::Perform(_))))
+    }
+}
+
+/// Tells the traces where the job stands.
+fn note(log: &ThreadLog) {
+    let span = Span::current();
+    if span.is_disabled() {
+        return;
+    }
+    span.record("seq", log.head().seq);
+    if let Some(node) = log.thread().node() {
+        span.record("node", node);
+    }
+    if let Some(turn) = log.thread().turn() {
+        span.record("turn", turn.to_string());
     }
 }
 

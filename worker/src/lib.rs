@@ -1,13 +1,14 @@
-//! The hands: takes a job, lets one node happen in the world of models and MCP servers, appends what happened.
+//! The hands: takes a job, lets its nodes happen in the world of models and MCP servers, appends what happened.
 //!
 //! ```text
-//!   queue ──take──▶ Worker ──spawn──▶ Job::work: read the log · next · perform · append ──▶ ring again, or rest
-//!                     │ renews leases, sweeps, drains
+//!   queue ──take──▶ Worker ──spawn──▶ Hands::step: next · perform · append ──▶ go on, ring again, or rest
+//!                     │ renews leases, sweeps, drains, keeps threads warm
 //! ```
 
 mod backoff;
 mod job;
 mod sweep;
+mod warm;
 mod worker;
 pub mod world;
 

@@ -6,10 +6,12 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use store::{Job, ThreadId, When};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
+    time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, field::Empty, info, info_span, warn};
@@ -17,7 +19,11 @@ use tracing::{Instrument, error, field::Empty, info, info_span, warn};
 use crate::{
     job::{Done, Hands},
     sweep::Sweep,
+    warm::Warm,
 };
+
+/// How long a job goes on to the next node by itself; then others have their turn.
+const GOES_ON: Duration = Duration::from_millis(250);
 
 /// How long a worker waits before it asks a queue or a store again that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -27,6 +33,9 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// How many jobs at once.
     pub slots: usize,
+    /// How many nodes of a thread one job lets happen, one after the other, while there are free slots; at least 1. More
+    /// than one spares the way through the queue.
+    pub nodes: usize,
     /// How long a job is held without a sign of life; the queue's own lease.
     pub lease: Duration,
     /// How often threads are looked for that nobody rang for.
@@ -67,11 +76,18 @@ impl Stop {
 
 /// Takes jobs and does them.
 pub struct Worker {
-    hands: Arc<Hands>,
+    desk: Arc<Desk>,
     limits: Limits,
+}
+
+/// What the jobs of a worker share.
+struct Desk {
+    hands: Hands,
+    nodes: usize,
+    warm: Warm,
     /// A job holds one of them until it is acknowledged.
     slots: Arc<Semaphore>,
-    flights: Arc<Flights>,
+    flights: Flights,
 }
 
 /// The jobs under way.
@@ -82,7 +98,7 @@ struct Flight {
     job: Job,
     /// Somebody rang while the job was under way: look once more.
     rung_again: bool,
-    /// Tells the job so.
+    /// Tells the job so, or that its lease was lost.
     rung: Arc<Notify>,
     task: Option<AbortHandle>,
 }
@@ -100,31 +116,39 @@ enum Begun {
 impl Worker {
     /// A worker that has not begun.
     pub fn new(hands: Hands, limits: Limits) -> Self {
-        let slots = Arc::new(Semaphore::new(limits.slots));
-        Self { hands: Arc::new(hands), limits, slots, flights: Arc::default() }
+        let desk = Desk {
+            hands,
+            nodes: limits.nodes,
+            warm: Warm::new(),
+            slots: Arc::new(Semaphore::new(limits.slots)),
+            flights: Flights::default(),
+        };
+        Self { desk: Arc::new(desk), limits }
     }
 
     /// Works until it is told to stop.
     pub async fn run(self, stop: Stop) {
-        info!(worker = %self.hands.name, slots = self.limits.slots, "working");
-        let sweep = tokio::spawn(Sweep::new(self.hands.parts.clone(), self.limits.sweep).run());
-        let leases = tokio::spawn(keep_leases(self.hands.clone(), self.flights.clone(), self.limits.lease));
+        let Desk { hands, .. } = &*self.desk;
+        info!(worker = %hands.name, slots = self.limits.slots, "working");
+        let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep).run());
+        let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
         self.take_jobs(&stop).await;
         sweep.abort();
         self.drain(&stop).await;
         leases.abort();
-        info!(worker = %self.hands.name, "stopped");
+        info!(worker = %hands.name, "stopped");
     }
 
     async fn take_jobs(&self, stop: &Stop) {
+        let Desk { hands, slots, .. } = &*self.desk;
         loop {
             let free = tokio::select! {
                 () = stop.told() => return,
-                free = self.slots.acquire() => free.map(|_| self.slots.available_permits()),
+                free = slots.acquire() => free.map(|_| slots.available_permits()),
             };
             // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
             // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = self.hands.parts.queue.take(free.map_or(1, |it| it + 1)).await;
+            let taken = hands.parts.queue.take(free.map_or(1, |it| it + 1)).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {
@@ -135,90 +159,127 @@ impl Worker {
             };
             for job in jobs {
                 if stop.is_told() {
-                    finish(&self.hands, &job, Some(When::Now)).await;
-                } else if let Ok(slot) = self.slots.clone().acquire_owned().await {
-                    self.start(job, slot).await;
+                    self.desk.finish(&job, Some(When::Now)).await;
+                } else if let Ok(slot) = slots.clone().acquire_owned().await {
+                    self.start(job, slot, stop).await;
                 }
             }
         }
     }
 
-    async fn start(&self, job: Job, slot: OwnedSemaphorePermit) {
-        let rung = match self.flights.begin(&job) {
+    async fn start(&self, job: Job, slot: OwnedSemaphorePermit, stop: &Stop) {
+        let rung = match self.desk.flights.begin(&job) {
             Begun::Anew(rung) => rung,
             // The job under way will look once more; this ring has done its work.
-            Begun::Rung => return finish(&self.hands, &job, None).await,
+            Begun::Rung => return self.desk.finish(&job, None).await,
             // Its lease ran out and it came back to us; whoever is at it still holds it.
             Begun::Same => return,
         };
-        let (hands, flights) = (self.hands.clone(), self.flights.clone());
+        let (desk, stop) = (self.desk.clone(), stop.clone());
         let thread = job.thread;
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
         let task = tokio::spawn(
             async move {
-                let done = attempt(&hands, &job, rung).await;
-                let rung_again = flights.end(&job);
+                let (done, head) = desk.attempt(&job, rung, stop).await;
+                let now = head.map_or(When::Now, When::NowAt);
+                let rung_again = desk.flights.end(&job);
                 let next = match done {
-                    Done::Moved => Some(When::Now),
-                    Done::Rested if rung_again => Some(When::Now),
-                    Done::Faltered(_) if rung_again => Some(When::Now),
+                    Done::Moved => Some(now),
+                    // Whoever rang may have appended something.
+                    Done::Rested | Done::Faltered(_) if rung_again => Some(When::Now),
                     Done::Faltered(pause) => Some(When::After(pause)),
                     Done::Rested => None,
                 };
-                finish(&hands, &job, next).await;
+                desk.finish(&job, next).await;
                 drop(slot);
             }
             .instrument(span),
         );
-        if let Some(flight) = self.flights.lock().get_mut(&thread) {
+        if let Some(flight) = self.desk.flights.lock().get_mut(&thread) {
             flight.task = Some(task.abort_handle());
         }
     }
 
     /// Lets jobs finish, for as long as they may; then gives them back.
     async fn drain(&self, stop: &Stop) {
-        let under_way = self.flights.lock().len();
+        let under_way = self.desk.flights.lock().len();
         if under_way > 0 {
             info!(under_way, limit = ?self.limits.drain, "draining; a second signal gives the jobs back at once");
         }
         let all = u32::try_from(self.limits.slots).unwrap_or(u32::MAX);
         tokio::select! {
-            _ = self.slots.acquire_many(all) => return,
+            _ = self.desk.slots.acquire_many(all) => return,
             () = stop.halted.cancelled() => (),
             () = tokio::time::sleep(self.limits.drain) => (),
         }
-        let flights: Vec<Flight> = self.flights.lock().drain().map(|(_, it)| it).collect();
+        let flights: Vec<Flight> = self.desk.flights.lock().drain().map(|(_, it)| it).collect();
         for flight in flights {
             if let Some(task) = &flight.task {
                 task.abort();
             }
-            finish(&self.hands, &flight.job, Some(When::Now)).await;
+            self.desk.finish(&flight.job, Some(When::Now)).await;
             info!(thread = %flight.job.thread, "given back");
         }
     }
 }
 
-/// Does a job; a panic is a bug in one strategy and must not take the worker down or ring for ever.
-async fn attempt(hands: &Arc<Hands>, job: &Job, rung: Arc<Notify>) -> Done {
-    let work = {
-        let (hands, thread) = (hands.clone(), job.thread);
-        AbortOnDrop(tokio::spawn(async move { hands.work(thread, &rung).await }.in_current_span()))
-    };
-    match work.join().await {
-        Ok(Ok(done)) => done,
-        Ok(Err(store::Error::UnknownThread(thread))) => {
-            warn!(%thread, "rung for a thread that is not in the store");
-            Done::Rested
+impl Desk {
+    /// Does a job, and says where its log ends then; a panic is a bug in one strategy and must not take the worker down
+    /// or ring for ever.
+    async fn attempt(self: &Arc<Self>, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
+        let hands = &self.hands;
+        let work = {
+            let (desk, job) = (self.clone(), job.clone());
+            AbortOnDrop(tokio::spawn(async move { desk.nodes(&job, &rung, &stop).await }.in_current_span()))
+        };
+        let done = match work.join().await {
+            Ok(Ok((done, head))) => return (done, Some(head)),
+            Ok(Err(err)) => hands.sorted(job.thread, Err(err)).await,
+            Err(panic) => {
+                error!(%panic, "a bug in the strategy; the thread is parked");
+                let reason = format!("a bug in the strategy: {panic}");
+                store::park(&hands.parts, job.thread, &reason).await.map(|()| Done::Rested)
+            }
+        };
+        match done {
+            Ok(done) => (done, None),
+            Err(store::Error::UnknownThread(thread)) => {
+                warn!(%thread, "rung for a thread that is not in the store");
+                (Done::Rested, None)
+            }
+            Err(err) => {
+                warn!(error = %err, "the job could not be done; it comes back");
+                (Done::Faltered(PAUSE), None)
+            }
         }
-        Ok(Err(err)) => {
-            warn!(error = %err, "the job could not be done; it comes back");
-            Done::Faltered(PAUSE)
+    }
+
+    /// Lets nodes happen, one after the other, while nobody else needs the slot.
+    ///
+    /// The token is kept meanwhile: it is the lease of the thread.
+    async fn nodes(&self, job: &Job, rung: &Notify, stop: &Stop) -> Result<(Done, u64), store::Error> {
+        let began = Instant::now();
+        let mut log = self.warm.open(&self.hands, job).await?;
+        let mut nodes = 0;
+        loop {
+            let done = self.hands.step(&mut log, rung).await?;
+            nodes += 1;
+            let free = self.slots.available_permits() > 0 && !stop.is_told();
+            if done != Done::Moved || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
+                let head = log.head().seq;
+                self.warm.keep(log);
+                return Ok((done, head));
+            }
+            // Somebody rang, or the lease was lost: others may have moved the thread.
+            if rung.notified().now_or_never().is_some() {
+                log.refresh(&self.hands.parts).await?;
+            }
         }
-        Err(panic) => {
-            error!(%panic, "a bug in the strategy; the thread is parked");
-            let parked =
-                store::park(&hands.parts, job.thread, &format!("a bug in the strategy: {panic}")).await;
-            parked.map_or(Done::Faltered(PAUSE), |()| Done::Rested)
+    }
+
+    async fn finish(&self, job: &Job, next: Option<When>) {
+        if let Err(err) = self.hands.parts.queue.finish(job, next).await {
+            warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
         }
     }
 }
@@ -238,15 +299,10 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-async fn finish(hands: &Hands, job: &Job, next: Option<When>) {
-    if let Err(err) = hands.parts.queue.finish(job, next).await {
-        warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
-    }
-}
-
 /// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether
 /// it was overtaken.
-async fn keep_leases(hands: Arc<Hands>, flights: Arc<Flights>, lease: Duration) {
+async fn keep_leases(desk: Arc<Desk>, lease: Duration) {
+    let Desk { hands, flights, .. } = &*desk;
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -93,6 +93,9 @@ pub struct WorkerSettings {
     /// How many nodes it works on at once.
     #[schemars(range(min = 1))]
     pub slots: usize,
+    /// How many nodes of a thread one job lets happen, one after the other, while there are free slots.
+    #[schemars(range(min = 1))]
+    pub nodes_per_job: usize,
     /// How long it may finish what it began when it is told to stop.
     pub drain_seconds: u64,
     /// What it is called in the log and in the queue; host and process, if empty.

@@ -159,7 +159,7 @@ async fn be_the_worker() {
         backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_millis(20) },
         name: "worker".to_owned(),
     };
-    let limits = Limits { slots: 8, lease, sweep: lease, drain: lease };
+    let limits = Limits { slots: 8, nodes: 16, lease, sweep: lease, drain: lease };
     Worker::new(hands, limits).run(Stop::default()).await;
 }
 

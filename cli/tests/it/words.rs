@@ -97,7 +97,9 @@ fn a_log_of_a_newer_version() {
             idempotency: None,
         };
         match store.submit(new).await.unwrap() {
-            store::Submitted::New(turn) | store::Submitted::Known(turn) => turn.thread.to_string(),
+            store::Submitted::New(turn) | store::Submitted::Behind(turn) | store::Submitted::Known(turn) => {
+                turn.thread.to_string()
+            }
         }
     });
     for verb in ["events", "replay", "state", "get"] {

@@ -1,6 +1,7 @@
 //! The index in the log's own database.
 
 use async_trait::async_trait;
+use futures::FutureExt as _;
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
     QueryOrder as _, sea_query::OnConflict,
@@ -10,10 +11,7 @@ use super::{
     Embedded, Entry, VectorIndex,
     table::{self, Column},
 };
-use crate::{
-    Error, Store,
-    log::{plain, settle},
-};
+use crate::{Error, Store, log::plain};
 
 /// How many rows one statement writes: no engine takes any number of parameters.
 const ROWS: usize = 100;
@@ -21,21 +19,16 @@ const ROWS: usize = 100;
 #[async_trait]
 impl VectorIndex for Store {
     async fn upsert(&self, entries: Vec<Entry>) -> Result<(), Error> {
-        let _alone = self.writing().await;
-        let tx = self.begin().await?;
-        let outcome = upsert(&tx, entries).await;
-        settle(tx, outcome).await
+        self.database.transact(|tx| upsert(tx, entries).boxed()).await
     }
 
     async fn remove(&self, servers: &[String]) -> Result<Vec<String>, Error> {
-        let _alone = self.writing().await;
-        let tx = self.begin().await?;
-        let outcome = remove(&tx, servers).await;
-        settle(tx, outcome).await
+        let servers = servers.to_vec();
+        self.database.transact(|tx| async move { remove(tx, &servers).await }.boxed()).await
     }
 
     async fn all(&self) -> Result<Vec<Entry>, Error> {
-        let rows = table::Entity::find().order_by_asc(Column::Server).all(&self.db).await?;
+        let rows = table::Entity::find().order_by_asc(Column::Server).all(&self.database.pool).await?;
         let mut entries = rows.into_iter().map(entry).collect::<Result<Vec<_>, _>>()?;
         // The engines order texts each in its own way.
         entries.sort_by(|a, b| a.server.cmp(&b.server));

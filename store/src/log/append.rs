@@ -3,19 +3,20 @@
 //!
 //! ## Why one statement of constant text
 //!
-//! One statement is all or nothing by itself, so a step that changes no status needs no transaction around
-//! it, and one round trip. A text that does not depend on how many events there are is prepared once a
-//! connection.
+//! One statement is all or nothing by itself, so steps that change no status need no transaction around them, and one
+//! round trip. A text that does not depend on how many events there are is prepared once a connection.
 
+use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
     QuerySelect, SqlErr, Statement,
 };
 use shared::Event;
-use tracing::Instrument as _;
 
 use super::{
-    Store, ThreadId, ThreadStatus, TurnId, TurnStatus, chain, corrupt, plain, settle, signed,
+    Store, ThreadId, ThreadStatus, TurnId, TurnStatus, chain,
+    commit::Step,
+    corrupt, plain, signed,
     tables::{threads, turns},
 };
 use crate::{Error, time};
@@ -60,7 +61,9 @@ pub struct TurnMark {
 
 impl Store {
     /// Appends all of `events` or none, and returns the new end. With a mark, the read model changes in the
-    /// same transaction; a mark without events mends a read model, if `head` is still the end.
+    /// same transaction.
+    ///
+    /// What has begun is carried through, even if the caller does not wait for it.
     ///
     /// **Invariant:** a turn is heard once. If `events` hold the `heard` of the marked turn, the turn must
     /// still be queued, or nothing is kept.
@@ -68,42 +71,53 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Stale`] if `head` is not the end of the log any more, or the turn was heard or withdrawn
-    /// before.
+    /// before; [`Error::Unavailable`] if the database stayed away for long.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
     pub async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
         let batch = Batch::new(head, events, time::now())?;
         let end = batch.end;
-        if batch.is_empty() && mark.is_none() {
+        if batch.is_empty() {
             return Ok(end);
         }
-        // **Invariant:** a write that has begun is carried through in a task of its own, whatever becomes of whoever
-        // waits for it. Dropped half way, it would leave a transaction open on a connection that others use next.
-        let (store, events, mark) = (self.clone(), events.to_vec(), mark.cloned());
-        let written = tokio::spawn(
-            async move { store.carry_through(batch, &events, mark.as_ref()).await }.in_current_span(),
-        );
-        written.await.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))??;
+        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
+        self.committer.bring(Step::new(batch, events, mark)).await.ok_or_else(gone)??;
         Ok(end)
     }
 
-    async fn carry_through(&self, batch: Batch, events: &[Event], mark: Option<&Mark>) -> Result<(), Error> {
-        let _alone = self.writing().await;
-        let Some(mark) = mark else {
-            return batch.insert(&self.db).await;
-        };
-        let tx = self.begin().await?;
-        let outcome = marked(&tx, batch, events, mark).await;
-        settle(tx, outcome).await
+    /// Changes the read model alone, if `head` is the end of the log.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if it is not.
+    pub async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
+        let (head, mark) = (*head, mark.clone());
+        self.database.transact(move |tx| mend(tx, head, mark).boxed()).await
     }
 }
 
-async fn marked(tx: &DatabaseTransaction, batch: Batch, events: &[Event], mark: &Mark) -> Result<(), Error> {
-    let (from, end) = (batch.from, batch.end);
-    if batch.is_empty() {
-        hold(tx, &from).await?;
-    } else {
-        batch.insert(tx).await?;
-    }
+async fn mend(tx: &DatabaseTransaction, head: Head, mark: Mark) -> Result<(), Error> {
+    hold(tx, &head).await?;
+    mark_alone(tx, &head, &head, None, &mark).await
+}
+
+/// Writes one step, and says exactly why it cannot be written.
+pub(super) async fn alone(
+    tx: &DatabaseTransaction,
+    batch: &Batch,
+    heard: Option<u64>,
+    mark: &Mark,
+) -> Result<(), Error> {
+    Batch::insert(tx, &[batch]).await?;
+    mark_alone(tx, &batch.from, &batch.end, heard, mark).await
+}
+
+async fn mark_alone(
+    tx: &DatabaseTransaction,
+    from: &Head,
+    end: &Head,
+    heard: Option<u64>,
+    mark: &Mark,
+) -> Result<(), Error> {
     let row = threads::ActiveModel {
         status: Set(mark.status.to_string()),
         updated_at: Set(time::now()),
@@ -114,7 +128,7 @@ async fn marked(tx: &DatabaseTransaction, batch: Batch, events: &[Event], mark: 
         return Err(Error::UnknownThread(from.thread));
     }
     match &mark.turn {
-        Some(turn) => mark_turn(tx, &from, &end, events, turn).await,
+        Some(turn) => mark_turn(tx, from, end, heard, turn).await,
         None => Ok(()),
     }
 }
@@ -130,11 +144,9 @@ async fn mark_turn(
     tx: &DatabaseTransaction,
     from: &Head,
     end: &Head,
-    events: &[Event],
+    heard: Option<u64>,
     mark: &TurnMark,
 ) -> Result<(), Error> {
-    let hears = |event: &Event| matches!(event, Event::Heard(it) if it.turn == mark.turn);
-    let heard = (from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| signed(seq));
     let last = end.seq.checked_sub(1).map(signed);
     let mut row = turns::ActiveModel {
         status: Set(mark.status.to_string()),
@@ -146,8 +158,8 @@ async fn mark_turn(
     let mut which = turns::Entity::update_many()
         .filter(turns::Column::Id.eq(mark.turn))
         .filter(turns::Column::ThreadId.eq(from.thread));
-    if heard.is_some() {
-        row.heard_seq = Set(heard);
+    if let Some(heard) = heard {
+        row.heard_seq = Set(Some(signed(heard)));
         which = which.filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()));
     }
     if which.set(row).exec(tx).await?.rows_affected == 1 {
@@ -160,9 +172,10 @@ async fn mark_turn(
     }
 }
 
-/// Events on their way into the log, a vector a column.
+/// One thread's events on their way into the log, a vector a column.
+#[derive(Debug)]
 pub(super) struct Batch {
-    from: Head,
+    pub(super) from: Head,
     pub(super) end: Head,
     at: i64,
     kinds: Vec<String>,
@@ -192,45 +205,57 @@ impl Batch {
         self.kinds.is_empty()
     }
 
-    /// Inserts all of them or none.
-    pub(super) async fn insert(self, db: &impl ConnectionTrait) -> Result<(), Error> {
-        let Head { thread, seq, .. } = self.from;
-        let postgres = db.get_database_backend() == DbBackend::Postgres;
-        let statement = if postgres { self.for_postgres() } else { self.for_sqlite() };
+    /// Inserts all events of all of them, or none.
+    pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
+        let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
+        let statement = match db.get_database_backend() {
+            DbBackend::Postgres => for_postgres(batches),
+            _ => for_sqlite(batches),
+        };
         match db.execute_raw(statement).await {
             Ok(_) => Ok(()),
+            // Of several batches nobody knows here which it was.
             Err(error) if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) => {
                 Err(Error::Stale { thread, seq })
             }
             Err(error) => Err(error.into()),
         }
     }
+}
 
-    fn for_postgres(self) -> Statement {
-        let seqs: Vec<i64> = (self.from.seq..self.end.seq).map(signed).collect();
-        let hashes: Vec<Vec<u8>> = self.hashes.iter().map(|it| it.to_vec()).collect();
-        let values = [
-            self.from.thread.into(),
-            self.at.into(),
-            seqs.into(),
-            self.kinds.into(),
-            self.payloads.into(),
-            hashes.into(),
-        ];
-        let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
-                   SELECT $1, $2, 'json', seq, kind, payload, hash \
-                   FROM unnest($3::bigint[], $4::text[], $5::text[], $6::bytea[]) AS it (seq, kind, payload, hash)";
-        Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
+fn for_postgres(batches: &[&Batch]) -> Statement {
+    let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut kinds, mut payloads, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
+    for batch in batches {
+        for seq in batch.from.seq..batch.end.seq {
+            threads.push(batch.from.thread);
+            ats.push(batch.at);
+            seqs.push(signed(seq));
+        }
+        kinds.extend(batch.kinds.iter().cloned());
+        payloads.extend(batch.payloads.iter().cloned());
+        hashes.extend(batch.hashes.iter().map(|it| it.to_vec()));
     }
+    let values = [threads.into(), ats.into(), seqs.into(), kinds.into(), payloads.into(), hashes.into()];
+    let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
+               SELECT thread_id, at, 'json', seq, kind, payload, hash \
+               FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[]) \
+               AS it (thread_id, at, seq, kind, payload, hash)";
+    Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
+}
 
-    fn for_sqlite(self) -> Statement {
-        let rows = (self.from.seq..).zip(self.kinds.iter().zip(&self.payloads).zip(&self.hashes));
-        let rows: serde_json::Value = rows
-            .map(|(seq, ((kind, payload), hash))| serde_json::json!([seq, kind, payload, hex::encode(hash)]))
-            .collect();
-        let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
-                   SELECT ?1, ?2, 'json', value ->> 0, value ->> 1, value ->> 2, unhex(value ->> 3) FROM json_each(?3)";
-        let values = [self.from.thread.into(), self.at.into(), rows.to_string().into()];
-        Statement::from_sql_and_values(DbBackend::Sqlite, sql, values)
+fn for_sqlite(batches: &[&Batch]) -> Statement {
+    let mut rows = Vec::new();
+    for batch in batches {
+        let thread = batch.from.thread.simple().to_string();
+        let events = batch.kinds.iter().zip(&batch.payloads).zip(&batch.hashes);
+        for (seq, ((kind, payload), hash)) in (batch.from.seq..).zip(events) {
+            rows.push(serde_json::json!([thread, batch.at, seq, kind, payload, hex::encode(hash)]));
+        }
     }
+    let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
+               SELECT unhex(value ->> 0), value ->> 1, 'json', value ->> 2, value ->> 3, value ->> 4, \
+               unhex(value ->> 5) FROM json_each(?1)";
+    let values = [serde_json::Value::Array(rows).to_string().into()];
+    Statement::from_sql_and_values(DbBackend::Sqlite, sql, values)
 }

@@ -6,9 +6,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures::FutureExt as _;
 use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqlxPostgresConnector,
-    SqlxSqliteConnector,
+    ConnectionTrait, DatabaseTransaction, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector,
     sqlx::{
         self, ConnectOptions,
         postgres::{PgConnectOptions, PgPoolOptions},
@@ -17,7 +17,7 @@ use sea_orm::{
 };
 use tokio::sync::Mutex;
 
-use super::{Store, settle};
+use super::{Store, database::Database};
 use crate::{Error, error};
 
 /// How many connections one process keeps to PostgreSQL, at most. A server allows a hundred by default.
@@ -74,7 +74,7 @@ impl Store {
     ///
     /// [`Error::TooNew`] if the database has some that this build does not know.
     pub async fn pending(&self) -> Result<Vec<String>, Error> {
-        let migrations::Survey { pending, unknown } = migrations::survey(&self.db).await?;
+        let migrations::Survey { pending, unknown } = migrations::survey(&self.database.pool).await?;
         if unknown.is_empty() {
             return Ok(pending);
         }
@@ -91,10 +91,7 @@ impl Store {
     /// [`Error::TooNew`] if the database has some that this build does not know.
     pub async fn migrate(&self) -> Result<Vec<String>, Error> {
         self.pending().await?;
-        let _alone = self.writing().await;
-        let tx = self.begin().await?;
-        let outcome = migrate(&tx).await;
-        settle(tx, outcome).await
+        self.database.transact(|tx| migrate(tx).boxed()).await
     }
 }
 
@@ -126,7 +123,7 @@ async fn postgres(url: &str) -> Result<Store, Error> {
         .connect_with(options)
         .await
         .map_err(|error| unreached(&place, &error))?;
-    Ok(Store { db: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), writers: None })
+    Ok(Store::over(Database { pool: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), writers: None }))
 }
 
 async fn sqlite(url: &str) -> Result<Store, Error> {
@@ -163,8 +160,8 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
             outcome => break outcome.map_err(|error| unreached(&place, &error))?,
         }
     };
-    let db: DatabaseConnection = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store { db, writers: Some(Arc::new(Mutex::new(()))) })
+    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
+    Ok(Store::over(Database { pool, writers: Some(Arc::new(Mutex::new(()))) }))
 }
 
 /// Why there is no first connection, in words that name the place and no password.

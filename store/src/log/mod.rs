@@ -9,7 +9,9 @@
 pub mod chain;
 
 mod append;
+mod commit;
 mod connect;
+pub(crate) mod database;
 mod read;
 mod status;
 mod submit;
@@ -17,13 +19,12 @@ pub(crate) mod tables;
 mod threads;
 mod turns;
 
-use std::sync::Arc;
-
-use sea_orm::{
-    DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+use self::{
+    commit::{Committer, committer},
+    database::Database,
+    read::Loader,
+    turns::Waiters,
 };
-use tokio::sync::{Mutex, OwnedMutexGuard};
-
 use crate::Error;
 
 pub use append::{Head, Mark, TurnMark};
@@ -40,49 +41,19 @@ pub type ThreadId = uuid::Uuid;
 pub type TurnId = uuid::Uuid;
 
 /// The durable log, in SQLite or PostgreSQL. Cloning is cheap: every clone shares the same connections.
-///
-/// ## Why SQLite's writers queue up here
-///
-/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers
-/// leave none to read with, and under load some wait until they fail. So the writers of this process wait in
-/// front of the connections, in order. Another process with the same file still makes the one at the front
-/// wait.
 #[derive(Clone, Debug)]
 pub struct Store {
-    pub(crate) db: DatabaseConnection,
-    writers: Option<Arc<Mutex<()>>>,
+    pub(crate) database: Database,
+    committer: Committer,
+    loader: Loader,
+    waiters: Waiters,
 }
 
 impl Store {
-    /// Waits until this process may write, where only one may at a time.
-    pub(crate) async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
-        match &self.writers {
-            Some(writers) => Some(Arc::clone(writers).lock_owned().await),
-            None => None,
-        }
-    }
-
-    /// A transaction that will write: in SQLite it takes the lock at once, because one that read first
-    /// cannot.
-    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
-        let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
-        let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
-        Ok(self.db.begin_with_options(options).await?)
-    }
-}
-
-/// Ends a transaction: what went well is kept, all of anything else undone.
-pub(crate) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
-    match outcome {
-        Ok(it) => {
-            tx.commit().await?;
-            Ok(it)
-        }
-        Err(error) => {
-            // The first error says more; a connection that cannot roll back is closed, which rolls back.
-            let _ = tx.rollback().await;
-            Err(error)
-        }
+    fn over(database: Database) -> Self {
+        let (committer, loader, waiters) =
+            (committer(&database), read::loader(&database), turns::waiters(&database));
+        Self { database, committer, loader, waiters }
     }
 }
 

@@ -1,10 +1,17 @@
 //! What reads a log: its end, its events, the bytes as they stand, and whether the chain holds.
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
+};
+use serde_json::json;
 use shared::Event;
 
-use super::{Head, Store, ThreadId, at_most, chain, corrupt, signed, tables::events, unsigned};
-use crate::Error;
+use super::{
+    Head, Store, ThreadId, at_most, chain, corrupt, database::Database, signed, tables::events, unsigned,
+};
+use crate::{Error, gather::Gather};
 
 /// How events are stored now.
 const CODEC: &str = "json";
@@ -67,7 +74,7 @@ impl Store {
     ///
     /// [`Error::UnknownThread`] if it has no event.
     pub async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
-        head(&self.db, thread).await
+        head(&self.database.pool, thread).await
     }
 
     /// A whole log and its end.
@@ -77,9 +84,25 @@ impl Store {
     /// [`Error::UnknownThread`] if it has no event, [`Error::Unreadable`] if this build cannot read one.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
     pub async fn load(&self, thread: ThreadId) -> Result<(Head, Vec<Recorded>), Error> {
-        let rows = of(thread).all(&self.db).await?;
-        let last = rows.last().ok_or(Error::UnknownThread(thread))?;
-        let head = Head { thread, seq: unsigned(last.seq)? + 1, hash: digest(last)? };
+        let start = Head::start(thread);
+        match self.load_since(&start).await? {
+            (head, _) if head == start => Err(Error::UnknownThread(thread)),
+            loaded => Ok(loaded),
+        }
+    }
+
+    /// What a log says after `head`, and its end. Logs that are asked for at the same time are read together.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreadable`] if this build cannot read an event.
+    pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
+        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
+        let rows = self.loader.bring((head.thread, signed(head.seq))).await.ok_or_else(gone)??;
+        let head = match rows.last() {
+            Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
+            None => *head,
+        };
         let log = rows.iter().map(recorded).collect::<Result<_, _>>()?;
         Ok((head, log))
     }
@@ -140,8 +163,67 @@ impl Store {
 
     async fn page(&self, thread: ThreadId, from: u64, limit: u64) -> Result<Vec<events::Model>, Error> {
         let rows = of(thread).filter(events::Column::Seq.gte(signed(from))).limit(at_most(limit));
-        Ok(rows.all(&self.db).await?)
+        Ok(rows.all(&self.database.pool).await?)
     }
+}
+
+/// Reads logs, many at once: whose, and from which number on.
+pub(super) type Loader = Gather<(ThreadId, i64), Result<Vec<events::Model>, Error>>;
+
+/// How many logs one query reads at most.
+const LOGS: usize = 64;
+
+/// How many queries at once.
+const QUERIES: usize = 2;
+
+pub(super) fn loader(database: &Database) -> Loader {
+    let pool = database.pool.clone();
+    Gather::new(QUERIES, LOGS, move |wanted: Vec<(ThreadId, i64)>| {
+        let pool = pool.clone();
+        async move {
+            match load(&pool, &wanted).await {
+                Ok(logs) => logs.into_iter().map(Ok).collect(),
+                Err(error) => wanted.iter().map(|_| Err(error.again())).collect(),
+            }
+        }
+    })
+}
+
+async fn load(
+    db: &impl ConnectionTrait,
+    wanted: &[(ThreadId, i64)],
+) -> Result<Vec<Vec<events::Model>>, Error> {
+    // Of one that two want at once, all is read that either wants.
+    let mut from = BTreeMap::<ThreadId, i64>::new();
+    for (thread, seq) in wanted {
+        from.entry(*thread).and_modify(|it| *it = (*it).min(*seq)).or_insert(*seq);
+    }
+    let statement = match db.get_database_backend() {
+        DbBackend::Postgres => {
+            let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
+            let sql = "SELECT events.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) \
+                       JOIN events ON events.thread_id = it.id AND events.seq >= it.seq \
+                       ORDER BY events.thread_id, events.seq";
+            Statement::from_sql_and_values(DbBackend::Postgres, sql, [threads.into(), seqs.into()])
+        }
+        backend => {
+            let rows: serde_json::Value =
+                from.iter().map(|(thread, seq)| json!([thread.simple().to_string(), seq])).collect();
+            let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
+                       ON events.thread_id = unhex(it.value ->> 0) AND events.seq >= it.value ->> 1 \
+                       ORDER BY events.thread_id, events.seq";
+            Statement::from_sql_and_values(backend, sql, [rows.to_string().into()])
+        }
+    };
+    let mut logs = BTreeMap::<ThreadId, Vec<events::Model>>::new();
+    for row in events::Entity::find().from_raw_sql(statement).all(db).await? {
+        logs.entry(row.thread_id).or_default().push(row);
+    }
+    let log = |(thread, seq): &(ThreadId, i64)| {
+        let rows = logs.get(thread).map_or(&[][..], Vec::as_slice);
+        rows.iter().filter(|it| *seq <= it.seq).cloned().collect()
+    };
+    Ok(wanted.iter().map(log).collect())
 }
 
 /// The end of a log, as a transaction sees it.

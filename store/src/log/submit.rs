@@ -1,8 +1,10 @@
 //! How a turn comes in: once, however often it is sent.
 
+use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::{NotSet, Set},
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, TryInsertResult,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect,
+    TryInsertResult,
 };
 use serde_json::Value;
 use shared::{Message, Opened, Policy};
@@ -11,7 +13,7 @@ use uuid::Uuid;
 use super::{
     Head, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
     append::Batch,
-    corrupt, plain, settle,
+    corrupt, plain,
     tables::{threads, turns},
     turns::policy_text,
 };
@@ -55,8 +57,16 @@ pub struct Idempotency {
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
-    /// It is queued.
+    /// It is queued, and its thread is at rest: ring for it.
     New(Turn),
+    /// It is queued, and its thread is under way: whoever is at it hears this turn next.
+    ///
+    /// ## Why nobody rings then
+    ///
+    /// A ring would bring a second worker to a thread that one is at, and what that one is asking a model would be
+    /// asked, and paid, twice. The row of the thread is locked until the turn is in the queue, and the worker looks
+    /// into the queue after the row says that the thread rests: so one of the two sees the other.
+    Behind(Turn),
     /// It was submitted before, and this is how far it has come.
     Known(Turn),
 }
@@ -65,7 +75,7 @@ impl Submitted {
     /// The turn, whichever way it went.
     pub fn into_turn(self) -> Turn {
         match self {
-            Submitted::New(turn) | Submitted::Known(turn) => turn,
+            Submitted::New(turn) | Submitted::Behind(turn) | Submitted::Known(turn) => turn,
         }
     }
 }
@@ -80,10 +90,7 @@ impl Store {
     /// none.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
-        let _alone = self.writing().await;
-        let tx = self.begin().await?;
-        let outcome = insert(&tx, new).await;
-        settle(tx, outcome).await
+        self.database.transact(|tx| insert(tx, new).boxed()).await
     }
 
     /// The turn that was submitted with this key before, if there is one.
@@ -92,7 +99,7 @@ impl Store {
     ///
     /// [`Error::KeyReused`] if the key was used for another request.
     pub async fn submitted(&self, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
-        of_key(&self.db, idempotency).await
+        of_key(&self.database.pool, idempotency).await
     }
 }
 
@@ -111,14 +118,19 @@ async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Err
             return known(tx, new.idempotency.as_ref()).await;
         }
     }
-    match new.thread {
-        Opening::New(opened) => open(tx, thread, opened).await?,
-        Opening::Existing(thread) => {
-            threads::Entity::find_by_id(thread).one(tx).await?.ok_or(Error::UnknownThread(thread))?;
+    let under_way = match new.thread {
+        Opening::New(opened) => {
+            open(tx, thread, opened).await?;
+            false
         }
-    }
+        Opening::Existing(thread) => {
+            let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
+            row.ok_or(Error::UnknownThread(thread))?.status == ThreadStatus::Busy.as_str()
+        }
+    };
     let row = turns::Entity::find().filter(turns::Column::Id.eq(id)).one(tx).await?;
-    Ok(Submitted::New(row.ok_or(Error::UnknownTurn(id))?.try_into()?))
+    let turn = row.ok_or(Error::UnknownTurn(id))?.try_into()?;
+    Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
 }
 
 fn row(new: &NewTurn, thread: ThreadId, id: Uuid) -> Result<turns::ActiveModel, Error> {
@@ -156,7 +168,7 @@ async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Res
         updated_at: Set(now),
     };
     threads::Entity::insert(row).exec_without_returning(tx).await?;
-    Batch::new(&Head::start(thread), &[opened.into()], now)?.insert(tx).await
+    Batch::insert(tx, &[&Batch::new(&Head::start(thread), &[opened.into()], now)?]).await
 }
 
 /// The turn that this submission turned out to repeat.

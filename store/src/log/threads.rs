@@ -46,7 +46,7 @@ impl Store {
     ///
     /// [`Error::Corrupt`] if its row is none that turnfold wrote.
     pub async fn thread(&self, id: ThreadId) -> Result<Option<Thread>, Error> {
-        threads::Entity::find_by_id(id).one(&self.db).await?.map(Thread::try_from).transpose()
+        threads::Entity::find_by_id(id).one(&self.database.pool).await?.map(Thread::try_from).transpose()
     }
 
     /// Threads, newest first, at most `limit`; those opened before `after`, and in that status.
@@ -65,7 +65,7 @@ impl Store {
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.db).await?.into_iter().map(Thread::try_from).collect()
+        rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
     /// Threads that wait for a person, at most `limit`: the one asked last comes first. `after` is the
@@ -85,7 +85,7 @@ impl Store {
             .order_by_desc(threads::Column::UpdatedAt)
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
-        rows.all(&self.db).await?.into_iter().map(Thread::try_from).collect()
+        rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
     /// Threads that may be able to move, at most `limit`: the first page of [`Store::runnable_after`].
@@ -122,7 +122,7 @@ impl Store {
             .union(UnionType::Distinct, waited_for.into_query())
             .order_by(Alias::new("id"), Order::Asc)
             .limit(at_most(limit));
-        Ok(busy.into_model::<Row>().all(&self.db).await?.into_iter().map(|it| it.id).collect())
+        Ok(busy.into_model::<Row>().all(&self.database.pool).await?.into_iter().map(|it| it.id).collect())
     }
 
     /// How many turns there are by status, and events. Reads all of both: for a display, not for a loop.
@@ -137,13 +137,13 @@ impl Store {
             .column_as(turns::Column::Position.count(), "turns")
             .group_by(turns::Column::Status)
             .into_tuple()
-            .all(&self.db)
+            .all(&self.database.pool)
             .await?;
         let events: Option<i64> = events::Entity::find()
             .select_only()
             .column_as(events::Column::Seq.count(), "events")
             .into_tuple()
-            .one(&self.db)
+            .one(&self.database.pool)
             .await?;
         let count = |(status, turns): (String, i64)| {
             let status = status.parse().map_err(|error| Error::Database(format!("a turn's {error}")))?;

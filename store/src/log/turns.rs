@@ -1,11 +1,19 @@
 //! What reads turns as rows, and takes queued ones out of the queue unheard.
 
-use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait, Statement,
+};
 use serde_json::Value;
 use shared::{Message, Policy};
 
-use super::{Store, ThreadId, TurnId, TurnStatus, at_most, corrupt, plain, tables::turns, unsigned};
-use crate::{Error, time};
+use super::{
+    Store, ThreadId, TurnId, TurnStatus, at_most, corrupt, database::Database, plain, tables::turns, unsigned,
+};
+use crate::{Error, gather::Gather, time};
 
 /// A turn, as the read model has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +72,7 @@ impl Store {
     /// [`Error::Corrupt`] if its row is none that turnfold wrote.
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
         let rows = turns::Entity::find().filter(turns::Column::Id.eq(id));
-        rows.one(&self.db).await?.map(Turn::try_from).transpose()
+        rows.one(&self.database.pool).await?.map(Turn::try_from).transpose()
     }
 
     /// Turns, newest first, at most `limit`; those submitted before `after`, and that the filter lets
@@ -89,7 +97,7 @@ impl Store {
             .apply_if(after, |rows, it| rows.filter(turns::Column::Position.lt(it)))
             .order_by_desc(turns::Column::Position)
             .limit(at_most(limit));
-        rows.all(&self.db).await?.into_iter().map(Turn::try_from).collect()
+        rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
     }
 
     /// The turn that a thread should hear next: the one that has waited longest.
@@ -98,11 +106,9 @@ impl Store {
     ///
     /// [`Error::Corrupt`] if its row is none that turnfold wrote.
     pub async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
-        let rows = turns::Entity::find()
-            .filter(turns::Column::ThreadId.eq(thread))
-            .filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()))
-            .order_by_asc(turns::Column::Position);
-        rows.one(&self.db).await?.map(Turn::try_from).transpose()
+        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
+        let row = self.waiters.bring(thread).await.ok_or_else(gone)??;
+        row.map(Turn::try_from).transpose()
     }
 
     /// Calls off a turn that is still queued.
@@ -139,14 +145,56 @@ impl Store {
         };
         let queued = turns::Column::Status.eq(TurnStatus::Queued.as_str());
         let update = turns::Entity::update_many().set(row).filter(turns::Column::Id.eq(turn)).filter(queued);
-        let alone = self.writing().await;
-        if update.exec(&self.db).await?.rows_affected == 1 {
+        let rows =
+            self.database.transact(|tx| async move { Ok(update.exec(tx).await?.rows_affected) }.boxed());
+        if rows.await? == 1 {
             return Ok(Withdrawal::Withdrawn);
         }
-        drop(alone);
         let found = self.turn(turn).await?.ok_or(Error::UnknownTurn(turn))?;
         Ok(Withdrawal::TooLate(found.status))
     }
+}
+
+/// Looks for the turns that threads should hear next, for many threads at once.
+pub(super) type Waiters = Gather<ThreadId, Result<Option<turns::Model>, Error>>;
+
+/// How many threads one query looks at at most.
+const THREADS: usize = 256;
+
+pub(super) fn waiters(database: &Database) -> Waiters {
+    let pool = database.pool.clone();
+    Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
+        let pool = pool.clone();
+        async move {
+            match longest_waiting(&pool, &threads).await {
+                Ok(rows) => threads.iter().map(|it| Ok(rows.get(it).cloned())).collect(),
+                Err(error) => threads.iter().map(|_| Err(error.again())).collect(),
+            }
+        }
+    })
+}
+
+async fn longest_waiting(
+    db: &impl ConnectionTrait,
+    threads: &[ThreadId],
+) -> Result<BTreeMap<ThreadId, turns::Model>, Error> {
+    let statement = match db.get_database_backend() {
+        DbBackend::Postgres => {
+            let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
+                       (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
+                       ORDER BY turns.position LIMIT 1) AS turn";
+            Statement::from_sql_and_values(DbBackend::Postgres, sql, [threads.to_vec().into()])
+        }
+        backend => {
+            let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
+            let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
+                       (SELECT min(position) FROM turns AS waiting \
+                       WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued')";
+            Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
+        }
+    };
+    let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
+    Ok(rows.into_iter().map(|row| (row.thread_id, row)).collect())
 }
 
 impl TryFrom<turns::Model> for Turn {

@@ -51,7 +51,7 @@ impl Store {
     ///
     /// [`Error`] if they cannot be read.
     pub async fn pins(&self) -> Result<Vec<Pin>, Error> {
-        let rows = table::Entity::find().order_by_asc(Column::Server).all(&self.db).await?;
+        let rows = table::Entity::find().order_by_asc(Column::Server).all(&self.database.pool).await?;
         let mut pins: Vec<Pin> = rows.into_iter().map(pin).collect();
         // The engines order texts each in its own way.
         pins.sort_by(|a, b| a.server.cmp(&b.server));
@@ -64,7 +64,7 @@ impl Store {
     ///
     /// [`Error`] if it cannot be read.
     pub async fn pin(&self, server: &str) -> Result<Option<Pin>, Error> {
-        Ok(table::Entity::find_by_id(plain(server)).one(&self.db).await?.map(pin))
+        Ok(table::Entity::find_by_id(plain(server)).one(&self.database.pool).await?.map(pin))
     }
 
     /// Pins a server unless it is pinned, and says which pin stands.
@@ -103,15 +103,18 @@ impl Store {
     ///
     /// [`Error`] if it cannot be written.
     pub async fn unpin(&self, server: &str) -> Result<bool, Error> {
-        let _alone = self.writing().await;
-        let gone = table::Entity::delete_by_id(plain(server)).exec(&self.db).await?;
+        let _alone = self.database.writing().await;
+        let gone = table::Entity::delete_by_id(plain(server)).exec(&self.database.pool).await?;
         Ok(gone.rows_affected > 0)
     }
 
     async fn write(&self, new: &Pin, on_conflict: OnConflict) -> Result<(), Error> {
-        let _alone = self.writing().await;
+        let _alone = self.database.writing().await;
         let row = [row(new.clone()).into_active_model()];
-        table::Entity::insert_many(row).on_conflict(on_conflict).exec_without_returning(&self.db).await?;
+        table::Entity::insert_many(row)
+            .on_conflict(on_conflict)
+            .exec_without_returning(&self.database.pool)
+            .await?;
         Ok(())
     }
 }

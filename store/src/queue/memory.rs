@@ -37,7 +37,7 @@ struct Bell {
 #[derive(Debug, Default)]
 struct Tokens {
     last: u64,
-    waiting: VecDeque<(u64, Uuid)>,
+    waiting: VecDeque<(u64, Ring)>,
     held: BTreeMap<u64, Held>,
     /// The same leases by their end.
     ends: BTreeSet<(Instant, u64)>,
@@ -46,10 +46,17 @@ struct Tokens {
     dues: BTreeSet<(Instant, Uuid)>,
 }
 
+/// What a token says.
+#[derive(Clone, Copy, Debug)]
+struct Ring {
+    thread: Uuid,
+    head: Option<u64>,
+}
+
 /// A token under its lease.
 #[derive(Debug)]
 struct Held {
-    thread: Uuid,
+    ring: Ring,
     consumer: Arc<str>,
     until: Instant,
 }
@@ -127,8 +134,8 @@ impl Queue for MemoryQueue {
 
     async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
         let tokens = self.tokens();
-        let waiting = tokens.waiting.iter().map(|(_, thread)| *thread);
-        let held = tokens.held.values().map(|held| held.thread);
+        let waiting = tokens.waiting.iter().map(|(_, ring)| ring.thread);
+        let held = tokens.held.values().map(|held| held.ring.thread);
         Ok(waiting.chain(held).chain(tokens.later.keys().copied()).collect())
     }
 
@@ -148,7 +155,7 @@ impl Tokens {
     }
 
     fn ring(&mut self, thread: Uuid, when: When) {
-        let Some(delay) = when.delay_ms() else { return self.add(thread) };
+        let Some(delay) = when.delay_ms() else { return self.add(Ring { thread, head: when.head() }) };
         let due = Instant::now() + Duration::from_millis(delay);
         let due = self.later.get(&thread).map_or(due, |earlier| due.min(*earlier));
         if let Some(before) = self.later.insert(thread, due) {
@@ -157,9 +164,9 @@ impl Tokens {
         self.dues.insert((due, thread));
     }
 
-    fn add(&mut self, thread: Uuid) {
+    fn add(&mut self, ring: Ring) {
         self.last += 1;
-        self.waiting.push_back((self.last, thread));
+        self.waiting.push_back((self.last, ring));
     }
 
     /// What ran out first, so that a stalled thread waits no longer than it must.
@@ -168,11 +175,11 @@ impl Tokens {
         while let Some((due, thread)) = self.dues.first().copied().filter(|(due, _)| *due <= now) {
             self.dues.remove(&(due, thread));
             self.later.remove(&thread);
-            self.add(thread);
+            self.add(Ring { thread, head: None });
         }
         let mut jobs = Vec::new();
         while jobs.len() < max {
-            let (token, thread) = match self.expired(now) {
+            let (token, ring) = match self.expired(now) {
                 Some(expired) => expired,
                 None => match self.waiting.pop_front() {
                     Some(waiting) => waiting,
@@ -180,17 +187,17 @@ impl Tokens {
                 },
             };
             let until = now + lease;
-            self.held.insert(token, Held { thread, consumer: Arc::clone(consumer), until });
+            self.held.insert(token, Held { ring, consumer: Arc::clone(consumer), until });
             self.ends.insert((until, token));
-            jobs.push(Job { thread, token: token.to_string() });
+            jobs.push(Job { thread: ring.thread, token: token.to_string(), head: ring.head });
         }
         jobs
     }
 
-    fn expired(&mut self, now: Instant) -> Option<(u64, Uuid)> {
+    fn expired(&mut self, now: Instant) -> Option<(u64, Ring)> {
         let (until, token) = self.ends.first().copied().filter(|(until, _)| *until <= now)?;
         self.ends.remove(&(until, token));
-        self.held.remove(&token).map(|held| (token, held.thread))
+        self.held.remove(&token).map(|held| (token, held.ring))
     }
 
     fn renew(&mut self, consumer: &str, lease: Duration, job: &Job) -> bool {

@@ -35,6 +35,9 @@ pub struct Job {
     pub thread: Uuid,
     /// The token's name in its queue; it means nothing elsewhere.
     pub token: String,
+    /// Where the thread's log ended when the bell was rung, if that was said: whoever has the thread folded up to
+    /// there need not read it.
+    pub head: Option<u64>,
 }
 
 /// When a bell is to be heard.
@@ -42,6 +45,8 @@ pub struct Job {
 pub enum When {
     /// At once.
     Now,
+    /// At once, for a thread whose log ends at this number.
+    NowAt(u64),
     /// Not before this has passed.
     After(Duration),
 }
@@ -50,11 +55,19 @@ impl When {
     /// The delay in milliseconds, rounded up so that nothing is early; none for a ring that is due at once.
     fn delay_ms(self) -> Option<u64> {
         match self {
-            Self::Now | Self::After(Duration::ZERO) => None,
+            Self::Now | Self::NowAt(_) | Self::After(Duration::ZERO) => None,
             Self::After(delay) => {
                 let micros = delay.min(LONGEST_DELAY).as_micros();
                 Some(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
             }
+        }
+    }
+
+    /// Where the log ends, if that is said.
+    fn head(self) -> Option<u64> {
+        match self {
+            Self::NowAt(head) => Some(head),
+            Self::Now | Self::After(_) => None,
         }
     }
 }

@@ -12,7 +12,7 @@ use tracing::{debug, warn};
 
 use super::{
     Job, LONGEST_WAIT, QueueError,
-    redis::{GROUP, LATER, RedisQueue, STREAM, millis, thread_of},
+    redis::{GROUP, HEAD, LATER, RedisQueue, STREAM, millis, thread_of},
     scripts,
 };
 
@@ -148,7 +148,10 @@ impl RedisQueue {
         let mut jobs = Vec::with_capacity(entries.len());
         for entry in entries {
             match thread_of(&entry) {
-                Some(thread) => jobs.push(Job { thread, token: entry.id }),
+                Some(thread) => {
+                    let head = entry.get(HEAD);
+                    jobs.push(Job { thread, token: entry.id, head });
+                }
                 None => {
                     warn!(entry = entry.id, "removed an entry of the job stream that names no thread");
                     let mut remove = redis::pipe();

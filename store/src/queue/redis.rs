@@ -2,7 +2,7 @@
 //!
 //! | structure | what it is, and why |
 //! |---|---|
-//! | stream [`STREAM`] | Every token is an entry `thread <uuid>`, and its id is the token's name. Entries are deleted when they are finished and only ever added at the tail, so the stream holds live tokens only, and one ascending scan meets them all. Never trimmed: a trimmed entry would be a lost token. |
+//! | stream [`STREAM`] | Every token is an entry `thread <uuid>`, perhaps with `head <where its log ended>`, and its id is the token's name. Entries are deleted when they are finished and only ever added at the tail, so the stream holds live tokens only, and one ascending scan meets them all. Never trimmed: a trimmed entry would be a lost token. |
 //! | group [`GROUP`] on it | Redis' list of pending entries is the list of leases: who holds a token, and for how long it was not renewed. Reading hands a token to one consumer; claiming moves it when the lease has run out. |
 //! | sorted set [`LATER`] | Delayed rings: member `<uuid>`, score the time it is due, in milliseconds of Redis' clock. A thread is in it at most once, with its earliest time. |
 //!
@@ -27,7 +27,7 @@
 //! A read waits in Redis and holds up every command behind it. It is never dropped half way either: a delayed
 //! ring that comes due during the wait is moved to the stream on the other connection, and wakes the read.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use redis::{
@@ -45,6 +45,7 @@ use super::{
     scripts,
     wire::{Control, Wire},
 };
+use crate::gather::Gather;
 
 /// The stream of tokens.
 pub const STREAM: &str = "turnfold:{jobs}:v1:stream";
@@ -55,8 +56,9 @@ pub const LATER: &str = "turnfold:{jobs}:v1:later";
 /// The consumer group on the stream.
 pub const GROUP: &str = "workers";
 
-/// The one field of an entry.
+/// The fields of an entry; the second only where it is known.
 const THREAD: &str = "thread";
+pub(super) const HEAD: &str = "head";
 
 /// The oldest Redis with `XAUTOCLAIM`.
 const NEEDED: (u32, u32) = (6, 2);
@@ -64,6 +66,7 @@ const NEEDED: (u32, u32) = (6, 2);
 /// How much one command or script does at most, so that Redis is never busy with it for long.
 const MOST_TAKEN: usize = 1000;
 const MOST_RENEWED: usize = 128;
+const MOST_FINISHED: usize = 128;
 const PAGE: usize = 1000;
 
 /// How long a consumer that holds nothing stays on Redis' list.
@@ -78,7 +81,11 @@ pub struct RedisQueue {
     pub(super) lease: Duration,
     pub(super) alarm: Alarm,
     reader: Mutex<Reader>,
+    finisher: Finisher,
 }
+
+/// Ends tokens, many at once; tells of each whether it was held.
+type Finisher = Gather<(Job, Option<When>), Result<bool, RedisError>>;
 
 impl RedisQueue {
     /// Connects, and makes the group if there is none.
@@ -90,7 +97,8 @@ impl RedisQueue {
         let wire = Wire::open(url)?;
         let control = wire.control().await?;
         let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
-        let this = Self { wire, control, consumer: consumer.to_owned(), lease, alarm, reader };
+        let finisher = finisher(control.clone(), consumer);
+        let this = Self { wire, control, consumer: consumer.to_owned(), lease, alarm, reader, finisher };
         this.check_version().await?;
         this.make_group().await?;
         // Only tidiness: what it does not forget today it forgets another day.
@@ -173,6 +181,9 @@ impl Queue for RedisQueue {
             None => {
                 let mut command = redis::cmd("XADD");
                 command.arg(STREAM).arg("*").arg(THREAD).arg(thread.to_string());
+                if let Some(head) = when.head() {
+                    command.arg(HEAD).arg(head);
+                }
                 self.control.ask::<()>(&command).await
             }
             Some(delay) => {
@@ -222,19 +233,12 @@ impl Queue for RedisQueue {
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
-        let delay = next.map(|when| when.delay_ms().unwrap_or(0));
-        let mut script = scripts::FINISH.prepare_invoke();
-        script.key(STREAM).key(LATER).arg(GROUP).arg(&self.consumer).arg(&job.token);
-        script.arg(job.thread.to_string());
-        match delay {
-            Some(delay) => script.arg(delay),
-            None => script.arg(-1),
-        };
-        let held: u64 =
-            self.control.run(&script).await.map_err(|error| self.wire.error("finish a token", &error))?;
-        if held == 0 {
+        let error = |error: &RedisError| self.wire.error("finish a token", error);
+        // A process that comes to its end leaves the token to its lease.
+        let Some(held) = self.finisher.bring((job.clone(), next)).await else { return Ok(()) };
+        if !held.map_err(|it| error(&it))? {
             debug!(thread = %job.thread, token = job.token, "the token was not ours any more");
-        } else if let Some(delay) = delay {
+        } else if let Some(delay) = next.and_then(When::delay_ms) {
             self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
         }
         Ok(())
@@ -258,6 +262,30 @@ impl Queue for RedisQueue {
             self.control.run(&script).await.map_err(|error| self.wire.error("measure", &error))?;
         Ok(Depth { waiting: tokens.saturating_sub(in_flight), in_flight, delayed })
     }
+}
+
+fn finisher(control: Control, consumer: &str) -> Finisher {
+    let consumer: Arc<str> = consumer.into();
+    Gather::new(1, MOST_FINISHED, move |ended: Vec<(Job, Option<When>)>| {
+        let (control, consumer) = (control.clone(), Arc::clone(&consumer));
+        async move {
+            let mut script = scripts::FINISH.prepare_invoke();
+            script.key(STREAM).key(LATER).arg(GROUP).arg(&*consumer);
+            for (job, next) in &ended {
+                let delay = next.map_or(-1, |it| it.delay_ms().map_or(0, saturated));
+                let head = next.and_then(When::head).map_or(-1, saturated);
+                script.arg(&job.token).arg(job.thread.to_string()).arg(delay).arg(head);
+            }
+            match control.run::<Vec<u64>>(&script).await {
+                Ok(held) => held.into_iter().map(|it| Ok(it == 1)).collect(),
+                Err(error) => ended.iter().map(|_| Err(error.clone())).collect(),
+            }
+        }
+    })
+}
+
+fn saturated(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 pub(super) fn thread_of(entry: &StreamId) -> Option<Uuid> {

@@ -41,31 +41,38 @@ pub(super) static DUE: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Ends a token and adds its successor, if the consumer still holds it: group, consumer, token, thread, and the
-/// successor's delay in milliseconds (0 at once, -1 none). Returns 1, or 0 if it does not hold it.
+/// Ends tokens and adds their successors, of those that the consumer still holds: group, consumer, and for each its
+/// token, thread, the successor's delay in milliseconds (0 at once, -1 none) and where the thread's log ends (-1 if that
+/// is not known). Returns for each 1, or 0 if it does not hold it.
 ///
-/// It asks who holds the token first, because XACK ends anybody's. The successor is written before the token is
+/// It asks who holds a token first, because XACK ends anybody's. The successor is written before the token is
 /// ended: should Redis refuse, the token is still held.
 pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
-        local held = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[3], ARGV[3], 1, ARGV[2])
-        if held.err then
-            if string.find(held.err, 'NOGROUP', 1, true) then return 0 end
-            return held
+        local ended = {}
+        for i = 3, #ARGV, 4 do
+            local token, thread, delay, head = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
+            local held = redis.pcall('XPENDING', KEYS[1], ARGV[1], token, token, 1, ARGV[2])
+            if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
+            if held.err or #held == 0 then
+                ended[#ended + 1] = 0
+            else
+                if delay == 0 and head == '-1' then
+                    redis.call('XADD', KEYS[1], '*', 'thread', thread)
+                elseif delay == 0 then
+                    redis.call('XADD', KEYS[1], '*', 'thread', thread, 'head', head)
+                elseif delay > 0 then
+                    local clock = redis.call('TIME')
+                    local due = clock[1] * 1000 + math.ceil(clock[2] / 1000) + delay
+                    redis.call('ZADD', KEYS[2], 'LT', due, thread)
+                end
+                redis.call('XACK', KEYS[1], ARGV[1], token)
+                redis.call('XDEL', KEYS[1], token)
+                ended[#ended + 1] = 1
+            end
         end
-        if #held == 0 then return 0 end
-        local delay = tonumber(ARGV[5])
-        if delay == 0 then
-            redis.call('XADD', KEYS[1], '*', 'thread', ARGV[4])
-        elseif delay > 0 then
-            local clock = redis.call('TIME')
-            local due = clock[1] * 1000 + math.ceil(clock[2] / 1000) + delay
-            redis.call('ZADD', KEYS[2], 'LT', due, ARGV[4])
-        end
-        redis.call('XACK', KEYS[1], ARGV[1], ARGV[3])
-        redis.call('XDEL', KEYS[1], ARGV[3])
-        return 1
+        return ended
         ",
     )
 });

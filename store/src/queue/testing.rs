@@ -37,6 +37,8 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration) -> Arc<dyn Que
     no_more_is_taken_than_asked_for(&*ada).await;
     a_take_without_rings_comes_back(&*ada).await;
     a_finish_may_ring_again(&*ada).await;
+    a_head_travels_with_its_ring(&*ada).await;
+    many_are_finished_side_by_side(&ada).await;
     delays_fire_in_order_and_not_early(&*ada).await;
     a_waiting_take_hears_a_delay_in_time(Arc::clone(&ada)).await;
     the_earlier_of_two_delays_wins(&*ada).await;
@@ -101,6 +103,47 @@ async fn a_finish_may_ring_again(queue: &dyn Queue) {
     assert!(began.elapsed() >= Duration::from_millis(150), "a delayed successor is not early");
     finish(queue, &third, None).await;
     assert_empty(queue, "the last had no successor").await;
+}
+
+async fn a_head_travels_with_its_ring(queue: &dyn Queue) {
+    let thread = Uuid::now_v7();
+    ring(queue, thread, When::NowAt(7)).await;
+    let first = take_one(queue).await;
+    assert_eq!((first.thread, first.head), (thread, Some(7)));
+    finish(queue, &first, Some(When::NowAt(8))).await;
+    let second = take_one(queue).await;
+    assert_eq!((second.thread, second.head), (thread, Some(8)));
+    finish(queue, &second, Some(When::Now)).await;
+    let third = take_one(queue).await;
+    assert_eq!((third.thread, third.head), (thread, None));
+    finish(queue, &third, None).await;
+    assert_empty(queue, "the last had no successor").await;
+}
+
+async fn many_are_finished_side_by_side(queue: &Arc<dyn Queue>) {
+    const MANY: usize = 300;
+    let threads: BTreeSet<Uuid> = (0..MANY).map(|_| Uuid::now_v7()).collect();
+    for thread in &threads {
+        ring(&**queue, *thread, When::Now).await;
+    }
+    let mut jobs = Vec::new();
+    while jobs.len() < MANY {
+        jobs.extend(queue.take(MANY).await.expect("take"));
+    }
+    let finishing = jobs.iter().enumerate().map(|(nth, job)| {
+        let next = (nth % 2 == 0).then_some(When::NowAt(nth as u64));
+        finish(&**queue, job, next)
+    });
+    futures::future::join_all(finishing).await;
+    assert_eq!(depth(&**queue).await, Depth { waiting: MANY as u64 / 2, ..Depth::default() });
+    while depth(&**queue).await.waiting > 0 {
+        for job in queue.take(MANY).await.expect("take") {
+            let nth = jobs.iter().position(|it| it.thread == job.thread).expect("one of them");
+            assert_eq!(job.head, Some(nth as u64), "each has its own successor");
+            finish(&**queue, &job, None).await;
+        }
+    }
+    assert_empty(&**queue, "the last had no successor").await;
 }
 
 async fn delays_fire_in_order_and_not_early(queue: &dyn Queue) {

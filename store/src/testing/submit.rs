@@ -75,7 +75,7 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
     let (mut new, mut known) = (Vec::new(), Vec::new());
     for it in racers.collect::<Vec<_>>() {
         match it.await.expect("a racer panicked")? {
-            Submitted::New(turn) => new.push(turn),
+            Submitted::New(turn) | Submitted::Behind(turn) => new.push(turn),
             Submitted::Known(turn) => known.push(turn),
         }
     }

@@ -105,7 +105,7 @@ pub(crate) fn worker(parts: &Parts, world: Arc<dyn World>, name: &str) -> Worker
         name: name.to_owned(),
     };
     let second = Duration::from_secs(1);
-    Worker::new(hands, Limits { slots: 8, lease: 10 * second, sweep: second, drain: 5 * second })
+    Worker::new(hands, Limits { slots: 8, nodes: 16, lease: 10 * second, sweep: second, drain: 5 * second })
 }
 
 pub(crate) fn fixtures(graph: &dyn Graph) -> Vec<PathBuf> {

@@ -66,7 +66,7 @@ impl Two {
             name: format!("w{n}"),
         };
         let minute = Duration::from_secs(60);
-        Worker::new(hands, Limits { slots: 4, lease: self.lease, sweep: minute, drain: minute })
+        Worker::new(hands, Limits { slots: 4, nodes: 16, lease: self.lease, sweep: minute, drain: minute })
     }
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {

@@ -1,0 +1,251 @@
+//! Group commit: the steps that all threads of a process want written, as many at once as have gathered while the
+//! last batch was written.
+//!
+//! ## Why a batch that is refused is halved
+//!
+//! One step whose number is taken, or whose turn was withdrawn, makes the engine refuse the statement, and nothing of
+//! the batch is kept. It is then written in two halves, and so on, until the one at fault stands alone and hears why;
+//! all others are kept. That happens only where something went wrong, so it may cost a few statements more.
+//!
+//! ## How a write whose answer was lost is found again
+//!
+//! When the connection breaks during a commit, nobody knows whether it happened. The batch is written again from
+//! memory, so that no answer of a model is paid twice. If it had happened after all, its numbers are taken: then the
+//! hash that stands at its end tells whether they were taken by these very events.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait as _, QueryFilter as _,
+    Statement,
+};
+use serde_json::{Value, json};
+use shared::Event;
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use super::{
+    Mark, ThreadId,
+    append::{Batch, alone},
+    database::{Database, settle},
+    plain, signed,
+    tables::events,
+};
+use crate::{Error, gather::Gather, time};
+
+/// How many steps one transaction writes at most: a larger batch costs no less a step.
+const STEPS_MAX: usize = 512;
+
+/// How long a batch is tried again while the database is away, and how long after each try.
+const PATIENCE: Duration = Duration::from_secs(20);
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// All that one step of one thread wants written.
+#[derive(Debug)]
+pub(super) struct Step {
+    pub(super) batch: Batch,
+    pub(super) mark: Option<Mark>,
+    /// The number of the event by which the marked turn is heard, if this step holds it.
+    pub(super) heard: Option<u64>,
+}
+
+impl Step {
+    pub(super) fn new(batch: Batch, events: &[Event], mark: Option<&Mark>) -> Self {
+        let turn = mark.and_then(|it| it.turn.as_ref()).map(|it| it.turn);
+        let hears = |event: &Event| matches!(event, Event::Heard(it) if Some(it.turn) == turn);
+        let heard = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
+        Self { batch, mark: mark.cloned(), heard }
+    }
+
+    fn thread(&self) -> ThreadId {
+        self.batch.from.thread
+    }
+}
+
+/// Writes steps as they gather.
+pub(super) type Committer = Gather<Step, Result<(), Error>>;
+
+pub(super) fn committer(database: &Database) -> Committer {
+    // While one batch waits for the disk, the next is made ready; SQLite lets one write at a time.
+    let hands = if database.writers.is_some() { 1 } else { 2 };
+    let database = database.clone();
+    Gather::new(hands, STEPS_MAX, move |steps| {
+        let database = database.clone();
+        async move { commit(&database, steps).await }
+    })
+}
+
+/// Writes steps, at most one of each thread at a time: of two that race for one number, the second must not pull the
+/// first down.
+async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>> {
+    let mut outcomes: Vec<Option<Result<(), Error>>> = steps.iter().map(|_| None).collect();
+    let mut left: Vec<(usize, Step)> = steps.into_iter().enumerate().collect();
+    while !left.is_empty() {
+        let mut threads = BTreeSet::new();
+        let (round, rest): (Vec<_>, Vec<_>) =
+            left.into_iter().partition(|(_, step)| threads.insert(step.thread()));
+        write(database, &round, &mut outcomes).await;
+        left = rest;
+    }
+    let lost = || Err(Error::Database("a step was not written".to_owned()));
+    outcomes.into_iter().map(|it| it.unwrap_or_else(lost)).collect()
+}
+
+async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Option<Result<(), Error>>]) {
+    let began = Instant::now();
+    let mut halves = vec![steps];
+    let mut in_doubt = false;
+    while let Some(steps) = halves.pop() {
+        match try_once(database, steps, in_doubt).await {
+            Ok(()) => steps.iter().for_each(|(nth, _)| outcomes[*nth] = Some(Ok(()))),
+            Err(Error::Unavailable(words)) if began.elapsed() < PATIENCE => {
+                warn!(steps = steps.len(), error = words, "cannot write; trying again");
+                in_doubt = true;
+                sleep(PAUSE).await;
+                halves.push(steps);
+            }
+            Err(Error::Unavailable(words)) => {
+                steps
+                    .iter()
+                    .for_each(|(nth, _)| outcomes[*nth] = Some(Err(Error::Unavailable(words.clone()))));
+            }
+            Err(error) => match steps {
+                [] => {}
+                [(nth, _)] => outcomes[*nth] = Some(Err(error)),
+                _ => {
+                    let (first, second) = steps.split_at(steps.len() / 2);
+                    halves.extend([second, first]);
+                }
+            },
+        }
+    }
+}
+
+async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
+    match steps {
+        [(_, step)] => match one(database, step).await {
+            Err(Error::Stale { .. }) if in_doubt && stands(database, &step.batch).await? => Ok(()),
+            outcome => outcome,
+        },
+        _ => many(database, steps).await,
+    }
+}
+
+/// A step that stands alone hears exactly what is wrong with it.
+async fn one(database: &Database, step: &Step) -> Result<(), Error> {
+    match &step.mark {
+        None => {
+            let _alone = database.writing().await;
+            Batch::insert(&database.pool, &[&step.batch]).await
+        }
+        Some(mark) => {
+            let _alone = database.writing().await;
+            let tx = database.begin().await?;
+            let outcome = alone(&tx, &step.batch, step.heard, mark).await;
+            settle(tx, outcome).await
+        }
+    }
+}
+
+/// Whether these very events are in the log: the hash at their end chains all of them.
+async fn stands(database: &Database, batch: &Batch) -> Result<bool, Error> {
+    let Some(last) = batch.end.seq.checked_sub(1) else { return Ok(false) };
+    let row = events::Entity::find()
+        .filter(events::Column::ThreadId.eq(batch.end.thread))
+        .filter(events::Column::Seq.eq(signed(last)))
+        .one(&database.pool)
+        .await?;
+    Ok(row.is_some_and(|it| it.hash == batch.end.hash))
+}
+
+async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let _alone = database.writing().await;
+    let batches: Vec<&Batch> = steps.iter().map(|(_, step)| &step.batch).collect();
+    if steps.iter().all(|(_, step)| step.mark.is_none()) {
+        return Batch::insert(&database.pool, &batches).await;
+    }
+    let tx = database.begin().await?;
+    let outcome = async {
+        Batch::insert(&tx, &batches).await?;
+        mark_threads(&tx, steps).await?;
+        mark_turns(&tx, steps).await
+    };
+    let outcome = outcome.await;
+    settle(tx, outcome).await
+}
+
+async fn mark_threads(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let row = |(_, step): &(usize, Step)| {
+        let mark = step.mark.as_ref()?;
+        Some(json!({ "id": id(tx, step.thread()), "status": mark.status.as_str() }))
+    };
+    let rows: Vec<Value> = steps.iter().filter_map(row).collect();
+    let sql = match tx.get_database_backend() {
+        DbBackend::Postgres => {
+            "UPDATE threads SET status = it.status, updated_at = $1 \
+             FROM json_to_recordset($2::json) AS it (id uuid, status text) WHERE threads.id = it.id"
+        }
+        _ => {
+            "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
+             FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')"
+        }
+    };
+    all_of(tx, sql, rows).await
+}
+
+async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let row = |(_, step): &(usize, Step)| {
+        let mark = step.mark.as_ref()?.turn.as_ref()?;
+        Some(json!({
+            "id": id(tx, mark.turn),
+            "thread_id": id(tx, step.thread()),
+            "status": mark.status.as_str(),
+            "error": mark.error.as_deref().map(plain),
+            "ended_seq": mark.status.is_over().then_some(step.batch.end.seq.saturating_sub(1)),
+            "heard_seq": step.heard,
+        }))
+    };
+    let rows: Vec<Value> = steps.iter().filter_map(row).collect();
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let sql = match tx.get_database_backend() {
+        DbBackend::Postgres => {
+            "UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
+             heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $1 \
+             FROM json_to_recordset($2::json) AS it \
+             (id uuid, thread_id uuid, status text, error text, ended_seq bigint, heard_seq bigint) \
+             WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
+             AND (it.heard_seq IS NULL OR turns.status = 'queued')"
+        }
+        _ => {
+            "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
+             ended_seq = it.value ->> 'ended_seq', \
+             heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
+             FROM json_each(?2) AS it \
+             WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
+             AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')"
+        }
+    };
+    all_of(tx, sql, rows).await
+}
+
+/// An identity as the statement's JSON holds it: SQLite keeps its bytes, and reads them from hexadecimal.
+fn id(db: &impl ConnectionTrait, id: uuid::Uuid) -> String {
+    match db.get_database_backend() {
+        DbBackend::Postgres => id.to_string(),
+        _ => id.simple().to_string(),
+    }
+}
+
+/// Changes one row for each of `rows`, or refuses.
+async fn all_of(tx: &DatabaseTransaction, sql: &str, rows: Vec<Value>) -> Result<(), Error> {
+    let wanted = rows.len() as u64;
+    let values = [time::now().into(), Value::Array(rows).to_string().into()];
+    let changed =
+        tx.execute_raw(Statement::from_sql_and_values(tx.get_database_backend(), sql, values)).await?;
+    if changed.rows_affected() == wanted {
+        return Ok(());
+    }
+    Err(Error::Database("not every row was as a batch expected it".to_owned()))
+}

@@ -1,0 +1,79 @@
+//! The connections to the database, and how something is written in one piece.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use sea_orm::{
+    DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+};
+use tokio::sync::{Mutex, OwnedMutexGuard};
+use tracing::Instrument as _;
+
+use crate::Error;
+
+/// The connections to the database. Cloning is cheap: every clone shares them.
+///
+/// ## Why SQLite's writers queue up here
+///
+/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers
+/// leave none to read with, and under load some wait until they fail. So the writers of this process wait in
+/// front of the connections, in order. Another process with the same file still makes the one at the front
+/// wait.
+#[derive(Clone, Debug)]
+pub(crate) struct Database {
+    pub(crate) pool: DatabaseConnection,
+    pub(super) writers: Option<Arc<Mutex<()>>>,
+}
+
+impl Database {
+    /// Waits until this process may write, where only one may at a time.
+    pub(crate) async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
+        match &self.writers {
+            Some(writers) => Some(Arc::clone(writers).lock_owned().await),
+            None => None,
+        }
+    }
+
+    /// Does `what` in a transaction: what goes well is kept, all of anything else undone.
+    ///
+    /// **Invariant:** what has begun is carried through in a task of its own, whatever becomes of whoever waits for
+    /// it. Dropped half way, it would leave a transaction open on a connection that others use next.
+    pub(crate) async fn transact<T, W>(&self, what: W) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+    {
+        let this = self.clone();
+        let done = async move {
+            let _alone = this.writing().await;
+            let tx = this.begin().await?;
+            let outcome = what(&tx).await;
+            settle(tx, outcome).await
+        };
+        let done = tokio::spawn(done.in_current_span()).await;
+        done.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))?
+    }
+
+    /// A transaction that will write: in SQLite it takes the lock at once, because one that read first
+    /// cannot.
+    pub(super) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
+        let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
+        let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
+        Ok(self.pool.begin_with_options(options).await?)
+    }
+}
+
+/// Ends a transaction: what went well is kept, all of anything else undone.
+pub(super) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
+    match outcome {
+        Ok(it) => {
+            tx.commit().await?;
+            Ok(it)
+        }
+        Err(error) => {
+            // The first error says more; a connection that cannot roll back is closed, which rolls back.
+            let _ = tx.rollback().await;
+            Err(error)
+        }
+    }
+}
