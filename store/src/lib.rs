@@ -30,8 +30,9 @@ pub mod testing;
 pub use error::Error;
 pub use index::{Embedded, Entry, MemoryIndex, VectorIndex};
 pub use log::{
-    Chain, Counts, Head, Idempotency, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted, Thread,
-    ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus, Withdrawal,
+    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted,
+    Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus,
+    Withdrawal,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews};
 pub use parts::Parts;

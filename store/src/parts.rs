@@ -6,9 +6,9 @@ use crate::{News, Queue, Store};
 
 /// The log, the doorbell, and the news of both.
 #[derive(Clone)]
-pub struct Parts {
+pub struct Parts<L = Store> {
     /// Where events are kept.
-    pub store: Store,
+    pub store: L,
     /// Who is rung for.
     pub queue: Arc<dyn Queue>,
     /// What listeners hear.

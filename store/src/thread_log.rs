@@ -8,10 +8,7 @@ use std::collections::BTreeMap;
 use shared::{Event, Graph, Replay, Standing};
 use tracing::debug;
 
-use crate::{
-    Error, Head, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, Turn, TurnFilter, TurnMark,
-    TurnStatus, time,
-};
+use crate::{Error, Head, Log, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, TurnMark, TurnStatus};
 
 /// The strategies that a worker or an api knows, by name.
 #[derive(Clone)]
@@ -70,11 +67,16 @@ impl ThreadLog {
     ///
     /// [`Error::UnknownThread`]; [`Error::Unreadable`] and [`Error::Stuck`] if no turnfold of this version could
     /// have written it; [`Error::Unavailable`].
-    pub async fn open(parts: &Parts, strategies: &Strategies, id: ThreadId) -> Result<Self, Error> {
-        let (head, recorded) = parts.store.load(id).await?;
+    pub async fn open<L: Log>(
+        parts: &Parts<L>,
+        strategies: &Strategies,
+        id: ThreadId,
+    ) -> Result<Self, Error> {
+        let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
         let name = match recorded.first().map(|it| &it.event) {
             Some(Event::Opened(opened)) => &opened.strategy,
-            Some(_) | None => {
+            None => return Err(Error::UnknownThread(id)),
+            Some(_) => {
                 return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() });
             }
         };
@@ -95,14 +97,15 @@ impl ThreadLog {
     /// # Errors
     ///
     /// As [`Self::open`]; this log must then be dropped.
-    pub async fn refresh(&mut self, parts: &Parts) -> Result<(), Error> {
+    pub async fn refresh<L: Log>(&mut self, parts: &Parts<L>) -> Result<(), Error> {
         let (head, recorded) = parts.store.load_since(&self.head).await?;
         self.take_in(head, &recorded)
     }
 
     fn take_in(&mut self, head: Head, recorded: &[Recorded]) -> Result<(), Error> {
         for it in recorded {
-            self.fold(&it.event, it.at)?;
+            self.fold(&it.event)?;
+            self.put_off(&it.event, it.at);
         }
         if let Some(last) = recorded.last() {
             self.head = head;
@@ -111,19 +114,20 @@ impl ThreadLog {
         Ok(())
     }
 
-    fn fold(&mut self, event: &Event, at: i64) -> Result<(), Error> {
-        self.thread
-            .apply(event)
-            .map_err(|err| Error::Stuck { thread: self.head.thread, what: err.to_string() })?;
-        match event {
-            Event::Asked(_) | Event::Retried(_) => self.due_at = 0,
-            Event::Faltered(faltered) => {
-                let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-                self.due_at = self.due_at.max(at.saturating_add(pause.saturating_mul(1_000)));
-            }
-            _ => (),
+    fn fold(&mut self, event: &Event) -> Result<(), Error> {
+        let stuck = |err: shared::Corrupt| Error::Stuck { thread: self.head.thread, what: err.to_string() };
+        self.thread.apply(event).map_err(stuck)
+    }
+
+    /// Takes note of how long the thread must wait after this event.
+    fn put_off(&mut self, event: &Event, at: i64) {
+        if let Event::Asked(_) | Event::Retried(_) = event {
+            self.due_at = 0;
         }
-        Ok(())
+        if let Event::Faltered(faltered) = event {
+            let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+            self.due_at = self.due_at.max(at.saturating_add(pause.saturating_mul(1_000)));
+        }
     }
 
     /// What the log says.
@@ -147,7 +151,7 @@ impl ThreadLog {
     ///
     /// [`Error::Stuck`] if it cannot happen here.
     pub fn push(&mut self, event: Event) -> Result<(), Error> {
-        self.fold(&event, time::now())?;
+        self.fold(&event)?;
         self.unwritten.push(event);
         Ok(())
     }
@@ -157,7 +161,7 @@ impl ThreadLog {
     /// # Errors
     ///
     /// [`Error::Stale`] if another was faster: this log is then out of date and must be dropped.
-    pub async fn flush(&mut self, parts: &Parts) -> Result<(), Error> {
+    pub async fn flush<L: Log>(&mut self, parts: &Parts<L>) -> Result<(), Error> {
         if self.unwritten.is_empty() {
             return Ok(());
         }
@@ -165,7 +169,10 @@ impl ThreadLog {
         let mark = (now != self.marked).then(|| Mark { status: now.thread, turn: now.turn.clone() });
         self.head = parts.store.append(&self.head, &self.unwritten, mark.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
-        self.unwritten.clear();
+        let at = parts.store.now();
+        for event in std::mem::take(&mut self.unwritten) {
+            self.put_off(&event, at);
+        }
         self.marked = now;
         parts.news.publish(self.head.thread, Notice::Appended { seq: self.head.seq }).await;
         Ok(())
@@ -177,19 +184,26 @@ impl ThreadLog {
     /// # Errors
     ///
     /// As [`Self::flush`].
-    pub async fn store_landed(head: &mut Head, parts: &Parts, landed: &[Event]) -> Result<(), Error> {
+    pub async fn store_landed<L: Log>(
+        head: &mut Head,
+        parts: &Parts<L>,
+        landed: &[Event],
+    ) -> Result<(), Error> {
         *head = parts.store.append(head, landed, None).await?;
         parts.news.publish(head.thread, Notice::Appended { seq: head.seq }).await;
         Ok(())
     }
 
-    /// Folds in what [`Self::store_landed`] stored up to `head`.
+    /// Folds in what [`Self::store_landed`] stored up to `head`, the last of it at that time.
     ///
     /// # Errors
     ///
     /// [`Error::Stuck`] if it could not have happened.
-    pub fn settle(&mut self, head: Head, landed: &[Event]) -> Result<(), Error> {
-        landed.iter().try_for_each(|event| self.fold(event, time::now()))?;
+    pub fn settle(&mut self, head: Head, landed: &[Event], at: i64) -> Result<(), Error> {
+        for event in landed {
+            self.fold(event)?;
+            self.put_off(event, at);
+        }
         self.head = head;
         Ok(())
     }
@@ -221,12 +235,10 @@ fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
 /// # Errors
 ///
 /// [`Error::Stale`] if the thread moved meanwhile; [`Error::Unavailable`].
-pub async fn park(parts: &Parts, thread: ThreadId, error: &str) -> Result<(), Error> {
+pub async fn park<L: Log>(parts: &Parts<L>, thread: ThreadId, error: &str) -> Result<(), Error> {
     let head = parts.store.head(thread).await?;
-    let running = TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running) };
-    let failed =
-        |turn: Turn| TurnMark { turn: turn.id, status: TurnStatus::Failed, error: Some(error.to_owned()) };
-    let turn = parts.store.turns(running, None, 1).await?.pop().map(failed);
+    let failed = |turn| TurnMark { turn, status: TurnStatus::Failed, error: Some(error.to_owned()) };
+    let turn = parts.store.running(thread).await?.map(failed);
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
 use shared::{Attempted, Due, Event, Next, Standing, Unheard};
-use store::{Error, Notice, Parts, Strategies, ThreadId, ThreadLog, time};
+use store::{Error, Log, News, Notice, Parts, Store, Strategies, ThreadId, ThreadLog, time};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
@@ -26,9 +26,9 @@ pub enum Done {
 }
 
 /// What a job needs: the log, the strategies, the world.
-pub struct Hands {
+pub struct Hands<L = Store> {
     /// Where events, rings and news go.
-    pub parts: Parts,
+    pub parts: Parts<L>,
     /// The graphs this worker knows.
     pub strategies: Strategies,
     /// Who carries out requests.
@@ -39,7 +39,7 @@ pub struct Hands {
     pub name: String,
 }
 
-impl Hands {
+impl<L: Log> Hands<L> {
     /// Does one job of a thread that nobody has folded yet: [`Self::step`] on its log as it is stored.
     ///
     /// # Errors
@@ -91,7 +91,7 @@ impl Hands {
         if log.thread().standing() != Standing::Busy && !self.hear(log).await? {
             return Ok(Done::Rested);
         }
-        let early = log.due_at().saturating_sub(time::now());
+        let early = log.due_at().saturating_sub(self.parts.store.now());
         if let Ok(early @ 1..) = u64::try_from(early) {
             return Ok(Done::Faltered(Duration::from_micros(early)));
         }
@@ -179,7 +179,7 @@ impl Hands {
                 let key = format!("{}:{}:{}", head.thread, due.asked, due.slot);
                 let id = head.thread;
                 async move {
-                    let deltas = Listeners { parts: &self.parts, thread: id, node, slot: due.slot };
+                    let deltas = Listeners { news: &*self.parts.news, thread: id, node, slot: due.slot };
                     let ask = Ask { thread: id, due: &due, key: &key, node, deltas: &deltas };
                     let outcome = self.world.perform(thread, &ask).await;
                     (due.slot, thread.receive(due.slot, outcome, self.backoff.pause_ms(due.tries)))
@@ -190,6 +190,7 @@ impl Hands {
             let mut landings = under_way.ready_chunks(due.len());
             loop {
                 let landed = tokio::select! {
+                    biased;
                     landed = landings.next() => landed,
                     () = rung.notified() => {
                         if self.parts.store.head(head.thread).await? != head {
@@ -209,7 +210,7 @@ impl Hands {
             }
         }
         let pause = stored.iter().chain(&last).filter_map(pause).max();
-        log.settle(head, &stored)?;
+        log.settle(head, &stored, self.parts.store.now())?;
         last.into_iter().try_for_each(|event| log.push(event))?;
         // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
         let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
@@ -248,7 +249,7 @@ fn pause(event: &Event) -> Option<Duration> {
 
 /// Passes pieces of a reply on to whoever listens to the thread.
 struct Listeners<'a> {
-    parts: &'a Parts,
+    news: &'a dyn News,
     thread: ThreadId,
     node: &'a str,
     slot: usize,
@@ -258,6 +259,6 @@ struct Listeners<'a> {
 impl Deltas for Listeners<'_> {
     async fn delta(&self, text: &str) {
         let (node, slot, text) = (self.node.to_owned(), self.slot, text.to_owned());
-        self.parts.news.publish(self.thread, Notice::Delta { node, slot, text }).await;
+        self.news.publish(self.thread, Notice::Delta { node, slot, text }).await;
     }
 }

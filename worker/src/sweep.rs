@@ -3,22 +3,22 @@
 
 use std::{collections::BTreeSet, error::Error, time::Duration};
 
-use store::{Parts, ThreadId, When};
+use store::{Log, Parts, ThreadId, When};
 use tracing::{info, warn};
 
 /// How many threads are looked at in one query.
 const PAGE: u64 = 10_000;
 
-pub(crate) struct Sweep {
-    parts: Parts,
+pub(crate) struct Sweep<L> {
+    parts: Parts<L>,
     period: Duration,
     /// Threads without a ring at the last sweep. One that is between its append and its ring is not without one
     /// twice; at the start everything counts as seen before, as nothing is under way yet.
     missed: Option<BTreeSet<ThreadId>>,
 }
 
-impl Sweep {
-    pub(crate) fn new(parts: Parts, period: Duration) -> Self {
+impl<L: Log> Sweep<L> {
+    pub(crate) fn new(parts: Parts<L>, period: Duration) -> Self {
         Self { parts, period, missed: None }
     }
 

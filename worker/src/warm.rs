@@ -6,7 +6,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use hashlink::LruCache;
-use store::{Error, Job, ThreadId, ThreadLog};
+use store::{Error, Job, Log, ThreadId, ThreadLog};
 
 use crate::job::Hands;
 
@@ -27,7 +27,7 @@ impl Warm {
     }
 
     /// The log that a job is about, up to date as far as the job knows.
-    pub(crate) async fn open(&self, hands: &Hands, job: &Job) -> Result<ThreadLog, Error> {
+    pub(crate) async fn open<L: Log>(&self, hands: &Hands<L>, job: &Job) -> Result<ThreadLog, Error> {
         let kept = self.lock().take(job.thread);
         match kept {
             Some(log) if job.head == Some(log.head().seq) => Ok(log),

@@ -1,13 +1,13 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use futures::FutureExt as _;
-use store::{Job, ThreadId, When};
+use store::{Job, Log, Store, ThreadId, When};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
@@ -75,14 +75,14 @@ impl Stop {
 }
 
 /// Takes jobs and does them.
-pub struct Worker {
-    desk: Arc<Desk>,
+pub struct Worker<L = Store> {
+    desk: Arc<Desk<L>>,
     limits: Limits,
 }
 
 /// What the jobs of a worker share.
-struct Desk {
-    hands: Hands,
+struct Desk<L> {
+    hands: Hands<L>,
     nodes: usize,
     warm: Warm,
     /// A job holds one of them until it is acknowledged.
@@ -92,7 +92,7 @@ struct Desk {
 
 /// The jobs under way.
 #[derive(Default)]
-struct Flights(Mutex<HashMap<ThreadId, Flight>>);
+struct Flights(Mutex<BTreeMap<ThreadId, Flight>>);
 
 struct Flight {
     job: Job,
@@ -113,9 +113,9 @@ enum Begun {
     Same,
 }
 
-impl Worker {
+impl<L: Log> Worker<L> {
     /// A worker that has not begun.
-    pub fn new(hands: Hands, limits: Limits) -> Self {
+    pub fn new(hands: Hands<L>, limits: Limits) -> Self {
         let desk = Desk {
             hands,
             nodes: limits.nodes,
@@ -143,6 +143,7 @@ impl Worker {
         let Desk { hands, slots, .. } = &*self.desk;
         loop {
             let free = tokio::select! {
+                biased;
                 () = stop.told() => return,
                 free = slots.acquire() => free.map(|_| slots.available_permits()),
             };
@@ -212,7 +213,7 @@ impl Worker {
             () = stop.halted.cancelled() => (),
             () = tokio::time::sleep(self.limits.drain) => (),
         }
-        let flights: Vec<Flight> = self.desk.flights.lock().drain().map(|(_, it)| it).collect();
+        let flights: Vec<Flight> = std::mem::take(&mut *self.desk.flights.lock()).into_values().collect();
         for flight in flights {
             if let Some(task) = &flight.task {
                 task.abort();
@@ -223,7 +224,7 @@ impl Worker {
     }
 }
 
-impl Desk {
+impl<L: Log> Desk<L> {
     /// Does a job, and says where its log ends then; a panic is a bug in one strategy and must not take the worker down
     /// or ring for ever.
     async fn attempt(self: &Arc<Self>, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
@@ -301,7 +302,7 @@ impl<T> Drop for AbortOnDrop<T> {
 
 /// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether
 /// it was overtaken.
-async fn keep_leases(desk: Arc<Desk>, lease: Duration) {
+async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     let Desk { hands, flights, .. } = &*desk;
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -319,7 +320,7 @@ async fn keep_leases(desk: Arc<Desk>, lease: Duration) {
 }
 
 impl Flights {
-    fn lock(&self) -> MutexGuard<'_, HashMap<ThreadId, Flight>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, Flight>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

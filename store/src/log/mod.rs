@@ -12,6 +12,7 @@ mod append;
 mod commit;
 mod connect;
 pub(crate) mod database;
+mod engine;
 mod read;
 mod status;
 mod submit;
@@ -28,6 +29,7 @@ use self::{
 use crate::Error;
 
 pub use append::{Head, Mark, TurnMark};
+pub use engine::Log;
 pub use read::{Chain, Recorded, Stored};
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, NewTurn, Opening, Submitted};

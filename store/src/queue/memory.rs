@@ -109,6 +109,7 @@ impl Queue for MemoryQueue {
                 return Ok(jobs);
             }
             tokio::select! {
+                biased;
                 () = rung => {}
                 () = sleep_until(next.map_or(deadline, |next| next.min(deadline))) => {}
             }

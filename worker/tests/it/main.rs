@@ -4,5 +4,6 @@
 
 mod crash;
 mod lived;
+mod sim;
 mod stops;
 mod world;

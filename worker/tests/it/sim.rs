@@ -1,0 +1,277 @@
+//! The whole engine in simulation: real workers, sweep and fold; a log, a doorbell and a world that fail by the dice.
+//!
+//! A seed decides all that happens: what is submitted, how long everything takes, which worker dies when, what is lost,
+//! repeated, told wrongly. The clock is virtual, so a minute takes milliseconds. A seed that fails is named with its
+//! transcript; `TURNFOLD_SIM_SEED=N cargo nextest run -p worker sim` lives it alone, event by event.
+//!
+//! What must hold, whatever the dice say:
+//!
+//! * every append that was acknowledged is in the log, and the log has no gap;
+//! * every turn that was accepted ends, with the decisions of a life without faults;
+//! * a write happens once, unless it is declared repeatable; then only under one key.
+//!
+//! Two controls show that this can fail: without the sweep turns get lost, and without the fence decisions are taken
+//! twice.
+
+mod door;
+mod faults;
+mod log;
+mod world;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use shared::{Event, Graph, InterruptKind, Reconciled, Standing, Verdict, strategies};
+use store::{MemoryNews, Parts, Strategies, ThreadId};
+use tokio::time::{Instant, sleep};
+use worker::{Backoff, Hands, Limits, Stop, Worker};
+
+use self::{
+    door::Door,
+    faults::{Dice, Life},
+    log::{Fence, SimLog, Wire},
+    world::{Book, SimWorld},
+};
+use crate::lived::{fixtures, read};
+
+/// How many seeds the two tests live.
+const SEEDS: u64 = 1_000;
+
+/// How many processes there are at a time.
+const WORKERS: usize = 3;
+
+/// How long a worker may hold a job without a sign of life.
+const LEASE: Duration = Duration::from_secs(1);
+
+/// How long things go wrong; then all must come to rest.
+const STORM: Duration = Duration::from_secs(12);
+const CALM: Duration = Duration::from_secs(240);
+
+/// Which part of the engine is taken away, to show that it is needed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Without {
+    Nothing,
+    Sweep,
+    Fence,
+}
+
+/// A thread to live: what is said to which strategy, and what the world answers.
+struct Story {
+    graph: &'static dyn Graph,
+    script: Vec<Event>,
+    decisions: Vec<Event>,
+}
+
+/// Every fixture in which after the first words nothing but the world speaks, and no call is in doubt.
+fn stories() -> Vec<Story> {
+    let mut stories = Vec::new();
+    for graph in strategies::all() {
+        for path in fixtures(graph) {
+            let script = read(&path);
+            let alone = |it: &Event| matches!(it, Event::Answered(_) | Event::Faltered(_));
+            if !script.iter().skip(2).all(alone) {
+                continue;
+            }
+            let log = shared::reenact(graph, &script).unwrap().log;
+            let thread = graph.replay(&log).unwrap();
+            let rests = matches!(thread.standing(), Standing::Idle | Standing::Waiting(_));
+            let operator = log.iter().any(|it| matches!(it, Event::Retried(_) | Event::Failed(_)));
+            if rests && !operator && log.iter().filter(|it| matches!(it, Event::Heard(_))).count() == 1 {
+                stories.push(Story { graph, script, decisions: decisions(&log) });
+            }
+        }
+    }
+    stories
+}
+
+#[test]
+fn simulated_lives_with_even_seeds() {
+    live_all((0..SEEDS).step_by(2));
+}
+
+#[test]
+fn simulated_lives_with_odd_seeds() {
+    live_all((1..SEEDS).step_by(2));
+}
+
+fn live_all(seeds: impl Iterator<Item = u64>) {
+    let stories = stories();
+    assert!(stories.len() > 50, "{} stories", stories.len());
+    let chosen = std::env::var("TURNFOLD_SIM_SEED").ok().map(|it| it.parse().unwrap());
+    let mut faults = 0;
+    for seed in chosen.map_or_else(|| seeds.collect(), |it| vec![it]) {
+        let lived = live(&stories, seed, Without::Nothing);
+        if chosen.is_some() {
+            println!("{}", lived.transcript.join("\n"));
+        }
+        faults += lived.faults;
+        if let Err(words) = lived.verdict {
+            panic!("seed {seed}: {words}\n{}", lived.transcript.join("\n"));
+        }
+    }
+    assert!(chosen.is_some() || faults > 1_000, "{faults} faults");
+}
+
+/// The same seed is the same life.
+#[test]
+fn a_seed_can_be_lived_again() {
+    let stories = stories();
+    for seed in [3, 4] {
+        let [first, second] = [(); 2].map(|()| live(&stories, seed, Without::Nothing).transcript);
+        assert!(first == second, "seed {seed} differs:\n{}\n---\n{}", first.join("\n"), second.join("\n"));
+    }
+}
+
+#[test]
+fn without_the_sweep_turns_are_lost() {
+    some_seed_fails(Without::Sweep);
+}
+
+#[test]
+fn without_the_fence_decisions_are_taken_twice() {
+    some_seed_fails(Without::Fence);
+}
+
+fn some_seed_fails(without: Without) {
+    let stories = stories();
+    assert!((0..60).any(|seed| live(&stories, seed, without).verdict.is_err()), "the control did not fail");
+}
+
+struct Lived {
+    verdict: Result<(), String>,
+    transcript: Vec<String>,
+    faults: usize,
+}
+
+fn live(stories: &[Story], seed: u64, without: Without) -> Lived {
+    // The jitter of a backoff is drawn from the thread's own dice.
+    fastrand::seed(seed);
+    let mut clock = tokio::runtime::Builder::new_current_thread();
+    let runtime = clock.enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let dice = Dice::new(seed);
+        let fence = if without == Without::Fence { Fence::Open } else { Fence::Closed };
+        let log = SimLog::new(dice.clone(), fence);
+        let door = Door::new(dice.clone(), LEASE);
+        let mut threads = BTreeMap::new();
+        let chosen: Vec<&Story> = (0..dice.below(4) + 2).map(|_| dice.one_of(stories)).collect();
+        let book = Arc::new(Book::default());
+        let world = Arc::new(SimWorld::new(dice.clone(), book.clone()));
+        let storm = storm(&log, &door, &world, &dice, without);
+        let submissions = async {
+            for story in &chosen {
+                sleep(Duration::from_millis(dice.below(2_000))).await;
+                let (thread, words) = log.submit(&story.script);
+                world.learn(thread, story.graph, &story.script);
+                threads.insert(thread, *story);
+                log.note(format!("submitted {thread} to {}: {words}", story.graph.name()));
+                door.ring_from_outside(thread);
+            }
+        };
+        tokio::join!(storm, submissions);
+        let began = Instant::now();
+        while began.elapsed() < CALM && !log.all_over() {
+            reconcile(&log, &door, &book);
+            sleep(Duration::from_millis(500)).await;
+        }
+        let verdict = judge(&log, &book, &threads);
+        Lived { verdict, transcript: log.transcript(), faults: log.faults() }
+    })
+}
+
+/// Workers at work while everything goes wrong; then new ones, to whom nothing happens any more.
+async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dice, without: Without) {
+    let mut names = 0;
+    let mut start = |faulty| {
+        names += 1;
+        let life = Life::new(format!("w{names}"), faulty);
+        let parts = Parts {
+            store: Wire::new(log.clone(), life.clone()),
+            queue: door.consumer(life.clone()),
+            news: Arc::new(MemoryNews::new()),
+        };
+        let hands = Hands {
+            parts,
+            strategies: Strategies::new(strategies::all()),
+            world: world.of(life.clone()),
+            backoff: Backoff { base: Duration::from_millis(50), max: Duration::from_millis(400) },
+            name: life.name().to_owned(),
+        };
+        let sweep = Duration::from_secs(if without == Without::Sweep { 1_000_000 } else { 2 });
+        let nodes = if dice.below(2) == 0 { 1 } else { 16 };
+        let limits = Limits { slots: 4, nodes, lease: LEASE, sweep, drain: Duration::from_secs(5) };
+        tokio::spawn(Worker::new(hands, limits).run(Stop::default()));
+        life
+    };
+    let mut lives: Vec<Arc<Life>> = (0..WORKERS).map(|_| start(true)).collect();
+    let began = Instant::now();
+    while began.elapsed() < STORM {
+        sleep(Duration::from_millis(dice.below(900) + 50)).await;
+        match dice.below(12) {
+            0..6 => {
+                let nth = usize::try_from(dice.below(WORKERS as u64)).unwrap();
+                log.fault(format!("{} dies", lives[nth].name()));
+                lives[nth].end();
+                lives[nth] = start(true);
+            }
+            6 => {
+                log.fault("the doorbell forgets everything".to_owned());
+                door.flush();
+            }
+            7 | 8 => {
+                let nth = usize::try_from(dice.below(WORKERS as u64)).unwrap();
+                log.fault(format!("{} stalls", lives[nth].name()));
+                lives[nth].stall(Duration::from_millis(dice.below(4_000)));
+            }
+            9 => {
+                let nth = usize::try_from(dice.below(WORKERS as u64)).unwrap();
+                log.fault(format!("the clock of {} jumps", lives[nth].name()));
+                lives[nth].jump(i64::try_from(dice.below(20_000_000)).unwrap() - 10_000_000);
+            }
+            _ => {}
+        }
+    }
+    for life in lives {
+        life.end();
+    }
+    log.note("the storm is over".to_owned());
+    for _ in 0..WORKERS {
+        start(false);
+    }
+}
+
+/// The person who is asked what became of a write looks into the book, once nobody is at it any more.
+fn reconcile(log: &SimLog, door: &Arc<Door>, book: &Book) {
+    for thread in log.threads() {
+        let live = log.replay(thread);
+        let Standing::Waiting(it) = live.standing() else { continue };
+        if it.kind != InterruptKind::InDoubt || book.under_way(thread) {
+            continue;
+        }
+        let (slot, asked) = log.doubted(thread);
+        let key = format!("{thread}:{asked}:{slot}");
+        let verdict = book.result(&key).map_or(Verdict::DidNot, |result| Verdict::Happened { result });
+        log.note(format!("a person says of {key}: {verdict:?}"));
+        log.push(thread, Reconciled { slot, verdict, by: "person".to_owned() }.into());
+        door.ring_from_outside(thread);
+    }
+}
+
+fn judge(log: &SimLog, book: &Book, threads: &BTreeMap<ThreadId, &Story>) -> Result<(), String> {
+    log.kept_all_it_acknowledged()?;
+    for (thread, story) in threads {
+        let events = log.events(*thread);
+        let live = story.graph.replay(&events).map_err(|err| format!("{thread} does not fold: {err}"))?;
+        if !matches!(live.standing(), Standing::Idle | Standing::Waiting(_)) {
+            return Err(format!("{thread} did not end: {:?}", live.standing()));
+        }
+        if decisions(&events) != story.decisions {
+            let told: Vec<String> = events.iter().map(ToString::to_string).collect();
+            return Err(format!("{thread} decided otherwise than without faults:\n{}", told.join("\n")));
+        }
+    }
+    book.balances()
+}
+
+fn decisions(log: &[Event]) -> Vec<Event> {
+    log.iter().filter(|it| matches!(it, Event::Decided(_))).cloned().collect()
+}

@@ -1,0 +1,347 @@
+//! A log in memory, as all processes share it, and the wire by which one process reaches it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, MutexGuard},
+    time::Duration,
+};
+
+use shared::{Event, Heard, Opened, Policy, Replay, strategies};
+use store::{
+    Error, Head, Log, Mark, Recorded, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal,
+    log::chain,
+};
+use tokio::time::Instant;
+
+use super::faults::{Dice, Life};
+
+/// Whether a number that is taken is refused.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fence {
+    Closed,
+    Open,
+}
+
+/// The log that all processes share.
+#[derive(Clone)]
+pub(super) struct SimLog {
+    dice: Dice,
+    fence: Fence,
+    began: Instant,
+    tables: Arc<Mutex<Tables>>,
+}
+
+#[derive(Default)]
+struct Tables {
+    threads: BTreeMap<ThreadId, Rows>,
+    turns: Vec<Turn>,
+    /// Ends of logs of which a writer was told that they are kept.
+    acknowledged: Vec<Head>,
+    transcript: Vec<String>,
+    faults: usize,
+}
+
+struct Rows {
+    status: ThreadStatus,
+    events: Vec<(Recorded, [u8; 32])>,
+}
+
+impl Rows {
+    fn head(&self, thread: ThreadId) -> Head {
+        match self.events.last() {
+            Some((last, hash)) => Head { thread, seq: last.seq + 1, hash: *hash },
+            None => Head::start(thread),
+        }
+    }
+
+    fn add(&mut self, head: &Head, at: i64, events: &[Event]) -> Head {
+        let mut end = *head;
+        for event in events {
+            let payload = event.payload().unwrap();
+            end.hash = chain::link(&end.hash, end.seq, at, event.kind(), &payload);
+            self.events.push((Recorded { seq: end.seq, at, event: event.clone() }, end.hash));
+            end.seq += 1;
+        }
+        end
+    }
+}
+
+impl SimLog {
+    pub(super) fn new(dice: Dice, fence: Fence) -> Self {
+        Self { dice, fence, began: Instant::now(), tables: Arc::default() }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        self.tables.lock().unwrap()
+    }
+
+    fn now(&self) -> i64 {
+        1_700_000_000_000_000 + i64::try_from(self.began.elapsed().as_micros()).unwrap()
+    }
+
+    /// One line of what happened.
+    pub(super) fn note(&self, line: String) {
+        let ms = self.began.elapsed().as_millis();
+        self.tables().transcript.push(format!("{ms:>6} {line}"));
+    }
+
+    pub(super) fn fault(&self, line: String) {
+        self.note(format!("!! {line}"));
+        self.tables().faults += 1;
+    }
+
+    pub(super) fn transcript(&self) -> Vec<String> {
+        self.tables().transcript.clone()
+    }
+
+    pub(super) fn faults(&self) -> usize {
+        self.tables().faults
+    }
+
+    /// What an api does: opens a thread and queues its turn, in one piece.
+    pub(super) fn submit(&self, script: &[Event]) -> (ThreadId, String) {
+        let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+            panic!("not a fixture")
+        };
+        let (thread, id, now) = (self.dice.id(), self.dice.id(), self.now());
+        let mut rows = Rows { status: ThreadStatus::Idle, events: Vec::new() };
+        rows.add(&Head::start(thread), now, &[Opened::clone(opened).into()]);
+        let mut tables = self.tables();
+        let turn = Turn {
+            position: i64::try_from(tables.turns.len()).unwrap(),
+            id,
+            thread,
+            status: TurnStatus::Queued,
+            policy: Policy::Auto,
+            messages: heard.messages.clone(),
+            metadata: serde_json::Value::Null,
+            author: heard.by.clone(),
+            heard_seq: None,
+            ended_seq: None,
+            error: None,
+            created_at: now,
+            updated_at: now,
+        };
+        let words = turn.messages.last().map(|it| it.content.clone()).unwrap_or_default();
+        tables.turns.push(turn);
+        tables.threads.insert(thread, rows);
+        (thread, words)
+    }
+
+    /// What an api does with a person's verdict.
+    pub(super) fn push(&self, thread: ThreadId, event: Event) {
+        let now = self.now();
+        let mut tables = self.tables();
+        let rows = tables.threads.get_mut(&thread).unwrap();
+        let head = rows.head(thread);
+        rows.add(&head, now, &[event]);
+        rows.status = ThreadStatus::Busy;
+    }
+
+    pub(super) fn threads(&self) -> Vec<ThreadId> {
+        self.tables().threads.keys().copied().collect()
+    }
+
+    pub(super) fn events(&self, thread: ThreadId) -> Vec<Event> {
+        self.tables().threads[&thread].events.iter().map(|(it, _)| it.event.clone()).collect()
+    }
+
+    pub(super) fn replay(&self, thread: ThreadId) -> Box<dyn Replay> {
+        let events = self.events(thread);
+        let Some(Event::Opened(opened)) = events.first() else { panic!("it was opened") };
+        strategies::find(&opened.strategy).unwrap().replay(&events).unwrap_or_else(|_| {
+            // The log of a control without a fence may not fold; it is judged at the end.
+            strategies::find(&opened.strategy).unwrap().begin()
+        })
+    }
+
+    /// The slot that is in doubt, and the number of its question.
+    pub(super) fn doubted(&self, thread: ThreadId) -> (usize, usize) {
+        let events = self.events(thread);
+        let asked = events.iter().rposition(|it| matches!(it, Event::Asked(_))).unwrap();
+        let mut doubted = std::collections::BTreeSet::new();
+        for event in &events[asked..] {
+            match event {
+                Event::Doubted(it) => drop(doubted.insert(it.slot)),
+                Event::Reconciled(it) => drop(doubted.remove(&it.slot)),
+                _ => {}
+            }
+        }
+        (*doubted.first().unwrap(), asked)
+    }
+
+    pub(super) fn all_over(&self) -> bool {
+        let tables = self.tables();
+        tables.turns.iter().all(|it| it.status.is_over() && it.status != TurnStatus::Interrupted)
+            || tables.threads.iter().all(|(id, rows)| {
+                rows.status != ThreadStatus::Busy
+                    && tables.turns.iter().all(|it| it.thread != *id || it.status.is_over())
+                    && !matches!(rows.events.last(), Some((it, _)) if matches!(it.event, Event::Doubted(_)))
+            })
+    }
+
+    /// **Property:** what a writer was told is kept is in the log, and the log has no gap.
+    pub(super) fn kept_all_it_acknowledged(&self) -> Result<(), String> {
+        let tables = self.tables();
+        for (thread, rows) in &tables.threads {
+            for (nth, (it, _)) in rows.events.iter().enumerate() {
+                if it.seq != nth as u64 {
+                    return Err(format!("{thread} has event {} at place {nth}", it.seq));
+                }
+            }
+        }
+        for head in &tables.acknowledged {
+            let last = usize::try_from(head.seq - 1).unwrap();
+            match tables.threads[&head.thread].events.get(last) {
+                Some((_, hash)) if *hash == head.hash => {}
+                _ => return Err(format!("{} lost event {last}, which was acknowledged", head.thread)),
+            }
+        }
+        Ok(())
+    }
+
+    fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+        let stale = Error::Stale { thread: head.thread, seq: head.seq };
+        let now = self.now();
+        let mut tables = self.tables();
+        let Tables { threads, turns, .. } = &mut *tables;
+        let rows = threads.get_mut(&head.thread).ok_or(Error::UnknownThread(head.thread))?;
+        if rows.head(head.thread) != *head {
+            if self.fence == Fence::Closed {
+                return Err(stale);
+            }
+            // What a store without the key would do: both are kept.
+            let end = rows.head(head.thread);
+            return Ok(rows.add(&end, now, events));
+        }
+        let turn = mark.and_then(|it| it.turn.as_ref());
+        let hears = |it: &Event| matches!(it, Event::Heard(Heard { turn: id, .. }) if turn.is_some_and(|it| it.turn == *id));
+        let hears = events.iter().any(hears);
+        if let Some(mark) = turn {
+            let row = turns.iter_mut().find(|it| it.id == mark.turn).ok_or(Error::UnknownTurn(mark.turn))?;
+            if hears && row.status != TurnStatus::Queued && self.fence == Fence::Closed {
+                return Err(stale);
+            }
+            row.status = mark.status;
+        }
+        if let Some(mark) = mark {
+            rows.status = mark.status;
+        }
+        Ok(rows.add(head, now, events))
+    }
+}
+
+/// The wire from one process to the log: slow, and it may break before or after the write.
+#[derive(Clone)]
+pub(super) struct Wire {
+    log: SimLog,
+    life: Arc<Life>,
+}
+
+impl Wire {
+    pub(super) fn new(log: SimLog, life: Arc<Life>) -> Self {
+        Self { log, life }
+    }
+
+    async fn there(&self, what: &str) -> Result<(), Error> {
+        self.life.reaches(Duration::from_micros(self.log.dice.below(4_000))).await;
+        self.breaks(what, 40)
+    }
+
+    async fn back(&self) {
+        self.life.reaches(Duration::from_micros(self.log.dice.below(4_000))).await;
+    }
+
+    fn breaks(&self, what: &str, once_in: u64) -> Result<(), Error> {
+        if !self.life.is_faulty() || !self.log.dice.once_in(once_in) {
+            return Ok(());
+        }
+        self.log.fault(format!("{}: {what}: the database is away", self.life.name()));
+        Err(Error::Unavailable("simulated".to_owned()))
+    }
+}
+
+impl Log for Wire {
+    fn now(&self) -> i64 {
+        self.log.now() + self.life.skew()
+    }
+
+    async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
+        self.there("head").await?;
+        let head = self.log.tables().threads.get(&thread).map(|it| it.head(thread));
+        self.back().await;
+        head.ok_or(Error::UnknownThread(thread))
+    }
+
+    async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
+        self.there("load").await?;
+        let loaded = match self.log.tables().threads.get(&head.thread) {
+            Some(rows) => {
+                let from = usize::try_from(head.seq).unwrap();
+                let new = rows.events.iter().skip(from).map(|(it, _)| it.clone()).collect();
+                (rows.head(head.thread), new)
+            }
+            None => (*head, Vec::new()),
+        };
+        self.back().await;
+        Ok(loaded)
+    }
+
+    async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+        self.there("append").await?;
+        let outcome = self.log.append(head, events, mark);
+        let told: Vec<String> = events.iter().map(|it| it.kind().to_owned()).collect();
+        let kept = if outcome.is_ok() { "kept" } else { "stale" };
+        let line = format!("{} {} {}: {} {kept}", self.life.name(), head.thread, head.seq, told.join(" "));
+        self.log.note(line);
+        // The write happened, and its writer is told that it did not.
+        self.breaks("append, after it was written", 60)?;
+        self.back().await;
+        if let Ok(end) = outcome {
+            self.log.tables().acknowledged.push(end);
+        }
+        outcome
+    }
+
+    async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
+        self.there("mend").await?;
+        self.log.append(head, &[], Some(mark)).map(drop)
+    }
+
+    async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
+        self.there("running").await?;
+        let of_thread = |it: &&Turn| it.thread == thread && it.status == TurnStatus::Running;
+        Ok(self.log.tables().turns.iter().find(of_thread).map(|it| it.id))
+    }
+
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
+        self.there("next queued").await?;
+        let of_thread = |it: &&Turn| it.thread == thread && it.status == TurnStatus::Queued;
+        let next = self.log.tables().turns.iter().find(of_thread).cloned();
+        self.back().await;
+        Ok(next)
+    }
+
+    async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
+        self.there("refuse").await?;
+        let mut tables = self.log.tables();
+        let row = tables.turns.iter_mut().find(|it| it.id == turn).ok_or(Error::UnknownTurn(turn))?;
+        if row.status != TurnStatus::Queued {
+            return Ok(Withdrawal::TooLate(row.status));
+        }
+        row.status = TurnStatus::Failed;
+        row.error = Some(error.to_owned());
+        Ok(Withdrawal::Withdrawn)
+    }
+
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+        self.there("sweep").await?;
+        let tables = self.log.tables();
+        let queued =
+            |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && it.status == TurnStatus::Queued);
+        let can = |id: &ThreadId, rows: &Rows| rows.status == ThreadStatus::Busy || queued(id);
+        let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows)).map(|(id, _)| *id);
+        let limit = usize::try_from(limit).unwrap();
+        Ok(ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit).collect())
+    }
+}

@@ -1,0 +1,124 @@
+//! A world that says what the fixtures say, takes its time, loses answers, and keeps book of what was done to it.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use shared::{Event, Fault, Graph, Replay, Response, Safety, ToolOutput};
+use store::ThreadId;
+use worker::world::{Ask, Outcome, Recorded, World};
+
+use super::faults::{Dice, Life};
+
+/// What was done to the world.
+#[derive(Default)]
+pub(super) struct Book(Mutex<Pages>);
+
+#[derive(Default)]
+struct Pages {
+    /// What each write came to, under its key.
+    done: BTreeMap<String, Vec<Write>>,
+    under_way: BTreeMap<ThreadId, usize>,
+}
+
+struct Write {
+    result: String,
+    safety: Safety,
+}
+
+impl Book {
+    pub(super) fn under_way(&self, thread: ThreadId) -> bool {
+        self.0.lock().unwrap().under_way.get(&thread).is_some_and(|it| *it > 0)
+    }
+
+    pub(super) fn result(&self, key: &str) -> Option<String> {
+        self.0.lock().unwrap().done.get(key)?.first().map(|it| it.result.clone())
+    }
+
+    /// **Property:** what may not be repeated was not.
+    pub(super) fn balances(&self) -> Result<(), String> {
+        for (key, writes) in &self.0.lock().unwrap().done {
+            if writes.len() > 1 && writes.iter().any(|it| it.safety == Safety::Write) {
+                return Err(format!("the write {key} happened {} times", writes.len()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The world that all processes share.
+pub(super) struct SimWorld {
+    dice: Dice,
+    book: Arc<Book>,
+    threads: Mutex<BTreeMap<ThreadId, Arc<Recorded>>>,
+}
+
+impl SimWorld {
+    pub(super) fn new(dice: Dice, book: Arc<Book>) -> Self {
+        Self { dice, book, threads: Mutex::default() }
+    }
+
+    /// From now on it knows what to say to this thread.
+    pub(super) fn learn(&self, thread: ThreadId, graph: &'static dyn Graph, script: &[Event]) {
+        let says = Recorded::new(graph, script).unwrap();
+        self.threads.lock().unwrap().insert(thread, Arc::new(says));
+    }
+
+    /// The world as one process meets it.
+    pub(super) fn of(self: &Arc<Self>, life: Arc<Life>) -> Arc<dyn World> {
+        Arc::new(Met { world: self.clone(), life })
+    }
+}
+
+struct Met {
+    world: Arc<SimWorld>,
+    life: Arc<Life>,
+}
+
+#[async_trait]
+impl World for Met {
+    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let SimWorld { dice, book, threads } = &*self.world;
+        let says = threads.lock().unwrap().get(&ask.thread).cloned().unwrap();
+        // Now and then a call takes longer than a lease.
+        let ms = if dice.once_in(30) { dice.below(5_000) } else { dice.below(40) };
+        self.life.reaches(Duration::from_millis(ms / 2)).await;
+        let outcome = says.perform(thread, ask).await;
+        if ask.due.is_write() {
+            let _call = UnderWay::begin(book, ask.thread);
+            if let Ok((Response::Output(ToolOutput::Ok(text)), _)) = &outcome {
+                let write = Write { result: text.clone(), safety: ask.due.safety };
+                book.0.lock().unwrap().done.entry(ask.key.to_owned()).or_default().push(write);
+            }
+            self.life.reaches(Duration::from_millis(ms / 2)).await;
+            if self.life.is_faulty() && ask.due.safety == Safety::Write && outcome.is_ok() && dice.once_in(10)
+            {
+                return Err(Fault::doubt("the connection was lost"));
+            }
+            return outcome;
+        }
+        self.life.reaches(Duration::from_millis(ms / 2)).await;
+        outcome
+    }
+}
+
+/// A call on its way; it is over too when nobody waits for it any more.
+struct UnderWay<'a>(&'a Book, ThreadId);
+
+impl<'a> UnderWay<'a> {
+    fn begin(book: &'a Book, thread: ThreadId) -> Self {
+        *book.0.lock().unwrap().under_way.entry(thread).or_default() += 1;
+        Self(book, thread)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        if let Some(calls) = self.0.0.lock().unwrap().under_way.get_mut(&self.1) {
+            *calls -= 1;
+        }
+    }
+}
