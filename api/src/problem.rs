@@ -154,7 +154,7 @@ impl From<Error> for Problem {
             Error::Stale { .. } => {
                 Kind::Stale.because(words).mend("look at the thread and send the request again")
             }
-            Error::Unavailable(_) => {
+            Error::Unavailable(_) | Error::IndexUnavailable(_) => {
                 Kind::Unavailable.because(words).mend("send the request again in a moment")
             }
             Error::NotMigrated { .. } => Kind::Unavailable.because(words).mend("run `turnfold migrate`"),
@@ -162,7 +162,7 @@ impl From<Error> for Problem {
                 error!(error = words, "a log cannot be read");
                 Kind::Damaged.because(words)
             }
-            Error::Address(_) | Error::Database(_) => {
+            Error::Address(_) | Error::IndexRefused(_) | Error::Database(_) => {
                 error!(error = words, "the store refused");
                 Kind::Internal.because("the store refused; what it said stands in the log of the api")
             }

@@ -4,7 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use store::{MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies};
+use store::{
+    MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, VectorIndex,
+};
 use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
@@ -77,10 +79,10 @@ pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
     servers.chain(commands).collect()
 }
 
-/// The world of the configuration, whose index and pins are in the store.
+/// The world of the configuration, whose pins are in the store.
 pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<Live> {
     let models = models(settings)?;
-    let index = index(settings, store, models.clone());
+    let index = index(settings, entries(settings, store)?, models.clone());
     let servers = servers(settings)?.pinned(store.clone());
     Ok(Live::new(models, servers, commands(settings)?, index))
 }
@@ -92,13 +94,39 @@ pub(crate) fn models(settings: &Settings) -> anyhow::Result<Arc<Models>> {
     Ok(Arc::new(Models::new(providers?)?))
 }
 
-/// The index of the configuration.
-pub(crate) fn index(settings: &Settings, store: &Store, models: Arc<Models>) -> Index {
-    let entries = Arc::new(store.clone());
+/// The index of the configuration, over its entries.
+pub(crate) fn index(settings: &Settings, entries: Arc<dyn VectorIndex>, models: Arc<Models>) -> Index {
     match &settings.index.embedding_model {
         Some(model) => Index::embedded(entries, models, model.clone()),
         None => Index::lexical(entries),
     }
+}
+
+/// Where the index keeps its entries.
+pub(crate) fn entries(settings: &Settings, store: &Store) -> anyhow::Result<Arc<dyn VectorIndex>> {
+    let url = settings.index.url.resolve()?;
+    match url.expose_secret().split_once(':') {
+        Some(("store", "")) => Ok(Arc::new(store.clone())),
+        Some(("milvus", url)) => milvus(settings, url),
+        Some(_) | None => Err(Stop::because(
+            Exit::Usage,
+            "index.url must be store: or begin with milvus:http:// or milvus:https://",
+        )),
+    }
+}
+
+#[cfg(feature = "milvus")]
+fn milvus(settings: &Settings, url: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
+    let token = settings.index.token.as_ref().map(|it| it.resolve()).transpose()?;
+    let index = store::MilvusIndex::new(url, token.as_ref().map(|it| it.expose_secret()));
+    Ok(Arc::new(index.map_err(|err| Stop::because(Exit::Usage, format!("index.url: {err}")))?))
+}
+
+#[cfg(not(feature = "milvus"))]
+fn milvus(_: &Settings, _: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
+    let words = "index.url names Milvus, and this turnfold was built without it: build one that knows it with \
+        `cargo install --path cli --features milvus`, or set index.url = \"store:\"";
+    Err(Stop::because(Exit::Usage, words))
 }
 
 /// The plain commands of the configuration.

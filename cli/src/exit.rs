@@ -70,7 +70,13 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         return Exit::Unreachable;
     }
     match error.downcast_ref::<Error>() {
-        Some(Error::Unavailable(_) | Error::Address(_) | Error::NotMigrated { .. }) => Exit::Unreachable,
+        Some(
+            Error::Unavailable(_)
+            | Error::Address(_)
+            | Error::NotMigrated { .. }
+            | Error::IndexUnavailable(_)
+            | Error::IndexRefused(_),
+        ) => Exit::Unreachable,
         Some(Error::TooNew { .. } | Error::Unreadable { .. }) => Exit::Unchecked,
         Some(_) => Exit::Finding,
         None if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {

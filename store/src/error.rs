@@ -73,6 +73,12 @@ pub enum Error {
         /// What is wrong with it.
         what: String,
     },
+    /// The server that has the index cannot be used at the moment: wait and try again.
+    #[error("the index is not available: {0}")]
+    IndexUnavailable(String),
+    /// The server that has the index cannot be used as it is configured, or refuses: an operator must mend it.
+    #[error("cannot use the index: {0}")]
+    IndexRefused(String),
     /// Anything else that the database says: call a person.
     #[error("the database failed: {0}")]
     Database(String),

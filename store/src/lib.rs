@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
-//!   index  what each MCP server offers               in the log's database; can be built again
+//!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
 //!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
@@ -28,7 +28,9 @@ mod thread_log;
 pub mod testing;
 
 pub use error::Error;
-pub use index::{Embedded, Entry, MemoryIndex, VectorIndex};
+#[cfg(feature = "milvus")]
+pub use index::MilvusIndex;
+pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
     Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted,
     Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus,

@@ -33,7 +33,8 @@ pub async fn log_conformance(store: &Store) {
 pub async fn index_conformance(index: &dyn VectorIndex) {
     let outcome = async {
         index::keeps_one_entry_a_server(index).await?;
-        index::takes_many_at_once(index).await
+        index::takes_many_at_once(index).await?;
+        index::finds_what_is_nearest(index).await
     };
     if let Err(error) = outcome.await {
         panic!("the index does not conform: {error}");

@@ -1,4 +1,4 @@
-//! Real servers for tests: a private PostgreSQL or Redis on a free port, gone when the test is.
+//! Real servers for tests: a private PostgreSQL, Redis or Milvus on a free port, gone when the test is.
 //!
 //! ```no_run
 //! let mut postgres = testing::Postgres::start();
@@ -16,7 +16,7 @@
 //! ```
 //!
 //! Everything here is synchronous and panics with words: it runs in tests, where a server that cannot be had
-//! is a failure and never a reason to skip. A server that is not installed is installed with `apt-get`.
+//! is a failure and never a reason to skip. A server that is not installed is installed with `apt-get`, and Milvus with `pip`.
 //!
 //! **Invariant:** whatever ends the test, its servers end too and their folders are removed; `process` and
 //! `folder` say how.
@@ -24,6 +24,7 @@
 mod account;
 mod folder;
 mod install;
+mod milvus;
 mod parts;
 mod port;
 mod postgres;
@@ -32,6 +33,7 @@ mod process;
 mod redis;
 mod server;
 
+pub use milvus::Milvus;
 pub use parts::{npm, pip};
 pub use port::free_port;
 pub use postgres::Postgres;

@@ -1,7 +1,7 @@
 //! `turnfold index`: what the index of the servers holds, and what it finds.
 
 use serde_json::json;
-use store::{Entry, VectorIndex as _, time};
+use store::{Entry, time};
 
 use super::{Given, turn};
 use crate::{
@@ -39,7 +39,7 @@ fn build() -> Turn {
 async fn status(given: &Given) -> anyhow::Result<Exit> {
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
-    let entries = store.all().await?;
+    let entries = engine::entries(&given.settings, &store)?.all().await?;
     let at_hand = engine::experts(&given.settings);
     let wanted = given.settings.index.embedding_model.as_deref();
     let state = |it: &Entry| match it.embedded.as_ref().map(|it| it.model.as_str()) {
@@ -81,7 +81,8 @@ async fn status(given: &Given) -> anyhow::Result<Exit> {
 async fn search(given: &Given, query: &str, limit: usize) -> anyhow::Result<Exit> {
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
-    let index = engine::index(&given.settings, &store, engine::models(&given.settings)?);
+    let entries = engine::entries(&given.settings, &store)?;
+    let index = engine::index(&given.settings, entries, engine::models(&given.settings)?);
     let found = index.search(query, limit).await;
     let found = found.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
     let things: Vec<_> = found

@@ -106,6 +106,10 @@ pub struct WorkerSettings {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSettings {
+    /// `store:`, `milvus:http://…`, or where that is.
+    pub url: Address,
+    /// The token that Milvus wants.
+    pub token: Option<SecretRef>,
     /// The model that makes vectors, as `provider/model`; words are compared, if there is none.
     pub embedding_model: Option<String>,
 }

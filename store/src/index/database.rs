@@ -1,10 +1,12 @@
 //! The index in the log's own database.
 
+use std::collections::BTreeSet;
+
 use async_trait::async_trait;
 use futures::FutureExt as _;
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait, EntityTrait as _, IntoActiveModel as _, QueryFilter as _,
-    QueryOrder as _, sea_query::OnConflict,
+    QueryOrder as _, QuerySelect as _, sea_query::OnConflict,
 };
 
 use super::{
@@ -33,6 +35,11 @@ impl VectorIndex for Store {
         // The engines order texts each in its own way.
         entries.sort_by(|a, b| a.server.cmp(&b.server));
         Ok(entries)
+    }
+
+    async fn models(&self) -> Result<BTreeSet<Option<String>>, Error> {
+        let models = table::Entity::find().select_only().column(Column::Model).distinct();
+        Ok(models.into_tuple::<Option<String>>().all(&self.db).await?.into_iter().collect())
     }
 }
 

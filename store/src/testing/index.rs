@@ -1,6 +1,8 @@
-//! The index: one entry a server, whole or not at all.
+//! The index: one entry a server, whole or not at all, and found by its vector.
 
-use crate::{Embedded, Entry, Error, VectorIndex};
+use std::collections::BTreeSet;
+
+use crate::{Embedded, Entry, Error, Near, VectorIndex};
 
 pub(super) async fn keeps_one_entry_a_server(index: &dyn VectorIndex) -> Result<(), Error> {
     assert_eq!(index.all().await?, []);
@@ -9,7 +11,7 @@ pub(super) async fn keeps_one_entry_a_server(index: &dyn VectorIndex) -> Result<
     index.upsert(vec![mail.clone(), apples.clone()]).await?;
     assert_eq!(index.all().await?, [apples.clone(), mail.clone()], "by name, the vector bit for bit");
 
-    let newer = entry("mail", "3", Some(vec![1.0]));
+    let newer = entry("mail", "3", Some(vec![1.0, 0.5]));
     index.upsert(vec![newer.clone(), entry("zebra", "4", None)]).await?;
     assert_eq!(index.all().await?, [apples.clone(), newer, entry("zebra", "4", None)]);
     // What had a vector may have none later.
@@ -30,6 +32,41 @@ pub(super) async fn takes_many_at_once(index: &dyn VectorIndex) -> Result<(), Er
     assert_eq!(index.all().await?, many);
     let names: Vec<String> = many.iter().map(|it| it.server.clone()).collect();
     assert_eq!(index.remove(&names).await?, names);
+    Ok(())
+}
+
+pub(super) async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
+    assert_eq!(index.models().await?, BTreeSet::new());
+    let named = |model: &str, vector: &[f32]| Embedded { model: model.to_owned(), vector: vector.to_vec() };
+    let small = |vector: &[f32]| named("local/small", vector);
+    assert_eq!(index.nearest(&small(&[1.0, 0.0]), 3).await?, []);
+    let of = |server, embedded| Entry { embedded, ..entry(server, "h", None) };
+    let entries = vec![
+        of("zebra", Some(small(&[3.0, 4.0]))),
+        of("mail", Some(small(&[0.6, 0.8]))),
+        of("apples", Some(small(&[-1.0, 0.0]))),
+        of("maps", Some(small(&[0.5, 0.0]))),
+        of("longer", Some(small(&[1.0, 0.0, 0.0]))),
+        of("other", Some(named("local/other", &[1.0, 0.0]))),
+        of("none", None),
+    ];
+    let servers: Vec<String> = entries.iter().map(|it| it.server.clone()).collect();
+    index.upsert(entries).await?;
+    let models = [None, Some("local/other".to_owned()), Some("local/small".to_owned())];
+    assert_eq!(index.models().await?, BTreeSet::from(models));
+
+    let near = index.nearest(&small(&[2.0, 0.0]), 9).await?;
+    for (Near { server, text, score }, (wanted, cosine)) in
+        near.iter().zip([("maps", 1.0), ("mail", 0.6), ("zebra", 0.6), ("apples", -1.0)])
+    {
+        assert!(server == wanted && (score - cosine).abs() < 1e-6, "{near:?}");
+        assert_eq!(*text, entry(server, "h", None).text);
+    }
+    assert_eq!(near.len(), 4, "neither of another model nor of another length: {near:?}");
+    assert_eq!(index.nearest(&small(&[2.0, 0.0]), 1).await?, near[..1]);
+    assert_eq!(index.nearest(&small(&[2.0, 0.0]), 0).await?, []);
+    assert_eq!(index.nearest(&small(&[]), 9).await?, []);
+    assert_eq!(index.remove(&servers).await?.len(), servers.len());
     Ok(())
 }
 

@@ -2,6 +2,8 @@
 
 mod index;
 mod log;
+#[cfg(feature = "milvus")]
+mod milvus;
 mod news;
 mod pins;
 mod queue;

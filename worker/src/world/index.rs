@@ -63,28 +63,38 @@ impl Index {
     ///
     /// [`Fault`] if the index cannot be read, or the model does not answer.
     pub async fn search(&self, query: &str, limit: usize) -> Result<Found, Fault> {
-        let entries = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
-        let embedder = self.embedder.as_ref().filter(|it| entries.iter().all(|entry| it.made(entry)));
-        if let (Some(it), None) = (&self.embedder, embedder) {
-            tracing::warn!(
-                model = it.model,
-                "the index has entries without a vector of this model: build it once more"
-            );
+        if let Some(embedder) = &self.embedder {
+            let models = self.entries.models().await.map_err(|error| of_store("the index", &error))?;
+            let made = |it: &Option<String>| it.as_ref() == Some(&embedder.model);
+            match models.is_empty() {
+                false if models.iter().all(made) => return self.nearest(embedder, query, limit).await,
+                false => tracing::warn!(
+                    model = embedder.model,
+                    "the index has entries without a vector of this model: build it once more"
+                ),
+                true => (),
+            }
         }
-        let (scores, by) = match embedder {
-            Some(it) if !entries.is_empty() => (it.scores(query, &entries).await?, it.model.as_str()),
-            Some(_) | None => (lexical::scores(query, entries.iter().map(searched)), LEXICAL),
-        };
-        let mut hits: Vec<Hit> = entries
-            .into_iter()
-            .zip(scores)
-            .filter(|(_, score)| *score > 0.0)
-            .map(|(entry, score)| Hit { server: entry.server, score, text: entry.text })
-            .collect();
+        let entries = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
+        let scores = lexical::scores(query, entries.iter().map(searched));
+        let hits = entries.into_iter().zip(scores);
+        let mut hits: Vec<Hit> =
+            hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
+        hits.retain(|it| it.score > 0.0);
         // Equals stay in the order of their names.
         hits.sort_by(|a, b| b.score.total_cmp(&a.score));
         hits.truncate(limit);
-        Ok(Found { hits, by: by.to_owned() })
+        Ok(Found { hits, by: LEXICAL.to_owned() })
+    }
+
+    async fn nearest(&self, embedder: &Embedder, query: &str, limit: usize) -> Result<Found, Fault> {
+        let asked = embedder.vector(query).await?;
+        let near = self.entries.nearest(&asked, limit).await;
+        let near = near.map_err(|error| of_store("the index", &error))?.into_iter();
+        // What points elsewhere does not fit.
+        let near = near.filter(|it| it.score > 0.0);
+        let hits = near.map(|it| Hit { server: it.server, score: it.score, text: it.text }).collect();
+        Ok(Found { hits, by: asked.model })
     }
 
     pub(super) async fn find(&self, query: &str, limit: usize) -> Outcome {
@@ -138,11 +148,9 @@ impl Embedder {
         Ok(())
     }
 
-    async fn scores(&self, query: &str, entries: &[Entry]) -> Result<Vec<f64>, Fault> {
-        let asked = self.models.embed(&self.model, &[query.to_owned()]).await?;
-        let asked = asked.first().map(Vec::as_slice).unwrap_or_default();
-        let score = |it: &Entry| it.embedded.as_ref().map_or(0.0, |it| cosine(asked, &it.vector));
-        Ok(entries.iter().map(score).collect())
+    async fn vector(&self, query: &str) -> Result<Embedded, Fault> {
+        let vectors = self.models.embed(&self.model, &[query.to_owned()]).await?;
+        Ok(Embedded { model: self.model.clone(), vector: vectors.into_iter().next().unwrap_or_default() })
     }
 }
 
@@ -154,15 +162,4 @@ fn searched(entry: &Entry) -> String {
 fn entry(server: &str, offer: &Description) -> Entry {
     let Description { text, hash } = offer.clone();
     Entry { server: server.to_owned(), hash, text, embedded: None, updated_at: time::now() }
-}
-
-/// The cosine of the angle between two vectors; none, where they cannot be compared.
-fn cosine(a: &[f32], b: &[f32]) -> f64 {
-    if a.len() != b.len() {
-        return 0.0;
-    }
-    let dot =
-        |a: &[f32], b: &[f32]| -> f64 { a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum() };
-    let lengths = (dot(a, a) * dot(b, b)).sqrt();
-    if lengths > 0.0 { dot(a, b) / lengths } else { 0.0 }
 }

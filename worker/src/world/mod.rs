@@ -211,7 +211,7 @@ fn cut(text: &str, max: usize) -> String {
 fn of_store(what: &str, error: &store::Error) -> Fault {
     let words = format!("{what} cannot be used: {error}");
     match error {
-        store::Error::Unavailable(_) => Fault::again(words),
+        store::Error::Unavailable(_) | store::Error::IndexUnavailable(_) => Fault::again(words),
         store::Error::Stale { .. }
         | store::Error::UnknownThread(_)
         | store::Error::UnknownTurn(_)
@@ -222,6 +222,7 @@ fn of_store(what: &str, error: &store::Error) -> Fault {
         | store::Error::Unreadable { .. }
         | store::Error::Stuck { .. }
         | store::Error::Corrupt { .. }
+        | store::Error::IndexRefused(_)
         | store::Error::Database(_) => Fault::operator(words),
     }
 }
