@@ -131,7 +131,7 @@ impl Engine {
         let completed = |it: &store::log::Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
         let (turns, events) = (completed(&after) - completed(&before), after.events - before.events);
         let wanted = threads.len() as u64;
-        let each = 1 + u64::from(steps);
+        let each = end_of(steps);
         ensure!(
             turns == wanted && events == wanted * each,
             "{wanted} turns of {each} events were to be done, and the log holds {turns} with {events} events"
@@ -154,6 +154,11 @@ impl Engine {
     pub(crate) fn hands(&self, world: Arc<dyn World>) -> Hands {
         hands(self.parts.clone(), world)
     }
+}
+
+/// How long the log of a walk is: `opened` and `heard`, then a decision a step.
+fn end_of(steps: u32) -> u64 {
+    2 + u64::from(steps)
 }
 
 /// A store with its tables.
@@ -210,8 +215,7 @@ impl Tally {
     }
 
     fn expect(&self, threads: usize, steps: u32) {
-        // `opened` and `heard`, then a decision a step.
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = (2 + u64::from(steps), threads);
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = (end_of(steps), threads);
         self.reached.store(0, Ordering::SeqCst);
     }
 

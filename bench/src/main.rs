@@ -64,7 +64,8 @@ async fn main() -> Result<()> {
     let report = measure(&chosen, effort).await?;
     io::stdout().write_all(report.table().as_bytes())?;
     if let Some(file) = &args.json {
-        std::fs::write(file, report.json()?).with_context(|| format!("failed to write {}", file.display()))?;
+        std::fs::write(file, report.json()?)
+            .with_context(|| format!("failed to write {}", file.display()))?;
     }
     Ok(())
 }

@@ -92,7 +92,16 @@ impl Line {
     /// A figure without a floor.
     pub(crate) fn new(name: impl Into<String>, unit: &'static str, rounds: &[f64]) -> Self {
         let value = Spread::of(rounds);
-        Self { name: name.into(), unit, value, floor: None, ratio: None, target: None, note: String::new(), machine: None }
+        Self {
+            name: name.into(),
+            unit,
+            value,
+            floor: None,
+            ratio: None,
+            target: None,
+            note: String::new(),
+            machine: None,
+        }
     }
 
     /// Over this floor, measured in the same rounds.
@@ -151,7 +160,8 @@ impl Report {
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
-        let head = ["figure", "median", "(low … high)", "unit", "floor", "ratio", "(low … high)", "target", ""];
+        let head =
+            ["figure", "median", "(low … high)", "unit", "floor", "ratio", "(low … high)", "target", ""];
         table.set_header(head.into_iter().chain(["fdatasync", "others' CPU"]));
         for line in &self.figures {
             table.add_row(line.cells());
@@ -175,8 +185,10 @@ impl Line {
             Some(Verdict::Below) => "below",
             None => "",
         };
-        let disk = self.machine.map_or(String::new(), |it| format!("{} µs", number(it.fdatasync_micros.median)));
-        let others = self.machine.map_or(String::new(), |it| format!("{:.0} %", it.foreign_cpu.median * 100.0));
+        let disk =
+            self.machine.map_or(String::new(), |it| format!("{} µs", number(it.fdatasync_micros.median)));
+        let others =
+            self.machine.map_or(String::new(), |it| format!("{:.0} %", it.foreign_cpu.median * 100.0));
         [
             self.name.clone(),
             number(self.value.median),
@@ -195,7 +207,8 @@ impl Line {
     /// What the table has no room for.
     fn remarks(&self) -> Option<String> {
         let floor = self.floor.as_ref().map(|it| format!("floor: {}", it.what));
-        let parts: Vec<String> = floor.into_iter().chain(Some(self.note.clone())).filter(|it| !it.is_empty()).collect();
+        let parts: Vec<String> =
+            floor.into_iter().chain(Some(self.note.clone())).filter(|it| !it.is_empty()).collect();
         (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
     }
 

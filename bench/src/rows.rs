@@ -185,7 +185,8 @@ pub(crate) async fn sqlite(path: &std::path::Path) -> Result<Pool<Sqlite>> {
 /// Makes the events' table in a file, of the shape that it has in another.
 pub(crate) async fn make_sqlite_floor(of: &Pool<Sqlite>, floor: &Pool<Sqlite>) -> Result<()> {
     sea_orm::sqlx::query("DROP TABLE IF EXISTS events").execute(floor).await?;
-    let sql = "SELECT sql FROM sqlite_master WHERE tbl_name = 'events' AND sql IS NOT NULL ORDER BY type DESC";
+    let sql =
+        "SELECT sql FROM sqlite_master WHERE tbl_name = 'events' AND sql IS NOT NULL ORDER BY type DESC";
     for row in sea_orm::sqlx::query(sql).fetch_all(of).await? {
         let sql: String = row.try_get(0)?;
         sea_orm::sqlx::query(sea_orm::sqlx::AssertSqlSafe(sql)).execute(floor).await?;

@@ -50,7 +50,10 @@ impl Servers {
         running.answer(&postgres.url()).await?;
         for (name, wanted) in [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on")] {
             let set = postgres.query(&format!("SHOW {name}"));
-            ensure!(set == [[wanted]], "PostgreSQL runs with {name} = {set:?}: no figure would be worth its ink");
+            ensure!(
+                set == [[wanted]],
+                "PostgreSQL runs with {name} = {set:?}: no figure would be worth its ink"
+            );
         }
         let redis = testing::Redis::start();
         redis.ask("CONFIG SET appendfsync everysec");

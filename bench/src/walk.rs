@@ -5,7 +5,8 @@ use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{
-    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Replay, Step, Strategy, Thread, Transition,
+    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Replay, Step, Strategy, Thread,
+    Transition,
 };
 use uuid::Uuid;
 
@@ -86,7 +87,8 @@ impl Node<Walk> for OneStep {
 
     fn learn(&self, thread: &Thread<Walk>, (): ()) -> Transition<Walk> {
         let taken = thread.state.taken + 1;
-        let go_on = if taken < thread.config.steps { Transition::to(NodeName::Step) } else { Transition::end() };
+        let go_on =
+            if taken < thread.config.steps { Transition::to(NodeName::Step) } else { Transition::end() };
         go_on.learn(Fact { words: words(taken) })
     }
 }
@@ -94,8 +96,22 @@ impl Node<Walk> for OneStep {
 /// Words that differ from step to step, and that no compression makes vanish.
 fn words(step: u32) -> String {
     const SOME: [&str; 16] = [
-        "calendar", "Tuesday", "the", "invoice", "moved", "because", "of", "a", "meeting", "which", "nobody", "had",
-        "announced", "to", "her", "team",
+        "calendar",
+        "Tuesday",
+        "the",
+        "invoice",
+        "moved",
+        "because",
+        "of",
+        "a",
+        "meeting",
+        "which",
+        "nobody",
+        "had",
+        "announced",
+        "to",
+        "her",
+        "team",
     ];
     let mut seed = step;
     let mut words = String::with_capacity(WORDS + 16);

@@ -51,9 +51,9 @@ impl Figure for FirstEvent {
         worker.await?;
         let what = "two bare commits and a bare cycle of Redis";
         Ok(vec![
-            Line::new("first_event.p50", "µs", &p50)
-                .over(what, &p50, &floor)
-                .note("from the submission to the news of `heard`, in a thread at rest, on PostgreSQL and Redis"),
+            Line::new("first_event.p50", "µs", &p50).over(what, &p50, &floor).note(
+                "from the submission to the news of `heard`, in a thread at rest, on PostgreSQL and Redis",
+            ),
             Line::new("first_event.p99", "µs", &p99),
         ])
     }

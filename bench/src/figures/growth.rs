@@ -47,7 +47,9 @@ impl Figure for OneThread {
         Ok(vec![
             Line::new(format!("{name}.step"), "µs", &late)
                 .over("the steps from the 10th to the 110th of the same thread", &late, &early)
-                .note(format!("the last 100 of {steps} steps of one thread, from one decision's stamp to the next")),
+                .note(format!(
+                    "the last 100 of {steps} steps of one thread, from one decision's stamp to the next"
+                )),
             Line::new(format!("{name}.stored"), "bytes/step", &stored).note("tables and their indexes"),
         ])
     }

@@ -54,10 +54,16 @@ impl Figure for Lone {
             both.push(median(&commits) + median(&cycles));
         }
         let name = self.name();
-        let over_both = Line::new(format!("{name}.p50.over_both"), "µs", &p50)
-            .over("the p50 of a bare commit and of a bare cycle of Redis", &p50, &both);
-        let over_commit =
-            Line::new(format!("{name}.p50"), "µs", &p50).over("the p50 of a bare commit of a step", &p50, &commit);
+        let over_both = Line::new(format!("{name}.p50.over_both"), "µs", &p50).over(
+            "the p50 of a bare commit and of a bare cycle of Redis",
+            &p50,
+            &both,
+        );
+        let over_commit = Line::new(format!("{name}.p50"), "µs", &p50).over(
+            "the p50 of a bare commit of a step",
+            &p50,
+            &commit,
+        );
         let (over_both, over_commit) = match self.mode {
             Mode::HandOff => {
                 let target = Target { id: "T5", of: Of::Ratio, bound: Bound::AtMost(1.5) };
@@ -78,7 +84,8 @@ impl Figure for Lone {
 /// How long it took from one decision to the next, in microseconds.
 pub(super) async fn between_decisions(engine: &Engine, thread: Uuid) -> Result<Vec<f64>> {
     let (_, log) = engine.parts.store.load(thread).await?;
-    let at: Vec<i64> = log.iter().filter(|it| matches!(it.event, Event::Decided(_))).map(|it| it.at).collect();
+    let at: Vec<i64> =
+        log.iter().filter(|it| matches!(it.event, Event::Decided(_))).map(|it| it.at).collect();
     anyhow::ensure!(at.len() > 1, "a log of one decision has no time between two");
     let between = |pair: &[i64]| i32::try_from(pair[1] - pair[0]).map(f64::from).context("a step of an hour");
     at.windows(2).map(between).collect()

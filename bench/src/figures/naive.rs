@@ -68,10 +68,13 @@ impl Figure for Naive {
             naive.push(lap.steps / spent.wall);
             naive_cpu.push(spent.cpu / lap.steps * 1000.0);
         }
-        let what = "the naive loop: log read and folded at every step, one transaction, then XADD, XACK, XDEL";
+        let what =
+            "the naive loop: log read and folded at every step, one transaction, then XADD, XACK, XDEL";
         let target = |bound| Target { id: "T4", of: Of::Ratio, bound };
         Ok(vec![
-            Line::new(self.name(), "steps/s", &rate).over(what, &rate, &naive).target(target(Bound::AtLeast(5.0))),
+            Line::new(self.name(), "steps/s", &rate)
+                .over(what, &rate, &naive)
+                .target(target(Bound::AtLeast(5.0))),
             Line::new(format!("{}.cpu", self.name()), "CPU s/1000 steps", &cpu)
                 .over(what, &cpu, &naive_cpu)
                 .target(target(Bound::AtMost(0.1))),
@@ -105,7 +108,12 @@ async fn run(servers: &Servers, pool: &PgPool, threads: usize) -> Result<Spent> 
         let read: Option<StreamReadReply> = reader.xread_options(&[STREAM], &[">"], &options).await?;
         for entry in read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids) {
             let thread: String = entry.get("thread").context("an entry names its thread")?;
-            let step = NaiveStep { pool: pool.clone(), redis: writer.clone(), entry: entry.id, thread: thread.parse()? };
+            let step = NaiveStep {
+                pool: pool.clone(),
+                redis: writer.clone(),
+                entry: entry.id,
+                thread: thread.parse()?,
+            };
             let (slot, left) = (slots.clone().acquire_owned().await?, left.clone());
             steps.spawn(async move {
                 if step.take().await? == Goto::End {
@@ -144,7 +152,9 @@ impl NaiveStep {
         }
         let thread = (&Walk as &dyn Graph).replay(&log)?;
         let event = walk::next(&*thread)?.context("a thread in flight has a next event")?;
-        let Event::Decided(decided) = &event else { anyhow::bail!("a walk only decides, and this is {event}") };
+        let Event::Decided(decided) = &event else {
+            anyhow::bail!("a walk only decides, and this is {event}")
+        };
         let goto = decided.to.clone();
 
         let last = rows.last().context("a thread has a first event")?;

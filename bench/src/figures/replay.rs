@@ -43,12 +43,17 @@ impl Figure for InMemory {
                 black_box(thread.seq());
                 Ok(())
             })?);
-            decoded.push(rate(&rows, times, |rows| events(rows).try_for_each(|it| it.map(|it| drop(black_box(it)))))?);
+            decoded.push(rate(&rows, times, |rows| {
+                events(rows).try_for_each(|it| it.map(|it| drop(black_box(it))))
+            })?);
         }
         let bytes = rows.bytes() / rows.len();
         let line = Line::new(self.name(), "events/core s", &folded).over("decoding them", &folded, &decoded);
         let target = Target { id: "T6", of: Of::Value, bound: Bound::AtLeast(1e6) };
-        Ok(vec![line.target(target).note(format!("decoded and folded, {bytes} bytes an event; by the thread's CPU time"))])
+        Ok(vec![
+            line.target(target)
+                .note(format!("decoded and folded, {bytes} bytes an event; by the thread's CPU time")),
+        ])
     }
 }
 
@@ -91,7 +96,8 @@ async fn cold(bench: &mut Bench, events: u32) -> Result<Vec<Line>> {
     rows.add_log(thread, &log)?;
     let pool = rows::postgres(&url, 1).await?;
     rows.insert_postgres(&pool, Table::Events).await?;
-    let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events WHERE thread_id = $1 ORDER BY seq";
+    let sql =
+        "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events WHERE thread_id = $1 ORDER BY seq";
     let times = bench.effort.pick(20_000, 50_000) / events;
     let read = f64::from(events) * f64::from(times);
     let (mut rate, mut floor, mut per_cpu, mut floor_per_cpu) = (vec![], vec![], vec![], vec![]);

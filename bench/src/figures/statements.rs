@@ -59,7 +59,8 @@ impl Figure for Statements {
 impl Statements {
     fn lines(&self, seen: &[Counted]) -> Vec<Line> {
         let each = |what: fn(&Counted) -> f64| seen.iter().map(what).collect::<Vec<f64>>();
-        let line = |name: &str, unit, rounds: Vec<f64>| Line::new(format!("{}.{name}", self.name()), unit, &rounds);
+        let line =
+            |name: &str, unit, rounds: Vec<f64>| Line::new(format!("{}.{name}", self.name()), unit, &rounds);
         let at_most = |bound| Target { id: "T7", of: Of::Value, bound: Bound::AtMost(bound) };
         vec![
             line("sql.reads", "per step", each(|it| it.reads))
@@ -69,9 +70,13 @@ impl Statements {
                 .target(at_most(1.0))
                 .note("calls of INSERT, UPDATE and DELETE, over the transaction numbers used"),
             line("sql.commits", "per step", each(|it| it.commits)).note("transaction numbers used"),
-            line("redis.writes", "per commit", each(|it| it.redis(&["evalsha", "eval", "exec"]) / it.commits))
-                .target(at_most(1.0))
-                .note("EVALSHA, EVAL and EXEC in INFO commandstats: the round trips that write"),
+            line(
+                "redis.writes",
+                "per commit",
+                each(|it| it.redis(&["evalsha", "eval", "exec"]) / it.commits),
+            )
+            .target(at_most(1.0))
+            .note("EVALSHA, EVAL and EXEC in INFO commandstats: the round trips that write"),
             line("redis.reads", "per step", each(|it| it.redis(&["xreadgroup", "xautoclaim"])))
                 .note("XREADGROUP and XAUTOCLAIM"),
             line("redis.publish", "per step", each(|it| it.redis(&["publish"]))).note("PUBLISH: the news"),
@@ -109,7 +114,9 @@ impl Counted {
         // Numbers are given to transactions that write, and to no others.
         this.commits = servers.number("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")?;
         for line in servers.redis.ask("INFO commandstats").lines() {
-            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|it| it.split_once(':')) else { continue };
+            let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|it| it.split_once(':')) else {
+                continue;
+            };
             let calls = fields.strip_prefix("calls=").and_then(|it| it.split(',').next());
             let calls = calls.and_then(|it| it.parse().ok()).context("INFO commandstats counts calls")?;
             this.commands.insert(name.to_owned(), calls);

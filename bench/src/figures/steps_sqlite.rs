@@ -49,8 +49,10 @@ impl Figure for Steps {
         }
         let what = "the same rows, 256 steps an INSERT, one connection";
         let name = self.name();
-        let mut wall = Line::new(&name, "steps/s", &rate).over(what, &rate, &floor).note("synchronous = FULL");
-        let cpu = Line::new(format!("{name}.cpu"), "steps/CPU s", &per_cpu).over(what, &per_cpu, &floor_per_cpu);
+        let mut wall =
+            Line::new(&name, "steps/s", &rate).over(what, &rate, &floor).note("synchronous = FULL");
+        let cpu =
+            Line::new(format!("{name}.cpu"), "steps/CPU s", &per_cpu).over(what, &per_cpu, &floor_per_cpu);
         if self.slots == 512 {
             wall = wall.target(Target { id: "T3", of: Of::Ratio, bound: Bound::AtLeast(0.70) });
         }
