@@ -2,6 +2,7 @@
 //! disk takes to keep 8 KiB.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     os::unix::fs::FileExt as _,
     path::Path,
@@ -34,7 +35,7 @@ pub(crate) struct Spent {
 pub(crate) struct Meter {
     processes: Vec<u32>,
     began: Instant,
-    cpu: f64,
+    threads: Threads,
     machine: Machine,
 }
 
@@ -42,14 +43,14 @@ impl Meter {
     /// Begins, counting this process and these, each with those that it started.
     pub(crate) fn start(servers: &[u32]) -> Result<Self> {
         let processes: Vec<u32> = servers.iter().copied().chain([std::process::id()]).collect();
-        let (cpu, machine) = (cpu_of(&processes)?, Machine::now()?);
-        Ok(Self { processes, began: Instant::now(), cpu, machine })
+        let (threads, machine) = (threads_of(&processes)?, Machine::now()?);
+        Ok(Self { processes, began: Instant::now(), threads, machine })
     }
 
     /// What was spent until now.
     pub(crate) fn read(&self) -> Result<Spent> {
         let wall = self.began.elapsed().as_secs_f64();
-        let (cpu, machine) = (cpu_of(&self.processes)? - self.cpu, Machine::now()?);
+        let (cpu, machine) = (used(&self.threads, &threads_of(&self.processes)?), Machine::now()?);
         let (busy, total) = (machine.busy - self.machine.busy, machine.total - self.machine.total);
         let foreign = if total > 0.0 { ((busy - cpu) / total).max(0.0) } else { 0.0 };
         Ok(Spent { wall, cpu, foreign })
@@ -76,43 +77,52 @@ impl Machine {
     }
 }
 
-/// CPU seconds of these processes and of all that they started, ended ones included.
-fn cpu_of(roots: &[u32]) -> Result<f64> {
-    let mut ticks = 0.0;
-    for entry in fs::read_dir("/proc").context("failed to list /proc")?.flatten() {
-        let Some(id) = entry.file_name().to_str().and_then(|it| it.parse::<u32>().ok()) else { continue };
-        // One that has ended meanwhile is counted by its parent.
-        let Some(process) = Process::of(id) else { continue };
-        if roots.contains(&id) {
-            ticks += process.own + process.ended;
-        } else if roots.contains(&process.parent) && process.parent != std::process::id() {
-            ticks += process.own;
+/// CPU seconds by process and thread.
+type Threads = BTreeMap<(u32, u32), f64>;
+
+/// CPU seconds of every thread of these processes, and of the processes that the servers among them started.
+fn threads_of(roots: &[u32]) -> Result<Threads> {
+    let mut threads = Threads::new();
+    for process in numbers_in(Path::new("/proc"))? {
+        let started = || parent_of(process).is_some_and(|it| it != std::process::id() && roots.contains(&it));
+        if !roots.contains(&process) && !started() {
+            continue;
+        }
+        let tasks = format!("/proc/{process}/task");
+        // One that ends just now is missed with the little that it used.
+        for thread in numbers_in(Path::new(&tasks)).unwrap_or_default() {
+            if let Ok(used) = cpu_in(&format!("{tasks}/{thread}/schedstat")) {
+                threads.insert((process, thread), used);
+            }
         }
     }
-    Ok(ticks / TICKS)
+    Ok(threads)
 }
 
-struct Process {
-    parent: u32,
-    own: f64,
-    /// Of its children that have ended.
-    ended: f64,
+/// What every thread used between two looks. What ended between them is left out.
+fn used(before: &Threads, after: &Threads) -> f64 {
+    after.iter().map(|(thread, used)| used - before.get(thread).copied().unwrap_or_default()).sum()
 }
 
-impl Process {
-    fn of(id: u32) -> Option<Self> {
-        let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-        // The name stands in parentheses and may hold anything, so read from behind the last one.
-        let words: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-        let ticks = |at: usize| words.get(at)?.parse::<f64>().ok();
-        let parent = words.get(1)?.parse().ok()?;
-        Some(Self { parent, own: ticks(11)? + ticks(12)?, ended: ticks(13)? + ticks(14)? })
-    }
+/// The entries of a folder of `/proc` that are numbers.
+fn numbers_in(folder: &Path) -> Result<Vec<u32>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    Ok(entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
 }
 
-/// CPU seconds of this thread, to the nanosecond.
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name stands in parentheses and may hold anything, so read from behind the last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// CPU seconds of this thread.
 pub(crate) fn cpu_of_this_thread() -> Result<f64> {
-    let path = "/proc/thread-self/schedstat";
+    cpu_in("/proc/thread-self/schedstat")
+}
+
+/// To the nanosecond, where `stat` has hundredths of a second.
+fn cpu_in(path: &str) -> Result<f64> {
     let stat = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
     let nanos = stat.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
     nanos.map(|it| it / 1e9).with_context(|| format!("{path} is not as expected: {stat:?}"))
