@@ -36,7 +36,7 @@ fn tiny_figures_have_a_floor_a_ratio_and_conditions() {
         let others = figure["machine"]["foreign_cpu"]["median"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&others), "{figure:#}");
     }
-    assert_eq!(named("replay.memory")["target"]["target"]["id"], "T6");
+    assert_eq!(named("replay.memory")["target"]["id"], "T6");
     assert!(named("steps.sqlite.1.")["target"].is_null(), "a target is for 512 in flight");
 }
 
