@@ -39,7 +39,7 @@ impl VectorIndex for Store {
 
     async fn models(&self) -> Result<BTreeSet<Option<String>>, Error> {
         let models = table::Entity::find().select_only().column(Column::Model).distinct();
-        Ok(models.into_tuple::<Option<String>>().all(&self.db).await?.into_iter().collect())
+        Ok(models.into_tuple::<Option<String>>().all(&self.database.pool).await?.into_iter().collect())
     }
 }
 

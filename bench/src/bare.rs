@@ -1,0 +1,77 @@
+//! What a step cannot do without: a commit, and a cycle of a token through Redis. Timed one at a time.
+
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+use redis::{
+    AsyncCommands as _, AsyncConnectionConfig,
+    aio::MultiplexedConnection,
+    streams::{StreamReadOptions, StreamReadReply},
+};
+use sea_orm::sqlx::PgPool;
+use uuid::Uuid;
+
+use crate::{
+    rows::{Rows, Table},
+    walk,
+};
+
+/// A stream of our own beside the engine's.
+const STREAM: &str = "bench:bare";
+const GROUP: &str = "bench";
+
+/// How long so many commits of one step take, each in microseconds.
+pub(crate) async fn commits(pool: &PgPool, times: usize) -> Result<Vec<f64>> {
+    let log = walk::log(1)?;
+    let mut took = Vec::with_capacity(times);
+    for _ in 0..times {
+        let mut rows = Rows::default();
+        rows.add_log(Uuid::now_v7(), &log[2..])?;
+        let began = Instant::now();
+        rows.insert_postgres(pool, Table::Floor).await?;
+        took.push(micros(began));
+    }
+    Ok(took)
+}
+
+/// A token that goes round.
+pub(crate) struct Cycle {
+    connection: MultiplexedConnection,
+}
+
+impl Cycle {
+    /// Puts one token into a stream.
+    pub(crate) async fn connect(url: &str) -> Result<Self> {
+        let config = AsyncConnectionConfig::new().set_response_timeout(None);
+        let client = redis::Client::open(url)?;
+        let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
+        let _: () = connection.del(STREAM).await?;
+        let _: () = connection.xgroup_create_mkstream(STREAM, GROUP, "0").await?;
+        let _: String = connection.xadd(STREAM, "*", &[("thread", "0")]).await?;
+        Ok(Self { connection })
+    }
+
+    /// How long so many cycles take, each in microseconds: one read, then its end and its successor in one transaction.
+    pub(crate) async fn cycles(&mut self, times: usize) -> Result<Vec<f64>> {
+        let mut took = Vec::with_capacity(times);
+        for _ in 0..times {
+            let began = Instant::now();
+            let options = StreamReadOptions::default().group(GROUP, "one").count(1).block(1000);
+            let read: Option<StreamReadReply> =
+                self.connection.xread_options(&[STREAM], &[">"], &options).await?;
+            let entries = read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids);
+            let ids: Vec<String> = entries.map(|it| it.id).collect();
+            ensure!(ids.len() == 1, "one token goes round, and {} were read", ids.len());
+            let mut turn = redis::pipe();
+            turn.atomic().xadd(STREAM, "*", &[("thread", "0")]).ignore();
+            turn.xack(STREAM, GROUP, &ids).ignore().xdel(STREAM, &ids).ignore();
+            let () = turn.query_async(&mut self.connection).await?;
+            took.push(micros(began));
+        }
+        Ok(took)
+    }
+}
+
+fn micros(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}

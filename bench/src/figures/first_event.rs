@@ -1,0 +1,82 @@
+//! How long it takes from the submission of a turn until the first event of it is in the log and told to listeners.
+
+use std::{sync::Arc, time::Instant};
+
+use anyhow::{Context as _, Result};
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use store::{Notice, Opening, When};
+use worker::{Stop, Worker};
+
+use super::{Bench, Figure};
+use crate::{
+    bare,
+    engine::{self, Engine, Mode, NoWorld},
+    report::Line,
+    rows,
+    stats::{median, percentile},
+};
+
+pub(super) struct FirstEvent;
+
+#[async_trait]
+impl Figure for FirstEvent {
+    fn name(&self) -> String {
+        "first_event".to_owned()
+    }
+
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        let (servers, url) = (bench.servers().await?, bench.database().await?);
+        let engine = Engine::postgres(&servers, &url).await?;
+        let pool = rows::postgres(&url, 1).await?;
+        rows::make_floor(&pool).await?;
+        let mut redis = bare::Cycle::connect(&servers.redis.url()).await?;
+        let thread = engine.lap(Mode::ALL[0], 1, 1, 1).await?.threads[0];
+        let stop = Stop::default();
+        let worker = Worker::new(engine.hands(Arc::new(NoWorld)), Mode::ALL[0].limits(8));
+        let worker = tokio::spawn(worker.run(stop.clone()));
+        let (mut p50, mut p99, mut floor) = (vec![], vec![], vec![]);
+        for _ in 0..bench.effort.rounds() {
+            bench.round()?;
+            let mut took = Vec::new();
+            for _ in 0..bench.effort.pick(20, 100) {
+                took.push(once(&engine, thread).await?);
+            }
+            p50.push(percentile(&took, 50));
+            p99.push(percentile(&took, 99));
+            let commits = bare::commits(&pool, 50).await?;
+            floor.push(2.0 * median(&commits) + median(&redis.cycles(100).await?));
+        }
+        stop.drain();
+        worker.await?;
+        let what = "two bare commits and a bare cycle of Redis";
+        Ok(vec![
+            Line::new("first_event.p50", "µs", &p50).over(what, &p50, &floor).note(
+                "from the submission to the news of `heard`, in a thread at rest, on PostgreSQL and Redis",
+            ),
+            Line::new("first_event.p99", "µs", &p99),
+        ])
+    }
+}
+
+/// One turn of one step; returns when its thread is at rest again.
+async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
+    let end = engine.parts.store.head(thread).await?.seq;
+    let mut news = engine.parts.news.subscribe(thread).await?;
+    let began = Instant::now();
+    engine.parts.store.submit(engine::turn(Opening::Existing(thread))).await?;
+    engine.parts.queue.ring(thread, When::Now).await?;
+    let mut first = None;
+    loop {
+        match news.next().await.context("the news ended")? {
+            Notice::Appended { seq } => {
+                let took = *first.get_or_insert(began.elapsed().as_secs_f64() * 1e6);
+                // `heard`, and the one decision.
+                if seq == end + 2 {
+                    return Ok(took);
+                }
+            }
+            Notice::Delta { .. } => {}
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! What turns that wait cost a worker: its resident memory with very many in the queue, over none.
+
+use std::{
+    process::{Child, Command},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _};
+use shared::{Message, Opened, Replay, Request};
+use store::{MemoryNews, NewTurn, Opening, Parts, Queue as _, RedisNews, RedisQueue, When};
+use tokio::time::sleep;
+use worker::{
+    Limits, Stop, Worker,
+    world::{Ask, Outcome, World},
+};
+
+use super::{Bench, Figure};
+use crate::{engine, machine::resident_mib, report::Line, walk};
+
+/// How many jobs the worker has under way, so that all others wait.
+const SLOTS: usize = 64;
+
+/// How often it sweeps; a sweep looks at every thread that waits.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// Longer than the measurement.
+const LEASE: Duration = Duration::from_secs(600);
+
+pub(super) struct Memory;
+
+#[async_trait]
+impl Figure for Memory {
+    fn name(&self) -> String {
+        "memory".to_owned()
+    }
+
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        let waiting = bench.effort.pick(5_000, 100_000);
+        let (servers, url) = (bench.servers().await?, bench.database().await?);
+        // What is measured is memory: waiting for the disk a hundred thousand times would only take time.
+        let name = url.rsplit('/').next().context("an address names its database")?;
+        servers.postgres.query(&format!("ALTER DATABASE {name} SET synchronous_commit = off"));
+        servers.redis.flush_all();
+        let store = engine::migrated(&url).await?;
+        let queue = Arc::new(RedisQueue::connect(&servers.redis.url(), LEASE, "bench").await?);
+        let parts = Parts { store, queue: queue.clone(), news: Arc::new(MemoryNews::new()) };
+        bench.round()?;
+
+        submit(&parts, SLOTS, "wait 86400").await?;
+        let worker = Other::start(&url, &servers.redis.url())?;
+        let began = Instant::now();
+        while queue.len().await?.in_flight < SLOTS as u64 {
+            ensure!(began.elapsed() < Duration::from_secs(60), "the worker did not take its {SLOTS} jobs");
+            sleep(Duration::from_millis(20)).await;
+        }
+        let none = worker.most_resident().await?;
+        let began = Instant::now();
+        submit(&parts, waiting, "echo hello").await?;
+        let submitted = waiting as f64 / began.elapsed().as_secs_f64();
+        let many = worker.most_resident().await?;
+        let depth = queue.len().await?;
+        ensure!(depth.waiting == waiting as u64, "{waiting} turns were to wait, and it is {}", depth.waiting);
+        Ok(vec![
+            Line::new("memory.waiting", "MiB", &[many])
+                .over("the same worker with no turn waiting", &[many], &[none])
+                .note(format!("{waiting} turns wait behind {SLOTS} under way; the most over three sweeps")),
+            Line::new("memory.per_waiting_turn", "bytes", &[(many - none) * 1_048_576.0 / waiting as f64]),
+            Line::new("memory.submit", "turns/s", &[submitted])
+                .note("how fast they were submitted and rung for, 32 at a time, synchronous_commit = off"),
+        ])
+    }
+}
+
+/// Submits so many turns of the probe, each to a thread of its own, and rings for them.
+async fn submit(parts: &Parts, turns: usize, words: &str) -> Result<()> {
+    let one = |_| async move {
+        let opened =
+            Opened { strategy: "probe".to_owned(), config: serde_json::Value::Null, ..walk::opened(0) };
+        let turn = NewTurn { messages: vec![Message::user(words)], ..engine::turn(Opening::New(opened)) };
+        let turn = parts.store.submit(turn).await?.into_turn();
+        anyhow::Ok(parts.queue.ring(turn.thread, When::Now).await?)
+    };
+    futures::stream::iter(0..turns).map(one).buffer_unordered(32).try_collect().await
+}
+
+/// A worker in a process of its own, which ends when this is dropped.
+struct Other(Child);
+
+impl Other {
+    fn start(store: &str, queue: &str) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["--wait-for-ever", store, queue]);
+        Ok(Self(command.spawn().context("failed to start a worker")?))
+    }
+
+    /// The most that it holds over three sweeps.
+    async fn most_resident(&self) -> Result<f64> {
+        let (began, mut most) = (Instant::now(), 0.0_f64);
+        while began.elapsed() < SWEEP * 3 {
+            most = most.max(resident_mib(self.0.id())?);
+            sleep(Duration::from_millis(50)).await;
+        }
+        Ok(most)
+    }
+}
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        // It has nothing to put in order.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The worker of that process: takes what its slots hold, and finishes none of it.
+pub(crate) async fn wait_for_ever(store: &str, queue: &str) -> Result<()> {
+    let news = Arc::new(RedisNews::connect(queue).await?);
+    let queue = Arc::new(RedisQueue::connect(queue, LEASE, "other").await?);
+    let parts = Parts { store: store::Store::connect(store).await?, queue, news };
+    let limits = Limits { slots: SLOTS, lease: LEASE, sweep: SWEEP, drain: LEASE };
+    Worker::new(engine::hands(parts, Arc::new(Patient)), limits).run(Stop::default()).await;
+    Ok(())
+}
+
+/// A world that takes the time it is told to take.
+struct Patient;
+
+#[async_trait]
+impl World for Patient {
+    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        if let Request::Rehearse(it) = &ask.due.request {
+            sleep(Duration::from_millis(it.wait_ms)).await;
+        }
+        Err(shared::Fault::operator("nothing is finished here"))
+    }
+}

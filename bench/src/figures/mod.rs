@@ -1,0 +1,153 @@
+//! The figures, each in a file of its own, and what they share: the servers, the rounds, and what the machine does
+//! meanwhile.
+
+mod first_event;
+mod growth;
+mod lone;
+mod memory;
+mod naive;
+mod replay;
+mod statements;
+mod steps_postgres;
+mod steps_sqlite;
+
+use std::{path::Path, sync::Arc};
+
+use anyhow::{Context as _, Result};
+use async_trait::async_trait;
+use tempfile::TempDir;
+
+use crate::{
+    engine::Mode,
+    machine::{Meter, fdatasync_micros},
+    report::{Conditions, Line},
+    servers::Servers,
+    stats::Spread,
+};
+
+pub(crate) use memory::wait_for_ever;
+
+/// What is measured together, because it shares rounds.
+#[async_trait]
+pub(crate) trait Figure {
+    /// What the names of its lines begin with.
+    fn name(&self) -> String;
+    /// Measures.
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>>;
+}
+
+/// All figures.
+pub(crate) fn all() -> Vec<Box<dyn Figure>> {
+    let mut all: Vec<Box<dyn Figure>> = Vec::new();
+    for mode in Mode::ALL {
+        for slots in [1, 64, 1024] {
+            all.push(Box::new(steps_postgres::Steps { slots, mode }));
+        }
+    }
+    for mode in Mode::ALL {
+        for slots in [1, 64, 512] {
+            all.push(Box::new(steps_sqlite::Steps { slots, mode }));
+        }
+    }
+    for mode in Mode::ALL {
+        all.push(Box::new(naive::Naive { mode }));
+        all.push(Box::new(lone::Lone { mode }));
+        all.push(Box::new(statements::Statements { mode }));
+        all.push(Box::new(growth::OneThread { mode }));
+        all.push(Box::new(growth::LongTurns { mode }));
+    }
+    all.push(Box::new(replay::InMemory));
+    all.push(Box::new(replay::Cold));
+    all.push(Box::new(first_event::FirstEvent));
+    all.push(Box::new(memory::Memory));
+    all
+}
+
+/// How much time there is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effort {
+    /// Three rounds of little.
+    Short,
+    /// Seven rounds of enough.
+    Full,
+}
+
+impl Effort {
+    /// How many rounds.
+    pub(crate) fn rounds(self) -> usize {
+        self.pick(3, 7)
+    }
+
+    /// The first if there is little time, else the second.
+    pub(crate) fn pick<T>(self, short: T, full: T) -> T {
+        match self {
+            Effort::Short => short,
+            Effort::Full => full,
+        }
+    }
+}
+
+/// What figures share.
+pub(crate) struct Bench {
+    pub(crate) effort: Effort,
+    servers: Option<Arc<Servers>>,
+    databases: usize,
+    folder: TempDir,
+    disk: Vec<f64>,
+    foreign: Vec<f64>,
+    round: Option<Meter>,
+}
+
+impl Bench {
+    /// Nothing is started before it is asked for.
+    pub(crate) fn new(effort: Effort) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("turnfold-bench-").tempdir();
+        let folder = folder.context("failed to make a temporary folder")?;
+        let (disk, foreign) = (Vec::new(), Vec::new());
+        Ok(Self { effort, servers: None, databases: 0, folder, disk, foreign, round: None })
+    }
+
+    /// The servers.
+    pub(crate) async fn servers(&mut self) -> Result<Arc<Servers>> {
+        if let Some(servers) = &self.servers {
+            return Ok(servers.clone());
+        }
+        let servers = Arc::new(Servers::start().await?);
+        self.servers = Some(servers.clone());
+        Ok(servers)
+    }
+
+    /// The address of an empty database in PostgreSQL.
+    pub(crate) async fn database(&mut self) -> Result<String> {
+        self.databases += 1;
+        Ok(self.servers().await?.postgres.database(&format!("bench_{}", self.databases)))
+    }
+
+    /// A folder on the disk that everything is kept on.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Begins a round: looks at the disk, and at what others do from now to the next.
+    pub(crate) fn round(&mut self) -> Result<()> {
+        self.end_round()?;
+        self.disk.push(fdatasync_micros(self.folder.path())?);
+        let processes = self.servers.as_ref().map(|it| it.processes.to_vec()).unwrap_or_default();
+        self.round = Some(Meter::start(&processes)?);
+        Ok(())
+    }
+
+    /// What the machine did in the rounds since this was last asked.
+    pub(crate) fn conditions(&mut self) -> Result<Conditions> {
+        self.end_round()?;
+        let (disk, foreign) = (std::mem::take(&mut self.disk), std::mem::take(&mut self.foreign));
+        Ok(Conditions { fdatasync_micros: Spread::of(&disk), foreign_cpu: Spread::of(&foreign) })
+    }
+
+    fn end_round(&mut self) -> Result<()> {
+        if let Some(round) = self.round.take() {
+            self.foreign.push(round.read()?.foreign);
+        }
+        Ok(())
+    }
+}

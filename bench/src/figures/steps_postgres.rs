@@ -1,0 +1,116 @@
+//! Durable steps a second on PostgreSQL and Redis, over the bare insert of the same rows by the same process.
+
+use anyhow::Result;
+use async_trait::async_trait;
+use sea_orm::sqlx::PgPool;
+
+use super::{Bench, Figure};
+use crate::{
+    engine::{Engine, Lap, Mode},
+    machine::{Meter, Spent},
+    report::{Bound, Line, Of, Target},
+    rows::{self, Rows, Table},
+    servers::Servers,
+};
+
+/// How many nodes a turn has.
+const STEPS: u32 = 10;
+
+/// How many steps the floor writes in one statement.
+const BATCH: f64 = 256.0;
+
+pub(super) struct Steps {
+    pub(super) slots: usize,
+    pub(super) mode: Mode,
+}
+
+#[async_trait]
+impl Figure for Steps {
+    fn name(&self) -> String {
+        format!("steps.postgres.{}.{}", self.slots, self.mode.word())
+    }
+
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        let threads = (self.slots * bench.effort.pick(1, 2)).max(bench.effort.pick(10, 20));
+        let (servers, url) = (bench.servers().await?, bench.database().await?);
+        let engine = Engine::postgres(&servers, &url).await?;
+        let pool = rows::postgres(&url, 2).await?;
+        engine.lap(self.mode, self.slots, self.slots.min(64), STEPS).await?;
+        let mut seen = Seen::default();
+        for nth in 0..bench.effort.rounds() {
+            bench.round()?;
+            let before = servers.wal_bytes()?;
+            let lap = engine.lap(self.mode, self.slots, threads, STEPS).await?;
+            seen.wal.push((servers.wal_bytes()? - before) / lap.steps);
+            let rows = Rows::of_postgres(&pool, &lap.threads, 0).await?;
+            seen.add(&lap, &rows);
+            let size = (rows.len() as f64 * BATCH / lap.steps).ceil() as usize;
+            let batches = rows.batches(size);
+            // Which comes first changes, so that neither always finds the disk as the engine left it.
+            let order = if nth % 2 == 0 { [1, 2] } else { [2, 1] };
+            let (mut rate, mut per_cpu) = (0.0_f64, 0.0_f64);
+            for connections in order {
+                let spent = bare(&servers, &pool, &batches, connections).await?;
+                rate = rate.max(lap.steps / spent.wall);
+                per_cpu = per_cpu.max(lap.steps / spent.cpu);
+            }
+            seen.floor.push(rate);
+            seen.floor_per_cpu.push(per_cpu);
+        }
+        Ok(seen.lines(self))
+    }
+}
+
+/// Writes these batches and nothing else, over one connection or two.
+async fn bare(servers: &Servers, pool: &PgPool, batches: &[Rows], connections: usize) -> Result<Spent> {
+    rows::make_floor(pool).await?;
+    let meter = Meter::start(&servers.processes)?;
+    let one = |nth: usize| async move {
+        for batch in batches.iter().skip(nth).step_by(connections) {
+            batch.insert_postgres(pool, Table::Floor).await?;
+        }
+        anyhow::Ok(())
+    };
+    futures::future::try_join_all((0..connections).map(one)).await?;
+    meter.read()
+}
+
+#[derive(Default)]
+struct Seen {
+    rate: Vec<f64>,
+    per_cpu: Vec<f64>,
+    floor: Vec<f64>,
+    floor_per_cpu: Vec<f64>,
+    wal: Vec<f64>,
+    /// Events and bytes of a step.
+    step: (f64, f64),
+}
+
+impl Seen {
+    fn add(&mut self, lap: &Lap, rows: &Rows) {
+        self.rate.push(lap.rate());
+        self.per_cpu.push(lap.per_cpu());
+        self.step = (rows.len() as f64 / lap.steps, rows.bytes() as f64 / lap.steps);
+    }
+
+    fn lines(self, figure: &Steps) -> Vec<Line> {
+        let (name, (events, bytes)) = (figure.name(), self.step);
+        let what = "the same rows, 256 steps an INSERT, the better of 1 and 2 connections";
+        let mut wall = Line::new(&name, "steps/s", &self.rate)
+            .over(what, &self.rate, &self.floor)
+            .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, its share of `heard` included"));
+        let mut cpu = Line::new(format!("{name}.cpu"), "steps/CPU s", &self.per_cpu)
+            .over(what, &self.per_cpu, &self.floor_per_cpu)
+            .note("CPU of bench, PostgreSQL and Redis");
+        if figure.slots == 1024 {
+            let (id, of) = match figure.mode {
+                Mode::HandOff => ("T2", (0.40, 0.45)),
+            };
+            wall = wall.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.0) });
+            cpu = cpu.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.1) });
+        }
+        let wal = Line::new(format!("{name}.wal"), "bytes/step", &self.wal)
+            .note("what PostgreSQL's WAL grew by, submitting the turns included");
+        vec![wall, cpu, wal]
+    }
+}

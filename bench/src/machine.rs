@@ -1,0 +1,155 @@
+//! What the machine was doing meanwhile: CPU seconds of our processes, the load of everybody else's, and how long the
+//! disk takes to keep 8 KiB.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    os::unix::fs::FileExt as _,
+    path::Path,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result};
+
+/// How many ticks a second Linux counts for programs, whatever it counts for itself.
+const TICKS: f64 = 100.0;
+
+/// How many writes one look at the disk takes.
+const WRITES: usize = 50;
+
+/// The page of PostgreSQL.
+const PAGE: [u8; 8192] = [7; 8192];
+
+/// A stretch of time, what our processes used in it, and how much of the machine others used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spent {
+    /// How long it took, in seconds.
+    pub(crate) wall: f64,
+    /// CPU seconds of ours.
+    pub(crate) cpu: f64,
+    /// The share of all processors that others used.
+    pub(crate) foreign: f64,
+}
+
+/// Measures a stretch of time from its making to [`Meter::read`].
+pub(crate) struct Meter {
+    processes: Vec<u32>,
+    began: Instant,
+    threads: Threads,
+    machine: Machine,
+}
+
+impl Meter {
+    /// Begins, counting this process and these, each with those that it started.
+    pub(crate) fn start(servers: &[u32]) -> Result<Self> {
+        let processes: Vec<u32> = servers.iter().copied().chain([std::process::id()]).collect();
+        let (threads, machine) = (threads_of(&processes)?, Machine::now()?);
+        Ok(Self { processes, began: Instant::now(), threads, machine })
+    }
+
+    /// What was spent until now.
+    pub(crate) fn read(&self) -> Result<Spent> {
+        let wall = self.began.elapsed().as_secs_f64();
+        let (cpu, machine) = (used(&self.threads, &threads_of(&self.processes)?), Machine::now()?);
+        let (busy, total) = (machine.busy - self.machine.busy, machine.total - self.machine.total);
+        let foreign = if total > 0.0 { ((busy - cpu) / total).max(0.0) } else { 0.0 };
+        Ok(Spent { wall, cpu, foreign })
+    }
+}
+
+/// Seconds of all processors since the machine started.
+#[derive(Clone, Copy)]
+struct Machine {
+    busy: f64,
+    total: f64,
+}
+
+impl Machine {
+    fn now() -> Result<Self> {
+        let stat = fs::read_to_string("/proc/stat").context("failed to read /proc/stat")?;
+        let line = stat.lines().next().unwrap_or_default();
+        let ticks: Vec<f64> =
+            line.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
+        anyhow::ensure!(ticks.len() == 8, "the first line of /proc/stat is not as expected: {line:?}");
+        let total: f64 = ticks.iter().sum();
+        // The fourth and the fifth are idle, and idle while a disk works.
+        Ok(Self { busy: (total - ticks[3] - ticks[4]) / TICKS, total: total / TICKS })
+    }
+}
+
+/// CPU seconds by process and thread.
+type Threads = BTreeMap<(u32, u32), f64>;
+
+/// CPU seconds of every thread of these processes, and of the processes that the servers among them started.
+fn threads_of(roots: &[u32]) -> Result<Threads> {
+    let mut threads = Threads::new();
+    for process in numbers_in(Path::new("/proc"))? {
+        let started = || parent_of(process).is_some_and(|it| it != std::process::id() && roots.contains(&it));
+        if !roots.contains(&process) && !started() {
+            continue;
+        }
+        let tasks = format!("/proc/{process}/task");
+        // One that ends just now is missed with the little that it used.
+        for thread in numbers_in(Path::new(&tasks)).unwrap_or_default() {
+            if let Ok(used) = cpu_in(&format!("{tasks}/{thread}/schedstat")) {
+                threads.insert((process, thread), used);
+            }
+        }
+    }
+    Ok(threads)
+}
+
+/// What every thread used between two looks. What ended between them is left out.
+fn used(before: &Threads, after: &Threads) -> f64 {
+    after.iter().map(|(thread, used)| used - before.get(thread).copied().unwrap_or_default()).sum()
+}
+
+/// The entries of a folder of `/proc` that are numbers.
+fn numbers_in(folder: &Path) -> Result<Vec<u32>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
+    Ok(entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
+}
+
+fn parent_of(process: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name stands in parentheses and may hold anything, so read from behind the last one.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+}
+
+/// CPU seconds of this thread.
+pub(crate) fn cpu_of_this_thread() -> Result<f64> {
+    cpu_in("/proc/thread-self/schedstat")
+}
+
+/// To the nanosecond, where `stat` has hundredths of a second.
+fn cpu_in(path: &str) -> Result<f64> {
+    let stat = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
+    let nanos = stat.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
+    nanos.map(|it| it / 1e9).with_context(|| format!("{path} is not as expected: {stat:?}"))
+}
+
+/// Resident memory of a process, in MiB.
+pub(crate) fn resident_mib(process: u32) -> Result<f64> {
+    let path = format!("/proc/{process}/status");
+    let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
+    let line = status.lines().find_map(|it| it.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|it| it.split_whitespace().next()).and_then(|it| it.parse::<f64>().ok());
+    kib.map(|it| it / 1024.0).with_context(|| format!("{path} names no resident memory"))
+}
+
+/// How long the disk takes to keep 8 KiB that overwrite others, the median in microseconds.
+pub(crate) fn fdatasync_micros(folder: &Path) -> Result<f64> {
+    let path = folder.join("probe");
+    let file = File::options().create(true).truncate(false).write(true).open(&path)?;
+    let mut took = Vec::with_capacity(WRITES);
+    for nth in 0..=WRITES {
+        file.write_all_at(&PAGE, 0)?;
+        let began = Instant::now();
+        file.sync_data()?;
+        // The first one makes the file.
+        if nth > 0 {
+            took.push(began.elapsed().as_secs_f64() * 1e6);
+        }
+    }
+    Ok(crate::stats::median(&took))
+}

@@ -1,0 +1,201 @@
+//! Events as bare rows, and what it takes to write them without an engine: the floor under every append.
+
+use anyhow::Result;
+use sea_orm::sqlx::{
+    PgPool, QueryBuilder, Row as _, Sqlite,
+    pool::Pool,
+    postgres::{PgPoolOptions, PgRow},
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous},
+};
+use shared::Event;
+use store::{ThreadId, log::chain};
+
+/// The columns of an event, in the order in which every statement here has them.
+const COLUMNS: &str = "thread_id, seq, at, kind, payload, codec, hash";
+
+/// Rows, a vector a column.
+#[derive(Default)]
+pub(crate) struct Rows {
+    threads: Vec<ThreadId>,
+    seqs: Vec<i64>,
+    ats: Vec<i64>,
+    pub(crate) kinds: Vec<String>,
+    pub(crate) payloads: Vec<String>,
+    hashes: Vec<Vec<u8>>,
+}
+
+impl Rows {
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.seqs.len()
+    }
+
+    /// Bytes of payload.
+    pub(crate) fn bytes(&self) -> usize {
+        self.payloads.iter().map(String::len).sum()
+    }
+
+    /// Adds a whole log.
+    pub(crate) fn add_log(&mut self, thread: ThreadId, log: &[Event]) -> Result<()> {
+        let mut hash = chain::START;
+        for (seq, event) in (0_u32..).zip(log) {
+            let payload = event.payload()?;
+            hash = chain::link(&hash, u64::from(seq), 0, event.kind(), &payload);
+            self.push(thread, i64::from(seq), 0, event.kind().to_owned(), payload, hash.to_vec());
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, thread: ThreadId, seq: i64, at: i64, kind: String, payload: String, hash: Vec<u8>) {
+        self.threads.push(thread);
+        self.seqs.push(seq);
+        self.ats.push(at);
+        self.kinds.push(kind);
+        self.payloads.push(payload);
+        self.hashes.push(hash);
+    }
+
+    /// Those after number `after` of these threads, in the order in which an engine that serves all threads alike
+    /// appends them.
+    pub(crate) async fn of_postgres(pool: &PgPool, threads: &[ThreadId], after: i64) -> Result<Self> {
+        let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
+                   WHERE thread_id = ANY($1) AND seq > $2 ORDER BY seq, thread_id";
+        let rows = sea_orm::sqlx::query(sql).bind(threads).bind(after).fetch_all(pool).await?;
+        let mut this = Self::default();
+        for row in rows {
+            let row: PgRow = row;
+            let (kind, payload, hash) = (row.try_get(3)?, row.try_get(4)?, row.try_get(6)?);
+            this.push(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, kind, payload, hash);
+        }
+        Ok(this)
+    }
+
+    /// The same from SQLite, of all threads that this process wrote last: those from this one on.
+    pub(crate) async fn of_sqlite(pool: &Pool<Sqlite>, first: ThreadId, after: i64) -> Result<Self> {
+        let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
+                   WHERE thread_id >= ?1 AND seq > ?2 ORDER BY seq, thread_id";
+        let rows = sea_orm::sqlx::query(sql).bind(first).bind(after).fetch_all(pool).await?;
+        let mut this = Self::default();
+        for row in rows {
+            let row: SqliteRow = row;
+            let (kind, payload, hash) = (row.try_get(3)?, row.try_get(4)?, row.try_get(6)?);
+            this.push(row.try_get(0)?, row.try_get(1)?, row.try_get(2)?, kind, payload, hash);
+        }
+        Ok(this)
+    }
+
+    /// In batches of so many.
+    pub(crate) fn batches(self, size: usize) -> Vec<Rows> {
+        let mut batches = Vec::new();
+        let size = size.max(1);
+        for nth in 0..self.len() {
+            if nth % size == 0 {
+                batches.push(Rows::default());
+            }
+            if let Some(last) = batches.last_mut() {
+                let (kind, payload) = (self.kinds[nth].clone(), self.payloads[nth].clone());
+                let hash = self.hashes[nth].clone();
+                last.push(self.threads[nth], self.seqs[nth], self.ats[nth], kind, payload, hash);
+            }
+        }
+        batches
+    }
+
+    /// One statement, all rows, into a table of PostgreSQL.
+    pub(crate) async fn insert_postgres(&self, pool: &PgPool, table: Table) -> Result<()> {
+        let insert = sea_orm::sqlx::query(table.insert());
+        insert
+            .bind(&self.threads)
+            .bind(&self.seqs)
+            .bind(&self.ats)
+            .bind(&self.kinds)
+            .bind(&self.payloads)
+            .bind(&self.hashes)
+            .execute(pool)
+            .await?;
+        Ok(())
+    }
+
+    /// One statement, all rows, into the events of SQLite.
+    pub(crate) async fn insert_sqlite(&self, pool: &Pool<Sqlite>) -> Result<()> {
+        let mut insert = QueryBuilder::<Sqlite>::new(format!("INSERT INTO events ({COLUMNS}) "));
+        insert.push_values(0..self.len(), |mut row, nth| {
+            row.push_bind(self.threads[nth]).push_bind(self.seqs[nth]).push_bind(self.ats[nth]);
+            row.push_bind(&self.kinds[nth]).push_bind(&self.payloads[nth]);
+            row.push_bind("json").push_bind(&self.hashes[nth]);
+        });
+        insert.build().execute(pool).await?;
+        Ok(())
+    }
+}
+
+/// A table of PostgreSQL that holds events.
+#[derive(Clone, Copy)]
+pub(crate) enum Table {
+    /// The engine's own.
+    Events,
+    /// One of the same shape beside it.
+    Floor,
+}
+
+impl Table {
+    fn insert(self) -> &'static str {
+        match self {
+            Self::Events => {
+                "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
+                 SELECT thread_id, seq, at, kind, payload, 'json', hash FROM unnest($1::uuid[], $2::bigint[], \
+                 $3::bigint[], $4::text[], $5::text[], $6::bytea[]) AS it (thread_id, seq, at, kind, payload, hash)"
+            }
+            Self::Floor => {
+                "INSERT INTO floor (thread_id, seq, at, kind, payload, codec, hash) \
+                 SELECT thread_id, seq, at, kind, payload, 'json', hash FROM unnest($1::uuid[], $2::bigint[], \
+                 $3::bigint[], $4::text[], $5::text[], $6::bytea[]) AS it (thread_id, seq, at, kind, payload, hash)"
+            }
+        }
+    }
+}
+
+/// Connections of our own to PostgreSQL, made already.
+pub(crate) async fn postgres(url: &str, connections: u32) -> Result<PgPool> {
+    let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
+    Ok(pool.test_before_acquire(false).connect(url).await?)
+}
+
+/// Makes the floor's table, of the shape of the events' own.
+pub(crate) async fn make_floor(pool: &PgPool) -> Result<()> {
+    for sql in ["DROP TABLE IF EXISTS floor", "CREATE TABLE floor (LIKE events INCLUDING ALL)"] {
+        sea_orm::sqlx::query(sql).execute(pool).await?;
+    }
+    Ok(())
+}
+
+/// One connection of our own to a SQLite file, which keeps what it is told as the engine's do.
+pub(crate) async fn sqlite(path: &std::path::Path) -> Result<Pool<Sqlite>> {
+    let options = SqliteConnectOptions::new()
+        .filename(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(SqliteSynchronous::Full)
+        .pragma("cache_size", "-65536")
+        .pragma("wal_autocheckpoint", "4000");
+    let pool = SqlitePoolOptions::new().max_connections(1).test_before_acquire(false);
+    Ok(pool.connect_with(options).await?)
+}
+
+/// Makes the events' table in a file, of the shape that it has in another.
+pub(crate) async fn make_sqlite_floor(of: &Pool<Sqlite>, floor: &Pool<Sqlite>) -> Result<()> {
+    sea_orm::sqlx::query("DROP TABLE IF EXISTS events").execute(floor).await?;
+    let sql =
+        "SELECT sql FROM sqlite_master WHERE tbl_name = 'events' AND sql IS NOT NULL ORDER BY type DESC";
+    for row in sea_orm::sqlx::query(sql).fetch_all(of).await? {
+        let sql: String = row.try_get(0)?;
+        sea_orm::sqlx::query(sea_orm::sqlx::AssertSqlSafe(sql)).execute(floor).await?;
+    }
+    Ok(())
+}
+
+/// How many bytes the events, threads and turns take in PostgreSQL, with their indexes.
+pub(crate) async fn stored_bytes(pool: &PgPool) -> Result<f64> {
+    let sql = "SELECT sum(pg_total_relation_size(it::regclass))::float8 FROM unnest(ARRAY['events', 'threads', 'turns']) it";
+    Ok(sea_orm::sqlx::query(sql).fetch_one(pool).await?.try_get(0)?)
+}

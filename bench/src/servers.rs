@@ -1,0 +1,135 @@
+//! Private servers as they run in earnest: PostgreSQL waits for the disk, Redis writes down what it is told.
+//!
+//! ## Why PostgreSQL is started a second time
+//!
+//! `testing` starts one that does not wait for the disk, which is right for tests and would make every figure here a
+//! lie; and what is said on a server's command line cannot be unsaid while it runs. So its cluster is kept and the
+//! server started again, with the same words and ours behind them: the last one counts.
+
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use sea_orm::sqlx::{Connection as _, PgConnection};
+
+/// What is said behind the words of `testing`. Statements are counted only in a database that asks for it.
+const SETTINGS: [&str; 8] = [
+    "fsync=on",
+    "synchronous_commit=on",
+    "full_page_writes=on",
+    "shared_buffers=512MB",
+    "min_wal_size=1GB",
+    "max_wal_size=4GB",
+    "shared_preload_libraries=pg_stat_statements",
+    "pg_stat_statements.track=none",
+];
+
+/// How long a server may take to answer.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// Both servers, gone when this is dropped.
+pub(crate) struct Servers {
+    // Before its cluster: it must be gone when the folder is removed.
+    running: Running,
+    pub(crate) postgres: testing::Postgres,
+    pub(crate) redis: testing::Redis,
+    /// PostgreSQL's and Redis' own.
+    pub(crate) processes: [u32; 2],
+}
+
+impl Servers {
+    /// Starts both.
+    pub(crate) async fn start() -> Result<Self> {
+        let mut postgres = testing::Postgres::start();
+        let running = Running::instead_of(&mut postgres)?;
+        running.answer(&postgres.url()).await?;
+        for (name, wanted) in [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on")] {
+            let set = postgres.query(&format!("SHOW {name}"));
+            ensure!(
+                set == [[wanted]],
+                "PostgreSQL runs with {name} = {set:?}: no figure would be worth its ink"
+            );
+        }
+        let redis = testing::Redis::start();
+        redis.ask("CONFIG SET appendfsync everysec");
+        redis.ask("CONFIG SET appendonly yes");
+        let info = redis.ask("INFO server");
+        let number = info.lines().find_map(|it| it.strip_prefix("process_id:")).map(str::trim);
+        let number = number.and_then(|it| it.parse().ok()).context("Redis does not name its process")?;
+        let processes = [running.0.id(), number];
+        Ok(Self { running, postgres, redis, processes })
+    }
+
+    /// How far PostgreSQL's log of changes has come, in bytes.
+    pub(crate) fn wal_bytes(&self) -> Result<f64> {
+        self.number("SELECT (pg_current_wal_insert_lsn() - '0/0')::text")
+    }
+
+    /// One number that the first database says.
+    pub(crate) fn number(&self, sql: &str) -> Result<f64> {
+        let rows = self.postgres.query(sql);
+        let number = rows.first().and_then(|it| it.first()).and_then(|it| it.parse().ok());
+        number.with_context(|| format!("`{sql}` gave no number but {rows:?}"))
+    }
+}
+
+impl Drop for Servers {
+    fn drop(&mut self) {
+        self.running.stop();
+    }
+}
+
+/// A PostgreSQL server in earnest.
+struct Running(Child);
+
+impl Running {
+    /// Starts one in the place of one that does not wait for the disk.
+    fn instead_of(postgres: &mut testing::Postgres) -> Result<Self> {
+        let data = postgres.query("SHOW data_directory").concat().concat();
+        let pid = fs::read_to_string(Path::new(&data).join("postmaster.pid"))?;
+        let process = Path::new("/proc").join(pid.lines().next().unwrap_or_default());
+        let program = fs::read_link(process.join("exe")).context("failed to find PostgreSQL's program")?;
+        let words = fs::read(process.join("cmdline")).context("failed to read PostgreSQL's command line")?;
+        let words = String::from_utf8(words)?;
+        let words = words.trim_end_matches('\0').split('\0').skip(1);
+        let (owner, ours) = (fs::metadata(&data)?, fs::metadata("/proc/self")?);
+        let log = fs::File::create(Path::new(&data).join("log"))?;
+        postgres.kill();
+
+        // It ends with us, however we end.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        if owner.uid() != ours.uid() {
+            command.args([format!("--reuid={}", owner.uid()), format!("--regid={}", owner.gid())]);
+            command.arg("--init-groups");
+        }
+        command.arg(program).args(words).args(SETTINGS.iter().flat_map(|it| ["-c", it]));
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap_or_default()).env("LC_ALL", "C");
+        command.current_dir(&data).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        Ok(Self(command.spawn().context("failed to start PostgreSQL through `setpriv`")?))
+    }
+
+    async fn answer(&self, url: &str) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            match PgConnection::connect(url).await {
+                Ok(connection) => return Ok(connection.close().await?),
+                Err(error) if began.elapsed() > READY_WITHIN => {
+                    return Err(error).context("PostgreSQL did not come back with fsync on");
+                }
+                Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
+            }
+        }
+    }
+
+    fn stop(&mut self) {
+        // Its children notice by themselves. There is nothing to do about a failure: the folder is a temporary one.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}

@@ -1,0 +1,166 @@
+//! The strategy that is measured: so many nodes one after another, each of which asks nothing of the world and says a few
+//! hundred bytes.
+
+use anyhow::{Context as _, Result};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{
+    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Replay, Step, Strategy, Thread,
+    Transition,
+};
+use uuid::Uuid;
+
+/// How many bytes a node says; with what stands around them, an event has about 500.
+const WORDS: usize = 430;
+
+/// The strategy.
+pub(crate) struct Walk;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NodeName {
+    Step,
+}
+
+/// How far it goes.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub(crate) struct Config {
+    /// How many nodes a turn has.
+    pub(crate) steps: u32,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { steps: 10 }
+    }
+}
+
+/// How far it has come.
+#[derive(Default, Serialize)]
+pub(crate) struct State {
+    taken: u32,
+}
+
+/// What a node concludes.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Fact {
+    words: String,
+}
+
+impl Strategy for Walk {
+    const NAME: &'static str = "walk";
+    const VERSION: u32 = 1;
+    const ABOUT: &'static str = "takes steps that are measured";
+    type Config = Config;
+    type State = State;
+    type Fact = Fact;
+    type NodeName = NodeName;
+
+    const EDGES: Edges<NodeName> = &[(NodeName::Step, &[Edge::To(NodeName::Step), Edge::End])];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::Step];
+
+    fn enter(_: &Thread<Self>) -> NodeName {
+        NodeName::Step
+    }
+
+    fn node(name: NodeName) -> &'static dyn Step<Self> {
+        match name {
+            NodeName::Step => &OneStep,
+        }
+    }
+
+    fn evolve(state: &mut State, _: &Fact) {
+        state.taken += 1;
+    }
+
+    fn begin_turn(state: &mut State) {
+        state.taken = 0;
+    }
+}
+
+struct OneStep;
+
+impl Node<Walk> for OneStep {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Walk>) {}
+
+    fn learn(&self, thread: &Thread<Walk>, (): ()) -> Transition<Walk> {
+        let taken = thread.state.taken + 1;
+        let go_on =
+            if taken < thread.config.steps { Transition::to(NodeName::Step) } else { Transition::end() };
+        go_on.learn(Fact { words: words(taken) })
+    }
+}
+
+/// Words that differ from step to step, and that no compression makes vanish.
+fn words(step: u32) -> String {
+    const SOME: [&str; 16] = [
+        "calendar",
+        "Tuesday",
+        "the",
+        "invoice",
+        "moved",
+        "because",
+        "of",
+        "a",
+        "meeting",
+        "which",
+        "nobody",
+        "had",
+        "announced",
+        "to",
+        "her",
+        "team",
+    ];
+    let mut seed = step;
+    let mut words = String::with_capacity(WORDS + 16);
+    while words.len() < WORDS {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        words.push_str(SOME[(seed >> 28) as usize]);
+        words.push(' ');
+    }
+    words
+}
+
+/// How a thread of so many steps a turn opens.
+pub(crate) fn opened(steps: u32) -> Opened {
+    Opened {
+        format: shared::FORMAT,
+        strategy: Walk::NAME.to_owned(),
+        version: Walk::VERSION,
+        config: serde_json::json!(Config { steps }),
+        experts: Default::default(),
+        by: "bench".to_owned(),
+    }
+}
+
+/// What is said to it.
+pub(crate) fn input() -> Vec<Message> {
+    vec![Message::user("Walk.")]
+}
+
+/// The whole log of a thread with one turn.
+pub(crate) fn log(steps: u32) -> Result<Vec<Event>> {
+    let mut thread = (&Walk as &dyn Graph).begin();
+    let mut log = vec![Event::from(opened(steps))];
+    thread.apply(&log[0])?;
+    let heard = thread.hear(Uuid::from_u128(1), "bench", "2026-01-01T00:00:00Z", Policy::Auto, input());
+    let heard = heard.context("a thread at rest hears")?;
+    thread.apply(&heard)?;
+    log.push(heard);
+    while let Some(event) = next(&*thread)? {
+        thread.apply(&event)?;
+        log.push(event);
+    }
+    Ok(log)
+}
+
+/// The next event of a thread that asks nothing of the world; none, if it rests.
+pub(crate) fn next(thread: &dyn Replay) -> Result<Option<Event>> {
+    match thread.next()? {
+        Next::Append(event) => Ok(Some(event)),
+        Next::Rest => Ok(None),
+        Next::Perform(due) => anyhow::bail!("a walk asks nothing of the world, and this one asks {due:?}"),
+    }
+}
