@@ -40,26 +40,32 @@ const SUBMITTING: usize = 32;
 /// How a worker goes on after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
+    /// It goes on to the next node by itself, as it does by default.
+    Local,
     /// It gives the thread back to the queue, and whoever is free takes it.
     HandOff,
 }
 
 impl Mode {
     /// All there are.
-    pub(crate) const ALL: [Mode; 1] = [Mode::HandOff];
+    pub(crate) const ALL: [Mode; 2] = [Mode::Local, Mode::HandOff];
 
     /// Its name in a figure's.
     pub(crate) fn word(self) -> &'static str {
         match self {
+            Mode::Local => "local",
             Mode::HandOff => "handoff",
         }
     }
 
     /// The limits of a worker that goes on so.
     pub(crate) fn limits(self, slots: usize) -> Limits {
-        match self {
-            Mode::HandOff => Limits { slots, lease: LEASE, sweep: LEASE, drain: LEASE },
-        }
+        // A worker goes on by itself only while slots are free, so it has as many again.
+        let (slots, nodes) = match self {
+            Mode::Local => (slots * 2, 16),
+            Mode::HandOff => (slots, 1),
+        };
+        Limits { slots, nodes, lease: LEASE, sweep: LEASE, drain: LEASE }
     }
 }
 

@@ -65,6 +65,10 @@ impl Figure for Lone {
             &commit,
         );
         let (over_both, over_commit) = match self.mode {
+            Mode::Local => {
+                let target = Target { id: "T5", of: Of::Ratio, bound: Bound::AtMost(1.15) };
+                (over_both, over_commit.target(target))
+            }
             Mode::HandOff => {
                 let target = Target { id: "T5", of: Of::Ratio, bound: Bound::AtMost(1.5) };
                 (over_both.target(target), over_commit)

@@ -120,7 +120,7 @@ pub(crate) async fn wait_for_ever(store: &str, queue: &str) -> Result<()> {
     let news = Arc::new(RedisNews::connect(queue).await?);
     let queue = Arc::new(RedisQueue::connect(queue, LEASE, "other").await?);
     let parts = Parts { store: store::Store::connect(store).await?, queue, news };
-    let limits = Limits { slots: SLOTS, lease: LEASE, sweep: SWEEP, drain: LEASE };
+    let limits = Limits { slots: SLOTS, nodes: 16, lease: LEASE, sweep: SWEEP, drain: LEASE };
     Worker::new(engine::hands(parts, Arc::new(Patient)), limits).run(Stop::default()).await;
     Ok(())
 }
