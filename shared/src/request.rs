@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput};
+use crate::{
+    message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
+    meter::{Meter, is_zero},
+};
 
 /// A question to the world, as data. The worker carries it out; the log keeps it.
 ///
@@ -121,10 +124,6 @@ pub struct Rehearsal {
     pub says: String,
 }
 
-fn is_zero(n: &u64) -> bool {
-    *n == 0
-}
-
 /// The world's answer, as data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "response", rename_all = "snake_case")]
@@ -187,6 +186,8 @@ pub struct Fault {
     pub error: String,
     /// What may be done about it.
     pub remedy: Remedy,
+    /// What it took all the same.
+    pub meter: Option<Meter>,
 }
 
 /// What may be done about a fault.
@@ -204,19 +205,24 @@ pub enum Remedy {
 }
 
 impl Fault {
+    /// A fault, and what may be done about it.
+    pub fn new(error: impl Into<String>, remedy: Remedy) -> Self {
+        Self { error: error.into(), remedy, meter: None }
+    }
+
     /// Asking again may help.
     pub fn again(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Again { after_ms: None } }
+        Self::new(error, Remedy::Again { after_ms: None })
     }
 
     /// Asking again will not help.
     pub fn operator(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Operator }
+        Self::new(error, Remedy::Operator)
     }
 
     /// It may have happened.
     pub fn doubt(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Doubt }
+        Self::new(error, Remedy::Doubt)
     }
 }
 

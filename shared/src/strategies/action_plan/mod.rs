@@ -30,7 +30,7 @@ pub use state::{Attempt, Cause, Ending, Fact, Outcome, State};
 
 use crate::{
     Thread,
-    strategy::{self, Edge, Edges, Strategy},
+    strategy::{self, Edge, Edges, Partial, Strategy},
 };
 
 /// The strategy.
@@ -207,5 +207,13 @@ impl Strategy for ActionPlan {
 
     fn begin_turn(state: &mut State) {
         state.begin_turn();
+    }
+
+    /// The plan with what is done of it, and what its commands gave back. A command that was begun did not run.
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
+        let so_far = [plan, thread.results()].join("\n");
+        let learned = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
+        Partial { so_far, learned: learned.into_iter().collect() }
     }
 }

@@ -29,13 +29,14 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
+use self::citations::resolve;
 pub use config::{Config, Effort, WebSearch};
 pub use sources::Source;
 pub use state::{Ending, Fact, Searched, State};
 
 use crate::{
     Message, Role, Thread,
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -126,6 +127,13 @@ impl Strategy for Research {
     /// Everything belongs to the turn: a second question is researched by itself.
     fn begin_turn(state: &mut State) {
         *state = State::default();
+    }
+
+    /// What was found, with its sources.
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        let found = thread.results();
+        let so_far = resolve(&found, &thread.state.sources, nodes::spoken_of(thread, &found)).text;
+        Partial { so_far, learned: Vec::new() }
     }
 }
 
