@@ -153,6 +153,7 @@ fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) 
         version: graph.version(),
         config,
         experts: house.experts.clone(),
+        budget: house.budget.clone(),
         by: by.to_owned(),
     })
 }

@@ -174,6 +174,7 @@ async fn the_rows_of_a_failure_written_by_hand_are_shown() {
             learned: vec![],
             why: None,
             to: Goto::Node("wait".into()),
+            spent: None,
         },
     )
     .await;

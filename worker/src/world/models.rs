@@ -5,6 +5,7 @@ mod embeddings;
 mod endpoint;
 mod form;
 mod offer;
+mod price;
 mod refusal;
 mod reply;
 mod tolerant;
@@ -17,7 +18,10 @@ use serde_json::Value;
 use shared::{Due, Fault, Message, Replay, Request, Response, Role, Tool};
 
 use self::endpoint::Endpoint;
-pub use self::form::Structured;
+pub use self::{
+    form::Structured,
+    price::{Price, Prices},
+};
 use super::{Ask, Outcome, Script};
 
 /// Whoever answers for models, by the name that stands before the slash.
@@ -35,6 +39,8 @@ pub enum Provider {
         timeout: Duration,
         /// How its models are made to answer in a shape.
         structured: Structured,
+        /// What its models cost.
+        prices: Prices,
     },
     /// A file of answers. The log says `scripted` of whatever it says.
     Scripted(Script),
@@ -78,9 +84,9 @@ impl Models {
             .build()?;
         let answerer = |(name, provider): (String, Provider)| {
             let answerer = match provider {
-                Provider::OpenAi { base_url, api_key, timeout, structured } => {
+                Provider::OpenAi { base_url, api_key, timeout, structured, prices } => {
                     let endpoint = Endpoint::new(&name, &base_url, api_key, timeout, http.clone());
-                    Answerer::Endpoint(endpoint.asks(structured))
+                    Answerer::Endpoint(endpoint.asks(structured).costs(prices))
                 }
                 Provider::Scripted(script) => Answerer::Script(script),
                 Provider::Locked { why } => Answerer::Locked(why),

@@ -22,6 +22,8 @@ mod plan;
 mod route;
 mod state;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -68,6 +70,9 @@ pub struct Config {
     pub model: String,
     /// What becomes of a command that failed.
     pub on_failure: OnFailure,
+    /// What becomes of one command that failed, by its full name, where that is something else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub on_failure_of: BTreeMap<String, OnFailure>,
     /// How often one command may be tried again under `retry`.
     pub retries: u32,
     /// How often the payload of one command may be mended after it did not fit.
@@ -95,11 +100,19 @@ impl Default for Config {
         Self {
             model: "openai/gpt-4o".to_owned(),
             on_failure: OnFailure::Ask,
+            on_failure_of: BTreeMap::new(),
             retries: 2,
             repairs: 2,
             steps_max: 20,
             model_calls: 60,
         }
+    }
+}
+
+impl Config {
+    /// What becomes of this command if it fails.
+    fn policy(&self, command: &str) -> OnFailure {
+        self.on_failure_of.get(command).copied().unwrap_or(self.on_failure)
     }
 }
 

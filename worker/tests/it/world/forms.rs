@@ -30,12 +30,12 @@ fn refusal(status: u16, words: &str) -> Answer {
 }
 
 fn world(endpoint: &Endpoint, wanted: Structured) -> Live {
-    let Provider::OpenAi { base_url, api_key, timeout, .. } =
+    let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
         super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20))
     else {
         unreachable!()
     };
-    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted })], nobody())
+    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted, prices })], nobody())
 }
 
 fn reply(outcome: super::Outcome) -> (Reply, Meter) {
