@@ -34,9 +34,11 @@ pub use event::{
     Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Unreadable, Verdict,
 };
 pub use graph::{Graph, Replay, Topology, Walked, map};
-pub use message::{Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
+pub use message::{
+    Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
+};
 pub use meter::{Meter, Tally};
 pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
 pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
-pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response};
+pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};
 pub use strategy::{Edge, Edges, Node, Partial, Question, Step, Strategy, Thread, Transition, TurnSoFar};

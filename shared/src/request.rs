@@ -35,6 +35,9 @@ pub enum Request {
         /// The type its words must take; the schema is the node's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shape: Option<String>,
+        /// Whether it shall search the web by itself.
+        #[serde(default, skip_serializing_if = "Searching::is_no")]
+        searching: Searching,
     },
     /// Ask an MCP server what it can do.
     ListTools {
@@ -82,6 +85,23 @@ pub enum Request {
     },
     /// Exercise the engine: no model, no server.
     Rehearse(Rehearsal),
+}
+
+/// Whether a model shall search the web by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Searching {
+    /// It shall not.
+    #[default]
+    No,
+    /// It shall, if its provider can have it do so.
+    Web,
+}
+
+impl Searching {
+    fn is_no(&self) -> bool {
+        *self == Self::No
+    }
 }
 
 /// What a server offers, as it is searched.
@@ -229,11 +249,15 @@ impl Fault {
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Chat { model, hears, toolboxes, tools, shape, .. } => {
+            Request::Chat { model, system: _, hears, toolboxes, tools, shape, searching } => {
                 write!(f, "chat {model} hears {}..{}", hears.start, hears.end)?;
                 toolboxes.iter().try_for_each(|it| write!(f, " with {it}.*"))?;
                 tools.iter().try_for_each(|it| write!(f, " with {it}"))?;
-                shape.iter().try_for_each(|it| write!(f, " as {it}"))
+                shape.iter().try_for_each(|it| write!(f, " as {it}"))?;
+                match searching {
+                    Searching::No => Ok(()),
+                    Searching::Web => write!(f, " searching the web"),
+                }
             }
             Request::ListTools { server } => write!(f, "list tools of {server}"),
             Request::CallTool { server, call } => {
@@ -265,10 +289,11 @@ impl fmt::Display for Request {
 impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Response::Reply(Reply { content, tool_calls }) => {
+            Response::Reply(Reply { content, tool_calls, citations }) => {
                 let words = (!content.is_empty() || tool_calls.is_empty()).then(|| quoted(content));
                 let calls = tool_calls.iter().map(|it| format!("{}({})", it.name, it.arguments));
-                write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))
+                write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))?;
+                citations.iter().try_for_each(|it| write!(f, " citing {} <{}>", quoted(&it.title), it.url))
             }
             Response::Tools { tools } => {
                 write!(f, "{}", tools.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Due, Fault, Message, Replay, Request, Response, Role, Tool};
+use shared::{Due, Fault, Message, Replay, Request, Response, Role, Searching, Tool};
 
 use self::endpoint::Endpoint;
 pub use self::{
@@ -163,6 +163,8 @@ pub(super) struct Prompt<'a> {
     pub(super) untold: usize,
     /// What its words must be.
     pub(super) shape: Option<Shape<'a>>,
+    /// Whether it shall search by itself.
+    pub(super) searching: Searching,
     /// Why its last reply was of no use.
     pub(super) complaint: Option<&'a str>,
 }
@@ -175,7 +177,8 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Prompt<'a> {
     fn of(thread: &'a dyn Replay, due: &'a Due) -> Result<Self, Fault> {
-        let Request::Chat { model, system, hears, toolboxes, tools: named, shape } = &due.request else {
+        let Request::Chat { model, system, hears, toolboxes, tools: named, shape, searching } = &due.request
+        else {
             return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
         };
         let messages = thread.messages();
@@ -210,6 +213,7 @@ impl<'a> Prompt<'a> {
             tools,
             untold,
             shape,
+            searching: *searching,
             complaint: due.complaint.as_deref().filter(|it| reply::is_the_models_to_mend(it)),
         })
     }

@@ -19,6 +19,7 @@
 //! weight of instructions, and the log would hold them anew with every question; as results they have neither.
 
 mod citations;
+mod cited;
 mod config;
 mod links;
 mod nodes;
