@@ -74,10 +74,7 @@ impl Log {
         let messages = thread.messages().iter().skip(from).map(Message::from).collect();
         let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
         let interrupt = interrupt(&thread.standing(), || self.doubted(turn.ended_seq));
-        let spent = match last {
-            Event::Decided(it) => it.spent.map(Spent::from),
-            _ => None,
-        };
+        let spent = if let Event::Decided(it) = last { it.spent.map(Spent::from) } else { None };
         Outcome { output, interrupt, took: Some(Took::from(thread.turn_took())), spent }
     }
 

@@ -206,8 +206,8 @@ pub struct Fault {
     pub error: String,
     /// What may be done about it.
     pub remedy: Remedy,
-    /// What it took all the same.
-    pub meter: Option<Meter>,
+    /// What it took all the same; in a box, as there is seldom much of it and every result would be larger by it.
+    pub meter: Option<Box<Meter>>,
 }
 
 /// What may be done about a fault.

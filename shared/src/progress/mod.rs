@@ -318,7 +318,7 @@ impl<S: Strategy> Progress<S> {
                 Ok(()) => return Answered { slot, response, meter }.into(),
                 Err(refused) => {
                     let remedy = Remedy::Again { after_ms: Some(0) };
-                    Fault { meter, ..Fault::new(refused.to_string(), remedy) }
+                    Fault { meter: meter.map(Box::new), ..Fault::new(refused.to_string(), remedy) }
                 }
             },
             Err(fault) => fault,
@@ -330,7 +330,8 @@ impl<S: Strategy> Progress<S> {
             Remedy::Again { after_ms } => Some(after_ms.unwrap_or(backoff_ms)),
             Remedy::Operator => None,
         };
-        Faltered { slot, error: fault.error, again_after_ms, meter: fault.meter }.into()
+        let meter = fault.meter.map(|it| *it);
+        Faltered { slot, error: fault.error, again_after_ms, meter }.into()
     }
 
     /// The event by which the thread hears `messages` now.

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use shared::{
-    Budget, Event, Goto, Graph, Limits, Measure, Meter, Next, Role, Scope, Spent, Standing, transcript,
+    Answered, Budget, Event, Faltered, Goto, Graph, Limits, Measure, Meter, Next, Role, Scope, Spent,
+    Standing, transcript,
 };
 
 use crate::fixtures::each_fixture;
@@ -35,13 +36,12 @@ fn nothing_is_asked_once_a_budget_is_spent() {
                     let took = if of == Scope::Turn { turn } else { thread };
                     let asks = matches!(event, Event::Asked(_) | Event::Attempted(_));
                     assert!(!asks || took < limit, "{told}: asks for more\n{}", transcript(&log));
-                    match event {
-                        Event::Heard(_) => turn = 0,
-                        Event::Answered(_) | Event::Faltered(_) => {
-                            turn += TOOK;
-                            thread += TOOK;
-                        }
-                        _ => (),
+                    if matches!(event, Event::Heard(_)) {
+                        turn = 0;
+                    }
+                    if matches!(event, Event::Answered(_) | Event::Faltered(_)) {
+                        turn += TOOK;
+                        thread += TOOK;
                     }
                 }
             }
@@ -110,11 +110,13 @@ fn metered(event: &Event, budget: &Budget) -> Event {
         ..Meter::default()
     };
     let mut event = event.clone();
-    match &mut event {
-        Event::Opened(it) => it.budget = budget.clone(),
-        Event::Answered(it) => it.meter = Some(meter),
-        Event::Faltered(it) => it.meter = Some(meter),
-        _ => (),
+    if let Event::Opened(it) = &mut event {
+        it.budget = budget.clone();
+    }
+    if let Event::Answered(Answered { meter: took, .. }) | Event::Faltered(Faltered { meter: took, .. }) =
+        &mut event
+    {
+        *took = Some(meter);
     }
     event
 }

@@ -131,10 +131,12 @@ impl World for Live {
 /// The outcome, with how long it took on its meter: whatever was asked, and whatever came of it.
 fn timed(outcome: Outcome, began: Instant) -> Outcome {
     let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let timed = |meter: Option<Meter>| Some(Meter { ms, ..meter.unwrap_or_default() });
     match outcome {
-        Ok((response, meter)) => Ok((response, timed(meter))),
-        Err(fault) => Err(Fault { meter: timed(fault.meter), ..fault }),
+        Ok((response, meter)) => Ok((response, Some(Meter { ms, ..meter.unwrap_or_default() }))),
+        Err(mut fault) => {
+            fault.meter.get_or_insert_default().ms = ms;
+            Err(fault)
+        }
     }
 }
 

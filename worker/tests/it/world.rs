@@ -159,7 +159,10 @@ fn untimed(outcome: Outcome) -> Outcome {
     };
     match outcome {
         Ok((response, meter)) => Ok((response, untimed(meter))),
-        Err(fault) => Err(Fault { meter: untimed(fault.meter), ..fault }),
+        Err(fault) => {
+            let meter = untimed(fault.meter.map(|it| *it)).map(Box::new);
+            Err(Fault { meter, ..fault })
+        }
     }
 }
 
@@ -221,10 +224,10 @@ mod rehearsal {
             let due = due(Request::Rehearse(Rehearsal { wait_ms: 60, fails, ..Rehearsal::default() }));
             let ask = Ask { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &NoDeltas };
             let meter = match world.perform(&Stage::default(), &ask).await {
-                Ok((_, meter)) => meter,
-                Err(fault) => fault.meter,
+                Ok((_, meter)) => meter.unwrap(),
+                Err(fault) => *fault.meter.unwrap(),
             };
-            assert!(60 <= meter.unwrap().ms);
+            assert!(60 <= meter.ms);
         }
     }
 

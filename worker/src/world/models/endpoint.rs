@@ -144,7 +144,7 @@ impl Endpoint {
         match pieces.whole(&self.name, prompt, form) {
             Ok(reply) => Ok((reply, meter)),
             // It is of no use and paid for all the same.
-            Err(fault) => Err(Fault { meter: Some(meter), ..fault }.into()),
+            Err(fault) => Err(Fault { meter: Some(Box::new(meter)), ..fault }.into()),
         }
     }
 
