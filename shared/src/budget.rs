@@ -78,6 +78,11 @@ impl Budget {
         self.turn.is_none() && self.thread.is_none()
     }
 
+    /// The narrower of the two, limit by limit.
+    pub fn within(&self, cap: &Self) -> Self {
+        Self { turn: self.turn.within(&cap.turn), thread: self.thread.within(&cap.thread) }
+    }
+
     /// What is spent of it: the thread's before the turn's, as only another thread helps against that.
     pub(crate) fn spent(&self, turn: &Tally, thread: &Tally) -> Option<Spent> {
         let of = |of, limits: &Limits, tally| limits.spent(tally).map(|measure| Spent { of, measure });
@@ -98,6 +103,12 @@ impl Budget {
 impl Limits {
     fn is_none(&self) -> bool {
         *self == Self::default()
+    }
+
+    fn within(&self, cap: &Self) -> Self {
+        let least = |own: Option<u64>, cap: Option<u64>| own.into_iter().chain(cap).min();
+        let usd = self.usd.into_iter().chain(cap.usd).reduce(f64::min);
+        Self { tokens: least(self.tokens, cap.tokens), usd, seconds: least(self.seconds, cap.seconds) }
     }
 
     fn spent(&self, tally: &Tally) -> Option<Measure> {

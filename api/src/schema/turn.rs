@@ -7,6 +7,7 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::{Map, Value};
+use shared::Budget;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -33,6 +34,11 @@ pub(crate) struct NewTurn {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub(crate) config: Option<Map<String, Value>>,
+    /// What a new thread and each of its turns may take, within what the operator allows:
+    /// `{"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) budget: Option<Budget>,
     /// What the client wants to find again.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]

@@ -188,7 +188,9 @@ async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
     let limits = Limits { seconds: Some(2), ..Limits::default() };
     let budget = Budget { turn: limits, ..Budget::default() };
     let room = Room::with(|door| door.budget = budget.clone()).await;
-    let turn = room.probe("echo hi; wait 1; wait 1").await;
+    let asked = json!({"turn": {"seconds": 9, "tokens": 40}});
+    let body = json!({"strategy": "probe", "input": "echo hi; wait 1; wait 1", "budget": asked});
+    let turn = room.post("/v1/turns", body).await.json();
     let thread = thread_of(&turn);
     room.hear(thread).await;
     while room.log(thread).await.thread().node().as_deref() != Some("wait") {
@@ -220,7 +222,11 @@ async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
     );
     assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["took"], took);
     let events = room.get(&format!("/v1/threads/{thread}/events")).await.json();
-    assert_eq!(events["data"][0]["event"]["budget"], json!({"turn": {"seconds": 2}}), "pinned");
+    assert_eq!(
+        events["data"][0]["event"]["budget"],
+        json!({"turn": {"tokens": 40, "seconds": 2}}),
+        "pinned, and no wider than the operator's"
+    );
 
     let body = json!({"thread_id": thread, "input": "echo bye"});
     let next = room.post("/v1/turns", body).await.json();

@@ -12,12 +12,6 @@ use crate::fixtures::each_fixture;
 /// What each answer takes in these lives: one of each measure.
 const TOOK: u64 = 1;
 
-/// What a life within a budget came to.
-struct Lived {
-    log: Vec<Event>,
-    ends: Vec<Spent>,
-}
-
 /// Once a budget is spent, nothing more is put to the world: no model, no tool. And the turn ends in words.
 #[test]
 fn nothing_is_asked_once_a_budget_is_spent() {
@@ -26,23 +20,10 @@ fn nothing_is_asked_once_a_budget_is_spent() {
         for (of, measure) in budgets() {
             for limit in 1..=6 {
                 let told = format!("{} {name}, {limit} {measure:?} for a {of:?}", graph.name());
-                let Lived { log, ends } = live(graph, &script, budget(of, measure, limit), &told);
+                let ends = live(graph, &script, Spent { of, measure }, limit, &told);
                 assert!(ends.iter().all(|it| *it == Spent { of, measure }), "{told}: {ends:?}");
                 if !ends.is_empty() {
                     seen.insert(format!("{} {of:?} {measure:?}", graph.name()));
-                }
-                let (mut turn, mut thread) = (0, 0);
-                for event in &log {
-                    let took = if of == Scope::Turn { turn } else { thread };
-                    let asks = matches!(event, Event::Asked(_) | Event::Attempted(_));
-                    assert!(!asks || took < limit, "{told}: asks for more\n{}", transcript(&log));
-                    if matches!(event, Event::Heard(_)) {
-                        turn = 0;
-                    }
-                    if matches!(event, Event::Answered(_) | Event::Faltered(_)) {
-                        turn += TOOK;
-                        thread += TOOK;
-                    }
                 }
             }
         }
@@ -69,23 +50,40 @@ fn budget(of: Scope, measure: Measure, limit: u64) -> Budget {
     }
 }
 
-/// Lives a thread within a budget: what of the script nobody asks for any more is passed over.
-fn live(graph: &dyn Graph, script: &[Event], budget: Budget, told: &str) -> Lived {
+/// Lives a thread within a budget: what of the script nobody asks for any more is passed over. Gives back the ends that
+/// a budget made.
+fn live(
+    graph: &dyn Graph,
+    script: &[Event],
+    Spent { of, measure }: Spent,
+    limit: u64,
+    told: &str,
+) -> Vec<Spent> {
+    let budget = budget(of, measure, limit);
     let mut outside = script.iter().filter(|it| it.is_outside()).map(|it| metered(it, &budget));
     let mut thread = graph.begin();
-    let mut lived = Lived { log: Vec::new(), ends: Vec::new() };
+    let (mut log, mut ends) = (Vec::new(), Vec::new());
+    let mut took = 0;
     loop {
-        let event = match thread.next().unwrap() {
+        let next = thread.next().unwrap();
+        let asks = matches!(&next, Next::Perform(_) | Next::Append(Event::Asked(_) | Event::Attempted(_)));
+        assert!(!asks || took < limit, "{told}: asks for more\n{}", transcript(&log));
+        let event = match next {
             Next::Append(event) => event,
             Next::Rest | Next::Perform(_) => match outside.next() {
                 Some(Event::Answered(it)) => thread.receive(it.slot, Ok((it.response, it.meter)), 0),
                 Some(event) => event,
-                None => return lived,
+                None => return ends,
             },
         };
         if thread.apply(&event).is_err() {
             assert!(event.is_outside(), "{told}: {event}");
             continue;
+        }
+        match (&event, of) {
+            (Event::Heard(_), Scope::Turn) => took = 0,
+            (Event::Answered(_) | Event::Faltered(_), _) => took += TOOK,
+            (_, Scope::Turn | Scope::Thread) => (),
         }
         if let Event::Decided(it) = &event
             && let Some(spent) = it.spent
@@ -94,9 +92,9 @@ fn live(graph: &dyn Graph, script: &[Event], budget: Budget, told: &str) -> Live
             assert_eq!(last, Some((Role::Assistant, true)), "{told}: {event}");
             assert_eq!((&it.to, thread.standing()), (&Goto::End, Standing::Idle), "{told}");
             assert!(it.why.as_ref().is_some_and(|it| it.contains("the budget of")), "{told}: {event}");
-            lived.ends.push(spent);
+            ends.push(spent);
         }
-        lived.log.push(event);
+        log.push(event);
     }
 }
 
