@@ -15,6 +15,7 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::Value;
+use shared::Budget;
 use store::{Parts, Strategies};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -46,6 +47,8 @@ pub struct Door {
     pub experts: BTreeMap<String, String>,
     /// What the operator tuned, by strategy: what a request tunes is laid over it.
     pub tuned: BTreeMap<String, Value>,
+    /// What a thread and each of its turns may take of the world: pinned in a thread when it opens.
+    pub budget: Budget,
     /// The keys that open the door; without any, nobody is asked for one.
     pub keys: Vec<SecretString>,
     /// The largest body that is read, in bytes.

@@ -8,7 +8,7 @@ use store::{Recorded, ThreadId, Turn, TurnId};
 use crate::{
     house::House,
     problem::{Kind, Problem},
-    schema::{Interrupt, Message, Output},
+    schema::{Interrupt, Message, Output, Spent, Took},
 };
 
 /// A log, and the graph that wrote it.
@@ -22,6 +22,8 @@ pub(crate) struct Log {
 pub(crate) struct Outcome {
     pub(crate) output: Option<Output>,
     pub(crate) interrupt: Option<Interrupt>,
+    pub(crate) took: Option<Took>,
+    pub(crate) spent: Option<Spent>,
 }
 
 impl Log {
@@ -62,17 +64,18 @@ impl Log {
             }
             if let Some(turn) = ended.get(&it.seq) {
                 let from = from.get(&turn.id).copied().unwrap_or_default();
-                outcomes.insert(turn.id, self.outcome(turn, &*thread, from));
+                outcomes.insert(turn.id, self.outcome(turn, &*thread, from, &it.event));
             }
         }
         Ok(outcomes)
     }
 
-    fn outcome(&self, turn: &Turn, thread: &dyn Replay, from: usize) -> Outcome {
+    fn outcome(&self, turn: &Turn, thread: &dyn Replay, from: usize, last: &Event) -> Outcome {
         let messages = thread.messages().iter().skip(from).map(Message::from).collect();
         let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
         let interrupt = interrupt(&thread.standing(), || self.doubted(turn.ended_seq));
-        Outcome { output, interrupt }
+        let spent = if let Event::Decided(it) = last { it.spent.map(Spent::from) } else { None };
+        Outcome { output, interrupt, took: Some(Took::from(thread.turn_took())), spent }
     }
 
     /// The requests that are in doubt after event `at`.

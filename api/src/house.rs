@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use axum::extract::State;
 use serde_json::Value;
+use shared::Budget;
 use store::{Notice, Parts, Strategies, ThreadId, When};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
@@ -16,6 +17,7 @@ pub(crate) struct House {
     pub(crate) strategies: Strategies,
     pub(crate) experts: BTreeMap<String, String>,
     pub(crate) tuned: BTreeMap<String, Value>,
+    pub(crate) budget: Budget,
     pub(crate) keys: Keys,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
@@ -26,8 +28,8 @@ pub(crate) type Inside = State<Arc<House>>;
 
 impl House {
     pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
-        let Door { parts, strategies, experts, tuned, keys, body_limit: _ } = door;
-        Self { parts, strategies, experts, tuned, keys: Keys::new(&keys), stop }
+        let Door { parts, strategies, experts, tuned, budget, keys, body_limit: _ } = door;
+        Self { parts, strategies, experts, tuned, budget, keys: Keys::new(&keys), stop }
     }
 
     /// Rings for a thread. A ring that fails is no error: the sweep rings for whoever was not rung for.

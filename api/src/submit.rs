@@ -58,13 +58,23 @@ pub(crate) async fn submit(
 ) -> Result<Response, Problem> {
     let wait = patience.check()?;
     let thread = match (new.strategy, new.thread_id) {
-        (Some(strategy), None) => Opening::New(open(&house, &strategy, new.config, &author)?),
+        (Some(strategy), None) => {
+            let budget = new.budget.unwrap_or_default().within(&house.budget);
+            Opening::New(Opened { budget, ..open(&house, &strategy, new.config, &author)? })
+        }
         (None, Some(_)) if new.config.is_some() => {
             let words =
                 "config: the thread is configured since it opened; only a new thread takes a configuration";
             return Err(Kind::Invalid
                 .because(words)
                 .mend("leave `config` out, or open a thread with `strategy`"));
+        }
+        (None, Some(_)) if new.budget.is_some() => {
+            let words =
+                "budget: the thread has the one that it opened with; only a new thread takes a budget";
+            return Err(Kind::Invalid
+                .because(words)
+                .mend("leave `budget` out, or open a thread with `strategy`"));
         }
         (None, Some(thread)) => Opening::Existing(thread),
         (Some(_), Some(_)) | (None, None) => {
@@ -158,6 +168,7 @@ fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) 
         version: graph.version(),
         config,
         experts: house.experts.clone(),
+        budget: house.budget.clone(),
         by: by.to_owned(),
     })
 }

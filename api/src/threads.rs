@@ -86,6 +86,7 @@ pub(crate) async fn view(house: &House, id: ThreadId) -> Result<ThreadView, Prob
         node: thread.node(),
         turn_id: thread.turn(),
         messages: thread.messages().iter().map(Message::from).collect(),
+        took: thread.took().into(),
         events: log.events(),
     })
 }

@@ -203,6 +203,8 @@ fn compose(turn: store::Turn, said: &mut BTreeMap<ThreadId, Said>) -> Turn {
         input: turn.messages.iter().map(Message::from).collect(),
         output: outcome.output,
         interrupt: outcome.interrupt,
+        took: outcome.took,
+        spent: outcome.spent,
         error: turn.error.or(unreadable),
         metadata: turn.metadata,
         author: turn.author,

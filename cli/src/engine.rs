@@ -10,14 +10,15 @@ use store::{
 use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
-        COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
+        COMMANDS, Command, Commands, Index, Live, Method, Models, Price, Provider, Providers, Script, Server,
         Servers, Structured, Transport, about,
     },
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings, StructuredForm,
+        CommandMethod, CommandSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, Settings,
+        StructuredForm,
     },
     exit::{Exit, Stop},
 };
@@ -68,7 +69,8 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let keys = settings.api.keys.iter().map(|it| it.resolve()).collect::<Result<Vec<_>, _>>()?;
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
-    Ok(api::Door { parts, strategies, experts, tuned: settings.strategies.clone(), keys, body_limit })
+    let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
+    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, body_limit })
 }
 
 /// Whoever a strategy can turn to, each with what it is good for: the MCP servers, and the plain commands as one more.
@@ -192,7 +194,7 @@ fn lease(settings: &Settings) -> Duration {
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(Script::read(script)?),
-        ProviderSettings::Http { base_url, api_key, timeout_seconds, structured } => {
+        ProviderSettings::Http { base_url, api_key, timeout_seconds, structured, prices } => {
             match api_key.as_ref().map(|it| it.resolve()).transpose() {
                 Ok(api_key) => {
                     let timeout = Duration::from_secs(*timeout_seconds);
@@ -202,7 +204,9 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
                         StructuredForm::Tool => Structured::Tool,
                         StructuredForm::Json => Structured::Json,
                     };
-                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured }
+                    let price = |it: &PriceSettings| Price { input: it.input, output: it.output };
+                    let prices = prices.iter().map(|(model, it)| (model.clone(), price(it))).collect();
+                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured, prices }
                 }
                 Err(err) => Provider::Locked { why: err.to_string() },
             }

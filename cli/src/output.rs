@@ -1,9 +1,13 @@
 //! What a command prints: data on stdout and nowhere else, words first, JSON for machines.
 
-use std::io::{IsTerminal as _, Write as _};
+use std::{
+    io::{IsTerminal as _, Write as _},
+    time::Duration,
+};
 
 use comfy_table::{Table, presets};
 use serde::Serialize;
+use serde_json::Value;
 
 /// In which form data is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -60,6 +64,27 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 #[expect(clippy::print_stderr, reason = "this is where remarks are told")]
 pub(crate) fn remark(text: &str) {
     eprintln!("{text}");
+}
+
+/// What the world took, on one line, with what nobody told of it.
+pub(crate) fn took(took: &Value) -> String {
+    let count = |name: &str| took[name].as_u64().unwrap_or_default();
+    let tokens = count("input_tokens") + count("output_tokens");
+    let usd = took["usd"].as_f64().unwrap_or_default();
+    let seconds = Duration::from_millis(count("ms")).as_secs_f64();
+    let answers = |n: u64| if n == 1 { "1 answer".to_owned() } else { format!("{n} answers") };
+    let lacks = |name: &str, what: &str| {
+        let n = count(name);
+        (0 < n).then(|| format!("{what} of {}", answers(n)))
+    };
+    let missing: Vec<String> =
+        [lacks("untold", "the tokens"), lacks("unpriced", "the price")].into_iter().flatten().collect();
+    let missing = if missing.is_empty() {
+        String::new()
+    } else {
+        format!(", without {} that nobody told", missing.join(" and "))
+    };
+    format!("{tokens} tokens, ${usd:.4}, {seconds:.1} s{missing}")
 }
 
 /// Whether a person watches.

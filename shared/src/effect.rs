@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
-    request::{Description, Hit, Rehearsal, Request, Response},
+    request::{Description, Hit, Rehearsal, Request, Response, Searching},
 };
 
 /// A wish with a typed answer. Declared by a node, carried out by a worker.
@@ -71,6 +71,7 @@ pub struct Chat {
     hears: Range<usize>,
     toolboxes: Vec<String>,
     tools: Vec<String>,
+    searching: Searching,
 }
 
 impl Chat {
@@ -82,6 +83,7 @@ impl Chat {
             hears,
             toolboxes: Vec::new(),
             tools: Vec::new(),
+            searching: Searching::No,
         }
     }
 
@@ -97,9 +99,14 @@ impl Chat {
         self
     }
 
+    /// It searches the web by itself.
+    pub fn searching_the_web(self) -> Self {
+        Self { searching: Searching::Web, ..self }
+    }
+
     fn shaped(self, shape: Option<String>) -> Vec<Request> {
-        let Chat { model, system, hears, toolboxes, tools } = self;
-        vec![Request::Chat { model, system, hears, toolboxes, tools, shape }]
+        let Chat { model, system, hears, toolboxes, tools, searching } = self;
+        vec![Request::Chat { model, system, hears, toolboxes, tools, shape, searching }]
     }
 }
 

@@ -10,8 +10,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    event::{Event, Goto, Meter},
+    event::{Event, Goto},
     message::{Message, Role, Tool},
+    meter::{Meter, Tally},
     progress::{Corrupt, Next, Policy, Progress, Standing, Unheard, name},
     request::{Fault, Response},
     strategy::{Edge, Strategy},
@@ -124,6 +125,10 @@ pub trait Replay: Send + Sync {
     fn messages(&self) -> &[Message];
     /// What the turn has answered: the last words of the assistant since it was heard.
     fn reply(&self) -> Option<&str>;
+    /// What the turn that is under way, or was last, took of the world.
+    fn turn_took(&self) -> &Tally;
+    /// What all turns took of the world.
+    fn took(&self) -> &Tally;
     /// What an MCP server is known to do.
     fn toolbox(&self, server: &str) -> Option<&[Tool]>;
     /// The tools of the node that is asking.
@@ -238,6 +243,14 @@ impl<S: Strategy> Replay for Progress<S> {
         let since = &self.thread.messages[self.thread.turn.from.min(self.thread.messages.len())..];
         let spoken = |it: &&Message| it.role == Role::Assistant && it.tool_calls.is_empty();
         since.iter().rfind(spoken).map(|it| it.content.as_str())
+    }
+
+    fn turn_took(&self) -> &Tally {
+        &self.thread.turn.took
+    }
+
+    fn took(&self) -> &Tally {
+        &self.thread.took
     }
 
     fn toolbox(&self, server: &str) -> Option<&[Tool]> {

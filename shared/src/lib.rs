@@ -11,10 +11,12 @@
 //! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/purity.rs` asks
 //! cargo and fails otherwise.
 
+mod budget;
 mod effect;
 mod event;
 mod graph;
 mod message;
+mod meter;
 mod progress;
 mod reenact;
 mod request;
@@ -22,17 +24,21 @@ mod strategy;
 
 pub mod strategies;
 
+pub use budget::{Budget, Limits, Measure, Scope, Spent};
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
     Rehearse, Search,
 };
 pub use event::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
-    Heard, Hearing, Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Unreadable, Verdict,
+    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Unreadable, Verdict,
 };
 pub use graph::{Graph, Replay, Topology, Walked, map};
-pub use message::{Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
+pub use message::{
+    Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
+};
+pub use meter::{Meter, Tally};
 pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
 pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
-pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response};
-pub use strategy::{Edge, Edges, Node, Question, Step, Strategy, Thread, Transition, TurnSoFar};
+pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};
+pub use strategy::{Edge, Edges, Node, Partial, Question, Step, Strategy, Thread, Transition, TurnSoFar};

@@ -69,7 +69,7 @@ impl Message {
 }
 
 /// What a model said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
     /// The words.
@@ -77,6 +77,23 @@ pub struct Reply {
     /// The tools it wants called.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
+    /// The pages that its provider says it read, where it searched by itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub citations: Vec<Citation>,
+}
+
+/// A page that a model's provider says it read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Citation {
+    /// Its address.
+    pub url: String,
+    /// What it is called.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub title: String,
+    /// Where the words end that it is cited for, in characters.
+    #[serde(default)]
+    pub end: usize,
 }
 
 /// A tool a model wants called.

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput};
+use crate::{
+    message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
+    meter::{Meter, is_zero},
+};
 
 /// A question to the world, as data. The worker carries it out; the log keeps it.
 ///
@@ -32,6 +35,9 @@ pub enum Request {
         /// The type its words must take; the schema is the node's.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         shape: Option<String>,
+        /// Whether it shall search the web by itself.
+        #[serde(default, skip_serializing_if = "Searching::is_no")]
+        searching: Searching,
     },
     /// Ask an MCP server what it can do.
     ListTools {
@@ -81,6 +87,23 @@ pub enum Request {
     Rehearse(Rehearsal),
 }
 
+/// Whether a model shall search the web by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Searching {
+    /// It shall not.
+    #[default]
+    No,
+    /// It shall, if its provider can have it do so.
+    Web,
+}
+
+impl Searching {
+    fn is_no(&self) -> bool {
+        *self == Self::No
+    }
+}
+
 /// What a server offers, as it is searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -119,10 +142,6 @@ pub struct Rehearsal {
     /// What it says, streamed word by word.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub says: String,
-}
-
-fn is_zero(n: &u64) -> bool {
-    *n == 0
 }
 
 /// The world's answer, as data.
@@ -187,6 +206,8 @@ pub struct Fault {
     pub error: String,
     /// What may be done about it.
     pub remedy: Remedy,
+    /// What it took all the same; in a box, as there is seldom much of it and every result would be larger by it.
+    pub meter: Option<Box<Meter>>,
 }
 
 /// What may be done about a fault.
@@ -204,30 +225,39 @@ pub enum Remedy {
 }
 
 impl Fault {
+    /// A fault, and what may be done about it.
+    pub fn new(error: impl Into<String>, remedy: Remedy) -> Self {
+        Self { error: error.into(), remedy, meter: None }
+    }
+
     /// Asking again may help.
     pub fn again(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Again { after_ms: None } }
+        Self::new(error, Remedy::Again { after_ms: None })
     }
 
     /// Asking again will not help.
     pub fn operator(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Operator }
+        Self::new(error, Remedy::Operator)
     }
 
     /// It may have happened.
     pub fn doubt(error: impl Into<String>) -> Self {
-        Self { error: error.into(), remedy: Remedy::Doubt }
+        Self::new(error, Remedy::Doubt)
     }
 }
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Request::Chat { model, hears, toolboxes, tools, shape, .. } => {
+            Request::Chat { model, system: _, hears, toolboxes, tools, shape, searching } => {
                 write!(f, "chat {model} hears {}..{}", hears.start, hears.end)?;
                 toolboxes.iter().try_for_each(|it| write!(f, " with {it}.*"))?;
                 tools.iter().try_for_each(|it| write!(f, " with {it}"))?;
-                shape.iter().try_for_each(|it| write!(f, " as {it}"))
+                shape.iter().try_for_each(|it| write!(f, " as {it}"))?;
+                match searching {
+                    Searching::No => Ok(()),
+                    Searching::Web => write!(f, " searching the web"),
+                }
             }
             Request::ListTools { server } => write!(f, "list tools of {server}"),
             Request::CallTool { server, call } => {
@@ -259,10 +289,11 @@ impl fmt::Display for Request {
 impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Response::Reply(Reply { content, tool_calls }) => {
+            Response::Reply(Reply { content, tool_calls, citations }) => {
                 let words = (!content.is_empty() || tool_calls.is_empty()).then(|| quoted(content));
                 let calls = tool_calls.iter().map(|it| format!("{}({})", it.name, it.arguments));
-                write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))
+                write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))?;
+                citations.iter().try_for_each(|it| write!(f, " citing {} <{}>", quoted(&it.title), it.url))
             }
             Response::Tools { tools } => {
                 write!(f, "{}", tools.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))

@@ -7,9 +7,11 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
+    budget::Budget,
     effect::{Effect, Refused},
     event::InterruptKind,
-    message::{Message, Role, Tool},
+    message::{Message, Role, Tool, ToolCall},
+    meter::Tally,
     request::{Request, Response},
 };
 
@@ -57,6 +59,18 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     fn evolve(state: &mut Self::State, fact: &Self::Fact);
     /// Resets what belongs to a turn and not to the thread; called when a new matter is heard.
     fn begin_turn(_state: &mut Self::State) {}
+    /// What there is of a turn that a budget ends before the strategy does; no model can be asked for it any more.
+    fn partial(thread: &Thread<Self>) -> Partial<Self::Fact> {
+        Partial { so_far: thread.results(), learned: Vec::new() }
+    }
+}
+
+/// What there is of a turn that ends before its strategy is done.
+pub struct Partial<F> {
+    /// What came of it, for the person; empty if nothing did.
+    pub so_far: String,
+    /// What is concluded from its end.
+    pub learned: Vec<F>,
 }
 
 /// All that a log says about a thread, typed by its strategy: what a node may look at.
@@ -71,6 +85,10 @@ pub struct Thread<S: Strategy> {
     pub toolboxes: BTreeMap<String, Vec<Tool>>,
     /// The turn that is under way.
     pub turn: TurnSoFar,
+    /// What it and each of its turns may take of the world.
+    pub budget: Budget,
+    /// What all its turns took.
+    pub took: Tally,
     /// What the strategy remembers.
     pub state: S::State,
 }
@@ -86,12 +104,32 @@ pub struct TurnSoFar {
     pub model_calls: u32,
     /// How often a tool was called.
     pub tool_calls: u32,
+    /// What the world took.
+    pub took: Tally,
 }
+
+/// How many results of tools a partial answer tells, the last ones, and how much of each, in characters.
+const RESULTS_MAX: usize = 20;
+const RESULT_MAX: usize = 500;
 
 impl<S: Strategy> Thread<S> {
     /// The whole conversation, to be heard by a model.
     pub fn all(&self) -> Range<usize> {
         0..self.messages.len()
+    }
+
+    /// What tools gave back in this turn, a line each: what a partial answer can tell of any strategy.
+    pub fn results(&self) -> String {
+        let said = &self.messages[self.turn.from.min(self.messages.len())..];
+        let calls = |id: &str| said.iter().flat_map(|it| &it.tool_calls).find(|it: &&ToolCall| it.id == id);
+        let told = |it: &Message| {
+            let call = calls(it.answers.as_deref()?)?;
+            let words = it.content.split_whitespace().collect::<Vec<_>>().join(" ");
+            let more = if words.chars().nth(RESULT_MAX).is_some() { " …" } else { "" };
+            Some(format!("- {}: {}{more}", call.name, words.chars().take(RESULT_MAX).collect::<String>()))
+        };
+        let all: Vec<String> = said.iter().filter_map(told).collect();
+        all[all.len().saturating_sub(RESULTS_MAX)..].join("\n")
     }
 
     /// What a person said last.

@@ -100,6 +100,7 @@ fn new_turn(words: &str) -> NewTurn {
             version: 1,
             config: serde_json::Value::Null,
             experts: std::collections::BTreeMap::new(),
+            budget: shared::Budget::default(),
             by: "conformance".to_owned(),
         }),
         policy: Policy::Auto,
@@ -132,7 +133,15 @@ fn heard(turn: &Turn) -> Event {
 /// A decision that tells one event from another.
 fn decided(why: impl ToString) -> Event {
     let to = Goto::Node("probe".to_owned());
-    Decided { node: "probe".to_owned(), said: vec![], learned: vec![], why: Some(why.to_string()), to }.into()
+    Decided {
+        node: "probe".to_owned(),
+        said: vec![],
+        learned: vec![],
+        why: Some(why.to_string()),
+        to,
+        spent: None,
+    }
+    .into()
 }
 
 /// The events of a log, without their places.

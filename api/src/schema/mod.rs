@@ -5,6 +5,7 @@ mod inbox;
 mod message;
 mod strategy;
 mod thread;
+mod took;
 mod turn;
 
 pub(crate) use event::EventLine;
@@ -15,4 +16,5 @@ pub(crate) use thread::{
     Answer, ChainView, Reconcile, StandingName, StateView, ThreadLine, ThreadStatus, ThreadView, Verdict,
     Verification,
 };
+pub(crate) use took::{Spent, Took};
 pub(crate) use turn::{NewTurn, Output, Turn, TurnStatus, Words};

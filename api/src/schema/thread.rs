@@ -7,7 +7,7 @@ use store::time::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Interrupt, Message};
+use super::{Interrupt, Message, Took};
 
 /// Where a thread stands, as the list of threads has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
@@ -93,6 +93,8 @@ pub(crate) struct ThreadView {
     pub(crate) turn_id: Option<Uuid>,
     /// The conversation so far.
     pub(crate) messages: Vec<Message>,
+    /// What all its turns took of the world.
+    pub(crate) took: Took,
     /// How many events its log has.
     pub(crate) events: u64,
 }

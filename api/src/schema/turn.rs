@@ -7,10 +7,11 @@ use serde::{
     de::{MapAccess, Visitor, value::MapAccessDeserializer},
 };
 use serde_json::{Map, Value};
+use shared::Budget;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::{Interrupt, Message};
+use super::{Interrupt, Message, Spent, Took};
 
 /// A turn that somebody submits. Exactly one of `strategy` and `thread_id` says where.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -33,6 +34,11 @@ pub(crate) struct NewTurn {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub(crate) config: Option<Map<String, Value>>,
+    /// What a new thread and each of its turns may take, within what the operator allows:
+    /// `{"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) budget: Option<Budget>,
     /// What the client wants to find again.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
@@ -179,6 +185,10 @@ pub(crate) struct Turn {
     pub(crate) output: Option<Output>,
     /// What it asked, if it ended with a question.
     pub(crate) interrupt: Option<Interrupt>,
+    /// What it took of the world; null while it has not ended.
+    pub(crate) took: Option<Took>,
+    /// The budget by which it ended before its strategy was done, if one did.
+    pub(crate) spent: Option<Spent>,
     /// Why it failed.
     pub(crate) error: Option<String>,
     /// What the client wants to find again.

@@ -52,6 +52,7 @@ pub(crate) fn door(parts: &Parts) -> Door {
         strategies: known(),
         experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
         tuned: BTreeMap::new(),
+        budget: shared::Budget::default(),
         keys: Vec::new(),
         body_limit: 64 * 1024,
     }

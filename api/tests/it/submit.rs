@@ -103,6 +103,8 @@ async fn nonsense_is_refused_and_the_field_named() {
         (json!({"strategy": "probe", "input": "hi", "priority": 5}), vec!["priority"]),
         (json!({"strategy": "probe", "input": "hi", "config": {"paddign": 5}}), vec!["config", "paddign"]),
         (json!({"thread_id": thread, "input": "hi", "config": {}}), vec!["config"]),
+        (json!({"thread_id": thread, "input": "hi", "budget": {}}), vec!["budget"]),
+        (json!({"strategy": "probe", "input": "hi", "budget": {"turn": {"minutes": 5}}}), vec!["minutes"]),
         (json!({"strategy": "probe", "input": "hi", "policy": "perhaps"}), vec!["perhaps", "replan"]),
         (json!({"strategy": "probe", "input": "hi", "metadata": [1]}), vec!["sequence", "map"]),
         (json!({"strategy": "probe"}), vec!["input"]),

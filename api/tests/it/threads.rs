@@ -108,7 +108,7 @@ async fn an_audit_names_where_the_code_of_today_parts_from_the_log() {
     room.hear(thread).await;
     room.push(
         thread,
-        Decided { node: "read".into(), said: vec![], learned: vec![], why: None, to: Goto::End },
+        Decided { node: "read".into(), said: vec![], learned: vec![], why: None, to: Goto::End, spent: None },
     )
     .await;
     let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
@@ -126,6 +126,7 @@ async fn a_log_of_a_newer_version_is_said_to_be_one() {
         version: 1,
         config: Value::Null,
         experts: [].into(),
+        budget: shared::Budget::default(),
         by: String::new(),
     };
     let new = NewTurn {

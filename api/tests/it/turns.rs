@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Decided, Failed, Goto};
+use shared::{Answered, Budget, Decided, Failed, Goto, Limits, Meter, Response};
 
 use crate::room::{Room, id_of, thread_of};
 
@@ -174,10 +174,67 @@ async fn the_rows_of_a_failure_written_by_hand_are_shown() {
             learned: vec![],
             why: None,
             to: Goto::Node("wait".into()),
+            spent: None,
         },
     )
     .await;
     assert!(room.step(thread).await, "the node asks");
     room.push(thread, Failed { node: "wait".into(), reason: "enough".into() }).await;
     assert_eq!(get(&room, &turn).await["error"], "wait: enough");
+}
+
+#[tokio::test]
+async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
+    let limits = Limits { seconds: Some(2), ..Limits::default() };
+    let budget = Budget { turn: limits, ..Budget::default() };
+    let room = Room::with(|door| door.budget = budget.clone()).await;
+    let asked = json!({"turn": {"seconds": 9, "tokens": 40}});
+    let body = json!({"strategy": "probe", "input": "echo hi; wait 1; wait 1", "budget": asked});
+    let turn = room.post("/v1/turns", body).await.json();
+    let thread = thread_of(&turn);
+    room.hear(thread).await;
+    while room.log(thread).await.thread().node().as_deref() != Some("wait") {
+        assert!(room.step(thread).await);
+    }
+    assert!(room.step(thread).await, "the node asks");
+    let meter = Meter {
+        by: "m".into(),
+        input_tokens: 11,
+        output_tokens: 7,
+        micro_usd: Some(98),
+        ms: 2_500,
+        ..Meter::default()
+    };
+    let response = Response::Echo { says: String::new() };
+    room.push(thread, Answered { slot: 0, response, meter: Some(meter) }).await;
+    assert!(get(&room, &turn).await["took"].is_null(), "it has not ended");
+    room.live(thread).await;
+
+    let turn = get(&room, &turn).await;
+    assert_eq!(turn["status"], "completed");
+    assert_eq!(turn["spent"], json!({"of": "turn", "measure": "seconds"}));
+    let took = json!({"input_tokens": 11, "output_tokens": 7, "usd": 0.000_098, "ms": 2_500, "untold": 0, "unpriced": 0});
+    assert_eq!(turn["took"], took);
+    let reply = turn["output"]["reply"].as_str().unwrap();
+    assert!(
+        reply.contains("the budget of 2 seconds for a turn is spent") && reply.contains("hi, waited"),
+        "{reply}"
+    );
+    assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["took"], took);
+    let events = room.get(&format!("/v1/threads/{thread}/events")).await.json();
+    assert_eq!(
+        events["data"][0]["event"]["budget"],
+        json!({"turn": {"tokens": 40, "seconds": 2}}),
+        "pinned, and no wider than the operator's"
+    );
+
+    let body = json!({"thread_id": thread, "input": "echo bye"});
+    let next = room.post("/v1/turns", body).await.json();
+    room.live(thread).await;
+    let next = get(&room, &next).await;
+    assert_eq!(
+        (&next["spent"], &next["took"]["ms"]),
+        (&Value::Null, &json!(0)),
+        "a new turn has a new budget"
+    );
 }

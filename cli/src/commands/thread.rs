@@ -78,15 +78,21 @@ async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit>
         Standing::Failed { node, reason } => (format!("failed at {node}: {reason}"), Exit::Finding),
     };
     let reply = thread.reply().unwrap_or("nothing yet");
+    let took = thread.took();
     let thing = json!({
         "id": id, "strategy": graph.name(), "stands": stands, "events": log.len(), "turns": turns.len(), "reply": reply,
+        "took": {
+            "input_tokens": took.input_tokens, "output_tokens": took.output_tokens, "usd": took.usd(), "ms": took.ms,
+            "untold": took.untold, "unpriced": took.unpriced,
+        },
     });
     output::one(given.format, &thing, || {
         format!(
-            "thread {id} ({}) {stands}\nturns: {}, events: {}\nlast words: {reply}",
+            "thread {id} ({}) {stands}\nturns: {}, events: {}\ntook: {}\nlast words: {reply}",
             graph.name(),
             turns.len(),
-            log.len()
+            log.len(),
+            output::took(&thing["took"])
         )
     })?;
     Ok(exit)

@@ -39,7 +39,13 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
             })?;
             Ok(Exit::Ok)
         }
-        Turn::Get { id } => show(&given, &client.get(&format!("/v1/turns/{id}")).await?),
+        Turn::Get { id } => {
+            let turn: Value = client.get(&format!("/v1/turns/{id}")).await?;
+            if given.format == output::Format::Text && turn["took"].is_object() {
+                output::remark(&format!("took: {}", output::took(&turn["took"])));
+            }
+            show(&given, &turn)
+        }
         Turn::Cancel { id } => {
             show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?)
         }

@@ -25,6 +25,8 @@ pub enum ProviderSettings {
         timeout_seconds: u64,
         /// How its models are made to answer in a shape.
         structured: StructuredForm,
+        /// What its models cost, by the name that stands after the slash.
+        prices: BTreeMap<String, PriceSettings>,
     },
     /// From a file: no model is asked.
     Script {
@@ -46,6 +48,18 @@ pub enum StructuredForm {
     Tool,
     /// In words.
     Json,
+}
+
+/// What a model costs, in US dollars for a million tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PriceSettings {
+    /// For tokens that it reads.
+    #[schemars(range(min = 0))]
+    pub input: f64,
+    /// For tokens that it writes.
+    #[schemars(range(min = 0))]
+    pub output: f64,
 }
 
 /// A server of tools.
@@ -100,6 +114,8 @@ pub(super) struct ProviderKeys {
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
     structured: Option<StructuredForm>,
+    #[serde(default)]
+    prices: BTreeMap<String, PriceSettings>,
     script: Option<PathBuf>,
 }
 
@@ -131,7 +147,7 @@ pub(super) struct McpKeys {
 /// a layer can set a key, and not unset it.
 pub(super) const RIVALS: [(&str, &str, &[&str]); 4] = [
     ("providers", "base_url", &["script"]),
-    ("providers", "script", &["base_url", "api_key", "timeout_seconds", "structured"]),
+    ("providers", "script", &["base_url", "api_key", "timeout_seconds", "structured", "prices"]),
     ("mcp", "command", &["url", "headers"]),
     ("mcp", "url", &["command", "args", "env", "cwd"]),
 ];
@@ -151,12 +167,21 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                 }
                 let timeout_seconds = it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS);
                 let structured = it.structured.unwrap_or_default();
-                Ok(Self::Http { base_url, api_key: it.api_key, timeout_seconds, structured })
+                Ok(Self::Http {
+                    base_url,
+                    api_key: it.api_key,
+                    timeout_seconds,
+                    structured,
+                    prices: it.prices,
+                })
             }
             (None, Some(_))
-                if it.api_key.is_some() || it.timeout_seconds.is_some() || it.structured.is_some() =>
+                if it.api_key.is_some()
+                    || it.timeout_seconds.is_some()
+                    || it.structured.is_some()
+                    || !it.prices.is_empty() =>
             {
-                Err("has a script, which takes no api_key, timeout_seconds or structured")
+                Err("has a script, which takes no api_key, timeout_seconds, structured or prices")
             }
             (None, Some(script)) => Ok(Self::Script { script }),
             (Some(_), Some(_)) => Err("has a base_url and a script, and can only have one of them"),

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value as Json;
-use shared::Graph;
+use shared::{Budget, Graph};
 
 use super::{
     commands::{CommandKeys, CommandSettings},
@@ -46,6 +46,9 @@ pub struct Settings {
     /// What is tuned of each strategy, by its name, completed by the strategy's own defaults.
     #[serde(default)]
     pub strategies: BTreeMap<String, Json>,
+    /// What a turn and a thread may take, whatever the strategy.
+    #[serde(default)]
+    pub budget: Budget,
     /// What is told about all that.
     pub log: LogSettings,
 }

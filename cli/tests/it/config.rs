@@ -4,11 +4,11 @@ use std::{collections::BTreeSet, fs, path::Path};
 
 use secrecy::ExposeSecret as _;
 use serde_json::{Value as Json, json};
-use shared::{Safety, strategies};
+use shared::{Budget, Limits, Safety, strategies};
 use tempfile::TempDir;
 use turnfold::config::{
-    CommandMethod, LogFormat, MANUAL, McpTransport, Origins, ProviderSettings, SecretError, SecretRef,
-    Settings, Sources, StructuredForm,
+    CommandMethod, LogFormat, MANUAL, McpTransport, Origins, PriceSettings, ProviderSettings, SecretError,
+    SecretRef, Settings, Sources, StructuredForm,
 };
 
 /// A folder with these files, and nothing of this process's environment.
@@ -402,7 +402,7 @@ fn a_provider_may_say_how_it_is_asked_for_a_shape() {
     }
     assert_eq!(
         complaint("providers.x = { script = 'y', structured = 'tool' }"),
-        "providers.x in turnfold.toml has a script, which takes no api_key, timeout_seconds or structured"
+        "providers.x in turnfold.toml has a script, which takes no api_key, timeout_seconds, structured or prices"
     );
     let wrong = complaint("providers.x = { base_url = 'http://x', structured = 'yaml' }");
     assert!(wrong.starts_with("providers.x.structured in turnfold.toml "), "{wrong}");
@@ -512,6 +512,33 @@ fn no_server_may_be_called_as_the_commands_are() {
 }
 
 #[test]
+fn budgets_and_prices_are_read_and_held_to_sense() {
+    let (settings, _) = toml(
+        "budget.turn = { tokens = 9, usd = 0.5 }\nbudget.thread.seconds = 60\n\
+         [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10 } }",
+    );
+    let turn = Limits { tokens: Some(9), usd: Some(0.5), seconds: None };
+    let thread = Limits { seconds: Some(60), ..Limits::default() };
+    assert_eq!(settings.budget, Budget { turn, thread });
+    let ProviderSettings::Http { prices, .. } = &settings.providers["x"] else { panic!("it has a base_url") };
+    assert_eq!(prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
+    assert!(toml("").0.budget.is_none());
+    for (text, words) in [
+        ("budget.turn.tokens = 0", "budget.turn.tokens in turnfold.toml must be at least 1"),
+        ("budget.thread.usd = 0", "budget.thread.usd in turnfold.toml must be at least 0.000001"),
+        (
+            "budget.turn.minutes = 1",
+            "unknown key budget.turn.minutes in turnfold.toml: there are seconds, tokens, usd",
+        ),
+    ] {
+        assert_eq!(complaint(text), words);
+    }
+    let refused =
+        complaint("providers.x = { base_url = 'http://x', prices = { m = { input = -1, output = 1 } } }");
+    assert_eq!(refused, "providers.x.prices.m.input in turnfold.toml must be at least 0");
+}
+
+#[test]
 fn an_embedding_model_names_its_provider() {
     assert_eq!(toml("").0.index.embedding_model, None);
     assert_eq!(toml("index.embedding_model = 'a/b'").0.index.embedding_model.unwrap(), "a/b");
@@ -544,6 +571,13 @@ fn the_manual_names_every_key_and_its_examples_load() {
         let mut parts: Vec<&str> = key.split('.').collect();
         if parts.len() > 2 && ["providers", "mcp", "commands"].contains(&parts[0]) {
             parts[1] = "*";
+            if parts[2] == "prices" {
+                parts[3] = "*";
+            } else {
+                parts.truncate(3);
+            }
+        }
+        if parts.get(2) == Some(&"on_failure_of") {
             parts.truncate(3);
         }
         parts.join(".")

@@ -78,6 +78,7 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
                 if turn.is_null() {
                     body["strategy"] = json!(graph.name());
                     body["config"] = opened.config.clone();
+                    body["budget"] = json!(opened.budget);
                 } else {
                     body["thread_id"] = json!(thread);
                     body["policy"] =

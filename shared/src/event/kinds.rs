@@ -7,7 +7,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    budget::{Budget, Spent},
     message::Message,
+    meter::Meter,
     request::{Request, Response},
 };
 
@@ -29,6 +31,9 @@ pub struct Opened {
     /// The MCP servers at hand, each with what it is good for.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub experts: BTreeMap<String, String>,
+    /// What it and each of its turns may take.
+    #[serde(default, skip_serializing_if = "Budget::is_none")]
+    pub budget: Budget,
     /// Who opened it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
@@ -104,24 +109,6 @@ pub struct Answered {
     pub meter: Option<Meter>,
 }
 
-/// What an answer took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Meter {
-    /// Who answered: a model as the endpoint names it, or `scripted`.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub by: String,
-    /// Tokens read.
-    pub input_tokens: u64,
-    /// Tokens written.
-    pub output_tokens: u64,
-    /// How long it took, in milliseconds.
-    pub ms: u64,
-    /// How its shape was asked for: `json_schema`, `tool` or `json`; empty where none was.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub form: String,
-}
-
 /// The world did not answer, or not with anything of use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -133,6 +120,9 @@ pub struct Faltered {
     /// When it may be asked again, in milliseconds after this event; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_after_ms: Option<u64>,
+    /// What it took all the same: a reply that is of no use is paid for too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meter: Option<Meter>,
 }
 
 /// A request is given up; its node can do without an answer.
@@ -200,6 +190,9 @@ pub struct Decided {
     pub why: Option<String>,
     /// Where control goes.
     pub to: Goto,
+    /// The budget by which the turn ends here, in the node's place and before it was done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Spent>,
 }
 
 /// Where control goes.

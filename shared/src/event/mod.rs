@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use kinds::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Failed, Faltered, GaveUp, Goto, Heard, Hearing,
-    Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Verdict,
+    Interrupt, InterruptKind, Opened, Reconciled, Retried, Verdict,
 };
 
 /// The version of the grammar that this build writes, and the newest that it reads.

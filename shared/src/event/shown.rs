@@ -12,6 +12,7 @@ impl fmt::Display for Event {
             Event::Opened(it) => {
                 write!(f, "{} v{}", it.strategy, it.version)?;
                 (!it.config.is_null()).then(|| write!(f, " {}", it.config)).transpose()?;
+                (!it.budget.is_none()).then(|| line(f, format_args!("within {}", it.budget))).transpose()?;
                 it.experts.iter().try_for_each(|(name, what)| line(f, format_args!("expert {name}: {what}")))
             }
             Event::Heard(it) => {

@@ -7,8 +7,9 @@ use super::{
     slot::{Slot, Stand},
 };
 use crate::{
-    event::{Asked, Decided, Event, Failed, Goto, Heard, Hearing},
+    event::{Asked, Decided, Event, Failed, Faltered, Goto, Heard, Hearing},
     message::{Message, Role, ToolCall},
+    meter::{Meter, Tally},
     request::{Request, Response},
     strategy::{Strategy, TurnSoFar},
 };
@@ -22,6 +23,7 @@ impl<S: Strategy> Progress<S> {
                     self.thread.config = read(&opened.config)?;
                 }
                 self.thread.experts.clone_from(&opened.experts);
+                self.thread.budget.clone_from(&opened.budget);
             }
             Event::Heard(heard) => return Ok(self.fold_heard(heard)),
             Event::Asked(Asked { node, requests }) => {
@@ -115,11 +117,34 @@ impl<S: Strategy> Progress<S> {
             self.thread.toolboxes.insert(server.clone(), tools.clone());
         }
         slot.stand = stand;
+        let add = match slot.request {
+            Request::Chat { .. } => Tally::add_of_model,
+            Request::ListTools { .. }
+            | Request::CallTool { .. }
+            | Request::ListPrompts { .. }
+            | Request::GetPrompt { .. }
+            | Request::Describe { .. }
+            | Request::Search { .. }
+            | Request::Index { .. }
+            | Request::Rehearse(_) => Tally::add,
+        };
+        if let Event::Answered(it) = event {
+            self.count(add, it.meter.as_ref().unwrap_or(&Meter::default()));
+        }
+        if let Event::Faltered(Faltered { meter: Some(meter), .. }) = event {
+            // Where nobody answered there is nothing to tell but the time.
+            self.count(if meter.by.is_empty() { Tally::add } else { add }, meter);
+        }
         true
     }
 
+    fn count(&mut self, add: fn(&mut Tally, &Meter), meter: &Meter) {
+        add(&mut self.thread.turn.took, meter);
+        add(&mut self.thread.took, meter);
+    }
+
     fn fold_decided(&mut self, decided: &Decided) -> Result<bool, Corrupt> {
-        if !self.at.may_decide(&decided.node) {
+        if !self.at.may_decide(decided) {
             return Ok(false);
         }
         let at = match &decided.to {
@@ -136,6 +161,12 @@ impl<S: Strategy> Progress<S> {
 
     /// Gives every tool call that is still open a result: no model may be shown a call without one.
     fn settle(&mut self, because: &str) {
+        let results = self.open_calls(because);
+        self.thread.messages.extend(results);
+    }
+
+    /// The results of the tool calls that are still open.
+    pub(super) fn open_calls(&self, because: &str) -> Vec<Message> {
         let slots: &[Slot] = match &self.at {
             At::Within(_, _, slots) | At::Failed(_, _, slots, _) => slots,
             At::Rest | At::Asking(..) | At::Before(_) => &[],
@@ -151,12 +182,11 @@ impl<S: Strategy> Progress<S> {
             }
         };
         let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);
-        let Some(last) = last else { return };
+        let Some(last) = last else { return Vec::new() };
         let answered: Vec<&str> =
             self.thread.messages[last..].iter().filter_map(|it| it.answers.as_deref()).collect();
         let open =
             self.thread.messages[last].tool_calls.iter().filter(|it| !answered.contains(&it.id.as_str()));
-        let results: Vec<Message> = open.map(|call| Message::tool(call, fate(call))).collect();
-        self.thread.messages.extend(results);
+        open.map(|call| Message::tool(call, fate(call))).collect()
     }
 }

@@ -2,6 +2,7 @@
 
 mod fold;
 mod slot;
+mod stop;
 
 use std::collections::BTreeMap;
 
@@ -11,12 +12,14 @@ use uuid::Uuid;
 use self::slot::{Slot, Stand};
 
 use crate::{
+    budget::Budget,
     effect::Refused,
     event::{
         Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
-        InterruptKind, Meter, Unreadable,
+        InterruptKind, Unreadable,
     },
     message::{Message, Safety},
+    meter::{Meter, Tally},
     request::{Fault, Remedy, Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
 };
@@ -158,6 +161,8 @@ impl<S: Strategy> Progress<S> {
             messages: Vec::new(),
             toolboxes: BTreeMap::new(),
             turn: TurnSoFar::default(),
+            budget: Budget::default(),
+            took: Tally::default(),
             state: S::State::default(),
         };
         Self { thread, turn: None, seq: 0, at: At::Rest }
@@ -199,6 +204,9 @@ impl<S: Strategy> Progress<S> {
                 if requests.is_empty() {
                     return Ok(Next::Append(self.decide(*place, &[])?));
                 }
+                if let Some(spent) = self.spent() {
+                    return Ok(Next::Append(self.stop(*place, spent)?));
+                }
                 Ok(Next::Append(Asked { node: name(place), requests }.into()))
             }
             At::Within(place, asked, slots) => {
@@ -209,6 +217,9 @@ impl<S: Strategy> Progress<S> {
                 }
                 let due: Vec<Due> =
                     slots.iter().enumerate().filter_map(|(n, it)| self.due(*asked, n, it)).collect();
+                if let (Some(first), Some(spent)) = (due.first(), self.spent()) {
+                    return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], spent)?));
+                }
                 if !due.is_empty() {
                     return Ok(Next::Perform(due));
                 }
@@ -299,13 +310,15 @@ impl<S: Strategy> Progress<S> {
         backoff_ms: u64,
     ) -> Event {
         let At::Within(place, _, slots) = &self.at else {
-            return Faltered { slot, error: "nothing was asked".to_owned(), again_after_ms: None }.into();
+            let error = "nothing was asked".to_owned();
+            return Faltered { slot, error, again_after_ms: None, meter: None }.into();
         };
         let fault = match outcome {
             Ok((response, meter)) => match S::node(*place).check(&response) {
                 Ok(()) => return Answered { slot, response, meter }.into(),
                 Err(refused) => {
-                    Fault { error: refused.to_string(), remedy: Remedy::Again { after_ms: Some(0) } }
+                    let remedy = Remedy::Again { after_ms: Some(0) };
+                    Fault { meter: meter.map(Box::new), ..Fault::new(refused.to_string(), remedy) }
                 }
             },
             Err(fault) => fault,
@@ -317,7 +330,8 @@ impl<S: Strategy> Progress<S> {
             Remedy::Again { after_ms } => Some(after_ms.unwrap_or(backoff_ms)),
             Remedy::Operator => None,
         };
-        Faltered { slot, error: fault.error, again_after_ms }.into()
+        let meter = fault.meter.map(|it| *it);
+        Faltered { slot, error: fault.error, again_after_ms, meter }.into()
     }
 
     /// The event by which the thread hears `messages` now.
@@ -397,7 +411,7 @@ impl<S: Strategy> Progress<S> {
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
-        Ok(Decided { node: name(&place), said, learned, why, to }.into())
+        Ok(Decided { node: name(&place), said, learned, why, to, spent: None }.into())
     }
 }
 
@@ -417,13 +431,14 @@ fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Inter
 }
 
 impl<P: serde::Serialize> At<P> {
-    /// Whether `node` may decide now.
-    fn may_decide(&self, node: &str) -> bool {
+    /// Whether this may be decided now. What a spent budget ends needs no answers.
+    fn may_decide(&self, decided: &Decided) -> bool {
         match self {
             At::Rest | At::Asking(..) | At::Failed(..) => false,
-            At::Before(place) => name(place) == node,
+            At::Before(place) => name(place) == decided.node,
             At::Within(place, _, slots) => {
-                name(place) == node && slots.iter().all(|it| it.answer().is_some())
+                let answered = || slots.iter().all(|it| it.answer().is_some());
+                name(place) == decided.node && (decided.spent.is_some() || answered())
             }
         }
     }

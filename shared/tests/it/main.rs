@@ -2,6 +2,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
 
+mod budgets;
 mod fixtures;
 mod laws;
 mod purity;

@@ -185,5 +185,6 @@ fn new_turn() -> NewTurn {
 }
 
 fn decided() -> Event {
-    Decided { node: "probe".into(), said: vec![], learned: vec![], why: None, to: Goto::End }.into()
+    Decided { node: "probe".into(), said: vec![], learned: vec![], why: None, to: Goto::End, spent: None }
+        .into()
 }

@@ -201,7 +201,7 @@ fn output(output: ToolOutput) -> (Response, Option<shared::Meter>) {
 
 fn pause_asked(name: &str, seconds: Option<u64>) -> Fault {
     let after_ms = seconds.map(|it| it.min(PAUSE_MAX.as_secs()) * 1_000);
-    Fault { error: format!("command {name} asks for a pause (429)"), remedy: Remedy::Again { after_ms } }
+    Fault::new(format!("command {name} asks for a pause (429)"), Remedy::Again { after_ms })
 }
 
 async fn read(answer: &mut reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {

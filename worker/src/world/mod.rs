@@ -21,7 +21,10 @@ mod models;
 mod recorded;
 mod scripted;
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use async_trait::async_trait;
 use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response, ToolOutput};
@@ -35,7 +38,7 @@ pub use index::{Found, Index};
 pub use mcp::{
     Change, Described, IDEMPOTENCY_KEY, Place, Server, Servers, Transport, changes, definitions, pinned,
 };
-pub use models::{Models, NoClient, Provider, Providers, Structured};
+pub use models::{Models, NoClient, Price, Prices, Provider, Providers, Structured};
 pub use recorded::Recorded;
 pub use scripted::{BadScript, Script};
 
@@ -115,12 +118,25 @@ impl World for Live {
         let turn = thread.turn();
         let span =
             tracing::debug_span!("perform", thread = %ask.thread, ?turn, node = ask.node, seq = asked, slot);
+        let began = Instant::now();
         let outcome = async {
             self.carry_out(thread, ask).await.inspect_err(
                 |fault| tracing::debug!(error = fault.error, remedy = ?fault.remedy, "the world faltered"),
             )
         };
-        outcome.instrument(span).await
+        timed(outcome.instrument(span).await, began)
+    }
+}
+
+/// The outcome, with how long it took on its meter: whatever was asked, and whatever came of it.
+fn timed(outcome: Outcome, began: Instant) -> Outcome {
+    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+    match outcome {
+        Ok((response, meter)) => Ok((response, Some(Meter { ms, ..meter.unwrap_or_default() }))),
+        Err(mut fault) => {
+            fault.meter.get_or_insert_default().ms = ms;
+            Err(fault)
+        }
     }
 }
 

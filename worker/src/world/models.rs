@@ -5,6 +5,7 @@ mod embeddings;
 mod endpoint;
 mod form;
 mod offer;
+mod price;
 mod refusal;
 mod reply;
 mod tolerant;
@@ -14,10 +15,13 @@ use std::{collections::BTreeMap, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Due, Fault, Message, Replay, Request, Response, Role, Tool};
+use shared::{Due, Fault, Message, Replay, Request, Response, Role, Searching, Tool};
 
 use self::endpoint::Endpoint;
-pub use self::form::Structured;
+pub use self::{
+    form::Structured,
+    price::{Price, Prices},
+};
 use super::{Ask, Outcome, Script};
 
 /// Whoever answers for models, by the name that stands before the slash.
@@ -35,6 +39,8 @@ pub enum Provider {
         timeout: Duration,
         /// How its models are made to answer in a shape.
         structured: Structured,
+        /// What its models cost.
+        prices: Prices,
     },
     /// A file of answers. The log says `scripted` of whatever it says.
     Scripted(Script),
@@ -78,9 +84,9 @@ impl Models {
             .build()?;
         let answerer = |(name, provider): (String, Provider)| {
             let answerer = match provider {
-                Provider::OpenAi { base_url, api_key, timeout, structured } => {
+                Provider::OpenAi { base_url, api_key, timeout, structured, prices } => {
                     let endpoint = Endpoint::new(&name, &base_url, api_key, timeout, http.clone());
-                    Answerer::Endpoint(endpoint.asks(structured))
+                    Answerer::Endpoint(endpoint.asks(structured).costs(prices))
                 }
                 Provider::Scripted(script) => Answerer::Script(script),
                 Provider::Locked { why } => Answerer::Locked(why),
@@ -157,6 +163,8 @@ pub(super) struct Prompt<'a> {
     pub(super) untold: usize,
     /// What its words must be.
     pub(super) shape: Option<Shape<'a>>,
+    /// Whether it shall search by itself.
+    pub(super) searching: Searching,
     /// Why its last reply was of no use.
     pub(super) complaint: Option<&'a str>,
 }
@@ -169,7 +177,8 @@ pub(super) struct Shape<'a> {
 
 impl<'a> Prompt<'a> {
     fn of(thread: &'a dyn Replay, due: &'a Due) -> Result<Self, Fault> {
-        let Request::Chat { model, system, hears, toolboxes, tools: named, shape } = &due.request else {
+        let Request::Chat { model, system, hears, toolboxes, tools: named, shape, searching } = &due.request
+        else {
             return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
         };
         let messages = thread.messages();
@@ -204,6 +213,7 @@ impl<'a> Prompt<'a> {
             tools,
             untold,
             shape,
+            searching: *searching,
             complaint: due.complaint.as_deref().filter(|it| reply::is_the_models_to_mend(it)),
         })
     }

@@ -120,9 +120,9 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         Event::Answered(Answered { slot, response, meter }) => {
             Some((*slot, Ok((response.clone(), meter.clone()))))
         }
-        Event::Faltered(Faltered { slot, error, again_after_ms }) => {
+        Event::Faltered(Faltered { slot, error, again_after_ms, meter }) => {
             let remedy = again_after_ms.map_or(Remedy::Operator, |ms| Remedy::Again { after_ms: Some(ms) });
-            Some((*slot, Err(Fault { error: error.clone(), remedy })))
+            Some((*slot, Err(Fault { error: error.clone(), remedy, meter: meter.clone().map(Box::new) })))
         }
         Event::Doubted(Doubted { slot, reason }) => Some((*slot, Err(Fault::doubt(reason.as_str())))),
         Event::Opened(_)

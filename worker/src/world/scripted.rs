@@ -187,7 +187,8 @@ impl Rule {
             name: call.name.clone(),
             arguments: filled(&call.arguments.clone().into(), caught),
         };
-        Reply { content, tool_calls: self.calls.iter().enumerate().map(call).collect() }
+        let tool_calls = self.calls.iter().enumerate().map(call).collect();
+        Reply { content, tool_calls, ..Reply::default() }
     }
 }
 

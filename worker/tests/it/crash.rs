@@ -197,6 +197,7 @@ async fn two_workers_meet_on_every_node() {
             version: 1,
             config: serde_json::Value::Null,
             experts: Default::default(),
+            budget: shared::Budget::default(),
             by: String::new(),
         };
         let heard = vec![Message::user("call 3; nested; steps 4; stream hello; echo end")];
@@ -254,6 +255,7 @@ async fn a_thread_that_cannot_go_on_is_parked() {
         version: 1,
         config: serde_json::Value::Null,
         experts: Default::default(),
+        budget: shared::Budget::default(),
         by: String::new(),
     };
     let thread = submit_words(&parts, opened, vec![Message::user("hello")]).await;

@@ -25,7 +25,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
     Corrupt, Due, Event, Fault, Message, Meter, Next, Policy, Remedy, Replay, Request, Response, Safety,
-    Standing, Tool, Unheard,
+    Searching, Standing, Tally, Tool, Unheard,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
@@ -57,6 +57,12 @@ impl Replay for Stage {
     }
     fn standing(&self) -> Standing {
         Standing::Busy
+    }
+    fn turn_took(&self) -> &Tally {
+        unreachable!("{ONLY_LOOKS}")
+    }
+    fn took(&self) -> &Tally {
+        unreachable!("{ONLY_LOOKS}")
     }
     fn node(&self) -> Option<String> {
         Some("node".to_owned())
@@ -141,8 +147,23 @@ fn due(request: Request) -> Due {
 async fn perform(world: &dyn World, thread: &dyn Replay, due: &Due) -> (Outcome, Vec<String>) {
     let pad = Pad::default();
     let ask = Ask { thread: Uuid::nil(), due, key: "thread:2:0", node: "node", deltas: &pad };
-    let outcome = world.perform(thread, &ask).await;
+    let outcome = untimed(world.perform(thread, &ask).await);
     (outcome, pad.0.into_inner().unwrap())
+}
+
+/// The outcome as it is on any machine: every request is timed, and here no test depends on how long one took.
+fn untimed(outcome: Outcome) -> Outcome {
+    let untimed = |meter: Option<Meter>| {
+        let meter = Meter { ms: 0, ..meter.expect("whatever came of it, it is metered") };
+        (meter != Meter::default()).then_some(meter)
+    };
+    match outcome {
+        Ok((response, meter)) => Ok((response, untimed(meter))),
+        Err(fault) => {
+            let meter = untimed(fault.meter.map(|it| *it)).map(Box::new);
+            Err(Fault { meter, ..fault })
+        }
+    }
 }
 
 fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
@@ -153,6 +174,7 @@ fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
         toolboxes: Vec::new(),
         tools: Vec::new(),
         shape: None,
+        searching: Searching::No,
     }
 }
 
@@ -179,6 +201,9 @@ fn again(fault: &Fault) -> Option<u64> {
 mod rehearsal {
     use shared::{Rehearsal, Remedy, Request, Response};
 
+    use uuid::Uuid;
+    use worker::world::{Ask, NoDeltas, World as _};
+
     use super::{Stage, due, fault, live, nobody, perform};
 
     #[tokio::test]
@@ -190,6 +215,20 @@ mod rehearsal {
         assert!(60 <= began.elapsed().as_millis());
         assert_eq!(heard, ["one ", "two ", " ", "three"]);
         assert_eq!(outcome, Ok((Response::Echo { says: "one two  three".to_owned() }, None)));
+    }
+
+    #[tokio::test]
+    async fn whatever_is_asked_is_timed_whatever_comes_of_it() {
+        let world = live([], nobody());
+        for fails in [None, Some("mend me".to_owned())] {
+            let due = due(Request::Rehearse(Rehearsal { wait_ms: 60, fails, ..Rehearsal::default() }));
+            let ask = Ask { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &NoDeltas };
+            let meter = match world.perform(&Stage::default(), &ask).await {
+                Ok((_, meter)) => meter.unwrap(),
+                Err(fault) => *fault.meter.unwrap(),
+            };
+            assert!(60 <= meter.ms);
+        }
     }
 
     #[tokio::test]

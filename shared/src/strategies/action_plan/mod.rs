@@ -22,6 +22,8 @@ mod plan;
 mod route;
 mod state;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,7 +32,7 @@ pub use state::{Attempt, Cause, Ending, Fact, Outcome, State};
 
 use crate::{
     Thread,
-    strategy::{self, Edge, Edges, Strategy},
+    strategy::{self, Edge, Edges, Partial, Strategy},
 };
 
 /// The strategy.
@@ -68,6 +70,9 @@ pub struct Config {
     pub model: String,
     /// What becomes of a command that failed.
     pub on_failure: OnFailure,
+    /// What becomes of one command that failed, by its full name, where that is something else.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub on_failure_of: BTreeMap<String, OnFailure>,
     /// How often one command may be tried again under `retry`.
     pub retries: u32,
     /// How often the payload of one command may be mended after it did not fit.
@@ -95,11 +100,19 @@ impl Default for Config {
         Self {
             model: "openai/gpt-4o".to_owned(),
             on_failure: OnFailure::Ask,
+            on_failure_of: BTreeMap::new(),
             retries: 2,
             repairs: 2,
             steps_max: 20,
             model_calls: 60,
         }
+    }
+}
+
+impl Config {
+    /// What becomes of this command if it fails.
+    fn policy(&self, command: &str) -> OnFailure {
+        self.on_failure_of.get(command).copied().unwrap_or(self.on_failure)
     }
 }
 
@@ -207,5 +220,13 @@ impl Strategy for ActionPlan {
 
     fn begin_turn(state: &mut State) {
         state.begin_turn();
+    }
+
+    /// The plan with what is done of it, and what its commands gave back. A command that was begun did not run.
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
+        let so_far = [plan, thread.results()].join("\n");
+        let learned = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
+        Partial { so_far, learned: learned.into_iter().collect() }
     }
 }

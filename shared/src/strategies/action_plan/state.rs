@@ -152,6 +152,8 @@ pub enum Fact {
         /// What that allows.
         cause: Cause,
     },
+    /// The current step was begun and did not run, as a budget was spent.
+    Withheld,
     /// A person has the current step tried again.
     Again,
     /// A person has the current step left out.
@@ -242,6 +244,7 @@ impl State {
                 self.fail(reason, *cause);
                 self.attempt.failures = failures;
             }
+            Fact::Withheld => self.attempt.payload = None,
             Fact::Again => self.attempt.refusals = 0,
             Fact::Skipped => {
                 let reason = self.attempt.problem.take().unwrap_or_default();

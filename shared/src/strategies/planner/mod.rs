@@ -21,7 +21,7 @@ pub use state::{Ending, Fact, Plan, State, Task};
 
 use crate::{
     Thread,
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -158,4 +158,15 @@ impl Strategy for Planner {
     fn begin_turn(state: &mut State) {
         state.begin_turn();
     }
+
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        partial(thread)
+    }
+}
+
+/// The plan, with what is done of it, and what tools gave back.
+pub(super) fn partial<S: Planning>(thread: &Thread<S>) -> Partial<S::Fact> {
+    let plan = S::planned(thread).plan.as_ref().map_or(String::new(), nodes::in_force);
+    let so_far = [plan, thread.results()].join("\n");
+    Partial { so_far, learned: Vec::new() }
 }

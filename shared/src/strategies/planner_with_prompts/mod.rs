@@ -29,7 +29,7 @@ use crate::{
         planner::{self, Planning, nodes as planned},
         prompt::fill,
     },
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -223,6 +223,10 @@ impl Strategy for PlannerWithPrompts {
 
     fn begin_turn(state: &mut State) {
         state.begin_turn();
+    }
+
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        planner::partial(thread)
     }
 }
 

@@ -18,7 +18,7 @@ pub use state::{Fact, State};
 
 use crate::{
     Thread,
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -130,5 +130,9 @@ impl Strategy for Probe {
 
     fn begin_turn(state: &mut State) {
         state.begin_turn();
+    }
+
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        Partial { so_far: thread.state.done.join(", "), learned: Vec::new() }
     }
 }

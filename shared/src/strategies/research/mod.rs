@@ -19,6 +19,7 @@
 //! weight of instructions, and the log would hold them anew with every question; as results they have neither.
 
 mod citations;
+mod cited;
 mod config;
 mod links;
 mod nodes;
@@ -29,13 +30,14 @@ mod state;
 
 use serde::{Deserialize, Serialize};
 
+use self::citations::resolve;
 pub use config::{Config, Effort, WebSearch};
 pub use sources::Source;
 pub use state::{Ending, Fact, Searched, State};
 
 use crate::{
     Message, Role, Thread,
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -126,6 +128,13 @@ impl Strategy for Research {
     /// Everything belongs to the turn: a second question is researched by itself.
     fn begin_turn(state: &mut State) {
         *state = State::default();
+    }
+
+    /// What was found, with its sources.
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        let found = thread.results();
+        let so_far = resolve(&found, &thread.state.sources, nodes::spoken_of(thread, &found)).text;
+        Partial { so_far, learned: Vec::new() }
     }
 }
 

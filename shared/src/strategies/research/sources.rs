@@ -19,7 +19,7 @@ pub(super) struct Shelf(Vec<Source>);
 
 /// The longest text of one source and of one finding that a model hears, in characters.
 const SNIPPET_MAX: usize = 1_000;
-const FINDING_MAX: usize = 8_000;
+pub(super) const FINDING_MAX: usize = 8_000;
 const TITLE_MAX: usize = 120;
 
 impl Shelf {
@@ -32,7 +32,7 @@ impl Shelf {
     }
 
     /// The token of a page, which is put on the shelf if it is not there.
-    fn token(&mut self, url: &str, title: Option<&str>) -> String {
+    pub(super) fn token(&mut self, url: &str, title: Option<&str>) -> String {
         let page = key(url);
         let nth = self.0.iter().position(|it| key(&it.url) == page).unwrap_or_else(|| {
             let title = title.map(one_line).filter(|it| !it.is_empty()).unwrap_or_else(|| host(url));
@@ -197,7 +197,7 @@ fn title_near(text: &str, at: usize) -> Option<String> {
 }
 
 /// `text` without anything that looks like a token: only ours are.
-fn defused(text: &str) -> String {
+pub(super) fn defused(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(open) = rest.find('[') {
@@ -219,7 +219,7 @@ fn defused(text: &str) -> String {
 }
 
 /// The first `limit` characters of a text, up to the end of a word.
-fn cut(text: &str, limit: usize) -> String {
+pub(super) fn cut(text: &str, limit: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
     let end = text[..end].rfind(char::is_whitespace).unwrap_or(end);
     format!("{} …", text[..end].trim_end())

@@ -25,7 +25,7 @@ pub use state::{Candidate, Ending, Fact, Refusal, State};
 
 use crate::{
     Role, Thread,
-    strategy::{Edge, Edges, Step, Strategy},
+    strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
 /// The strategy.
@@ -148,6 +148,12 @@ impl Strategy for Retriever {
 
     fn begin_turn(state: &mut State) {
         state.begin_turn();
+    }
+
+    /// What tools gave back, and who was tried.
+    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+        let so_far = format!("{}{}", thread.results(), nodes::tried(&thread.state.refused));
+        Partial { so_far, learned: Vec::new() }
     }
 }
 

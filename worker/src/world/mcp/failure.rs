@@ -64,7 +64,7 @@ impl Failure {
             let seconds = retry_after.as_ref().and_then(|it| it.trim().parse::<u64>().ok());
             let after_ms = seconds.map(|it| it.min(PAUSE_MAX.as_secs()) * 1_000);
             let error = format!("MCP server {name} asks for a pause (429)");
-            return Failure::Fault(Fault { error, remedy: Remedy::Again { after_ms } });
+            return Failure::Fault(Fault::new(error, Remedy::Again { after_ms }));
         }
         Failure::Lost(hide(&chain(error.error.as_ref())))
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
@@ -14,7 +14,7 @@ use serde_json::Value;
 use shared::{Fault, Meter, Reply};
 
 use super::{
-    Prompt, Structured,
+    Prices, Prompt, Structured,
     door::Door,
     form::Form,
     refusal::{Ignorance, Refusal},
@@ -30,6 +30,7 @@ pub(super) struct Endpoint {
     client: Client<Door>,
     http: reqwest::Client,
     structured: Structured,
+    prices: Prices,
     /// The form that each model was found to need, where it is not the first.
     found: Mutex<BTreeMap<String, Form>>,
 }
@@ -59,13 +60,18 @@ impl Endpoint {
         let bare = http.clone();
         let send = tower::service_fn(move |request: HttpRequestFactory| send(bare.clone(), timeout, request));
         let client = client.with_http_service(send);
-        let (structured, found) = (Structured::default(), Mutex::default());
-        Self { name: name.to_owned(), timeout, client, http, structured, found }
+        let (structured, prices, found) = (Structured::default(), Prices::default(), Mutex::default());
+        Self { name: name.to_owned(), timeout, client, http, structured, prices, found }
     }
 
     /// The same endpoint, asked for shapes in this way.
     pub(super) fn asks(self, structured: Structured) -> Self {
         Self { structured, ..self }
+    }
+
+    /// The same endpoint, whose models cost this.
+    pub(super) fn costs(self, prices: Prices) -> Self {
+        Self { prices, ..self }
     }
 
     /// A model's next message.
@@ -115,7 +121,6 @@ impl Endpoint {
         form: Option<Form>,
         deltas: &dyn Deltas,
     ) -> Result<(Reply, Meter), Miss> {
-        let began = Instant::now();
         let body = wire::body(model, prompt, form);
         let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
         let mut stream = stream.map_err(|error| self.miss(error))?;
@@ -135,15 +140,25 @@ impl Endpoint {
                 deltas.delta(words).await;
             }
         }
-        let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let meter = Meter {
+        let meter = self.meter(model, &pieces, form);
+        match pieces.whole(&self.name, prompt, form) {
+            Ok(reply) => Ok((reply, meter)),
+            // It is of no use and paid for all the same.
+            Err(fault) => Err(Fault { meter: Some(Box::new(meter)), ..fault }.into()),
+        }
+    }
+
+    /// What the pieces took; how long, the world tells.
+    fn meter(&self, model: &str, pieces: &Pieces, form: Option<Form>) -> Meter {
+        let mut meter = Meter {
             by: pieces.by.clone().unwrap_or_else(|| model.to_owned()),
             input_tokens: pieces.input_tokens,
             output_tokens: pieces.output_tokens,
-            ms,
             form: form.map_or("", Form::name).to_owned(),
+            ..Meter::default()
         };
-        Ok((pieces.whole(&self.name, prompt, form)?, meter))
+        meter.micro_usd = self.prices.get(model).and_then(|it| it.of(&meter));
+        meter
     }
 
     /// The form in which this model is asked first.

@@ -123,7 +123,7 @@ impl Refusal {
 
 fn again(error: String, pause: Option<Duration>) -> Fault {
     let after_ms = pause.and_then(|it| u64::try_from(it.as_millis()).ok());
-    Fault { error, remedy: Remedy::Again { after_ms } }
+    Fault::new(error, Remedy::Again { after_ms })
 }
 
 /// How long the endpoint wants to be left alone: in seconds, or until a date.

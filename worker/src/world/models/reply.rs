@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value};
-use shared::{Fault, Refused, Reply, ToolCall};
+use shared::{Citation, Fault, Refused, Reply, ToolCall};
 
 use super::{Prompt, form::Form, tolerant, wire};
 use crate::world::{call_id, cut};
@@ -25,6 +25,7 @@ pub(super) struct Pieces {
     content: String,
     refusal: String,
     calls: Vec<Call>,
+    citations: Vec<Citation>,
     finish: Option<String>,
     bytes: usize,
     /// The model, as the endpoint names it.
@@ -62,6 +63,9 @@ impl Pieces {
         let refusal = choice["delta"]["refusal"].as_str().unwrap_or("");
         self.refusal.push_str(refusal);
         self.bytes += words.len() + refusal.len();
+        for note in choice["delta"]["annotations"].as_array().into_iter().flatten() {
+            self.add_note(note);
+        }
         for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
             self.add_call(call);
         }
@@ -69,6 +73,16 @@ impl Pieces {
             return Err(Fault::again(format!("the reply is longer than {REPLY_MAX} bytes")));
         }
         Ok(words)
+    }
+
+    /// Takes in a page that the provider says was read. Some write its particulars beside the kind and not below it.
+    fn add_note(&mut self, note: &Value) {
+        let cited = if note["url_citation"].is_object() { &note["url_citation"] } else { note };
+        let Some(url) = cited["url"].as_str().filter(|_| note["type"] == "url_citation") else { return };
+        let title = cited["title"].as_str().unwrap_or("");
+        let end = cited["end_index"].as_u64().and_then(|it| usize::try_from(it).ok()).unwrap_or(0);
+        self.bytes += url.len() + title.len() + size_of::<Citation>();
+        self.citations.push(Citation { url: url.to_owned(), title: title.to_owned(), end });
     }
 
     /// Endpoints differ: some number the calls, some only name them, some number all of them zero.
@@ -107,7 +121,7 @@ impl Pieces {
         prompt: &Prompt<'_>,
         form: Option<Form>,
     ) -> Result<Reply, Fault> {
-        let Self { mut content, refusal, mut calls, finish, .. } = self;
+        let Self { mut content, refusal, mut calls, finish, citations, .. } = self;
         let half = calls.last().is_some_and(|it| serde_json::from_str::<Value>(&it.arguments).is_err());
         match finish.as_deref() {
             None => return Err(Fault::again(format!("the reply of provider {provider} broke off"))),
@@ -135,9 +149,9 @@ impl Pieces {
         } else if calls.is_empty()
             && let Some(call) = told(&content, prompt)
         {
-            return Ok(Reply { content: String::new(), tool_calls: vec![call] });
+            return Ok(Reply { tool_calls: vec![call], ..Reply::default() });
         }
-        Ok(Reply { content, tool_calls: named(calls, prompt) })
+        Ok(Reply { content, tool_calls: named(calls, prompt), citations })
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use shared::{Message, Role, Tool, ToolCall};
+use shared::{Message, Role, Searching, Tool, ToolCall};
 
 use super::{Prompt, Shape, form::Form};
 
@@ -25,6 +25,10 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: Option<Form>) -> Valu
     });
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(tool).collect();
+    }
+    match prompt.searching {
+        Searching::No => (),
+        Searching::Web => body["web_search_options"] = json!({}),
     }
     match (&prompt.shape, form) {
         (Some(shape), Some(Form::JsonSchema)) => body["response_format"] = response_format(shape),

@@ -17,7 +17,7 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{Live, Provider, Structured};
+use worker::world::{Live, Price, Prices, Provider, Structured};
 
 use super::strictness;
 
@@ -81,7 +81,9 @@ impl Endpoint {
 pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
     // As read from a file, with its last line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
-    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout, structured: Structured::Auto }
+    let prices = Prices::from([("priced".to_owned(), Price { input: 2.5, output: 10.0 })]);
+    let structured = Structured::Auto;
+    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout, structured, prices }
 }
 
 async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {

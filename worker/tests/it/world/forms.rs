@@ -30,12 +30,12 @@ fn refusal(status: u16, words: &str) -> Answer {
 }
 
 fn world(endpoint: &Endpoint, wanted: Structured) -> Live {
-    let Provider::OpenAi { base_url, api_key, timeout, .. } =
+    let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
         super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20))
     else {
         unreachable!()
     };
-    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted })], nobody())
+    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted, prices })], nobody())
 }
 
 fn reply(outcome: super::Outcome) -> (Reply, Meter) {
@@ -84,7 +84,7 @@ async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again
         let (world, (stage, request)) = (endpoint.world(), shaped());
         for _ in 0..2 {
             let (reply, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
-            assert_eq!(reply, Reply { content: "{\"n\": 1}".to_owned(), tool_calls: Vec::new() });
+            assert_eq!(reply, Reply { content: "{\"n\": 1}".to_owned(), ..Reply::default() });
             assert_eq!(meter.form, "tool");
         }
         assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
@@ -231,7 +231,7 @@ async fn a_call_that_is_written_as_words_is_a_call_of_what_was_offered() {
     }
     let endpoint = Endpoint::serve([stream([words(&written("burn"))])]).await;
     let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
-    assert_eq!(reply, Reply { content: written("burn"), tool_calls: Vec::new() });
+    assert_eq!(reply, Reply { content: written("burn"), ..Reply::default() });
 }
 
 #[tokio::test]

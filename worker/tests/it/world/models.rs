@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Message, Meter, Remedy, Reply, Request, Response, ToolCall};
+use shared::{Citation, Message, Meter, Remedy, Reply, Request, Response, Searching, ToolCall};
 
 use super::{
     Stage, again, chat, due,
@@ -31,7 +31,7 @@ async fn a_reply_is_streamed_and_metered() {
     let endpoint = Endpoint::serve([stream([words("Good "), words("day"), words("")], "stop")]).await;
     let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
     let (reply, meter) = reply(outcome);
-    assert_eq!(reply, Reply { content: "Good day".to_owned(), tool_calls: Vec::new() });
+    assert_eq!(reply, Reply { content: "Good day".to_owned(), ..Reply::default() });
     assert_eq!(heard, ["Good ", "day"]);
     assert_eq!((meter.by.as_str(), meter.input_tokens, meter.output_tokens), ("gpt-real", 11, 7));
     let (headers, body) = endpoint.received().remove(0);
@@ -334,4 +334,57 @@ async fn an_unknown_provider_is_the_operators_to_add() {
     let nameless = fault(perform(&world, &hello(), &due(chat("gpt", 0..1))).await.0);
     assert!(nameless.error.contains("provider/model"), "{nameless:?}");
     assert_eq!((unknown.remedy, nameless.remedy), (Remedy::Operator, Remedy::Operator));
+}
+
+#[tokio::test]
+async fn what_a_reply_costs_is_on_its_meter_as_far_as_it_is_known() {
+    let untold = piece(json!({ "content": "Hi" }));
+    let stops =
+        json!({ "model": "gpt-real", "choices": [{ "index": 0, "delta": {}, "finish_reason": "stop" }] });
+    let answers = [
+        stream([words("Hi")], "stop"),
+        stream([words("Hi")], "stop"),
+        Answer::Stream(vec![untold, stops]),
+        stream([words("Hi")], "content_filter"),
+    ];
+    let endpoint = Endpoint::serve(answers).await;
+    let world = endpoint.world();
+    let ask = async |model: &str| perform(&world, &hello(), &due(chat(model, 0..1))).await.0;
+    // 11 tokens at $2.5 and 7 at $10 for a million.
+    assert_eq!(reply(ask("local/priced").await).1.micro_usd, Some(98));
+    assert_eq!(reply(ask("local/gpt").await).1.micro_usd, None, "nobody named a price");
+    let meter = reply(ask("local/priced").await).1;
+    assert_eq!(
+        (meter.input_tokens, meter.output_tokens, meter.micro_usd),
+        (0, 0, None),
+        "nobody told the tokens"
+    );
+    let withheld = fault(ask("local/priced").await).meter.expect("it is of no use and paid for");
+    assert_eq!((withheld.input_tokens, withheld.output_tokens, withheld.micro_usd), (11, 7, Some(98)));
+}
+
+#[tokio::test]
+async fn a_model_that_searches_says_what_its_provider_cites() {
+    let cite = |url: &str, end: u64| json!({ "type": "url_citation", "url_citation": { "url": url, "title": "Tides", "start_index": 0, "end_index": end } });
+    let notes =
+        [cite("https://a.example/t", 4), json!({ "type": "file_citation", "url": "https://b.example" })];
+    let flat = json!([{ "type": "url_citation", "url": "https://c.example", "end_index": -1 }]);
+    let pieces =
+        [words("High"), piece(json!({ "annotations": notes })), piece(json!({ "annotations": flat }))];
+    let endpoint = Endpoint::serve([stream(pieces, "stop"), stream([words("Plain")], "stop")]).await;
+    let mut request = chat("local/gpt-search-preview", 0..1);
+    if let Request::Chat { searching, .. } = &mut request {
+        *searching = Searching::Web;
+    }
+    let (found, _) = reply(perform(&endpoint.world(), &hello(), &due(request)).await.0);
+    let citation = |url: &str, title: &str, end| Citation { url: url.into(), title: title.into(), end };
+    assert_eq!(
+        found.citations,
+        [citation("https://a.example/t", "Tides", 4), citation("https://c.example", "", 0)]
+    );
+    let (plain, _) = reply(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    assert_eq!(plain.citations, []);
+    let asked: Vec<_> =
+        endpoint.received().into_iter().map(|(_, body)| body["web_search_options"].clone()).collect();
+    assert_eq!(asked, [json!({}), Value::Null]);
 }

@@ -7,6 +7,19 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
     if body["stream"] != true || body["stream_options"]["include_usage"] != true {
         return Err("this endpoint only streams".to_owned());
     }
+    let options = &body["web_search_options"];
+    if !options.is_null() && !body["model"].as_str().is_some_and(|it| it.contains("search")) {
+        return Err("web_search_options not supported with this model".to_owned());
+    }
+    let sizes = ["low", "medium", "high"];
+    let known = |(name, value): (&String, &Value)| match name.as_str() {
+        "search_context_size" => sizes.iter().any(|it| value == it),
+        "user_location" => value["type"] == "approximate",
+        _ => false,
+    };
+    if !options.is_null() && !options.as_object().is_some_and(|it| it.iter().all(known)) {
+        return Err("web_search_options is not of its shape".to_owned());
+    }
     check_calls(body["messages"].as_array().ok_or("no messages")?)?;
     if 128 < body["tools"].as_array().map_or(0, Vec::len) {
         return Err("array too long: at most 128 tools".to_owned());

@@ -2,7 +2,7 @@
 
 use crate::{
     Node, Question, Thread, Transition,
-    strategies::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Outcome, route},
+    strategies::action_plan::{ActionPlan, Cause, Ending, Fact, NodeName, OnFailure, Outcome, Step, route},
 };
 
 pub(in crate::strategies::action_plan) struct WeighFailure;
@@ -20,7 +20,8 @@ impl Node<ActionPlan> for WeighFailure {
     fn learn(&self, thread: &Thread<ActionPlan>, (): ()) -> Transition<ActionPlan> {
         let (reason, cause) = failure(thread);
         let (failures, limit) = (thread.state.attempt.failures, thread.config.retries);
-        let why = match (thread.config.on_failure, cause) {
+        let command = thread.state.step().map(Step::command).unwrap_or_default();
+        let why = match (thread.config.policy(&command), cause) {
             (OnFailure::Ask, _) => {
                 return Transition::ask(Question::choice(reason, options(cause)), NodeName::HearFailure);
             }

@@ -8,6 +8,7 @@ mod orchestrate;
 mod plan;
 mod respond;
 
+pub(super) use self::plan::in_force;
 pub(in crate::strategies) use self::{
     advance::Advance, assess::Assess, call_tools::CallTools, equip::Equip, orchestrate::Orchestrate,
     plan::Plan, respond::Respond,

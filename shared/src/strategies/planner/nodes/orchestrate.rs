@@ -51,7 +51,7 @@ impl<S: Planning> Node<S> for Orchestrate {
                 let reason = format!("{expert} could not do the task {task:?}: {why}");
                 Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
             }
-            Move::Call(Reply { content, tool_calls }) => {
+            Move::Call(Reply { content, tool_calls, .. }) => {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
             Move::Say(words) => Transition::to(NodeName::Assess).say(Message::assistant(words)),

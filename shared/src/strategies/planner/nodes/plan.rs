@@ -88,8 +88,8 @@ impl<S: Planning> Node<S> for Plan {
     }
 }
 
-/// The plan as the model is shown it.
-fn in_force(plan: &planner::Plan) -> String {
+/// The plan as a model or a person is shown it.
+pub(in crate::strategies::planner) fn in_force(plan: &planner::Plan) -> String {
     let line = |(n, it): (usize, &Task)| {
         let mark = if n < plan.current { "done" } else { "open" };
         format!("{n}. [{mark}] {}: {}", it.expert, it.task)

@@ -48,7 +48,10 @@ impl Node<Research> for FinalizeAnswer {
 }
 
 /// Whether an address stands in the conversation, for the addresses that `words` hold.
-pub(super) fn spoken_of(thread: &Thread<Research>, words: &str) -> impl Fn(&str) -> bool + use<> {
+pub(in crate::strategies::research) fn spoken_of(
+    thread: &Thread<Research>,
+    words: &str,
+) -> impl Fn(&str) -> bool + use<> {
     let told = |text: &str| links(text).into_iter().map(|it| key(&it.url)).collect::<Vec<_>>();
     let known: BTreeSet<String> = match links(words).is_empty() {
         true => BTreeSet::new(),

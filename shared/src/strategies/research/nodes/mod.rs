@@ -13,7 +13,7 @@ pub(super) use self::{
     confirm_queries::ConfirmQueries,
     equip::Equip,
     execute_tools::ExecuteTools,
-    finalize_answer::FinalizeAnswer,
+    finalize_answer::{FinalizeAnswer, spoken_of},
     hear_approval::HearApproval,
     planning_agent::{PlanningAgent, SUBMIT_PLAN},
     reflect::Reflect,

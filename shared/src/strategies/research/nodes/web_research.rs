@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CallTool, Chat, Effect, Message, Node, Refused, Request, Response, Thread, ToolCall, ToolOutput,
-    Transition,
+    CallTool, Chat, Citation, Effect, Message, Node, Refused, Request, Response, Thread, ToolCall,
+    ToolOutput, Transition,
     strategies::{
         prompt::fill,
         research::{
@@ -18,7 +18,7 @@ pub(in crate::strategies::research) struct WebResearch;
 /// The name under which a model hears what was found.
 const WEB_RESEARCH: &str = "web_research";
 
-/// One query put to whoever searches. The answer is what was found, or why nothing could be.
+/// One query put to whoever searches.
 pub(in crate::strategies::research) enum Look {
     /// An MCP tool.
     Tool(CallTool),
@@ -26,8 +26,20 @@ pub(in crate::strategies::research) enum Look {
     Model(Chat),
 }
 
+/// What a search gave back.
+#[derive(Clone)]
+pub(in crate::strategies::research) struct Finding {
+    /// Its words, or its JSON.
+    output: String,
+    /// The pages that a provider says were read; none where a tool searched.
+    citations: Vec<Citation>,
+}
+
+/// What was found, or why nothing could be.
+type Found = Result<Finding, String>;
+
 impl Effect for Look {
-    type Answer = Result<String, String>;
+    type Answer = Found;
 
     fn requests(self) -> Vec<Request> {
         match self {
@@ -37,10 +49,13 @@ impl Effect for Look {
     }
 
     fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+        let found = |output: &str, citations: &[Citation]| {
+            Ok(Ok(Finding { output: output.to_owned(), citations: citations.to_vec() }))
+        };
         match responses {
-            [Response::Output(ToolOutput::Ok(text))] => Ok(Ok(text.clone())),
+            [Response::Output(ToolOutput::Ok(text))] => found(text, &[]),
             [Response::Output(ToolOutput::Error(why) | ToolOutput::Refused(why))] => Ok(Err(why.clone())),
-            [Response::Reply(reply)] => Ok(Ok(reply.content.clone())),
+            [Response::Reply(reply)] => found(&reply.content, &reply.citations),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
             _ => Err(Refused::Kind { expected: "what was found" }),
         }
@@ -62,7 +77,7 @@ impl Node<Research> for WebResearch {
     }
 
     /// **Invariant:** findings stand in the order of the queries, whichever came in first, so tokens are always the same.
-    fn learn(&self, thread: &Thread<Research>, found: Vec<Result<String, String>>) -> Transition<Research> {
+    fn learn(&self, thread: &Thread<Research>, found: Vec<Found>) -> Transition<Research> {
         let state = &thread.state;
         let missing = no_search(thread).unwrap_or_else(|| "it was not searched".to_owned());
         let found = found.into_iter().map(Some).chain(std::iter::repeat(None));
@@ -75,7 +90,10 @@ impl Node<Research> for WebResearch {
                 arguments: json!({ "query": query }),
             };
             let (told, problem) = match found.unwrap_or_else(|| Err(missing.clone())) {
-                Ok(output) => (shelf.note(&output, thread.config.results), None),
+                Ok(Finding { output, citations }) if citations.is_empty() => {
+                    (shelf.note(&output, thread.config.results), None)
+                }
+                Ok(Finding { output, citations }) => (shelf.note_cited(&output, &citations), None),
                 Err(why) => (format!("error: {why}"), Some(why)),
             };
             let told = if told.is_empty() { "nothing was found".to_owned() } else { told };
@@ -126,7 +144,7 @@ fn by_tool(thread: &Thread<Research>, search: &WebSearch, n: usize, query: &str)
 fn by_model(thread: &Thread<Research>, query: &str) -> Chat {
     let blanks = [("query", query), ("time", &thread.turn.time)];
     let system = fill(include_str!("../prompts/search.md"), &blanks);
-    Chat::new(&thread.config.search_model, system, thread.state.question.clone())
+    Chat::new(&thread.config.search_model, system, thread.state.question.clone()).searching_the_web()
 }
 
 /// A name for the search that no other search of the thread has.

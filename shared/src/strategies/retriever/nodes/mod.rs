@@ -10,6 +10,12 @@ mod route;
 mod routing_query;
 
 pub(super) use self::{
-    call_tools::CallTools, choose::Choose, equip::Equip, orchestrate::Orchestrate, respond::Respond,
-    retrieve::Retrieve, route::Route, routing_query::RoutingQuery,
+    call_tools::CallTools,
+    choose::Choose,
+    equip::Equip,
+    orchestrate::Orchestrate,
+    respond::{Respond, tried},
+    retrieve::Retrieve,
+    route::Route,
+    routing_query::RoutingQuery,
 };

@@ -55,7 +55,7 @@ impl Node<Retriever> for Orchestrate {
                 Transition::ask(Question::open(InterruptKind::SlotFill, question), NodeName::Orchestrate)
             }
             Move::HandOver(reason) => reroute(thread, reason),
-            Move::Call(Reply { content, tool_calls }) => {
+            Move::Call(Reply { content, tool_calls, .. }) => {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
             Move::Say(words) => Transition::end().say(Message::assistant(words)),

@@ -46,7 +46,8 @@ fn ending(thread: &Thread<Retriever>) -> String {
     }
 }
 
-fn tried(refused: &[Refusal]) -> String {
+/// Who was tried, and why that came to nothing.
+pub(in crate::strategies::retriever) fn tried(refused: &[Refusal]) -> String {
     if refused.is_empty() {
         return String::new();
     }
