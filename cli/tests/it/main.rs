@@ -10,6 +10,8 @@ mod engine;
 mod first_minutes;
 mod inbox;
 mod index;
+#[cfg(feature = "llm")]
+mod llm;
 mod pins;
 mod real_servers;
 mod words;
