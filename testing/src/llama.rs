@@ -70,7 +70,7 @@ impl Llama {
         let mut server = Server::new(name);
         let mut command = process::mortal(&weights::server(), Account::Own, server.folder());
         command.arg("--model").arg(model).args(["--host", "127.0.0.1", "--port", &server.port().to_string()]);
-        command.args(["--threads", "1", "--threads-batch", "1", "--offline"]).args(words);
+        command.args(["--threads", "1", "--threads-batch", "1", "--offline", "--alias", name]).args(words);
         server.start(command, ready);
         Self { server }
     }

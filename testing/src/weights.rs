@@ -80,10 +80,14 @@ pub(crate) fn server() -> PathBuf {
     folder.join("llama-server")
 }
 
-/// Nothing but the server, in one file, for the processor that builds it; no door to anywhere else.
+/// Nothing but the server, in one file, without a door to anywhere else.
+///
+/// ## Why not for the processor that builds it
+///
+/// A virtual machine may name instructions (AMX) that it then refuses, and what was built with them dies of it.
 const SWITCHES: [&str; 9] = [
     "-DCMAKE_BUILD_TYPE=Release",
-    "-DGGML_NATIVE=ON",
+    "-DGGML_NATIVE=OFF",
     "-DGGML_CCACHE=OFF",
     "-DBUILD_SHARED_LIBS=OFF",
     "-DLLAMA_CURL=OFF",

@@ -18,13 +18,13 @@ use self::table::Talk;
 use crate::{engine::Engine, real_servers};
 
 /// How long a reply may be. A model that rambles is cut off here, and must be heard to be.
-const TOKENS: u32 = 224;
+const TOKENS: u32 = 160;
 
-/// How long a turn may take. It asks a model 12 times at the most, which is one after the other for all turns.
+/// How long a turn may take. It asks a model a few times, each after the other.
 const PATIENCE: Duration = Duration::from_mins(20);
 
 /// How often the person answers in one turn, before something else is said.
-const ANSWERS: usize = 3;
+const ANSWERS: usize = 2;
 
 /// What is told in the end.
 #[derive(Default)]
