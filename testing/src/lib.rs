@@ -15,6 +15,13 @@
 //! assert!(node.join("node_modules/@modelcontextprotocol/server-memory").is_dir());
 //! ```
 //!
+//! And models, so small that a test can ask them and so weak that they do whatever a model can do wrong:
+//!
+//! ```no_run
+//! let model = testing::Llama::chat(256);
+//! assert!(model.base_url().starts_with("http://127.0.0.1:"));
+//! ```
+//!
 //! Everything here is synchronous and panics with words: it runs in tests, where a server that cannot be had
 //! is a failure and never a reason to skip. A server that is not installed is installed with `apt-get`, and Milvus with `pip`.
 //!
@@ -25,6 +32,7 @@ mod account;
 mod folder;
 mod install;
 mod milvus;
+mod llama;
 mod parts;
 mod port;
 mod postgres;
@@ -32,8 +40,10 @@ mod postgres_wire;
 mod process;
 mod redis;
 mod server;
+mod weights;
 
 pub use milvus::Milvus;
+pub use llama::Llama;
 pub use parts::{npm, pip};
 pub use port::free_port;
 pub use postgres::Postgres;

@@ -61,7 +61,11 @@ pub fn pip(packages: &[(&str, &str)]) -> PathBuf {
 /// The folder of these packages; the first that asks makes it, and all others wait.
 ///
 /// **Invariant:** a folder that is half made, because its maker was killed, is made anew.
-fn made(kind: &str, packages: &[(&str, &str)], make: impl FnOnce(&Path) -> Result<(), String>) -> PathBuf {
+pub(crate) fn made(
+    kind: &str,
+    packages: &[(&str, &str)],
+    make: impl FnOnce(&Path) -> Result<(), String>,
+) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     packages.hash(&mut hasher);
     let parts = target().join("real-parts");
@@ -106,7 +110,8 @@ fn target() -> PathBuf {
     })
 }
 
-fn run(command: &mut Command) -> Result<(), String> {
+/// Runs it to its end.
+pub(crate) fn run(command: &mut Command) -> Result<(), String> {
     let line = format!(
         "`{} {}`",
         command.get_program().display(),

@@ -12,6 +12,8 @@ mod inbox;
 mod index;
 #[cfg(feature = "milvus")]
 mod milvus;
+#[cfg(feature = "llm")]
+mod llm;
 mod pins;
 mod real_servers;
 mod words;

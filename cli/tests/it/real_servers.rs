@@ -17,6 +17,8 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use self::model::{Model, Rule};
+#[cfg(feature = "llm")]
+pub(crate) use self::parts::everything_and_time;
 use crate::engine::{Engine, Process};
 
 /// A turn, and what must come of it.

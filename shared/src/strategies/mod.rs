@@ -6,6 +6,7 @@ pub mod planner;
 pub mod planner_with_prompts;
 pub mod probe;
 mod prompt;
+mod repeat;
 pub mod research;
 pub mod retriever;
 

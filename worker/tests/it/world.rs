@@ -12,6 +12,7 @@ mod models;
 mod modern;
 mod offers;
 mod pins;
+mod quirks;
 mod recorded;
 mod scripted;
 mod strictness;

@@ -44,6 +44,23 @@ pub(super) fn servers(home: &Path) -> String {
     .concat()
 }
 
+/// The configuration of the two whose tools a small model can take in.
+#[cfg(feature = "llm")]
+pub(crate) fn everything_and_time() -> String {
+    let (node, python) = (testing::npm(&NPM), testing::pip(&PIP));
+    let everything = node.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
+    let time = python.join("bin/mcp-server-time");
+    let everything = [&*everything.display().to_string(), "stdio"];
+    let about = "Echoes, adds numbers, and keeps prompts";
+    server("everything", about, "node", &everything)
+        + &server(
+            "time",
+            "Converts times between zones",
+            &time.display().to_string(),
+            &["--local-timezone", "UTC"],
+        )
+}
+
 /// A section of the configuration; what follows may add keys to it.
 pub(super) fn server(name: &str, description: &str, command: &str, args: &[&str]) -> String {
     format!(

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub use state::{Ending, Fact, Plan, State, Task};
 
 use crate::{
-    Thread,
+    Message, Thread,
     strategy::{Edge, Edges, Partial, Step, Strategy},
 };
 
@@ -64,6 +64,11 @@ pub trait Planning: Strategy<NodeName: From<NodeName>, Fact: From<Fact>> {
     fn advice(_: &Thread<Self>) -> String {
         String::new()
     }
+}
+
+/// What was said since work on the current task began.
+pub(in crate::strategies) fn of_the_task<S: Planning>(thread: &Thread<S>) -> &[Message] {
+    thread.messages.get(S::planned(thread).since()..).unwrap_or_default()
 }
 
 impl Planning for Planner {

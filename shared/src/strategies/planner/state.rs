@@ -87,6 +87,11 @@ impl State {
         &plan.tasks[plan.current]
     }
 
+    /// The first message that belongs to it.
+    pub fn since(&self) -> usize {
+        self.plan.as_ref().map_or(0, |it| it.since)
+    }
+
     pub(in crate::strategies) fn begin_turn(&mut self) {
         self.problem = None;
         self.ending = None;

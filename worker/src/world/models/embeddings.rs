@@ -13,6 +13,12 @@ const TEXTS_MAX: usize = 64;
 /// How much of a text is looked at, in characters: models take some 8,000 tokens, and refuse more.
 const TEXT_MAX: usize = 16_000;
 
+/// A text that is refused even though it is as short as this is not refused for its length.
+const TEXT_MIN: usize = 500;
+
+/// What endpoints speak of that find a text too long.
+const LENGTH_WORDS: [&str; 4] = ["too large", "too long", "context length", "context size"];
+
 #[derive(Deserialize)]
 struct Answer {
     data: Vec<Embedding>,
@@ -26,12 +32,24 @@ struct Embedding {
 
 impl Endpoint {
     /// A vector for each text, all of one length.
+    ///
+    /// ## Why texts are shortened
+    ///
+    /// Small models take 512 tokens, and say so only by refusing more. What a server is good for stands at the
+    /// beginning of its text.
     pub(super) async fn embed(&self, model: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
         let mut vectors: Vec<Vec<f32>> = Vec::with_capacity(texts.len());
         for some in texts.chunks(TEXTS_MAX) {
-            let input: Vec<String> = some.iter().map(|it| cut(it, TEXT_MAX)).collect();
-            let body = json!({ "model": model, "input": input, "encoding_format": "float" });
-            let answer = self.post("/embeddings", &body).await?;
+            let longest = some.iter().map(|it| it.chars().count()).max().unwrap_or(0);
+            let mut limit = longest.min(TEXT_MAX);
+            let answer = loop {
+                let input: Vec<String> = some.iter().map(|it| cut(it, limit)).collect();
+                let body = json!({ "model": model, "input": input, "encoding_format": "float" });
+                match self.post("/embeddings", &body).await {
+                    Err(fault) if TEXT_MIN < limit && is_about_length(&fault) => limit = limit * 3 / 4,
+                    answer => break answer?,
+                }
+            };
             let mut answer: Answer =
                 serde_json::from_value(answer).map_err(|_| self.strange("holds no embeddings"))?;
             answer.data.sort_by_key(|it| it.index);
@@ -48,4 +66,9 @@ impl Endpoint {
         }
         Ok(vectors)
     }
+}
+
+fn is_about_length(fault: &Fault) -> bool {
+    let error = fault.error.to_lowercase();
+    LENGTH_WORDS.iter().any(|it| error.contains(it))
 }

@@ -14,9 +14,13 @@ const REPLY_MAX: usize = 4 << 20;
 /// How a complaint begins that the model can mend by saying less.
 const CUT_OFF: &str = "the reply was cut off at the length limit";
 
+/// How a complaint begins about a model that was told what to call and called something else.
+const ANOTHER: &str = "the model called another function than it was asked for";
+
 /// Whether a complaint is about what the model said, and not about a line that was down.
 pub(super) fn is_the_models_to_mend(complaint: &str) -> bool {
-    complaint.starts_with(CUT_OFF) || complaint.starts_with(&Refused::Shape(String::new()).to_string())
+    let shape = Refused::Shape(String::new()).to_string();
+    [CUT_OFF, ANOTHER, &shape].iter().any(|it| complaint.starts_with(it))
 }
 
 /// What has come in so far.
@@ -123,9 +127,10 @@ impl Pieces {
     ) -> Result<Reply, Fault> {
         let Self { mut content, refusal, mut calls, finish, citations, .. } = self;
         let half = calls.last().is_some_and(|it| serde_json::from_str::<Value>(&it.arguments).is_err());
+        let begun = calls.is_empty() && !prompt.tools.is_empty() && tolerant::is_call_begun(&content);
         match finish.as_deref() {
             None => return Err(Fault::again(format!("the reply of provider {provider} broke off"))),
-            Some("length") if half || prompt.shape.is_some() => {
+            Some("length") if half || begun || prompt.shape.is_some() => {
                 return Err(Fault::again(format!(
                     "{CUT_OFF} of provider {provider}: its model must say it in less"
                 )));
@@ -143,6 +148,13 @@ impl Pieces {
         content.push_str(&refusal);
         if form == Some(Form::Tool) {
             answered(&mut content, &mut calls);
+            if let Some(call) = calls.first().filter(|_| content.trim().is_empty()) {
+                return Err(Fault::again(format!(
+                    "{ANOTHER}: {:?} and not {:?}",
+                    cut(&call.name, 64),
+                    wire::ANSWER
+                )));
+            }
         }
         if prompt.shape.is_some() {
             content = tolerant::bare(&content).to_owned();
@@ -155,11 +167,20 @@ impl Pieces {
     }
 }
 
-/// Takes the answer out of the call through which it was asked for; a model that just said it is fine as well.
+/// Takes the answer out of the call through which it was asked for, be it made or written as words; a model that just
+/// said it is fine as well.
 fn answered(content: &mut String, calls: &mut Vec<Call>) {
-    let Some(at) = calls.iter().position(|it| it.name == wire::ANSWER) else { return };
-    *content = std::mem::take(&mut calls[at].arguments);
-    calls.retain(|it| it.name != wire::ANSWER);
+    if let Some(at) = calls.iter().position(|it| it.name == wire::ANSWER) {
+        *content = std::mem::take(&mut calls[at].arguments);
+        calls.retain(|it| it.name != wire::ANSWER);
+    } else if let Some((_, arguments)) = tolerant::call(content).filter(|(name, _)| name == wire::ANSWER) {
+        *content = match arguments {
+            Value::String(written) => written,
+            Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => {
+                arguments.to_string()
+            }
+        };
+    }
 }
 
 /// The call that the words are, of a model that was never taught to call otherwise.

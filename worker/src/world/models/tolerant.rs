@@ -27,16 +27,23 @@ pub(super) fn bare(text: &str) -> &str {
     only.unwrap_or(text)
 }
 
-/// The name and the arguments of the call that the whole text is, fenced or not.
+/// The name and the arguments of the call that the whole text is, fenced or not. Some models call them parameters.
 ///
 /// Words around it make it none: they may explain a call to somebody instead of making it.
 pub(super) fn call(text: &str) -> Option<(String, Value)> {
     let Ok(Value::Object(mut fields)) = serde_json::from_str(unfenced(text)) else { return None };
-    let (Some(Value::String(name)), Some(arguments)) = (fields.remove("name"), fields.remove("arguments"))
-    else {
-        return None;
-    };
+    let Some(Value::String(name)) = fields.remove("name") else { return None };
+    let arguments = fields.remove("arguments").or_else(|| fields.remove("parameters"))?;
     (fields.is_empty() && (arguments.is_object() || arguments.is_string())).then_some((name, arguments))
+}
+
+/// Whether the text begins as a call that is written as words does, and ends before it is whole.
+pub(super) fn is_call_begun(text: &str) -> bool {
+    let text = text.trim_start();
+    let inside =
+        text.strip_prefix("```").map(|it| it.trim_start_matches(|c: char| c.is_ascii_alphanumeric()));
+    let text = inside.unwrap_or(text).trim_start();
+    text.starts_with('{') && text.contains("\"name\"") && braced(text).is_none()
 }
 
 fn is_json(text: &str) -> bool {
@@ -75,7 +82,7 @@ fn unfenced(text: &str) -> &str {
 mod tests {
     use serde_json::json;
 
-    use super::{bare, call};
+    use super::{bare, call, is_call_begun};
 
     #[test]
     fn an_object_is_freed_of_what_stands_around_it() {
@@ -124,8 +131,12 @@ mod tests {
         assert_eq!(call(&format!(" ```\n{written}\n```\n")), meant);
         assert_eq!(call(&format!("```json\n{written}\n```")), meant);
         assert_eq!(call(&format!("```json {written}```")), meant);
+        assert_eq!(call(&written.replace("arguments", "parameters")), meant);
         for none in [
             format!("You could say {written}"),
+            // A tool's definition, and not a call of it.
+            "{\"name\": \"look\", \"description\": \"Looks.\", \"parameters\": {}}".to_owned(),
+            "{\"name\": \"look\", \"arguments\": {}, \"parameters\": {}}".to_owned(),
             format!("```json\n{written}\n```\nand so on"),
             format!("[{written}]"),
             "{\"name\": \"look\"}".to_owned(),
@@ -134,6 +145,19 @@ mod tests {
             "{\"name\": 3, \"arguments\": {}}".to_owned(),
         ] {
             assert_eq!(call(&none), None, "{none}");
+        }
+    }
+
+    #[test]
+    fn a_call_that_breaks_off_is_told_from_words_that_do() {
+        for begun in
+            ["{\"name\": \"look\", \"argum", "```json\n{\"name\": \"look\", \"arguments\": {\"a\": 1}"]
+        {
+            assert!(is_call_begun(begun), "{begun}");
+        }
+        for words in ["", "Her \"name\" is {", "{\"n\": ", "{\"name\": \"look\", \"arguments\": {}}\nand so"]
+        {
+            assert!(!is_call_begun(words), "{words}");
         }
     }
 }

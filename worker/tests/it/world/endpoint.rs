@@ -28,6 +28,8 @@ pub(super) const KEY: &str = "sk-the-real-key-0123456789";
 pub(super) enum Answer {
     /// With these pieces, and then says that it is done.
     Stream(Vec<Value>),
+    /// With the bytes of a real endpoint.
+    Bytes(&'static str),
     /// With these pieces, and then ends without a word.
     Ended(Vec<Value>),
     /// With these pieces, and then the connection breaks.
@@ -98,6 +100,7 @@ async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Byt
     let whole = |text: String| ([("content-type", "text/event-stream")], text).into_response();
     match answer {
         Answer::Stream(pieces) => whole(events(pieces).chain(["data: [DONE]\n\n".to_owned()]).collect()),
+        Answer::Bytes(bytes) => whole(bytes.to_owned()),
         Answer::Ended(pieces) => whole(events(pieces).collect()),
         Answer::Broken(pieces) => {
             let pieces: Vec<_> = events(pieces).map(Ok).collect();

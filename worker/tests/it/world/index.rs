@@ -130,6 +130,9 @@ async fn among_three(world: &Live, questions: &[Question]) -> usize {
     among_three
 }
 
+/// The longest text that the model below takes, in characters.
+const TAKEN_MAX: usize = 1_000;
+
 /// Vectors of two numbers: how often a text says `letter`, and how often `way`.
 async fn embed(Json(body): Json<Value>) -> axum::response::Response {
     if body["model"] == "broken" {
@@ -139,11 +142,16 @@ async fn embed(Json(body): Json<Value>) -> axum::response::Response {
         return (StatusCode::NOT_FOUND, Json(json!({ "error": { "message": "no such model" } })))
             .into_response();
     }
+    let input = body["input"].as_array().unwrap();
+    if input.iter().any(|it| TAKEN_MAX < it.as_str().unwrap().chars().count()) {
+        let words = "input (517 tokens) is too large to process. increase the physical batch size";
+        let error = json!({ "error": { "code": 500, "message": words, "type": "server_error" } });
+        return (StatusCode::INTERNAL_SERVER_ERROR, Json(error)).into_response();
+    }
     let vector = |it: &Value| {
         let text = it.as_str().unwrap();
         json!([text.matches("letter").count(), text.matches("way").count()])
     };
-    let input = body["input"].as_array().unwrap();
     let mut data: Vec<Value> =
         input.iter().enumerate().map(|(n, it)| json!({ "index": n, "embedding": vector(it) })).collect();
     data.reverse();
@@ -181,6 +189,16 @@ async fn a_model_finds_by_angle_and_another_model_begins_anew() {
     assert_eq!(found(&other, "letter", 1).await.1, "local/other");
     let all = entries.all().await.unwrap();
     assert!(all.iter().all(|it| it.embedded.as_ref().unwrap().model == "local/other"), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_text_that_is_too_long_for_a_small_model_is_shortened() {
+    let world = embedder(Arc::new(MemoryIndex::default()), "local/small").await;
+    let long = format!("letter {}", "and so on ".repeat(400));
+    indexed(&world, offers([("mail", Some(long.as_str())), ("maps", Some("way"))])).await;
+    let (hits, by) = found(&world, "letter", 1).await;
+    assert_eq!((names(&hits), by.as_str()), (vec!["mail"], "local/small"));
+    assert_eq!(hits[0].text, long, "the text itself is kept whole");
 }
 
 #[tokio::test]

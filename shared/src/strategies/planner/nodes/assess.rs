@@ -32,9 +32,8 @@ impl<S: Planning> Node<S> for Assess {
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let state = S::planned(thread);
         let blanks = [("task", &*state.task().task), ("time", &thread.turn.time)];
-        let since = state.plan.as_ref().map_or(0, |it| it.since);
         let system = fill(include_str!("../prompts/assess.md"), &blanks);
-        Extract::new(&S::tuned(thread).model, system, since..thread.messages.len())
+        Extract::new(&S::tuned(thread).model, system, state.since()..thread.messages.len())
     }
 
     fn learn(&self, thread: &Thread<S>, answer: Assessment) -> Transition<S> {

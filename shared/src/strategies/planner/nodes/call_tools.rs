@@ -1,8 +1,11 @@
 //! The expert does what the model asked, all calls side by side.
 
 use crate::{
-    CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition,
-    strategies::planner::{NodeName, Planning},
+    CallTool, Node, Thread, ToolOutput, Transition,
+    strategies::{
+        planner::{NodeName, Planning, of_the_task},
+        repeat::Wanted,
+    },
 };
 
 pub(in crate::strategies) struct CallTools;
@@ -12,18 +15,13 @@ impl<S: Planning> Node<S> for CallTools {
 
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let server = &S::planned(thread).task().expert;
-        calls(thread).iter().map(|call| CallTool { server: server.clone(), call: call.clone() }).collect()
+        let fresh = Wanted::of(of_the_task(thread)).fresh();
+        fresh.map(|call| CallTool { server: server.clone(), call: call.clone() }).collect()
     }
 
-    /// **Invariant:** every call gets exactly one result, in the order of the calls.
     fn learn(&self, thread: &Thread<S>, outputs: Vec<ToolOutput>) -> Transition<S> {
-        let heard = calls(thread).iter().zip(outputs);
-        heard.fold(Transition::to(NodeName::Assess), |next, (call, output)| {
-            next.say(Message::tool(call, output.heard()))
-        })
+        let mut outputs = outputs.into_iter();
+        let answered = Wanted::of(of_the_task(thread)).answered(|_| outputs.next());
+        answered.into_iter().fold(Transition::to(NodeName::Assess), Transition::say)
     }
-}
-
-fn calls<S: Planning>(thread: &Thread<S>) -> &[ToolCall] {
-    thread.messages.last().map_or(&[], |it| &it.tool_calls)
 }

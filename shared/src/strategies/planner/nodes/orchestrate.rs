@@ -5,8 +5,9 @@ use serde_json::json;
 use crate::{
     Chat, InterruptKind, Message, Node, Question, Reply, Safety, Thread, Tool, Transition,
     strategies::{
-        planner::{Ending, Fact, NodeName, Planning, Task},
+        planner::{Ending, Fact, NodeName, Planning, Task, of_the_task},
         prompt::fill,
+        repeat::exhausted,
     },
 };
 
@@ -41,16 +42,16 @@ impl<S: Planning> Node<S> for Orchestrate {
         chat.toolbox(expert).tool(ASK_USER).tool(GIVE_UP)
     }
 
+    /// A model that was told that it repeats itself, and goes on to, is not asked once more.
     fn learn(&self, thread: &Thread<S>, reply: Reply) -> Transition<S> {
+        if let Some(why) = exhausted(of_the_task(thread), &reply.tool_calls) {
+            return give_up(thread, &why);
+        }
         match read(reply) {
             Move::Ask(question) => {
                 Transition::ask(Question::open(InterruptKind::SlotFill, question), NodeName::Orchestrate)
             }
-            Move::GiveUp(why) => {
-                let Task { expert, task } = S::planned(thread).task();
-                let reason = format!("{expert} could not do the task {task:?}: {why}");
-                Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
-            }
+            Move::GiveUp(why) => give_up(thread, &why),
             Move::Call(Reply { content, tool_calls, .. }) => {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
@@ -79,6 +80,12 @@ impl<S: Planning> Node<S> for Orchestrate {
             tool(GIVE_UP, "Say that the task cannot be done with these tools, and why.", "reason"),
         ]
     }
+}
+
+fn give_up<S: Planning>(thread: &Thread<S>, why: &str) -> Transition<S> {
+    let Task { expert, task } = S::planned(thread).task();
+    let reason = format!("{expert} could not do the task {task:?}: {why}");
+    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
 }
 
 /// A control call wins over other calls: what was asked for beside it has not happened and is asked for again.

@@ -1,8 +1,11 @@
 //! The experts do what the model asked, all calls side by side.
 
 use crate::{
-    CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition,
-    strategies::research::{NodeName, Research, offer::meant},
+    CallTool, Node, Thread, ToolCall, ToolOutput, Transition,
+    strategies::{
+        repeat::Wanted,
+        research::{NodeName, Research, offer::meant},
+    },
 };
 
 pub(in crate::strategies::research) struct ExecuteTools;
@@ -13,7 +16,7 @@ impl Node<Research> for ExecuteTools {
     /// What is over the limit of the turn is not called.
     fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
         let left = thread.config.tool_calls.saturating_sub(thread.turn.tool_calls) as usize;
-        let known = calls(thread).iter().filter_map(|call| {
+        let known = Wanted::of(&thread.messages).fresh().filter_map(|call| {
             let (server, tool) = meant(thread, &call.name).ok()?;
             Some(CallTool {
                 server: server.to_owned(),
@@ -23,35 +26,18 @@ impl Node<Research> for ExecuteTools {
         known.take(left).collect()
     }
 
-    /// **Invariant:** every call gets exactly one result, in the order of the calls.
     fn learn(&self, thread: &Thread<Research>, outputs: Vec<ToolOutput>) -> Transition<Research> {
         let mut outputs = outputs.into_iter();
-        let limit = thread.config.tool_calls;
+        let limit = format!("the limit of {} tool calls for a turn is reached", thread.config.tool_calls);
         let mut over = false;
-        let mut next = Transition::to(NodeName::PlanningAgent);
-        for call in calls(thread) {
-            let told = match meant(thread, &call.name) {
-                Err(problem) => format!("error: {problem}"),
-                Ok(_) => outputs.next().map_or_else(
-                    || {
-                        over = true;
-                        format!(
-                            "error: not carried out, the limit of {limit} tool calls for a turn is reached"
-                        )
-                    },
-                    |it| it.heard(),
-                ),
-            };
-            next = next.say(Message::tool(call, told));
-        }
-        if over {
-            next.because(format!("the limit of {limit} tool calls for a turn is reached"))
-        } else {
-            next
-        }
+        let answered = Wanted::of(&thread.messages).answered(|call| match meant(thread, &call.name) {
+            Err(problem) => Some(ToolOutput::Error(problem)),
+            Ok(_) => outputs.next().or_else(|| {
+                over = true;
+                Some(ToolOutput::Refused(limit.clone()))
+            }),
+        });
+        let next = answered.into_iter().fold(Transition::to(NodeName::PlanningAgent), Transition::say);
+        if over { next.because(limit) } else { next }
     }
-}
-
-fn calls(thread: &Thread<Research>) -> &[ToolCall] {
-    thread.messages.last().map_or(&[], |it| &it.tool_calls)
 }

@@ -6,6 +6,7 @@ use crate::{
     Chat, Message, Node, Reply, Safety, Thread, Tool, ToolCall, Transition,
     strategies::{
         prompt::fill,
+        repeat::exhausted,
         research::{
             Ending, Fact, NodeName, Research,
             citations::resolve,
@@ -57,8 +58,9 @@ impl Node<Research> for PlanningAgent {
         if reply.tool_calls.is_empty() {
             return answer(thread, &reply.content);
         }
-        if let Some(limit) = enough(thread) {
-            return search_topic(thread, limit);
+        let repeats = || exhausted(&thread.messages, &reply.tool_calls);
+        if let Some(why) = enough(thread).or_else(repeats) {
+            return search_topic(thread, why);
         }
         Transition::to(NodeName::ExecuteTools).learn(Fact::Considered).say(said(reply))
     }

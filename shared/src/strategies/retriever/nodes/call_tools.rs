@@ -1,8 +1,11 @@
 //! The server does what the model asked, all calls side by side.
 
 use crate::{
-    CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition,
-    strategies::retriever::{Ending, Fact, NodeName, Retriever},
+    CallTool, Node, Thread, ToolCall, ToolOutput, Transition,
+    strategies::{
+        repeat::Wanted,
+        retriever::{Ending, Fact, NodeName, Retriever},
+    },
 };
 
 pub(in crate::strategies::retriever) struct CallTools;
@@ -12,12 +15,10 @@ impl Node<Retriever> for CallTools {
 
     fn ask(&self, thread: &Thread<Retriever>) -> Self::Effect {
         let call = |call: &ToolCall| CallTool { server: thread.state.at().to_owned(), call: call.clone() };
-        wanted(thread).iter().map(call).collect()
+        Wanted::of(&thread.messages).fresh().map(call).collect()
     }
 
     /// A result goes back to whoever asked for it, never to the routing: the server that began goes on.
-    ///
-    /// **Invariant:** every call gets exactly one result, in the order of the calls.
     fn learn(&self, thread: &Thread<Retriever>, outputs: Vec<ToolOutput>) -> Transition<Retriever> {
         let limit = thread.config.rounds;
         let next = if thread.state.rounds + 1 < limit {
@@ -27,13 +28,8 @@ impl Node<Retriever> for CallTools {
             let ended = Fact::Ended(Ending::Stuck { reason: why.clone() });
             Transition::to(NodeName::Respond).learn(ended).because(why)
         };
-        let heard = wanted(thread).iter().zip(outputs);
-        heard.fold(next.learn(Fact::Worked), |next, (call, output)| {
-            next.say(Message::tool(call, output.heard()))
-        })
+        let mut outputs = outputs.into_iter();
+        let answered = Wanted::of(&thread.messages).answered(|_| outputs.next());
+        answered.into_iter().fold(next.learn(Fact::Worked), Transition::say)
     }
-}
-
-fn wanted(thread: &Thread<Retriever>) -> &[ToolCall] {
-    thread.messages.last().map_or(&[], |it| &it.tool_calls)
 }

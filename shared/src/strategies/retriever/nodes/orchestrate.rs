@@ -6,6 +6,7 @@ use crate::{
     Chat, InterruptKind, Message, Node, Question, Reply, Safety, Thread, Tool, Transition,
     strategies::{
         prompt::fill,
+        repeat::exhausted,
         retriever::{Ending, Fact, NodeName, Retriever, listing, reroute::reroute},
     },
 };
@@ -49,7 +50,11 @@ impl Node<Retriever> for Orchestrate {
         chat.toolbox(server).tool(HAND_OVER).tool(ASK_USER)
     }
 
+    /// A model that was told that it repeats itself, and goes on to, is not asked once more.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
+        if let Some(why) = exhausted(&thread.messages, &reply.tool_calls) {
+            return stuck(why);
+        }
         match read(reply) {
             Move::Ask(question) => {
                 Transition::ask(Question::open(InterruptKind::SlotFill, question), NodeName::Orchestrate)
@@ -59,10 +64,7 @@ impl Node<Retriever> for Orchestrate {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
             Move::Say(words) => Transition::end().say(Message::assistant(words)),
-            Move::Nothing => {
-                let reason = "the model said nothing".to_owned();
-                Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
-            }
+            Move::Nothing => stuck("the model said nothing".to_owned()),
         }
     }
 
@@ -92,6 +94,10 @@ impl Node<Retriever> for Orchestrate {
             ),
         ]
     }
+}
+
+fn stuck(reason: String) -> Transition<Retriever> {
+    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
 }
 
 /// A control call wins over other calls: what was asked for beside it has not happened and is asked for again.

@@ -1,0 +1,99 @@
+//! How well an embedding model finds the server for a question: the 12 descriptions and 20 questions that ranking by
+//! words is measured with, and the fresh ones.
+//!
+//! Of the 20, MiniLM puts as many servers among the first three as words do, whose constants were chosen with those 20 at
+//! hand; of the fresh ones 9, where words find 6.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use serde::Deserialize;
+use shared::{Description, Due, Request, Response, Safety, strategies};
+use store::MemoryIndex;
+use testing::Llama;
+use uuid::Uuid;
+use worker::world::{Ask, Commands, Index, Live, Models, NoDeltas, Provider, Servers, Structured, World};
+
+/// How many of the questions must have their server among the first three.
+const FOUND_MIN: usize = 17;
+
+/// The same of the fresh ones.
+const FRESH_FOUND_MIN: usize = 9;
+
+/// How the model is called in the log.
+const MODEL: &str = "vectors/minilm";
+
+#[derive(Deserialize)]
+struct Routing {
+    servers: BTreeMap<String, String>,
+    questions: Vec<Question>,
+    fresh: Vec<Question>,
+}
+
+#[derive(Deserialize)]
+struct Question {
+    asks: String,
+    wants: String,
+}
+
+#[tokio::test]
+async fn real_vectors_find_the_server() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let model = Llama::embeddings();
+    let routing: Routing =
+        serde_json::from_str(include_str!("../../../../fixtures/index/routing.json")).unwrap();
+    assert_eq!((routing.servers.len(), routing.questions.len(), routing.fresh.len()), (12, 20, 12));
+    let world = world(&model);
+    // The text itself does for a hash.
+    let offer = |text: String| Description { hash: text.clone(), text };
+    let servers: BTreeMap<_, _> =
+        routing.servers.into_iter().map(|(name, it)| (name, Some(offer(it)))).collect();
+    match ask(&world, Request::Index { servers }).await {
+        Response::Indexed { written, .. } => assert_eq!(written.len(), 12),
+        other => panic!("an index was expected: {other:?}"),
+    }
+    assert!(among_three(&world, "questions", &routing.questions).await >= FOUND_MIN);
+    assert!(among_three(&world, "fresh", &routing.fresh).await >= FRESH_FOUND_MIN);
+}
+
+/// The index over the vectors of the model, in the world that a worker has.
+fn world(model: &Llama) -> Live {
+    let provider = Provider::OpenAi {
+        base_url: model.base_url(),
+        api_key: None,
+        timeout: Duration::from_mins(2),
+        structured: Structured::Auto,
+    };
+    let models = Arc::new(Models::new([("vectors".to_owned(), provider)].into()).unwrap());
+    let index = Index::embedded(Arc::new(MemoryIndex::default()), Arc::clone(&models), MODEL.to_owned());
+    Live::new(models, Servers::new([].into()), Commands::new([].into()).unwrap(), index)
+}
+
+async fn ask(world: &Live, request: Request) -> Response {
+    let thread = strategies::find("index_builder").unwrap().replay(&[]).unwrap();
+    let due = Due { slot: 0, asked: 0, request, safety: Safety::Read, falters: 0, tries: 0, complaint: None };
+    let ask = Ask { thread: Uuid::nil(), due: &due, key: "thread:0:0", node: "index", deltas: &NoDeltas };
+    world.perform(&*thread, &ask).await.unwrap().0
+}
+
+/// For how many of the questions the server is among the first three; tells each.
+#[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
+async fn among_three(world: &Live, which: &str, questions: &[Question]) -> usize {
+    let (mut first, mut among_three) = (0, 0);
+    for Question { asks, wants } in questions {
+        let hits = match ask(world, Request::Search { query: asks.clone(), limit: 3 }).await {
+            Response::Found { hits, by } if by == MODEL => hits,
+            other => panic!("servers were expected, ranked by {MODEL}: {other:?}"),
+        };
+        let place = hits.iter().position(|it| it.server == *wants);
+        first += usize::from(place == Some(0));
+        among_three += usize::from(place.is_some());
+        let told = place.map_or("-".to_owned(), |it| (it + 1).to_string());
+        let names: Vec<&str> = hits.iter().map(|it| it.server.as_str()).collect();
+        println!("{told} {asks} -> {wants}: {names:?}");
+    }
+    println!(
+        "{MODEL}, {which}: {among_three} of {} among the first three, {first} the first",
+        questions.len()
+    );
+    among_three
+}

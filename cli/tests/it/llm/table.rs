@@ -1,0 +1,88 @@
+//! What the person says, strategy by strategy, and who is there to do it.
+
+use serde_json::{Value, json};
+
+use crate::engine::TURNFOLD;
+
+/// What a person says on one thread, turn by turn.
+pub(super) struct Talk {
+    pub(super) strategy: &'static str,
+    /// What is tuned, so that a model that wanders soon comes to an end.
+    pub(super) config: Value,
+    pub(super) says: &'static [&'static str],
+}
+
+/// The words by which what went wrong is known.
+pub(super) const FALTERS: [&str; 6] = [
+    "cut off at the length limit",
+    "does not fit its schema",
+    "another function than it was asked for",
+    "exceeds the available context size",
+    "did not answer within",
+    "broke off",
+];
+
+/// The providers, the index, and three servers of our own.
+pub(super) fn config(chat: &str, vectors: &str) -> String {
+    let providers = format!(
+        "[providers.local]\nbase_url = {}\ntimeout_seconds = 600\n\
+         [providers.forced]\nbase_url = {0}\ntimeout_seconds = 600\nstructured = \"tool\"\n\
+         [providers.vectors]\nbase_url = {}\n[index]\nembedding_model = \"vectors/minilm\"\n",
+        json!(chat),
+        json!(vectors)
+    );
+    let experts = experts::Expert::ALL.iter().map(|it| {
+        format!(
+            "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n\
+             connect_timeout_seconds = 60\n",
+            it.name(),
+            json!(it.description()),
+            json!(TURNFOLD)
+        )
+    });
+    providers + &experts.collect::<String>()
+}
+
+/// All of them, the index before who searches it. One of them forces shapes through a function, which this model's
+/// endpoint would not be asked for by itself.
+pub(super) fn talks() -> Vec<Talk> {
+    let talk = |strategy, config, says| Talk { strategy, config, says };
+    let search = json!({"server": "notes", "tool": "search", "argument": "query"});
+    vec![
+        talk("probe", json!({}), &["echo hello", "call 2; echo done"]),
+        talk("index_builder", json!({}), &["Bring it up to date", "Once more"]),
+        talk(
+            "planner",
+            planner("local"),
+            &["What time is it in Tokyo?", "Add Ada, ada@example.org, to my contacts."],
+        ),
+        talk("planner", planner("forced"), &["Write a note called shopping: milk and bread."]),
+        talk(
+            "planner_with_prompts",
+            planner("local"),
+            &["How is the weather in Oslo?", "Plan my day in the calendar."],
+        ),
+        talk(
+            "action_plan",
+            json!({"model": "local/smollm2", "model_calls": 6, "steps_max": 3}),
+            &["Write a note called plan that says: first things first.", "Cancel everything on Friday."],
+        ),
+        talk(
+            "research",
+            json!({
+                "model": "local/smollm2", "search": search, "effort": "low", "iterations": 3, "model_calls": 6,
+                "tool_calls": 6,
+            }),
+            &["What did Ada Lovelace write of?", "And where did she live?"],
+        ),
+        talk(
+            "retriever",
+            json!({"model": "local/smollm2", "reroutes": 1, "rounds": 3}),
+            &["What time is it in Tokyo?", "And in Oslo?"],
+        ),
+    ]
+}
+
+fn planner(provider: &str) -> Value {
+    json!({"model": format!("{provider}/smollm2"), "rounds": 2, "model_calls": 6})
+}

@@ -1,0 +1,128 @@
+//! What a weak model was seen to do, replayed from the bytes of its replies: `fixtures/replies/README.md` says to what.
+
+use serde_json::json;
+use shared::{Fault, Message, Reply, Request, Response, ToolCall};
+use worker::world::{Provider, Structured};
+
+use super::{
+    Stage, again, chat, due,
+    endpoint::{Answer, Endpoint, call, end, provider, words},
+    live, nobody, perform, tool,
+};
+
+const CUT_OFF: &str = include_str!("../../../../fixtures/replies/cut_off.sse");
+const CALL_IN_A_FENCE: &str = include_str!("../../../../fixtures/replies/call_in_a_fence.sse");
+const CALL_WITH_PARAMETERS: &str = include_str!("../../../../fixtures/replies/call_with_parameters.sse");
+const CALL_REPEATED: &str = include_str!("../../../../fixtures/replies/call_repeated.sse");
+const CHOICE_IGNORED: &str = include_str!("../../../../fixtures/replies/choice_ignored.sse");
+
+/// What comes of one answer to a node that wants a shape, asked for in this way.
+async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> {
+    let mut stage = Stage::hearing([Message::user("What time is it in Tokyo?")]);
+    stage.schema = Some(json!({ "type": "object", "properties": { "decision": { "type": "string" } } }));
+    let mut request = chat("local/smollm2", 0..1);
+    if let Request::Chat { shape, .. } = &mut request {
+        *shape = Some("PlanReply".to_owned());
+    }
+    let endpoint = Endpoint::serve([answer]).await;
+    let Provider::OpenAi { base_url, api_key, timeout, .. } =
+        provider(&endpoint.base_url, std::time::Duration::from_secs(20))
+    else {
+        unreachable!()
+    };
+    let world = live([("local", Provider::OpenAi { base_url, api_key, timeout, structured })], nobody());
+    read(perform(&world, &stage, &due(request)).await.0)
+}
+
+/// What comes of one answer to a node that offers a tool.
+async fn offered(answer: Answer, said: Vec<Message>) -> Result<Reply, Fault> {
+    let hears = 0..said.len();
+    let mut stage = Stage::hearing(said);
+    stage.toolboxes.insert("time".to_owned(), vec![tool("get_current_time")]);
+    let mut request = chat("local/smollm2", hears);
+    if let Request::Chat { toolboxes, .. } = &mut request {
+        toolboxes.push("time".to_owned());
+    }
+    read(perform(&Endpoint::serve([answer]).await.world(), &stage, &due(request)).await.0)
+}
+
+fn read(outcome: super::Outcome) -> Result<Reply, Fault> {
+    match outcome? {
+        (Response::Reply(reply), Some(_)) => Ok(reply),
+        other => panic!("a metered reply was expected: {other:?}"),
+    }
+}
+
+fn asked() -> Vec<Message> {
+    vec![Message::user("What time is it in Tokyo?")]
+}
+
+#[tokio::test]
+async fn json_that_is_cut_off_is_called_so_and_not_read() {
+    let fault = shaped(Answer::Bytes(CUT_OFF), Structured::Auto).await.unwrap_err();
+    assert!(fault.error.starts_with("the reply was cut off at the length limit"), "{fault:?}");
+    assert_eq!(again(&fault), None);
+}
+
+#[tokio::test]
+async fn a_call_that_is_cut_off_in_its_words_is_called_so_too() {
+    let begun = "```json\n{\"name\": \"get_current_time\", \"arguments\": {";
+    let cut = |text: &str, reason| Answer::Stream([words(text)].into_iter().chain(end(reason)).collect());
+    let fault = offered(cut(begun, "length"), asked()).await.unwrap_err();
+    assert!(fault.error.starts_with("the reply was cut off at the length limit"), "{fault:?}");
+    let reply = offered(cut("It is half past", "length"), asked()).await.unwrap();
+    assert_eq!(reply.content, "It is half past", "words that break off are words");
+}
+
+#[tokio::test]
+async fn a_call_that_is_written_as_words_is_made() {
+    for bytes in [CALL_IN_A_FENCE, CALL_WITH_PARAMETERS] {
+        let reply = offered(Answer::Bytes(bytes), asked()).await.unwrap();
+        assert_eq!(reply.content, "");
+        let [ToolCall { name, arguments, .. }] = &*reply.tool_calls else { panic!("{reply:?}") };
+        assert_eq!((name.as_str(), arguments), ("get_current_time", &json!({ "timezone": "Asia/Tokyo" })));
+    }
+}
+
+/// The strategies refuse the second (`shared/src/strategies/repeat.rs`), so the two must be equal to them.
+#[tokio::test]
+async fn a_call_that_is_repeated_after_its_result_equals_the_first() {
+    let mut said = asked();
+    let first = offered(Answer::Bytes(CALL_IN_A_FENCE), said.clone()).await.unwrap().tool_calls;
+    said.push(Message { tool_calls: first.clone(), ..Message::assistant("") });
+    said.push(Message::tool(&first[0], "2026-11-22T11:46:00+09:00"));
+    let again = offered(Answer::Bytes(CALL_REPEATED), said).await.unwrap().tool_calls;
+    assert_eq!((&again[0].name, &again[0].arguments), (&first[0].name, &first[0].arguments));
+    assert_ne!(again[0].id, first[0].id);
+}
+
+#[tokio::test]
+async fn words_where_a_function_was_asked_for_are_what_the_shape_is_judged_by() {
+    let reply = shaped(Answer::Bytes(CHOICE_IGNORED), Structured::Tool).await.unwrap();
+    assert!(reply.content.contains("Tokyo") && reply.tool_calls.is_empty(), "{reply:?}");
+}
+
+#[tokio::test]
+async fn another_function_than_the_one_asked_for_is_told_to_the_model() {
+    let other = || {
+        call(json!({ "index": 0, "id": "a", "function": { "name": "get_current_time", "arguments": "{}" } }))
+    };
+    let alone = Answer::Stream([other()].into_iter().chain(end("tool_calls")).collect());
+    let fault = shaped(alone, Structured::Tool).await.unwrap_err();
+    let told =
+        "the model called another function than it was asked for: \"get_current_time\" and not \"answer\"";
+    assert_eq!(fault.error, told);
+    assert_eq!(again(&fault), None);
+    let beside = [words("{\"decision\": \"replace\"}"), other()];
+    let beside = Answer::Stream(beside.into_iter().chain(end("tool_calls")).collect());
+    assert_eq!(shaped(beside, Structured::Tool).await.unwrap().content, "{\"decision\": \"replace\"}");
+}
+
+#[tokio::test]
+async fn the_forced_answer_may_be_written_as_words() {
+    for arguments in ["{\"decision\":\"replace\"}", "\"{\\\"decision\\\":\\\"replace\\\"}\""] {
+        let written = format!("```json\n{{\"name\": \"answer\", \"arguments\": {arguments}}}\n```");
+        let answer = Answer::Stream([words(&written)].into_iter().chain(end("stop")).collect());
+        assert_eq!(shaped(answer, Structured::Tool).await.unwrap().content, "{\"decision\":\"replace\"}");
+    }
+}
