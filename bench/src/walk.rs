@@ -132,6 +132,7 @@ pub(crate) fn opened(steps: u32) -> Opened {
         config: serde_json::json!(Config { steps }),
         experts: Default::default(),
         by: "bench".to_owned(),
+        budget: Default::default(),
     }
 }
 

@@ -31,8 +31,8 @@
 mod account;
 mod folder;
 mod install;
-mod milvus;
 mod llama;
+mod milvus;
 mod parts;
 mod port;
 mod postgres;
@@ -42,8 +42,8 @@ mod redis;
 mod server;
 mod weights;
 
-pub use milvus::Milvus;
 pub use llama::Llama;
+pub use milvus::Milvus;
 pub use parts::{npm, pip};
 pub use port::free_port;
 pub use postgres::Postgres;

@@ -10,10 +10,10 @@ mod engine;
 mod first_minutes;
 mod inbox;
 mod index;
-#[cfg(feature = "milvus")]
-mod milvus;
 #[cfg(feature = "llm")]
 mod llm;
+#[cfg(feature = "milvus")]
+mod milvus;
 mod pins;
 mod real_servers;
 mod words;

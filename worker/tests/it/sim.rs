@@ -28,7 +28,7 @@ use worker::{Backoff, Hands, Limits, Stop, Worker};
 use self::{
     door::Door,
     faults::{Dice, Life},
-    log::{Fence, SimLog, Wire},
+    log::{SimLog, Wire},
     world::{Book, SimWorld},
 };
 use crate::lived::{fixtures, read};
@@ -149,14 +149,13 @@ fn live(stories: &[Story], seed: u64, without: Without) -> Lived {
     let runtime = clock.enable_time().start_paused(true).build().unwrap();
     runtime.block_on(async {
         let dice = Dice::new(seed);
-        let fence = if without == Without::Fence { Fence::Open } else { Fence::Closed };
-        let log = SimLog::new(dice.clone(), fence);
+        let log = SimLog::new(dice.clone(), without);
         let door = Door::new(dice.clone(), LEASE);
         let mut threads = BTreeMap::new();
         let chosen: Vec<&Story> = (0..dice.below(4) + 2).map(|_| dice.one_of(stories)).collect();
         let book = Arc::new(Book::default());
         let world = Arc::new(SimWorld::new(dice.clone(), book.clone()));
-        let storm = storm(&log, &door, &world, &dice, without);
+        let storm = storm(&log, &door, &world, &dice);
         let submissions = async {
             for story in &chosen {
                 sleep(Duration::from_millis(dice.below(2_000))).await;
@@ -179,7 +178,7 @@ fn live(stories: &[Story], seed: u64, without: Without) -> Lived {
 }
 
 /// Workers at work while everything goes wrong; then new ones, to whom nothing happens any more.
-async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dice, without: Without) {
+async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dice) {
     let mut names = 0;
     let mut start = |faulty| {
         names += 1;
@@ -196,7 +195,7 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
             backoff: Backoff { base: Duration::from_millis(50), max: Duration::from_millis(400) },
             name: life.name().to_owned(),
         };
-        let sweep = Duration::from_secs(if without == Without::Sweep { 1_000_000 } else { 2 });
+        let sweep = Duration::from_secs(2);
         let nodes = if dice.below(2) == 0 { 1 } else { 16 };
         let limits = Limits { slots: 4, nodes, lease: LEASE, sweep, drain: Duration::from_secs(5) };
         tokio::spawn(Worker::new(hands, limits).run(Stop::default()));

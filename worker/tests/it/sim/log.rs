@@ -13,20 +13,16 @@ use store::{
 };
 use tokio::time::Instant;
 
-use super::faults::{Dice, Life};
-
-/// Whether a number that is taken is refused.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fence {
-    Closed,
-    Open,
-}
+use super::{
+    Without,
+    faults::{Dice, Life},
+};
 
 /// The log that all processes share.
 #[derive(Clone)]
 pub(super) struct SimLog {
     dice: Dice,
-    fence: Fence,
+    without: Without,
     began: Instant,
     tables: Arc<Mutex<Tables>>,
 }
@@ -67,8 +63,8 @@ impl Rows {
 }
 
 impl SimLog {
-    pub(super) fn new(dice: Dice, fence: Fence) -> Self {
-        Self { dice, fence, began: Instant::now(), tables: Arc::default() }
+    pub(super) fn new(dice: Dice, without: Without) -> Self {
+        Self { dice, without, began: Instant::now(), tables: Arc::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -207,7 +203,7 @@ impl SimLog {
         let Tables { threads, turns, .. } = &mut *tables;
         let rows = threads.get_mut(&head.thread).ok_or(Error::UnknownThread(head.thread))?;
         if rows.head(head.thread) != *head {
-            if self.fence == Fence::Closed {
+            if self.without != Without::Fence {
                 return Err(stale);
             }
             // What a store without the key would do: both are kept.
@@ -219,7 +215,7 @@ impl SimLog {
         let hears = events.iter().any(hears);
         if let Some(mark) = turn {
             let row = turns.iter_mut().find(|it| it.id == mark.turn).ok_or(Error::UnknownTurn(mark.turn))?;
-            if hears && row.status != TurnStatus::Queued && self.fence == Fence::Closed {
+            if hears && row.status != TurnStatus::Queued && self.without != Without::Fence {
                 return Err(stale);
             }
             row.status = mark.status;
@@ -336,6 +332,9 @@ impl Log for Wire {
 
     async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
         self.there("sweep").await?;
+        if self.log.without == Without::Sweep {
+            return Ok(Vec::new());
+        }
         let tables = self.log.tables();
         let queued =
             |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && it.status == TurnStatus::Queued);

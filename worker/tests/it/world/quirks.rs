@@ -25,12 +25,13 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
         *shape = Some("PlanReply".to_owned());
     }
     let endpoint = Endpoint::serve([answer]).await;
-    let Provider::OpenAi { base_url, api_key, timeout, .. } =
+    let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
         provider(&endpoint.base_url, std::time::Duration::from_secs(20))
     else {
         unreachable!()
     };
-    let world = live([("local", Provider::OpenAi { base_url, api_key, timeout, structured })], nobody());
+    let world =
+        live([("local", Provider::OpenAi { base_url, api_key, timeout, structured, prices })], nobody());
     read(perform(&world, &stage, &due(request)).await.0)
 }
 
