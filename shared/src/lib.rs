@@ -13,6 +13,7 @@
 
 mod effect;
 mod event;
+mod form;
 mod graph;
 mod message;
 mod progress;
@@ -28,11 +29,13 @@ pub use effect::{
 };
 pub use event::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
-    Heard, Hearing, Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Unreadable, Verdict,
+    Heard, Hearing, Interrupt, InterruptKind, Meter, Opened, Reconciled, Retried, Supplied, Unreadable,
+    Verdict, Wanted,
 };
+pub use form::{Form, Supplies, Supply, Unfit};
 pub use graph::{Graph, Replay, Topology, Walked, map};
 pub use message::{Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput};
-pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
+pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, ROUNDS_MAX, Standing, Unheard};
 pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
 pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response};
 pub use strategy::{Edge, Edges, Node, Question, Step, Strategy, Thread, Transition, TurnSoFar};

@@ -4,7 +4,10 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput};
+use crate::{
+    form::Form,
+    message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
+};
 
 /// A question to the world, as data. The worker carries it out; the log keeps it.
 ///
@@ -140,6 +143,13 @@ pub enum Response {
     SameTools,
     /// A tool's output, or its error: either is something to learn from.
     Output(ToolOutput),
+    /// More is wanted of a person first. It never enters the log as an answer: see [`Wanted`](crate::Wanted).
+    Wants {
+        /// What is wanted, by the names that the server gave.
+        forms: BTreeMap<String, Form>,
+        /// What the server wants to be told again, letter by letter.
+        state: Option<String>,
+    },
     /// An MCP server's prompts.
     Prompts {
         /// All of them, in the server's order.
@@ -271,6 +281,9 @@ impl fmt::Display for Response {
             Response::Output(ToolOutput::Ok(text)) => write!(f, "ok {}", quoted(text)),
             Response::Output(ToolOutput::Error(text)) => write!(f, "error {}", quoted(text)),
             Response::Output(ToolOutput::Refused(text)) => write!(f, "refused {}", quoted(text)),
+            Response::Wants { forms, .. } => {
+                write!(f, "wants {}", forms.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
             Response::Prompts { prompts } if prompts.is_empty() => write!(f, "no prompts"),
             Response::Prompts { prompts } => {
                 write!(f, "{}", prompts.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))

@@ -7,6 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    form::{Form, Supply},
     message::Message,
     request::{Request, Response},
 };
@@ -183,6 +184,39 @@ pub enum Verdict {
     Skip,
 }
 
+/// A request was not carried out, because more is wanted for it first. The attempt has ended with that: the next one
+/// is made once a person has supplied it all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// What is wanted, by the names that the server gave; if nothing, it is only to be asked once more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forms: BTreeMap<String, Form>,
+    /// What the server wants to be told again, letter by letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// A person supplied one thing that was wanted, or would not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Supplied {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// Which of the things that were wanted for it.
+    pub form: String,
+    /// What they answered.
+    pub answer: Supply,
+    /// Who.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// The turn that the answer came as, and that goes on with it.
+    #[serde(default)]
+    pub turn: Uuid,
+}
+
 /// The node drew its conclusions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -225,6 +259,9 @@ pub struct Interrupt {
     /// What may be chosen; anything, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// What an answer must fit, where a tool wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Box<Form>>,
     /// The node that hears the answer.
     pub resume: String,
 }
@@ -245,6 +282,8 @@ pub enum InterruptKind {
     Ambiguity,
     /// Did this happen? Answered by reconciling, not by a message.
     InDoubt,
+    /// What does a tool want to hear before it does as it was asked? The answer goes to the tool.
+    Input,
 }
 
 impl InterruptKind {
@@ -257,6 +296,7 @@ impl InterruptKind {
             InterruptKind::Approval => "approval",
             InterruptKind::Ambiguity => "ambiguity",
             InterruptKind::InDoubt => "in_doubt",
+            InterruptKind::Input => "input",
         }
     }
 }

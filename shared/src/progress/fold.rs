@@ -56,7 +56,15 @@ impl<S: Strategy> Progress<S> {
             | Event::Faltered(_)
             | Event::GaveUp(_)
             | Event::Doubted(_)
-            | Event::Reconciled(_) => return Ok(self.fold_slot(event)),
+            | Event::Reconciled(_)
+            | Event::Wanted(_) => return Ok(self.fold_slot(event)),
+            Event::Supplied(supplied) => {
+                if !self.fold_slot(event) {
+                    return Ok(false);
+                }
+                self.turn = Some(supplied.turn);
+                self.thread.turn.from = self.thread.messages.len();
+            }
             Event::Opened(_) => return Ok(false),
         }
         Ok(true)
@@ -64,12 +72,17 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_heard(&mut self, heard: &Heard) -> bool {
         let resume = match (&self.at, heard.hearing) {
+            (At::Within(..), Hearing::Input) if self.is_wanting() => None,
             (At::Before(_) | At::Within(..), _) => return false,
             (At::Rest | At::Failed(..), Hearing::Answer) => return false,
             (At::Asking(_, place), Hearing::Answer) => Some(*place),
             (At::Rest | At::Failed(..) | At::Asking(..), Hearing::Input) => None,
         };
-        self.settle("the turn failed before it came to this");
+        self.settle(if self.is_wanting() {
+            "what was wanted for it was not supplied"
+        } else {
+            "the turn failed before it came to this"
+        });
         let from = self.thread.messages.len();
         self.thread.turn = TurnSoFar { time: heard.time.clone(), from, ..TurnSoFar::default() };
         self.thread.messages.extend(heard.messages.iter().cloned());
@@ -100,6 +113,8 @@ impl<S: Strategy> Progress<S> {
             falters: 0,
             tries: 0,
             error: None,
+            rounds: 0,
+            supplies: None,
             stand: Stand::Open,
         };
         self.at = At::Within(place, self.seq, requests.iter().map(slot).collect());

@@ -14,9 +14,10 @@ use crate::{
     effect::Refused,
     event::{
         Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
-        InterruptKind, Meter, Unreadable,
+        InterruptKind, Meter, Supplied, Unreadable, Wanted,
     },
-    message::{Message, Safety},
+    form::{Form, Supplies, Unfit},
+    message::{Message, Role, Safety, ToolOutput},
     request::{Fault, Remedy, Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
 };
@@ -50,6 +51,8 @@ pub struct Due {
     pub tries: u32,
     /// What was wrong with the last reply, for the model to mend.
     pub complaint: Option<String>,
+    /// What goes along, where more was wanted for it before.
+    pub supplies: Option<Supplies>,
 }
 
 impl Due {
@@ -90,7 +93,7 @@ pub enum Policy {
 }
 
 /// Why a message cannot be heard now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unheard {
     /// A turn is under way, or waits for a verdict on a call in doubt.
     #[error("the thread is busy")]
@@ -98,6 +101,9 @@ pub enum Unheard {
     /// It was meant as an answer and nothing was asked.
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
+    /// A tool wants an answer, which still waits.
+    #[error("this does not answer what a tool wants to hear, which still waits: {0}")]
+    Unfit(Unfit),
 }
 
 /// A thread and where it stands.
@@ -123,6 +129,9 @@ enum At<P> {
 
 /// How often one request may falter before it is given up, or its node fails.
 pub const FALTERS_MAX: u32 = 4;
+
+/// How often more may be wanted for one request before it has come to nothing.
+pub const ROUNDS_MAX: u32 = 10;
 
 /// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
 pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
@@ -232,7 +241,9 @@ impl<S: Strategy> Progress<S> {
             Stand::Open | Stand::Attempted if FALTERS_MAX <= slot.tries => {
                 Some(self.give_up(place, nth, slot))
             }
-            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Answered(_) => None,
+            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => {
+                None
+            }
         }
     }
 
@@ -264,6 +275,7 @@ impl<S: Strategy> Progress<S> {
             falters: it.falters,
             tries: it.tries,
             complaint: it.error.clone().filter(|_| wrong_shape),
+            supplies: it.supplies.clone(),
         })
     }
 
@@ -301,7 +313,16 @@ impl<S: Strategy> Progress<S> {
         let At::Within(place, _, slots) = &self.at else {
             return Faltered { slot, error: "nothing was asked".to_owned(), again_after_ms: None }.into();
         };
+        let rounds = slots.get(slot).map_or(0, |it| it.rounds);
         let fault = match outcome {
+            Ok((Response::Wants { forms, state }, _)) if rounds < ROUNDS_MAX => {
+                return Wanted { slot, forms, state }.into();
+            }
+            Ok((Response::Wants { .. }, meter)) => {
+                let words =
+                    format!("it came to nothing: after {rounds} rounds it still wanted more of a person");
+                return Answered { slot, response: Response::Output(ToolOutput::Error(words)), meter }.into();
+            }
             Ok((response, meter)) => match S::node(*place).check(&response) {
                 Ok(()) => return Answered { slot, response, meter }.into(),
                 Err(refused) => {
@@ -333,7 +354,14 @@ impl<S: Strategy> Progress<S> {
         policy: Policy,
         messages: Vec<Message>,
     ) -> Result<Event, Unheard> {
+        if let (Some(wish), Policy::Auto | Policy::Answer) = (self.wish(), policy) {
+            let words = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content);
+            let answer = wish.form.read(words).map_err(Unheard::Unfit)?;
+            let (slot, form) = (wish.slot, wish.name.to_owned());
+            return Ok(Supplied { slot, form, answer, by: by.to_owned(), turn }.into());
+        }
         let hearing = match (&self.at, policy) {
+            (At::Within(..), Policy::Replan) if self.is_wanting() => Hearing::Input,
             (At::Before(_) | At::Within(..), _) => return Err(Unheard::Busy),
             (At::Asking(..), Policy::Auto | Policy::Answer) => Hearing::Answer,
             (At::Rest | At::Failed(..), Policy::Answer) => return Err(Unheard::NothingAsked),
@@ -350,21 +378,41 @@ impl<S: Strategy> Progress<S> {
             At::Before(_) => Standing::Busy,
             At::Failed(place, _, _, reason) => Standing::Failed { node: name(place), reason: reason.clone() },
             At::Within(place, _, slots) => {
-                if slots.iter().any(|it| !matches!(it.stand, Stand::Doubted(_) | Stand::Answered(_))) {
-                    return Standing::Busy;
-                }
                 let doubted = |(n, it): (usize, &Slot)| match &it.stand {
                     Stand::Doubted(reason) => Some((n, it.request.clone(), reason.clone())),
-                    Stand::Open | Stand::Attempted | Stand::Hopeless | Stand::Answered(_) => None,
+                    Stand::Open
+                    | Stand::Attempted
+                    | Stand::Wanting(_)
+                    | Stand::Hopeless
+                    | Stand::Answered(_) => None,
                 };
-                match slots.iter().enumerate().find_map(doubted) {
-                    Some((slot, request, reason)) => {
-                        Standing::Waiting(in_doubt(name(place), slot, &request, &reason))
-                    }
-                    None => Standing::Busy,
+                if slots.iter().any(Slot::can_move) {
+                    return Standing::Busy;
                 }
+                if let Some((slot, request, reason)) = slots.iter().enumerate().find_map(doubted) {
+                    return Standing::Waiting(in_doubt(name(place), slot, &request, &reason));
+                }
+                self.wish().map_or(Standing::Busy, |wish| Standing::Waiting(input(name(place), &wish)))
             }
         }
+    }
+
+    /// What a tool wants to hear next, if the thread waits for that. What is in doubt is settled first.
+    fn wish(&self) -> Option<Wish<'_>> {
+        let At::Within(_, _, slots) = &self.at else { return None };
+        if slots.iter().any(|it| it.can_move() || matches!(it.stand, Stand::Doubted(_))) {
+            return None;
+        }
+        slots.iter().enumerate().find_map(|(slot, it)| {
+            let Stand::Wanting(forms) = &it.stand else { return None };
+            let (name, form) = forms.first_key_value()?;
+            Some(Wish { slot, request: &it.request, name, form })
+        })
+    }
+
+    /// Whether the thread waits for what a tool wants to hear.
+    fn is_wanting(&self) -> bool {
+        self.wish().is_some()
     }
 
     /// The schema and the tools of the node that is asking.
@@ -393,6 +441,7 @@ impl<S: Strategy> Progress<S> {
                 kind: it.kind,
                 question: it.question,
                 options: it.options,
+                form: None,
                 resume: name(&resume),
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
@@ -412,6 +461,37 @@ fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Inter
         kind: InterruptKind::InDoubt,
         question: format!("[{slot}] {request} may or may not have happened: {reason}. Did it?"),
         options: ["happened", "did not", "skip"].map(str::to_owned).to_vec(),
+        form: None,
+        resume: node,
+    }
+}
+
+/// Something that a tool wants to hear.
+struct Wish<'a> {
+    slot: usize,
+    request: &'a Request,
+    name: &'a str,
+    form: &'a Form,
+}
+
+/// **Invariant:** the words say who asks, as they are a server's and might pretend to be ours.
+fn input(node: String, wish: &Wish<'_>) -> Interrupt {
+    let who = match wish.request {
+        Request::CallTool { server, call } => format!("{} of {server}", call.name),
+        Request::GetPrompt { server, name, .. } => format!("the prompt {name} of {server}"),
+        other @ (Request::Chat { .. }
+        | Request::ListTools { .. }
+        | Request::ListPrompts { .. }
+        | Request::Describe { .. }
+        | Request::Search { .. }
+        | Request::Index { .. }
+        | Request::Rehearse(_)) => other.to_string(),
+    };
+    Interrupt {
+        kind: InterruptKind::Input,
+        question: format!("{who} asks: {} ({})", wish.form.question, wish.form.wants()),
+        options: Vec::new(),
+        form: Some(Box::new(wish.form.clone())),
         resume: node,
     }
 }

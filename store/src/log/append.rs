@@ -62,7 +62,7 @@ impl Store {
     /// Appends all of `events` or none, and returns the new end. With a mark, the read model changes in the
     /// same transaction; a mark without events mends a read model, if `head` is still the end.
     ///
-    /// **Invariant:** a turn is heard once. If `events` hold the `heard` of the marked turn, the turn must
+    /// **Invariant:** a turn is heard once. If `events` hold the `heard` or the `supplied` of the marked turn, the turn must
     /// still be queued, or nothing is kept.
     ///
     /// # Errors
@@ -133,7 +133,23 @@ async fn mark_turn(
     events: &[Event],
     mark: &TurnMark,
 ) -> Result<(), Error> {
-    let hears = |event: &Event| matches!(event, Event::Heard(it) if it.turn == mark.turn);
+    let hears = |event: &Event| match event {
+        Event::Heard(it) => it.turn == mark.turn,
+        Event::Supplied(it) => it.turn == mark.turn,
+        Event::Opened(_)
+        | Event::Asked(_)
+        | Event::Attempted(_)
+        | Event::Answered(_)
+        | Event::Faltered(_)
+        | Event::GaveUp(_)
+        | Event::Doubted(_)
+        | Event::Reconciled(_)
+        | Event::Wanted(_)
+        | Event::Decided(_)
+        | Event::Failed(_)
+        | Event::Retried(_)
+        | Event::Cancelled(_) => false,
+    };
     let heard = (from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| signed(seq));
     let last = end.seq.checked_sub(1).map(signed);
     let mut row = turns::ActiveModel {

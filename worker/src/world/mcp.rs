@@ -10,6 +10,7 @@ mod http;
 mod offers;
 mod pins;
 mod said;
+mod wants;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -139,7 +139,7 @@ impl Live {
                 if self.commands.are(server) {
                     return self.commands.call(call, ask.key).await;
                 }
-                self.servers.call(server, call, ask.key).await
+                self.servers.call(server, call, ask).await
             }
             Request::ListPrompts { server } if self.commands.are(server) => {
                 Ok((Response::Prompts { prompts: Vec::new() }, None))
@@ -149,7 +149,7 @@ impl Live {
                 Err(Fault::operator("plain commands have no prompts"))
             }
             Request::GetPrompt { server, name, arguments } => {
-                self.servers.prompt(server, name, arguments).await
+                self.servers.prompt(server, name, arguments, ask).await
             }
             Request::Describe { server } if self.commands.are(server) => Ok((self.commands.offer(), None)),
             Request::Describe { server } => self.servers.offer(server).await,

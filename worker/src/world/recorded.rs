@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use shared::{Answered, Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, reenact};
+use shared::{
+    Answered, Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, Wanted, reenact,
+};
 
 use super::{Ask, Outcome, World, speak};
 
@@ -125,12 +127,16 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
             Some((*slot, Err(Fault { error: error.clone(), remedy })))
         }
         Event::Doubted(Doubted { slot, reason }) => Some((*slot, Err(Fault::doubt(reason.as_str())))),
+        Event::Wanted(Wanted { slot, forms, state }) => {
+            Some((*slot, Ok((Response::Wants { forms: forms.clone(), state: state.clone() }, None))))
+        }
         Event::Opened(_)
         | Event::Heard(_)
         | Event::Asked(_)
         | Event::Attempted(_)
         | Event::GaveUp(_)
         | Event::Reconciled(_)
+        | Event::Supplied(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)

@@ -135,7 +135,16 @@ fn nobody() -> Servers {
 }
 
 fn due(request: Request) -> Due {
-    Due { slot: 0, asked: 2, request, safety: Safety::Read, falters: 0, tries: 0, complaint: None }
+    Due {
+        slot: 0,
+        asked: 2,
+        request,
+        safety: Safety::Read,
+        falters: 0,
+        tries: 0,
+        complaint: None,
+        supplies: None,
+    }
 }
 
 async fn perform(world: &dyn World, thread: &dyn Replay, due: &Due) -> (Outcome, Vec<String>) {

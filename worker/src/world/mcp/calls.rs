@@ -8,20 +8,20 @@ use shared::{Fault, Response, ToolCall, ToolOutput};
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Servers,
     failure::{self, Failure},
-    pins, said,
+    pins, said, wants,
 };
-use crate::world::Outcome;
+use crate::world::{Ask, Outcome};
 
 impl Servers {
     /// Has a server do something.
     ///
     /// **Invariant:** a call that may have reached the server is never sent twice.
-    pub(in crate::world) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
+    pub(in crate::world) async fn call(&self, name: &str, call: &ToolCall, ask: &Ask<'_>) -> Outcome {
         let pool = self.pool(name)?;
         if !pool.server.permits(&call.name) {
             return Ok((pins::forbidden(name, call), None));
         }
-        let request = request(call, key);
+        let request = request(call, ask);
         let mut why = "it closed the connection".to_owned();
         for _ in 0..ATTEMPTS {
             let connection = pool.connected(name).await?;
@@ -39,6 +39,9 @@ impl Servers {
             let failure = match connection.ask(&pool.server, request.clone()).await {
                 Ok(ServerResult::CallToolResult(it)) => {
                     return Ok((Response::Output(said::output(&it)), None));
+                }
+                Ok(ServerResult::InputRequiredResult(it)) => {
+                    return Ok(wants::wants(&call.name, it).map_or_else(error, |wants| (wants, None)));
                 }
                 Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
                 Err(failure) => failure,
@@ -67,11 +70,15 @@ impl Servers {
 }
 
 /// Arguments that are no object never come here: they do not fit.
-fn request(call: &ToolCall, key: &str) -> ClientRequest {
+fn request(call: &ToolCall, ask: &Ask<'_>) -> ClientRequest {
     let arguments = call.arguments.as_object().cloned().unwrap_or_default();
     let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
-    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
+    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), ask.key.into())]);
     params.meta = Some(RequestMetaObject::from(meta));
+    if let Some(supplies) = &ask.due.supplies {
+        let (answers, state) = wants::told(supplies);
+        (params.input_responses, params.request_state) = (Some(answers), state);
+    }
     ClientRequest::CallToolRequest(CallToolRequest::new(params))
 }
 

@@ -9,13 +9,15 @@ use std::{
 };
 
 use rmcp::{
-    ClientHandler, RoleClient,
+    ClientHandler, ErrorData, RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListPromptsRequest,
-        ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult,
+        ElicitationAction, Implementation, JsonObject, ListPromptsRequest, ListResourcesRequest,
+        ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
     },
     service::{
-        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RunningService,
+        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RequestContext,
+        RunningService,
     },
 };
 use shared::{Fault, Prompt, Tool};
@@ -25,7 +27,7 @@ use super::{
     Described, Server, Transport,
     child::{self, Murmur},
     failure::{Failure, of_connecting, unreachable},
-    http, said,
+    http, said, wants,
 };
 use crate::world::chain;
 
@@ -39,6 +41,10 @@ const LIST_LASTS: Duration = Duration::from_secs(30);
 /// The most pages, and so many things, that a list may have.
 const PAGES_MAX: usize = 100;
 const LISTED_MAX: usize = 10_000;
+
+/// What an older server hears that asks a person in the middle of a call.
+const DECLINED: &str =
+    "nobody can be asked in the middle of a call: answer with input_required of protocol 2026-07-28";
 
 /// A page of a list, and where the next one is.
 type Page<T> = (Vec<T>, Option<String>);
@@ -67,12 +73,26 @@ struct Ears {
 }
 
 impl ClientHandler for Ears {
+    /// An older server asks although nothing was offered. It is told no, and why, and may do without.
+    async fn create_elicitation(
+        &self,
+        _: ElicitRequestParams,
+        _: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        tracing::warn!(
+            "an MCP server of an older protocol asked a person in the middle of a call, and was declined: nobody can \
+             be asked durably before protocol 2026-07-28"
+        );
+        let why = JsonObject::from_iter([("turnfold/declined".to_owned(), DECLINED.into())]);
+        Ok(ElicitResult::new(ElicitationAction::Decline).with_meta(why.into()))
+    }
+
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
-    /// No capability is offered: an older server that wants to ask a person in the middle of a call could not be
-    /// answered durably.
+    /// No capability is offered to an older server: one that wants to ask a person in the middle of a call could not
+    /// be answered durably. A server of the newest protocol hears with each request what is [offered](wants::offered).
     fn get_info(&self) -> ClientConfig {
         let turnfold = Implementation::new("turnfold", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(ClientCapabilities::default(), turnfold)
@@ -119,6 +139,11 @@ impl Connection {
         Err(unreachable(name, &server.transport.hide(&why)))
     }
 
+    /// Whether the server speaks the protocol in which every request stands for itself.
+    fn is_stateless(&self) -> bool {
+        self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
+    }
+
     /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
     pub(super) fn is_lost(&self) -> bool {
         self.running.is_transport_closed() || self.running.is_closed()
@@ -139,9 +164,12 @@ impl Connection {
 
     /// Sends a request, and waits for its answer as long as the server is to be waited for.
     pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
-        let options = PeerRequestOptions::with_timeout(server.call_timeout)
+        let mut options = PeerRequestOptions::with_timeout(server.call_timeout)
             .reset_timeout_on_progress()
             .with_max_total_timeout(server.call_timeout.saturating_mul(PATIENCE));
+        if self.is_stateless() {
+            wants::offered(options.meta.get_or_insert_default());
+        }
         let sent = self.running.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
         let answer = sent.await_response().await;

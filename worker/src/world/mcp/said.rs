@@ -113,9 +113,7 @@ fn size(base64: &str) -> String {
 
 /// Why an answer is no result.
 pub(super) fn no_result(tool: &str, answer: &ServerResult) -> String {
-    let why = if let ServerResult::InputRequiredResult(_) = answer {
-        "it wants something of a person first, which is not supported yet"
-    } else if let ServerResult::CreateTaskResult(_) = answer {
+    let why = if let ServerResult::CreateTaskResult(_) = answer {
         "it began a task of its own instead, which is not supported yet"
     } else {
         "it answered with something that is no result of a tool"

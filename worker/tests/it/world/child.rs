@@ -56,9 +56,23 @@ fn speaks_mcp() {
     // The test harness has begun a line of its own.
     say_raw("");
     let mut listed = 0;
+    // The call that waits for what was asked in the middle of it.
+    let mut waits = Value::Null;
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let Some(id) = request.get("id") else { continue };
+        if request.get("method").is_none() {
+            let text = json!({ "content": [{ "type": "text", "text": request["result"].to_string() }] });
+            say(&json!({ "jsonrpc": "2.0", "id": waits, "result": text }));
+            continue;
+        }
+        if request["params"]["name"] == "interrupt" {
+            waits = id.clone();
+            let params =
+                json!({ "message": "sure?", "requestedSchema": { "type": "object", "properties": {} } });
+            say(&json!({ "jsonrpc": "2.0", "id": "e1", "method": "elicitation/create", "params": params }));
+            continue;
+        }
         let answer = match request["method"].as_str().unwrap() {
             "initialize" => initialized(&request["params"]),
             "tools/list" if std::env::var_os(TOOLS).is_some() => {
@@ -183,9 +197,6 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
             say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
             text("changed".to_owned())
         }
-        "ask" => json!({ "resultType": "input_required", "requestState": "s", "inputRequests": {
-            "confirm": { "method": "elicitation/create", "params": { "message": "sure?", "mode": "form",
-                "requestedSchema": { "type": "object", "properties": {} } } } } }),
         name => text(format!("what is {name}?")),
     }))
 }

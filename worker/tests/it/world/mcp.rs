@@ -91,7 +91,12 @@ async fn whatever_a_tool_says_reaches_the_model() {
         "a picture\n[image image/png, 12 kB]\n[resource file:///a]\ninside\n[resource b file:///b]"
     );
     assert_eq!(text(&world, "structured").await, r#"{"rooms":[1,2]}"#);
-    assert!(error(&world, "ask", json!({})).await.contains("wants something of a person"));
+    let declined: Value = serde_json::from_str(&text(&world, "interrupt").await).unwrap();
+    assert_eq!(declined["action"], "decline");
+    assert!(
+        declined["_meta"]["turnfold/declined"].as_str().unwrap().contains("input_required"),
+        "{declined}"
+    );
 }
 
 #[tokio::test]

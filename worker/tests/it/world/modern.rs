@@ -3,14 +3,14 @@
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequest,
+        InputRequiredResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
     },
     service::RequestContext,
 };
-use serde_json::json;
-use shared::{Request, Response, ToolCall, ToolOutput};
-use worker::world::IDEMPOTENCY_KEY;
+use serde_json::{Value, json};
+use shared::{Due, Form, Request, Response, Supplies, Supply, ToolCall, ToolOutput};
+use worker::world::{IDEMPOTENCY_KEY, Live};
 
 use super::{Stage, child, due, live, perform, servers};
 
@@ -43,10 +43,30 @@ impl ServerHandler for Desk {
                     key.to_string(),
                 )])))
             }
-            "sure" => Ok(CallToolResponse::InputRequired(InputRequiredResult::from_request_state("s"))),
+            "sure" if request.input_responses.is_some() => {
+                let told = json!([request.input_responses, request.request_state]);
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
+                    told.to_string(),
+                )])))
+            }
+            "sure" => wanting(&json!({ "method": "elicitation/create", "params": {
+                "message": "Sure?", "requestedSchema": { "type": "object", "properties": { "sure": { "type": "boolean" } } } } })),
+            "visit" => wanting(&json!({ "method": "elicitation/create", "params": {
+                "mode": "url", "message": "Sign in", "url": "https://example.org/in" } })),
+            "think" => wanting(
+                &json!({ "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } }),
+            ),
+            "look" => wanting(&json!({ "method": "roots/list" })),
             _ => Err(ErrorData::invalid_params("no such tool", None)),
         }
     }
+}
+
+fn wanting(request: &Value) -> Result<CallToolResponse, ErrorData> {
+    let request: InputRequest = serde_json::from_value(request.clone()).unwrap();
+    let wanted =
+        InputRequiredResult::new(Some([("confirm".to_owned(), request)].into()), Some("s".to_owned()));
+    Ok(CallToolResponse::InputRequired(wanted))
 }
 
 /// The server that another test starts. Not told so, it is no test.
@@ -65,16 +85,52 @@ async fn the_newest_protocol_is_spoken_where_it_is_understood() {
         live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
     assert_eq!(world.servers().describe("desk").await.unwrap().protocol, "2026-07-28");
     assert_eq!(world.servers().tools("desk").await.unwrap()[0].name, "key");
-    let call = async |name: &str| {
-        let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
-        let request = Request::CallTool { server: "desk".to_owned(), call };
-        match perform(&world, &Stage::default(), &due(request)).await.0 {
-            Ok((Response::Output(output), _)) => output,
-            other => panic!("an output was expected: {other:?}"),
-        }
+    assert_eq!(call(&world, "key", None).await, said("\"thread:2:0\""));
+    assert_eq!(
+        call(&world, "other", None).await,
+        Response::Output(ToolOutput::Error("no such tool".to_owned()))
+    );
+}
+
+async fn call(world: &Live, name: &str, supplies: Option<Supplies>) -> Response {
+    let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
+    let request = Request::CallTool { server: "desk".to_owned(), call };
+    let due = Due { supplies, ..due(request) };
+    perform(world, &Stage::default(), &due).await.0.unwrap().0
+}
+
+fn said(words: &str) -> Response {
+    Response::Output(ToolOutput::Ok(words.to_owned()))
+}
+
+#[tokio::test]
+async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_along() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let Response::Wants { forms, state } = call(&world, "sure", None).await else {
+        panic!("it wants nothing")
     };
-    assert_eq!(call("key").await, ToolOutput::Ok("\"thread:2:0\"".to_owned()));
-    assert_eq!(call("other").await, ToolOutput::Error("no such tool".to_owned()));
-    let asks = call("sure").await;
-    assert!(matches!(&asks, ToolOutput::Error(it) if it.contains("wants something of a person")), "{asks:?}");
+    assert_eq!(state.as_deref(), Some("s"));
+    let schema = json!({ "type": "object", "properties": { "sure": { "type": "boolean" } } });
+    assert_eq!(forms["confirm"], Form { question: "Sure?".to_owned(), schema, url: None });
+    let Response::Wants { forms, .. } = call(&world, "visit", None).await else { panic!("it wants nothing") };
+    assert_eq!(forms["confirm"].url.as_deref(), Some("https://example.org/in"));
+
+    for (answer, told) in [
+        (Supply::Accept(json!({ "sure": true })), json!({ "action": "accept", "content": { "sure": true } })),
+        (Supply::Accept(Value::Null), json!({ "action": "accept" })),
+        (Supply::Decline, json!({ "action": "decline" })),
+        (Supply::Cancel, json!({ "action": "cancel" })),
+    ] {
+        let answers = [("confirm".to_owned(), answer)].into();
+        let supplies = Supplies { state: Some("s".to_owned()), answers };
+        let heard = call(&world, "sure", Some(supplies)).await;
+        assert_eq!(heard, said(&json!([{ "confirm": told }, "s"]).to_string()));
+    }
+    for (tool, method) in [("think", "sampling/createMessage"), ("look", "roots/list")] {
+        let Response::Output(ToolOutput::Error(words)) = call(&world, tool, None).await else {
+            panic!("{method} is refused")
+        };
+        assert!(words.contains(method) && words.contains("only elicitation/create"), "{words}");
+    }
 }
