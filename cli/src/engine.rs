@@ -9,7 +9,7 @@ use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
         COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
-        Servers, Structured, Transport, about,
+        Servers, Structured, ToolRule, Transport, about,
     },
 };
 
@@ -200,10 +200,19 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         transport,
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
-        tools: settings.tools.clone(),
+        concurrency: settings.concurrency,
+        tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
         allow: settings.allow.clone(),
         deny: settings.deny.clone(),
     })
+}
+
+fn rule(settings: &ToolSettings) -> ToolRule {
+    ToolRule {
+        safety: settings.safety,
+        timeout: settings.timeout_seconds.map(Duration::from_secs),
+        concurrency: settings.concurrency,
+    }
 }
 
 /// The port that the api listens on.

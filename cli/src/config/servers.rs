@@ -1,12 +1,14 @@
 //! Whom the worker talks to: the models' providers and the MCP servers, each one of two kinds.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::json;
 use shared::Safety;
 
 use super::secret::{Address, MaybeSecret, SecretRef};
@@ -60,12 +62,26 @@ pub struct McpSettings {
     pub connect_timeout_seconds: u64,
     /// How long one call may take without a sign of progress.
     pub call_timeout_seconds: u64,
-    /// What the operator knows of its tools' safety, over what the server says.
-    pub tools: BTreeMap<String, Safety>,
+    /// How many calls it is given at once; any number, if absent.
+    pub concurrency: Option<usize>,
+    /// What the operator says of single tools.
+    pub tools: BTreeMap<String, ToolSettings>,
     /// The only tools that may be seen and called; all of them, if absent.
     pub allow: Option<BTreeSet<String>>,
     /// Tools that may be neither seen nor called.
     pub deny: BTreeSet<String>,
+}
+
+/// What the operator says of a tool, over what the server says.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(from = "ToolKeys")]
+pub struct ToolSettings {
+    /// What repeating its call does.
+    pub safety: Option<Safety>,
+    /// How long one call of it may take without a sign of progress.
+    pub timeout_seconds: Option<u64>,
+    /// How many calls of it are made at once.
+    pub concurrency: Option<usize>,
 }
 
 /// How a server of tools is reached.
@@ -118,11 +134,61 @@ pub(super) struct McpKeys {
     connect_timeout_seconds: Option<u64>,
     #[schemars(range(min = 1))]
     call_timeout_seconds: Option<u64>,
+    #[schemars(range(min = 1))]
+    concurrency: Option<usize>,
     #[serde(default)]
-    tools: BTreeMap<String, Safety>,
+    #[schemars(with = "BTreeMap<String, ToolKeys>")]
+    tools: BTreeMap<String, ToolSettings>,
     allow: Option<BTreeSet<String>>,
     #[serde(default)]
     deny: BTreeSet<String>,
+}
+
+/// What is said of a tool, as it is written: its safety alone, or a section.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ToolKeys {
+    Safety(Safety),
+    Section(ToolSection),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolSection {
+    safety: Option<Safety>,
+    timeout_seconds: Option<u64>,
+    concurrency: Option<usize>,
+}
+
+impl From<ToolKeys> for ToolSettings {
+    fn from(keys: ToolKeys) -> Self {
+        match keys {
+            ToolKeys::Safety(safety) => Self { safety: Some(safety), ..Self::default() },
+            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency }) => {
+                Self { safety, timeout_seconds, concurrency }
+            }
+        }
+    }
+}
+
+/// By hand: the keys of the section and the choices of the text stand side by side, so that both can be named to
+/// whoever mistypes one.
+impl JsonSchema for ToolKeys {
+    fn schema_name() -> Cow<'static, str> {
+        "ToolKeys".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        let number = json!({"type": "integer", "minimum": 1});
+        json_schema!({
+            "type": ["string", "object"],
+            "oneOf": [{"const": "read"}, {"const": "idempotent"}, {"const": "write"}, {"type": "object"}],
+            "properties": {
+                "safety": generator.subschema_for::<Safety>(), "timeout_seconds": number, "concurrency": number,
+            },
+            "additionalProperties": false,
+        })
+    }
 }
 
 /// Sections of which each entry is one of two kinds: a key that tells the kind, and the keys of the other one.
@@ -198,6 +264,7 @@ impl TryFrom<McpKeys> for McpSettings {
             transport,
             connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
             call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            concurrency: it.concurrency,
             tools: it.tools,
             allow: it.allow,
             deny: it.deny,

@@ -9,6 +9,7 @@ mod flight;
 mod http;
 mod offers;
 mod pins;
+mod places;
 mod said;
 mod wants;
 
@@ -28,7 +29,7 @@ pub use self::{
     changes::{Change, Place, changes},
     pins::{definitions, pinned},
 };
-use self::{connection::Connection, failure::Failure, flight::Flight};
+use self::{connection::Connection, failure::Failure, flight::Flight, places::Places};
 use super::Outcome;
 
 /// Where a call's `_meta` holds its idempotency key: a server that keeps the keys it has seen can do a repeated
@@ -48,12 +49,32 @@ pub struct Server {
     /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
     /// costs ten seconds of it.
     pub connect_timeout: Duration,
-    /// The operator's word on what repeating a tool's call does; it overrides the server's own.
-    pub tools: BTreeMap<String, Safety>,
+    /// How many of its calls are under way at once; any number, if absent.
+    pub concurrency: Option<usize>,
+    /// The operator's word on single tools.
+    pub tools: BTreeMap<String, ToolRule>,
     /// The only tools that may be seen and called; all of them, if absent.
     pub allow: Option<BTreeSet<String>>,
     /// Tools that may be neither seen nor called.
     pub deny: BTreeSet<String>,
+}
+
+/// The operator's word on a tool; where they say nothing, the server's holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ToolRule {
+    /// What repeating its call does; it overrides the server's own word.
+    pub safety: Option<Safety>,
+    /// How long it may be silent during a call, instead of the server's [`call_timeout`](Server::call_timeout).
+    pub timeout: Option<Duration>,
+    /// How many of its calls are under way at once.
+    pub concurrency: Option<usize>,
+}
+
+impl Server {
+    /// How long a tool may be silent during a call.
+    fn timeout(&self, tool: &str) -> Duration {
+        self.tools.get(tool).and_then(|it| it.timeout).unwrap_or(self.call_timeout)
+    }
 }
 
 /// How an MCP server is reached.
@@ -122,13 +143,15 @@ struct Pool {
     server: Server,
     connection: Flight<Arc<Connection>>,
     found: pins::Found,
+    places: Places,
 }
 
 impl Servers {
     /// These servers, their tools taken as they come. None is connected before it is used.
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
         let pool = |(name, server)| {
-            (name, Pool { server, connection: Flight::default(), found: pins::Found::default() })
+            let places = Places::of(&server);
+            (name, Pool { server, connection: Flight::default(), found: pins::Found::default(), places })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }

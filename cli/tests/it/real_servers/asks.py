@@ -6,6 +6,7 @@ It remembers nothing between two calls: all it knows it is told again.
 import json
 import os
 import sys
+import time
 
 home = sys.argv[1]
 VERSION = "2026-07-28"
@@ -40,7 +41,13 @@ def answer(method, params):
         return {"resultType": "complete", "supportedVersions": [VERSION], "capabilities": {"tools": {}}, **cache}
     if method == "tools/list":
         tool = {"name": "book", "description": "Books a table", "inputSchema": {"type": "object"}}
-        return {"resultType": "complete", "tools": [tool], **cache}
+        roast = {**tool, "name": "roast", "description": "Takes its time"}
+        return {"resultType": "complete", "tools": [tool, roast], **cache}
+    if method == "tools/call" and params["name"] == "roast":
+        with open(os.path.join(home, "roasted"), "a") as file:
+            file.write("once\n")
+        time.sleep(7)
+        return {"resultType": "complete", "content": [{"type": "text", "text": "roasted well"}]}
     if method == "tools/call":
         return book(params)
     return None

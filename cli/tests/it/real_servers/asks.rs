@@ -14,7 +14,21 @@ use crate::engine::turnfold;
 fn servers(home: &Path) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real_servers/asks.py");
     let (script, home) = (script.display().to_string(), home.display().to_string());
-    server("tables", "Books tables", "python3", &[&script, &home])
+    let seconds =
+        "call_timeout_seconds = 2\ntools = { roast = { safety = \"write\", timeout_seconds = 60 } }\n";
+    server("tables", "Books tables", "python3", &[&script, &home]) + seconds
+}
+
+/// The tool takes longer than a lease lasts and than its server may be silent; its own time is long enough, and the
+/// worker keeps the lease, so that nobody else begins the same call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_tools_that_take_long_are_waited_for_and_called_once() {
+    let world = World::of(servers).await;
+    let roast: Task<'_> = ("tables", "roast it", &[("roast", json!({}))]);
+    let events = world.sees_through(planner("roast", &[roast], &["roasted well"])).await;
+    let of = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!((of("attempted"), of("doubted"), of("faltered")), (1, 0, 0), "{events:#?}");
+    assert_eq!(fs::read_to_string(world.home.path().join("roasted")).unwrap(), "once\n");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -22,6 +22,8 @@ impl Servers {
             return Ok((pins::forbidden(name, call), None));
         }
         let request = request(call, ask);
+        let _places = pool.places.take(&call.name).await;
+        let timeout = pool.server.timeout(&call.name);
         let mut why = "it closed the connection".to_owned();
         for _ in 0..ATTEMPTS {
             let connection = pool.connected(name).await?;
@@ -36,7 +38,7 @@ impl Servers {
                 }
                 continue;
             }
-            let failure = match connection.ask(&pool.server, request.clone()).await {
+            let failure = match connection.ask_within(timeout, &pool.server, request.clone()).await {
                 Ok(ServerResult::CallToolResult(it)) => {
                     return Ok((Response::Output(said::output(&it)), None));
                 }

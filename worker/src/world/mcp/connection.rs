@@ -164,9 +164,20 @@ impl Connection {
 
     /// Sends a request, and waits for its answer as long as the server is to be waited for.
     pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
-        let mut options = PeerRequestOptions::with_timeout(server.call_timeout)
+        self.ask_within(server.call_timeout, server, request).await
+    }
+
+    /// Sends a request, and waits for its answer or a sign of progress for so long; for progress over and over, up to
+    /// [`PATIENCE`] times.
+    pub(super) async fn ask_within(
+        &self,
+        timeout: Duration,
+        server: &Server,
+        request: ClientRequest,
+    ) -> Result<ServerResult, Failure> {
+        let mut options = PeerRequestOptions::with_timeout(timeout)
             .reset_timeout_on_progress()
-            .with_max_total_timeout(server.call_timeout.saturating_mul(PATIENCE));
+            .with_max_total_timeout(timeout.saturating_mul(PATIENCE));
         if self.is_stateless() {
             wants::offered(options.meta.get_or_insert_default());
         }

@@ -38,8 +38,8 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
 /// The operator's word, or else the server's.
 fn safety(server: &Server, tool: &Theirs) -> Safety {
     let hints = tool.annotations.as_ref();
-    match server.tools.get(tool.name.as_ref()) {
-        Some(safety) => *safety,
+    match server.tools.get(tool.name.as_ref()).and_then(|it| it.safety) {
+        Some(safety) => safety,
         None if hints.is_some_and(|it| it.read_only_hint == Some(true)) => Safety::Read,
         None if hints.is_some_and(|it| it.idempotent_hint == Some(true)) => Safety::Idempotent,
         None => Safety::Write,

@@ -41,6 +41,7 @@ pub(super) fn command_of(transport: Transport) -> Server {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        concurrency: None,
         tools: BTreeMap::new(),
         allow: None,
         deny: BTreeSet::new(),

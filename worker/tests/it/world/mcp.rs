@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
 use shared::{Remedy, Request, Response, Safety, ToolCall, ToolOutput};
-use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, Transport};
+use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, ToolRule, Transport};
 
 use super::{
     Outcome, Stage, again,
@@ -36,6 +36,11 @@ async fn error(world: &Live, name: &str, arguments: Value) -> String {
     }
 }
 
+/// The operator's word that a tool's calls are so.
+fn safety(safety: Safety) -> ToolRule {
+    ToolRule { safety: Some(safety), ..ToolRule::default() }
+}
+
 async fn list(world: &Live, stage: &Stage) -> Response {
     perform(world, stage, &due(Request::ListTools { server: "desk".to_owned() })).await.0.unwrap().0
 }
@@ -43,7 +48,7 @@ async fn list(world: &Live, stage: &Stage) -> Response {
 #[tokio::test]
 async fn every_page_is_listed_by_name_with_what_repeating_does() {
     let mut server = server([]);
-    server.tools.insert("send".to_owned(), Safety::Idempotent);
+    server.tools.insert("send".to_owned(), safety(Safety::Idempotent));
     let world = desk(server);
     let mut stage = Stage::default();
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };

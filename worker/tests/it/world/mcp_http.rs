@@ -50,6 +50,7 @@ fn desk(url: String, token: &str) -> Live {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        concurrency: None,
         tools: BTreeMap::new(),
         allow: None,
         deny: BTreeSet::new(),

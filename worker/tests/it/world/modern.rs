@@ -1,5 +1,10 @@
 //! An MCP server of the newest protocol, as rmcp serves it; started like [the hand-made one](super::child).
 
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
@@ -10,13 +15,17 @@ use rmcp::{
 };
 use serde_json::{Value, json};
 use shared::{Due, Form, Request, Response, Supplies, Supply, ToolCall, ToolOutput};
-use worker::world::{IDEMPOTENCY_KEY, Live};
+use worker::world::{IDEMPOTENCY_KEY, Live, Server, ToolRule};
 
 use super::{Stage, child, due, live, perform, servers};
 
 const AS_SERVER: &str = "TURNFOLD_TEST_MODERN_MCP_SERVER";
 
 struct Desk;
+
+/// How many calls are under way, and the most there were.
+static HERE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
 
 impl ServerHandler for Desk {
     fn get_info(&self) -> ServerConfig {
@@ -51,6 +60,15 @@ impl ServerHandler for Desk {
             }
             "sure" => wanting(&json!({ "method": "elicitation/create", "params": {
                 "message": "Sure?", "requestedSchema": { "type": "object", "properties": { "sure": { "type": "boolean" } } } } })),
+            "meet" => {
+                // Whoever else is here within the time of one call, is met.
+                let now = HERE.fetch_add(1, Ordering::SeqCst) + 1;
+                MOST.fetch_max(now, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                HERE.fetch_sub(1, Ordering::SeqCst);
+                let most = MOST.load(Ordering::SeqCst).to_string();
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(most)])))
+            }
             "visit" => wanting(&json!({ "method": "elicitation/create", "params": {
                 "mode": "url", "message": "Sign in", "url": "https://example.org/in" } })),
             "think" => wanting(
@@ -133,4 +151,45 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
         };
         assert!(words.contains(method) && words.contains("only elicitation/create"), "{words}");
     }
+}
+
+/// A call's own time is shorter than the time that all of them take one after the other.
+#[tokio::test]
+async fn whoever_finds_no_place_waits_and_loses_no_time() {
+    let most = async |change: &dyn Fn(&mut Server)| {
+        let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
+        server.call_timeout = Duration::from_millis(900);
+        change(&mut server);
+        let world = live([], servers([("desk", server)]));
+        world.servers().tools("desk").await.unwrap();
+        let calls = (0..5).map(|_| call(&world, "meet", None));
+        let met = futures::future::join_all(calls).await;
+        let most = |it| match it {
+            Response::Output(ToolOutput::Ok(most)) => most,
+            other => panic!("everybody has their turn: {other:?}"),
+        };
+        met.into_iter().map(most).max().unwrap()
+    };
+    assert_eq!(most(&|_| ()).await, "5", "nobody says how many");
+    assert_eq!(most(&|it| it.concurrency = Some(2)).await, "2");
+    let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
+    assert_eq!(most(&|it| drop(it.tools.insert("meet".to_owned(), alone))).await, "1");
+}
+
+#[tokio::test]
+async fn a_tool_has_as_much_time_as_is_said_of_it() {
+    let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
+    server.call_timeout = Duration::from_millis(50);
+    let world = async |server: &Server| {
+        let world = live([], servers([("desk", server.clone())]));
+        world.servers().describe("desk").await.unwrap();
+        world
+    };
+    let meet = ToolCall { id: "c1".to_owned(), name: "meet".to_owned(), arguments: json!({}) };
+    let request = Request::CallTool { server: "desk".to_owned(), call: meet };
+    let lost = perform(&world(&server).await, &Stage::default(), &due(request)).await.0.unwrap_err();
+    assert!(lost.error.contains("gave no answer to meet in 50ms"), "{lost:?}");
+    let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
+    server.tools.insert("meet".to_owned(), patient);
+    assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
 }
