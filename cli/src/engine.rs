@@ -9,13 +9,14 @@ use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
         COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
-        Servers, Structured, ToolRule, Transport, about,
+        Servers, Sight, Structured, ToolRule, Transport, about,
     },
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings, StructuredForm,
+        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings, SightSettings,
+        StructuredForm, ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -202,9 +203,17 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
         concurrency: settings.concurrency,
         tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
-        allow: settings.allow.clone(),
-        deny: settings.deny.clone(),
+        sight: sight(&settings.sight),
+        nodes: settings.nodes.iter().map(|(strategy, it)| (strategy.clone(), of_nodes(it))).collect(),
     })
+}
+
+fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, Sight> {
+    nodes.iter().map(|(node, it)| (node.clone(), sight(it))).collect()
+}
+
+fn sight(settings: &SightSettings) -> Sight {
+    Sight { allow: settings.allow.clone(), deny: settings.deny.clone() }
 }
 
 fn rule(settings: &ToolSettings) -> ToolRule {

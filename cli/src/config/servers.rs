@@ -66,9 +66,20 @@ pub struct McpSettings {
     pub concurrency: Option<usize>,
     /// What the operator says of single tools.
     pub tools: BTreeMap<String, ToolSettings>,
-    /// The only tools that may be seen and called; all of them, if absent.
+    /// Which tools may be seen and called.
+    pub sight: SightSettings,
+    /// Which of them may be seen and called by single nodes: by strategy, by node.
+    pub nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
+}
+
+/// Which tools may be seen and called.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SightSettings {
+    /// Only these; all of them, if absent.
     pub allow: Option<BTreeSet<String>>,
-    /// Tools that may be neither seen nor called.
+    /// None of these.
+    #[serde(default)]
     pub deny: BTreeSet<String>,
 }
 
@@ -142,6 +153,8 @@ pub(super) struct McpKeys {
     allow: Option<BTreeSet<String>>,
     #[serde(default)]
     deny: BTreeSet<String>,
+    #[serde(default)]
+    nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
 }
 
 /// What is said of a tool, as it is written: its safety alone, or a section.
@@ -256,7 +269,9 @@ impl TryFrom<McpKeys> for McpSettings {
             .description
             .filter(|it| !it.trim().is_empty())
             .ok_or("wants a description: one line by which a planner knows what the server is good for")?;
-        if it.allow.iter().flatten().any(|tool| it.deny.contains(tool)) {
+        let sight = SightSettings { allow: it.allow, deny: it.deny };
+        let contradicts = |it: &SightSettings| it.allow.iter().flatten().any(|tool| it.deny.contains(tool));
+        if contradicts(&sight) || it.nodes.values().flat_map(BTreeMap::values).any(contradicts) {
             return Err("allows and denies the same tool, and can only do one of them");
         }
         Ok(Self {
@@ -266,8 +281,8 @@ impl TryFrom<McpKeys> for McpSettings {
             call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
             concurrency: it.concurrency,
             tools: it.tools,
-            allow: it.allow,
-            deny: it.deny,
+            sight,
+            nodes: it.nodes,
         })
     }
 }

@@ -11,23 +11,20 @@ mod offers;
 mod pins;
 mod places;
 mod said;
+mod sight;
 mod wants;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
-use shared::{Fault, Response, Safety, Tool};
+use shared::{Fault, Replay, Response, Safety, Tool};
 use store::Store;
 
 pub(super) use self::said::OUTPUT_MAX;
 pub use self::{
     changes::{Change, Place, changes},
     pins::{definitions, pinned},
+    sight::{Nodes, Sight},
 };
 use self::{connection::Connection, failure::Failure, flight::Flight, places::Places};
 use super::Outcome;
@@ -53,10 +50,10 @@ pub struct Server {
     pub concurrency: Option<usize>,
     /// The operator's word on single tools.
     pub tools: BTreeMap<String, ToolRule>,
-    /// The only tools that may be seen and called; all of them, if absent.
-    pub allow: Option<BTreeSet<String>>,
-    /// Tools that may be neither seen nor called.
-    pub deny: BTreeSet<String>,
+    /// Which tools there are at all.
+    pub sight: Sight,
+    /// Which of them there are for single nodes.
+    pub nodes: Nodes,
 }
 
 /// The operator's word on a tool; where they say nothing, the server's holds.
@@ -195,9 +192,10 @@ impl Servers {
         futures::future::join_all(closings).await;
     }
 
-    /// What a server can do, unless it is what the thread already knows.
-    pub(super) async fn list(&self, name: &str, known: Option<&[Tool]>) -> Outcome {
+    /// What a server can do for a thread, unless it is what the thread already knows.
+    pub(super) async fn list(&self, name: &str, thread: &dyn Replay) -> Outcome {
         let tools = self.tools(name).await?;
+        let (tools, known) = (self.seen(&self.pool(name)?.server, thread, tools), thread.toolbox(name));
         let same = known == Some(tools.as_slice());
         Ok((if same { Response::SameTools } else { Response::Tools { tools } }, None))
     }

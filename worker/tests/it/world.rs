@@ -14,6 +14,7 @@ mod offers;
 mod pins;
 mod recorded;
 mod scripted;
+mod sight;
 mod strictness;
 
 use std::{
@@ -43,6 +44,9 @@ struct Stage {
 const ONLY_LOOKS: &str = "the world only looks at a thread";
 
 impl Replay for Stage {
+    fn strategy(&self) -> &'static str {
+        "strategy"
+    }
     fn apply(&mut self, _: &Event) -> Result<(), Corrupt> {
         unreachable!("{ONLY_LOOKS}")
     }

@@ -3,12 +3,12 @@
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
 };
-use shared::{Fault, Response, ToolCall, ToolOutput};
+use shared::{Fault, Replay, Response, ToolCall, ToolOutput};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Servers,
     failure::{self, Failure},
-    pins, said, wants,
+    said, sight, wants,
 };
 use crate::world::{Ask, Outcome};
 
@@ -16,10 +16,16 @@ impl Servers {
     /// Has a server do something.
     ///
     /// **Invariant:** a call that may have reached the server is never sent twice.
-    pub(in crate::world) async fn call(&self, name: &str, call: &ToolCall, ask: &Ask<'_>) -> Outcome {
+    pub(in crate::world) async fn call(
+        &self,
+        name: &str,
+        call: &ToolCall,
+        thread: &dyn Replay,
+        ask: &Ask<'_>,
+    ) -> Outcome {
         let pool = self.pool(name)?;
-        if !pool.server.permits(&call.name) {
-            return Ok((pins::forbidden(name, call), None));
+        if !self.offers(thread, ask.node, name, &call.name) {
+            return Ok((sight::forbidden(name, call), None));
         }
         let request = request(call, ask);
         let _places = pool.places.take(&call.name).await;

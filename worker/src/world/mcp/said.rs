@@ -20,7 +20,7 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
         parameters: it.input_schema.as_ref().clone().into(),
         name: it.name.into_owned(),
     };
-    for name in server.allow.iter().flatten().chain(&server.deny) {
+    for name in server.sight.allow.iter().flatten().chain(&server.sight.deny) {
         if !theirs.iter().any(|it| it.name == *name) {
             tracing::warn!(
                 tool = name,
@@ -28,7 +28,8 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
             );
         }
     }
-    let mut tools: Vec<Tool> = theirs.into_iter().filter(|it| server.permits(&it.name)).map(tool).collect();
+    let mut tools: Vec<Tool> =
+        theirs.into_iter().filter(|it| server.sight.permits(&it.name)).map(tool).collect();
     // Sorted, so that a prompt and a log do not depend on the order in which a server happens to list.
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools.dedup_by(|a, b| a.name == b.name);

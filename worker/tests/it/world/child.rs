@@ -3,14 +3,14 @@
 //! It is this very test program, started again: see [`started`].
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{BufRead, Write},
     thread::park_timeout,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
-use worker::world::{Server, Transport};
+use worker::world::{Nodes, Server, Sight, Transport};
 
 /// Where a started server finds out that it is one.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
@@ -43,8 +43,8 @@ pub(super) fn command_of(transport: Transport) -> Server {
         connect_timeout: seconds(20),
         concurrency: None,
         tools: BTreeMap::new(),
-        allow: None,
-        deny: BTreeSet::new(),
+        sight: Sight::default(),
+        nodes: Nodes::new(),
     }
 }
 
