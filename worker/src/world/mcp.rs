@@ -4,6 +4,7 @@ mod calls;
 mod changes;
 mod child;
 mod connection;
+mod ears;
 mod failure;
 mod flight;
 mod http;

@@ -1,31 +1,22 @@
 //! A connection to one MCP server.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
-    ClientHandler, ErrorData, RoleClient,
+    RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ClientRequest, ElicitRequestParams, ElicitResult,
-        ElicitationAction, Implementation, JsonObject, ListPromptsRequest, ListResourcesRequest,
-        ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        ClientRequest, ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
+        ProtocolVersion, ServerResult,
     },
-    service::{
-        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RequestContext,
-        RunningService,
-    },
+    service::{ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RunningService},
 };
 use shared::{Fault, Prompt, Tool};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{sync::Mutex, task::AbortHandle, time::Instant};
 
 use super::{
     Described, Server, Transport,
     child::{self, Murmur},
+    ears::Ears,
     failure::{Failure, of_connecting, unreachable},
     http, said, wants,
 };
@@ -34,17 +25,12 @@ use crate::world::chain;
 /// How often over progress may start the time of a call anew.
 pub(super) const PATIENCE: u32 = 10;
 
-/// How long a list of tools is taken for true. (A server of an older protocol says when its tools change; one of
-/// the newest would have to be listened to for that.)
+/// How long a list of tools is taken for true, of a server that does not say when it changes.
 const LIST_LASTS: Duration = Duration::from_secs(30);
 
 /// The most pages, and so many things, that a list may have.
 const PAGES_MAX: usize = 100;
 const LISTED_MAX: usize = 10_000;
-
-/// What an older server hears that asks a person in the middle of a call.
-const DECLINED: &str =
-    "nobody can be asked in the middle of a call: answer with input_required of protocol 2026-07-28";
 
 /// A page of a list, and where the next one is.
 type Page<T> = (Vec<T>, Option<String>);
@@ -57,46 +43,13 @@ pub(super) struct Connection {
     name: String,
     running: RunningService<RoleClient, Ears>,
     listed: Mutex<Option<Listed>>,
+    listener: Option<AbortHandle>,
 }
 
 struct Listed {
     tools: Vec<Tool>,
     at: Instant,
     changes: u64,
-}
-
-/// Hears what a server says without being asked.
-#[derive(Clone, Default)]
-struct Ears {
-    /// How often its tools have changed.
-    changes: Arc<AtomicU64>,
-}
-
-impl ClientHandler for Ears {
-    /// An older server asks although nothing was offered. It is told no, and why, and may do without.
-    async fn create_elicitation(
-        &self,
-        _: ElicitRequestParams,
-        _: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, ErrorData> {
-        tracing::warn!(
-            "an MCP server of an older protocol asked a person in the middle of a call, and was declined: nobody can \
-             be asked durably before protocol 2026-07-28"
-        );
-        let why = JsonObject::from_iter([("turnfold/declined".to_owned(), DECLINED.into())]);
-        Ok(ElicitResult::new(ElicitationAction::Decline).with_meta(why.into()))
-    }
-
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changes.fetch_add(1, Ordering::Release);
-    }
-
-    /// No capability is offered to an older server: one that wants to ask a person in the middle of a call could not
-    /// be answered durably. A server of the newest protocol hears with each request what is [offered](wants::offered).
-    fn get_info(&self) -> ClientConfig {
-        let turnfold = Implementation::new("turnfold", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), turnfold)
-    }
 }
 
 impl Connection {
@@ -128,7 +81,14 @@ impl Connection {
         let why = match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(Ok(running))) => {
                 tracing::debug!(server = name, "connected");
-                return Ok(Self { name: name.to_owned(), running, listed: Mutex::default() });
+                let mut this =
+                    Self { name: name.to_owned(), running, listed: Mutex::default(), listener: None };
+                if this.is_stateless() && this.tells_of_changes() {
+                    let listening =
+                        this.running.service().clone().to(this.running.peer().clone(), this.name.clone());
+                    this.listener = Some(tokio::spawn(listening).abort_handle());
+                }
+                return Ok(this);
             }
             Ok(Ok(Err(error))) => of_connecting(name, &error)?,
             Ok(Err(why)) => why,
@@ -142,6 +102,12 @@ impl Connection {
     /// Whether the server speaks the protocol in which every request stands for itself.
     fn is_stateless(&self) -> bool {
         self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
+    }
+
+    /// Whether the server says that it tells when its tools have changed.
+    fn tells_of_changes(&self) -> bool {
+        let tools = self.running.peer_info().and_then(|it| it.capabilities.tools.clone());
+        tools.is_some_and(|it| it.list_changed == Some(true))
     }
 
     /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
@@ -194,11 +160,13 @@ impl Connection {
 
     /// What the server can do, as it said last on this connection, if it did not say since that this has changed.
     pub(super) async fn listed(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
-        self.tools_of(server, Duration::MAX).await
+        // One that must be listened to and is not, may have changed in silence.
+        let hears = !self.is_stateless() || self.running.service().listen();
+        self.tools_of(server, if hears { Duration::MAX } else { LIST_LASTS }).await
     }
 
     async fn tools_of(&self, server: &Server, lasts: Duration) -> Result<Vec<Tool>, Failure> {
-        let changes = self.running.service().changes.load(Ordering::Acquire);
+        let changes = self.running.service().changes();
         if let Some(it) = self.listed.lock().await.as_ref()
             && it.changes == changes
             && it.at.elapsed() < lasts
@@ -285,6 +253,14 @@ impl Connection {
             }
             // A call is still under way, and the connection ends with it.
             None => tracing::debug!("a connection to an MCP server outlives its world by one call"),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.abort();
         }
     }
 }

@@ -9,12 +9,14 @@ use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
         CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequest,
-        InputRequiredResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        InputRequiredResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        ServerNotification, SubscriptionFilter, Tool,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
 use shared::{Due, Form, Request, Response, Supplies, Supply, ToolCall, ToolOutput};
+use tokio::sync::Notify;
 use worker::world::{IDEMPOTENCY_KEY, Live, Server, ToolRule};
 
 use super::{Stage, child, due, live, perform, servers};
@@ -27,9 +29,16 @@ struct Desk;
 static HERE: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
+/// How often the tools were listed, and how often somebody began to listen.
+static LISTED: AtomicUsize = AtomicUsize::new(0);
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the tools change.
+static CHANGE: Notify = Notify::const_new();
+
 impl ServerHandler for Desk {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
     }
 
     async fn list_tools(
@@ -37,7 +46,26 @@ impl ServerHandler for Desk {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![Tool::new("key", "says the key", serde_json::Map::new())]))
+        let listed = LISTED.fetch_add(1, Ordering::SeqCst) + 1;
+        let about = format!("says the key, and was listed {listed} times");
+        Ok(ListToolsResult::with_all_items(vec![Tool::new("key", about, serde_json::Map::new())]))
+    }
+
+    fn accepted_subscription_filter(&self, wanted: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        LISTENERS.fetch_add(1, Ordering::SeqCst);
+        Some(wanted.clone())
+    }
+
+    async fn listen(&self, listener: SubscriptionContext) -> Result<(), ErrorData> {
+        loop {
+            tokio::select! {
+                () = listener.cancelled() => return Ok(()),
+                () = CHANGE.notified() => {
+                    let changed = ServerNotification::ToolListChangedNotification(Default::default());
+                    listener.sink().send(changed).await.unwrap();
+                }
+            }
+        }
     }
 
     async fn call_tool(
@@ -60,6 +88,11 @@ impl ServerHandler for Desk {
             }
             "sure" => wanting(&json!({ "method": "elicitation/create", "params": {
                 "message": "Sure?", "requestedSchema": { "type": "object", "properties": { "sure": { "type": "boolean" } } } } })),
+            "change" => {
+                CHANGE.notify_one();
+                let listeners = LISTENERS.load(Ordering::SeqCst).to_string();
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(listeners)])))
+            }
             "meet" => {
                 // Whoever else is here within the time of one call, is met.
                 let now = HERE.fetch_add(1, Ordering::SeqCst) + 1;
@@ -173,7 +206,7 @@ async fn whoever_finds_no_place_waits_and_loses_no_time() {
     assert_eq!(most(&|_| ()).await, "5", "nobody says how many");
     assert_eq!(most(&|it| it.concurrency = Some(2)).await, "2");
     let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
-    assert_eq!(most(&|it| drop(it.tools.insert("meet".to_owned(), alone))).await, "1");
+    assert_eq!(most(&|it| it.tools = [("meet".to_owned(), alone)].into()).await, "1");
 }
 
 #[tokio::test]
@@ -192,4 +225,24 @@ async fn a_tool_has_as_much_time_as_is_said_of_it() {
     let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
     server.tools.insert("meet".to_owned(), patient);
     assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
+}
+
+/// A list is taken for true for half a minute, unless the server says that it has changed.
+#[tokio::test]
+async fn a_server_of_the_newest_protocol_is_listened_to() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let listed = async || {
+        let about = world.servers().tools("desk").await.unwrap()[0].description.clone();
+        about.split(' ').rev().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    listed().await;
+    // Once for whoever began to listen, as nobody did before; and once more for what was heard.
+    let began = std::time::Instant::now();
+    while listed().await < 3 {
+        let listeners = call(&world, "change", None).await;
+        assert!([said("0"), said("1")].contains(&listeners), "{listeners:?}");
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody listens");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }
