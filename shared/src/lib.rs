@@ -11,6 +11,7 @@
 //! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/purity.rs` asks
 //! cargo and fails otherwise.
 
+mod content;
 mod effect;
 mod event;
 mod form;
@@ -23,6 +24,7 @@ mod strategy;
 
 pub mod strategies;
 
+pub use content::{Content, Kept};
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
     Rehearse, Search,

@@ -71,7 +71,7 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
         for event in happened.drain(..) {
             // Today's code judges the answers of then.
             let event = if let Event::Answered(it) = event {
-                thread.receive(it.slot, Ok((it.response, it.meter)), 0)
+                thread.receive(it.slot, Ok(it.outcome()), 0)
             } else {
                 event
             };

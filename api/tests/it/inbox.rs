@@ -315,7 +315,7 @@ async fn wanting(room: &Room) -> ThreadId {
     let form = Form { question: "For how many?".to_owned(), schema, url: None };
     room.push(thread, Wanted { slot: 0, forms: [("guests".to_owned(), form)].into(), state: None }).await;
     let response = Response::Output(ToolOutput::Ok("sent".to_owned()));
-    room.push(thread, Answered { slot: 1, response, meter: None }).await;
+    room.push(thread, Answered { slot: 1, response, meter: None, kept: None }).await;
     room.silence().await;
     thread
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
+    content::Kept,
     form::{Form, Supply},
     message::Message,
     request::{Request, Response},
@@ -103,6 +104,19 @@ pub struct Answered {
     /// What it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Meter>,
+    /// What it said besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Box<Kept>>,
+}
+
+impl Answered {
+    /// The outcome that this was.
+    pub fn outcome(self) -> (Response, Option<Meter>) {
+        match (self.response, self.kept) {
+            (Response::Output(output), Some(kept)) => (Response::Whole { output, kept }, self.meter),
+            (response, Some(_) | None) => (response, self.meter),
+        }
+    }
 }
 
 /// What an answer took.

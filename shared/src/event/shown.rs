@@ -23,7 +23,11 @@ impl fmt::Display for Event {
                 it.requests.iter().try_for_each(|request| line(f, format_args!("{request}")))
             }
             Event::Attempted(it) => write!(f, "[{}]", it.slot),
-            Event::Answered(it) => write!(f, "[{}] {}", it.slot, it.response),
+            Event::Answered(it) => {
+                write!(f, "[{}] {}", it.slot, it.response)?;
+                let content = it.kept.iter().flat_map(|it| &it.content);
+                content.into_iter().try_for_each(|it| line(f, format_args!("with {it}")))
+            }
             Event::Faltered(it) => {
                 let never = if it.again_after_ms.is_none() { " (asking again will not help)" } else { "" };
                 write!(f, "[{}] {}{never}", it.slot, it.error)

@@ -313,6 +313,12 @@ impl<S: Strategy> Progress<S> {
         let At::Within(place, _, slots) = &self.at else {
             return Faltered { slot, error: "nothing was asked".to_owned(), again_after_ms: None }.into();
         };
+        let (outcome, kept) = match outcome {
+            Ok((Response::Whole { output, kept }, meter)) => {
+                (Ok((Response::Output(output), meter)), Some(kept))
+            }
+            other => (other, None),
+        };
         let rounds = slots.get(slot).map_or(0, |it| it.rounds);
         let fault = match outcome {
             Ok((Response::Wants { forms, state }, _)) if rounds < ROUNDS_MAX => {
@@ -321,10 +327,11 @@ impl<S: Strategy> Progress<S> {
             Ok((Response::Wants { .. }, meter)) => {
                 let words =
                     format!("it came to nothing: after {rounds} rounds it still wanted more of a person");
-                return Answered { slot, response: Response::Output(ToolOutput::Error(words)), meter }.into();
+                return Answered { slot, response: Response::Output(ToolOutput::Error(words)), meter, kept }
+                    .into();
             }
             Ok((response, meter)) => match S::node(*place).check(&response) {
-                Ok(()) => return Answered { slot, response, meter }.into(),
+                Ok(()) => return Answered { slot, response, meter, kept }.into(),
                 Err(refused) => {
                     Fault { error: refused.to_string(), remedy: Remedy::Again { after_ms: Some(0) } }
                 }

@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use shared::{
-    Answered, Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, Wanted, reenact,
-};
+use shared::{Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, Wanted, reenact};
 
 use super::{Ask, Outcome, World, speak};
 
@@ -119,9 +117,7 @@ impl Place {
 /// What came of a request, if the event says so.
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
-        Event::Answered(Answered { slot, response, meter }) => {
-            Some((*slot, Ok((response.clone(), meter.clone()))))
-        }
+        Event::Answered(it) => Some((it.slot, Ok(it.clone().outcome()))),
         Event::Faltered(Faltered { slot, error, again_after_ms }) => {
             let remedy = again_after_ms.map_or(Remedy::Operator, |ms| Remedy::Again { after_ms: Some(ms) });
             Some((*slot, Err(Fault { error: error.clone(), remedy })))

@@ -46,7 +46,7 @@ impl Servers {
             }
             let failure = match connection.ask_within(timeout, &pool.server, request.clone()).await {
                 Ok(ServerResult::CallToolResult(it)) => {
-                    return Ok((Response::Output(said::output(&it)), None));
+                    return Ok((said::output(it), None));
                 }
                 Ok(ServerResult::InputRequiredResult(it)) => {
                     return Ok(wants::wants(&call.name, it).map_or_else(error, |wants| (wants, None)));

@@ -4,7 +4,7 @@ use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, Prompt as TheirPrompt, ResourceContents,
     Role as TheirRole, ServerResult, Tool as Theirs,
 };
-use shared::{Message, Prompt, PromptArgument, Safety, Tool, ToolOutput};
+use shared::{Content, Kept, Message, Prompt, PromptArgument, Response, Safety, Tool, ToolOutput};
 
 use super::Server;
 use crate::world::cut;
@@ -78,12 +78,65 @@ pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
 }
 
 /// What a call came to.
-pub(super) fn output(result: &CallToolResult) -> ToolOutput {
+pub(super) fn output(result: CallToolResult) -> Response {
     let has_text = result.content.iter().any(|it| matches!(it, ContentBlock::Text(_)));
     let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
     let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
     let text = cut(&blocks.join("\n"), OUTPUT_MAX);
-    if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) }
+    let output = if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) };
+    let structured = result.structured_content.map(|value| Content::Structured { value });
+    let content = bounded(result.content.into_iter().filter_map(besides).chain(structured));
+    if content.is_empty() {
+        return Response::Output(output);
+    }
+    Response::Whole { output, kept: Box::new(Kept { content }) }
+}
+
+/// The most that is kept of one result besides its words, in bytes as they are written.
+const KEPT_MAX: usize = 2 << 20;
+
+/// As much as may be kept; of the rest, what it was.
+fn bounded(content: impl Iterator<Item = Content>) -> Vec<Content> {
+    let mut left = KEPT_MAX;
+    let bound = |it: Content| {
+        let size = serde_json::to_string(&it).map_or(usize::MAX, |it| it.len());
+        match left.checked_sub(size) {
+            Some(rest) => {
+                left = rest;
+                it
+            }
+            None => Content::Cut {
+                what: format!("{}: of one result {KEPT_MAX} bytes are kept", cut(&it.to_string(), CUT_MAX)),
+            },
+        }
+    };
+    content.map(bound).collect()
+}
+
+/// How much is told of what is not kept, in characters.
+const CUT_MAX: usize = 200;
+
+/// What a block holds besides words.
+fn besides(block: ContentBlock) -> Option<Content> {
+    match block {
+        ContentBlock::Text(_) => None,
+        ContentBlock::Image(it) => Some(Content::Image { mime_type: it.mime_type, data: it.data }),
+        ContentBlock::Audio(it) => Some(Content::Audio { mime_type: it.mime_type, data: it.data }),
+        ContentBlock::ResourceLink(it) => {
+            Some(Content::Link { uri: it.uri, name: it.name, mime_type: it.mime_type })
+        }
+        ContentBlock::Resource(it) => match it.resource {
+            ResourceContents::TextResourceContents { uri, mime_type, .. } => {
+                Some(Content::Resource { uri, mime_type, data: None })
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                Some(Content::Resource { uri, mime_type, data: Some(blob) })
+            }
+            // Its JSON stands among the words.
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A block of a result as text; what is no text leaves a marker, so that a model knows of it.

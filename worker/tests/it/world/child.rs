@@ -183,6 +183,10 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
             { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
             { "type": "resource_link", "uri": "file:///b", "name": "b" },
         ] }),
+        "huge" => json!({ "content": [
+            { "type": "image", "mimeType": "image/png", "data": "A".repeat(3_000_000) },
+            { "type": "audio", "mimeType": "audio/wav", "data": "AAAA" },
+        ] }),
         "structured" => json!({ "content": [], "structuredContent": { "rooms": [1, 2] } }),
         "die" => std::process::abort(),
         "hang" => return None,
