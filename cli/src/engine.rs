@@ -9,14 +9,14 @@ use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
         COMMANDS, Command, Commands, Index, Live, Method, Models, Provider, Providers, Script, Server,
-        Servers, Sight, Structured, ToolRule, Transport, about,
+        Servers, Session, Sight, Structured, ToolRule, Transport, about,
     },
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, Settings, SightSettings,
-        StructuredForm, ToolSettings,
+        CommandMethod, CommandSettings, McpSettings, McpTransport, ProviderSettings, SessionSettings,
+        Settings, SightSettings, StructuredForm, ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -182,6 +182,10 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     })
 }
 
+/// How many threads may have a session with one server at once, and how long one lasts without a call.
+const SESSIONS_MAX: usize = 64;
+const SESSION_IDLE: Duration = Duration::from_secs(600);
+
 fn server(settings: &McpSettings) -> anyhow::Result<Server> {
     let transport = match &settings.transport {
         McpTransport::Child { command, args, env, cwd } => {
@@ -201,6 +205,10 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         transport,
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
+        session: match settings.session {
+            SessionSettings::Shared => Session::Shared,
+            SessionSettings::Thread => Session::Thread { most: SESSIONS_MAX, idle: SESSION_IDLE },
+        },
         concurrency: settings.concurrency,
         tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
         sight: sight(&settings.sight),

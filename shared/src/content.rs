@@ -12,6 +12,9 @@ pub struct Kept {
     /// What there is besides words, in the order in which it came.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub content: Vec<Content>,
+    /// Which session with the server it was said in, where the server keeps one for the thread.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
 }
 
 /// Something besides words. Bytes are in base64.

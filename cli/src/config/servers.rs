@@ -62,6 +62,8 @@ pub struct McpSettings {
     pub connect_timeout_seconds: u64,
     /// How long one call may take without a sign of progress.
     pub call_timeout_seconds: u64,
+    /// Whom a connection to it is for.
+    pub session: SessionSettings,
     /// How many calls it is given at once; any number, if absent.
     pub concurrency: Option<usize>,
     /// What the operator says of single tools.
@@ -81,6 +83,17 @@ pub struct SightSettings {
     /// None of these.
     #[serde(default)]
     pub deny: BTreeSet<String>,
+}
+
+/// Whom a connection to a server is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionSettings {
+    /// For all threads.
+    #[default]
+    Shared,
+    /// For one thread, as long as a worker serves it.
+    Thread,
 }
 
 /// What the operator says of a tool, over what the server says.
@@ -145,6 +158,7 @@ pub(super) struct McpKeys {
     connect_timeout_seconds: Option<u64>,
     #[schemars(range(min = 1))]
     call_timeout_seconds: Option<u64>,
+    session: Option<SessionSettings>,
     #[schemars(range(min = 1))]
     concurrency: Option<usize>,
     #[serde(default)]
@@ -279,6 +293,7 @@ impl TryFrom<McpKeys> for McpSettings {
             transport,
             connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
             call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            session: it.session.unwrap_or_default(),
             concurrency: it.concurrency,
             tools: it.tools,
             sight,

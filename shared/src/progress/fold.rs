@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    At, Corrupt, Progress, name, read,
+    At, Corrupt, Progress, SESSION_LOST, name, read,
     slot::{Slot, Stand},
 };
 use crate::{
@@ -123,7 +123,15 @@ impl<S: Strategy> Progress<S> {
     fn fold_slot(&mut self, event: &Event) -> bool {
         let At::Within(_, _, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
-        let Some(stand) = slot.after(event) else { return false };
+        let Some(mut stand) = slot.after(event) else { return false };
+        if let (Event::Answered(answered), Request::CallTool { server, .. }) = (event, &slot.request)
+            && let Some(session) = answered.kept.as_ref().and_then(|it| it.session.as_ref())
+            && let Some(before) = self.sessions.insert(server.clone(), session.clone())
+            && before != *session
+            && let Stand::Answered(Response::Output(output)) = &stand
+        {
+            stand = Stand::Answered(Response::Output(output.clone().after(SESSION_LOST)));
+        }
         if let (Stand::Answered(Response::Tools { tools }), Request::ListTools { server }) =
             (&stand, &slot.request)
         {

@@ -110,6 +110,8 @@ pub enum Unheard {
 pub struct Progress<S: Strategy> {
     pub(crate) thread: Thread<S>,
     turn: Option<Uuid>,
+    /// The session that each server kept for the thread when it was last called.
+    sessions: BTreeMap<String, String>,
     seq: usize,
     at: At<S::NodeName>,
 }
@@ -132,6 +134,9 @@ pub const FALTERS_MAX: u32 = 4;
 
 /// How often more may be wanted for one request before it has come to nothing.
 pub const ROUNDS_MAX: u32 = 10;
+
+/// What is heard before a server's words, once it has forgotten what it was told before.
+const SESSION_LOST: &str = "[the session with this server is a new one: whatever it was told or did for you before, it may have forgotten]";
 
 /// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
 pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
@@ -169,7 +174,7 @@ impl<S: Strategy> Progress<S> {
             turn: TurnSoFar::default(),
             state: S::State::default(),
         };
-        Self { thread, turn: None, seq: 0, at: At::Rest }
+        Self { thread, turn: None, sessions: BTreeMap::new(), seq: 0, at: At::Rest }
     }
 
     /// How many events were folded in: the number of the next.

@@ -12,6 +12,7 @@ mod offers;
 mod pins;
 mod places;
 mod said;
+mod sessions;
 mod sight;
 mod wants;
 
@@ -25,9 +26,10 @@ pub(super) use self::said::OUTPUT_MAX;
 pub use self::{
     changes::{Change, Place, changes},
     pins::{definitions, pinned},
+    sessions::Session,
     sight::{Nodes, Sight},
 };
-use self::{connection::Connection, failure::Failure, flight::Flight, places::Places};
+use self::{connection::Connection, failure::Failure, flight::Flight, places::Places, sessions::Sessions};
 use super::Outcome;
 
 /// Where a call's `_meta` holds its idempotency key: a server that keeps the keys it has seen can do a repeated
@@ -47,6 +49,8 @@ pub struct Server {
     /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
     /// costs ten seconds of it.
     pub connect_timeout: Duration,
+    /// Whom a connection to it is for.
+    pub session: Session,
     /// How many of its calls are under way at once; any number, if absent.
     pub concurrency: Option<usize>,
     /// The operator's word on single tools.
@@ -142,6 +146,7 @@ struct Pool {
     connection: Flight<Arc<Connection>>,
     found: pins::Found,
     places: Places,
+    sessions: Sessions,
 }
 
 impl Servers {
@@ -149,7 +154,9 @@ impl Servers {
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
         let pool = |(name, server)| {
             let places = Places::of(&server);
-            (name, Pool { server, connection: Flight::default(), found: pins::Found::default(), places })
+            let (connection, found, sessions) =
+                (Flight::default(), pins::Found::default(), Sessions::default());
+            (name, Pool { server, connection, found, places, sessions })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }
@@ -189,6 +196,7 @@ impl Servers {
             if let Some(connection) = pool.connection.take().await {
                 connection.close().await;
             }
+            pool.sessions.close().await;
         });
         futures::future::join_all(closings).await;
     }
@@ -216,15 +224,25 @@ impl Servers {
 const ATTEMPTS: usize = 2;
 
 impl Pool {
+    /// The connection that is for everybody.
     async fn connected(&self, name: &str) -> Result<Arc<Connection>, Fault> {
+        self.connected_at(&self.connection, name).await
+    }
+
+    async fn connected_at(&self, at: &Flight<Arc<Connection>>, name: &str) -> Result<Arc<Connection>, Fault> {
         let open = async { Connection::open(name, &self.server).await.map(Arc::new) };
-        self.connection.get(|it| !it.is_lost(), open).await
+        at.get(|it| !it.is_lost(), open).await
     }
 
     /// Lets the next request connect anew, unless another has already seen to it.
-    async fn drop_if_lost(&self, connection: &Arc<Connection>, failure: &Failure) {
+    async fn drop_if_lost(
+        &self,
+        at: &Flight<Arc<Connection>>,
+        connection: &Arc<Connection>,
+        failure: &Failure,
+    ) {
         if matches!(failure, Failure::Unsent(_) | Failure::Lost(_)) {
-            self.connection.drop_if(|it| Arc::ptr_eq(it, connection)).await;
+            at.drop_if(|it| Arc::ptr_eq(it, connection)).await;
         }
     }
 }

@@ -33,8 +33,8 @@ pub use arguments::check_parameters;
 pub use commands::{COMMANDS, Command, Commands, Method, about};
 pub use index::{Found, Index};
 pub use mcp::{
-    Change, Described, IDEMPOTENCY_KEY, Nodes, Place, Server, Servers, Sight, ToolRule, Transport, changes,
-    definitions, pinned,
+    Change, Described, IDEMPOTENCY_KEY, Nodes, Place, Server, Servers, Session, Sight, ToolRule, Transport,
+    changes, definitions, pinned,
 };
 pub use models::{Models, NoClient, Provider, Providers, Structured};
 pub use recorded::Recorded;

@@ -14,6 +14,7 @@ mod offers;
 mod pins;
 mod recorded;
 mod scripted;
+mod sessions;
 mod sight;
 mod strictness;
 

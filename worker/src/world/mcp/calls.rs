@@ -27,14 +27,16 @@ impl Servers {
         if !self.offers(thread, ask.node, name, &call.name) {
             return Ok((sight::forbidden(name, call), None));
         }
+        let session = pool.sessions.of(name, ask.thread, &pool.server).await?;
+        let at = session.as_deref().unwrap_or(&pool.connection);
         let request = request(call, ask);
         let _places = pool.places.take(&call.name).await;
         let timeout = pool.server.timeout(&call.name);
         let mut why = "it closed the connection".to_owned();
         for _ in 0..ATTEMPTS {
-            let connection = pool.connected(name).await?;
+            let connection = pool.connected_at(at, name).await?;
             if let Err(failure) = self.admit(name, pool, &connection).await {
-                pool.drop_if_lost(&connection, &failure).await;
+                pool.drop_if_lost(at, &connection, &failure).await;
                 match failure {
                     // Only the list was asked for: whatever became of that, no call was sent.
                     Failure::Unsent(reason) | Failure::Lost(reason) => why = reason,
@@ -46,7 +48,8 @@ impl Servers {
             }
             let failure = match connection.ask_within(timeout, &pool.server, request.clone()).await {
                 Ok(ServerResult::CallToolResult(it)) => {
-                    return Ok((said::output(it), None));
+                    let session = session.as_ref().map(|_| connection.id());
+                    return Ok((said::output(it, session), None));
                 }
                 Ok(ServerResult::InputRequiredResult(it)) => {
                     return Ok(wants::wants(&call.name, it).map_or_else(error, |wants| (wants, None)));
@@ -54,7 +57,7 @@ impl Servers {
                 Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
                 Err(failure) => failure,
             };
-            pool.drop_if_lost(&connection, &failure).await;
+            pool.drop_if_lost(at, &connection, &failure).await;
             match failure {
                 Failure::Unsent(reason) => why = reason,
                 Failure::Refused(words) => return Ok(error(words)),

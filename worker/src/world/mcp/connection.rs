@@ -12,6 +12,7 @@ use rmcp::{
 };
 use shared::{Fault, Prompt, Tool};
 use tokio::{sync::Mutex, task::AbortHandle, time::Instant};
+use uuid::Uuid;
 
 use super::{
     Described, Server, Transport,
@@ -41,6 +42,7 @@ const CLOSING: Duration = Duration::from_secs(8);
 /// A connection to one MCP server.
 pub(super) struct Connection {
     name: String,
+    id: Uuid,
     running: RunningService<RoleClient, Ears>,
     listed: Mutex<Option<Listed>>,
     listener: Option<AbortHandle>,
@@ -81,8 +83,13 @@ impl Connection {
         let why = match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(Ok(running))) => {
                 tracing::debug!(server = name, "connected");
-                let mut this =
-                    Self { name: name.to_owned(), running, listed: Mutex::default(), listener: None };
+                let mut this = Self {
+                    name: name.to_owned(),
+                    id: Uuid::now_v7(),
+                    running,
+                    listed: Mutex::default(),
+                    listener: None,
+                };
                 if this.is_stateless() && this.tells_of_changes() {
                     let listening =
                         this.running.service().clone().to(this.running.peer().clone(), this.name.clone());
@@ -102,6 +109,11 @@ impl Connection {
     /// Whether the server speaks the protocol in which every request stands for itself.
     fn is_stateless(&self) -> bool {
         self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
+    }
+
+    /// What tells it from every other connection, of any worker.
+    pub(super) fn id(&self) -> String {
+        self.id.to_string()
     }
 
     /// Whether the server says that it tells when its tools have changed.

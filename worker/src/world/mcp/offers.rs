@@ -71,7 +71,7 @@ impl Servers {
             match ask(&connection, &pool.server).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
-                    pool.drop_if_lost(&connection, &failure).await;
+                    pool.drop_if_lost(&pool.connection, &connection, &failure).await;
                     why = failure;
                 }
             }

@@ -77,8 +77,8 @@ pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
     result.messages.into_iter().map(message).collect()
 }
 
-/// What a call came to.
-pub(super) fn output(result: CallToolResult) -> Response {
+/// What a call came to, in the session that the server keeps for the thread, if it does.
+pub(super) fn output(result: CallToolResult, session: Option<String>) -> Response {
     let has_text = result.content.iter().any(|it| matches!(it, ContentBlock::Text(_)));
     let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
     let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
@@ -86,10 +86,10 @@ pub(super) fn output(result: CallToolResult) -> Response {
     let output = if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) };
     let structured = result.structured_content.map(|value| Content::Structured { value });
     let content = bounded(result.content.into_iter().filter_map(besides).chain(structured));
-    if content.is_empty() {
+    if content.is_empty() && session.is_none() {
         return Response::Output(output);
     }
-    Response::Whole { output, kept: Box::new(Kept { content }) }
+    Response::Whole { output, kept: Box::new(Kept { content, session }) }
 }
 
 /// The most that is kept of one result besides its words, in bytes as they are written.

@@ -10,7 +10,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use worker::world::{Nodes, Server, Sight, Transport};
+use worker::world::{Nodes, Server, Session, Sight, Transport};
 
 /// Where a started server finds out that it is one.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
@@ -41,6 +41,7 @@ pub(super) fn command_of(transport: Transport) -> Server {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),
         sight: Sight::default(),

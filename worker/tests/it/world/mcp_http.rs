@@ -11,7 +11,7 @@ use axum::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{Remedy, Request, Response, ToolCall, ToolOutput};
-use worker::world::{Live, Nodes, Server, Sight, Transport};
+use worker::world::{Live, Nodes, Server, Session, Sight, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
 
@@ -47,6 +47,7 @@ fn desk(url: String, token: &str) -> Live {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),
         sight: Sight::default(),
