@@ -23,8 +23,8 @@ use crate::{
 
 /// Answers what a thread asks
 ///
-/// The same as a turn with the policy `answer`, but refused at once when nothing is asked, or when the text is none of
-/// the options.
+/// The same as a turn with the policy `answer`, but refused at once when nothing is asked, when the text is none of
+/// the options, or when it does not fit what a tool wants to hear.
 #[utoipa::path(
     post, path = "/v1/threads/{id}/answer", tag = "threads", operation_id = "answer_thread", request_body = Answer,
     params(
@@ -37,7 +37,7 @@ use crate::{
         (status = 200, description = "It has ended within `wait`.", body = Turn),
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "Nothing is asked, or a call is in doubt.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "It is none of the options.", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "It is none of the options, or does not fit.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn answer(
@@ -94,6 +94,9 @@ fn fits(standing: &Standing, text: &str) -> Result<(), Problem> {
         return Err(Kind::InDoubt
             .because("the thread waits to hear what had become of a call, which words do not settle")
             .mend("POST /v1/threads/{id}/reconcile"));
+    }
+    if let Some(form) = &it.form {
+        return form.read(text).map(drop).map_err(|why| Kind::Unfit.because(format!("text: {why}")));
     }
     if it.options.is_empty() || Question::chosen(&it.options, text).is_some() {
         return Ok(());

@@ -105,6 +105,8 @@ fn doubted<'a>(log: impl Iterator<Item = &'a Event>) -> BTreeSet<usize> {
             | Event::Answered(_)
             | Event::Faltered(_)
             | Event::GaveUp(_)
+            | Event::Wanted(_)
+            | Event::Supplied(_)
             | Event::Failed(_)
             | Event::Retried(_) => (),
         }

@@ -110,6 +110,8 @@ async fn item(house: &House, row: store::Thread) -> Result<InboxItem, Problem> {
         kind: it.kind.into(),
         question: it.question.clone(),
         options: it.options.clone(),
+        schema: it.form.as_ref().map(|it| it.schema.clone()).filter(|it| !it.is_null()),
+        url: it.form.as_ref().and_then(|it| it.url.clone()),
         slot,
     })
 }
@@ -131,6 +133,8 @@ fn request(log: &Log, slot: usize) -> Option<&Request> {
         | Event::GaveUp(_)
         | Event::Doubted(_)
         | Event::Reconciled(_)
+        | Event::Wanted(_)
+        | Event::Supplied(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
@@ -157,10 +161,11 @@ pub(crate) async fn get(State(house): Inside, Path(id): Path<Uuid>) -> Result<Js
 /// Answers what a thread asks, whatever that is
 ///
 /// `accept` says yes: to an approval its first option, or `yes` where it has none; of a call in doubt that it
-/// happened. `edit` answers a question without options with a text or JSON. `respond` answers with words: where there
-/// are options with one of them, by its words or its number; of a call in doubt with `happened`, `did not`, `skip` or a
-/// verdict. `ignore` calls the turn off, and the thread is idle. What a question does not allow is refused, and the
-/// detail says what it allows.
+/// happened; to a tool's form that its defaults are right. `edit` answers a question without options with a text or
+/// JSON; a tool's form with its fields. `respond` answers with words: where there are options with one of them, by its
+/// words or its number; of a call in doubt with `happened`, `did not`, `skip` or a verdict; a tool's form with the value
+/// of its one field, or with `decline`. `ignore` calls the turn off, and the thread is idle; but a tool that wants input
+/// hears `cancel`, and the turn goes on. What a question does not allow is refused, and the detail says what it allows.
 ///
 /// The response is the turn that goes on because of it: of an answer a new one, else the one that waited.
 #[utoipa::path(

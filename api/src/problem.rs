@@ -56,6 +56,8 @@ kinds! {
     Invalid = UNPROCESSABLE_ENTITY "invalid" "the request makes no sense",
     /// The answer is none of those that were offered.
     NotAnOption = UNPROCESSABLE_ENTITY "not-an-option" "not one of the options",
+    /// The answer does not fit what a tool wants to hear.
+    Unfit = UNPROCESSABLE_ENTITY "unfit" "it does not fit what is asked",
     /// The idempotency key belongs to another request.
     KeyReused = CONFLICT "key-reused" "the idempotency key belongs to another request",
     /// The turn is over.

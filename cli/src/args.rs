@@ -230,7 +230,7 @@ pub(crate) enum Thread {
 pub(crate) enum Inbox {
     /// Lists what is asked, the last question first
     Ls {
-        /// Only clarification, slot_fill, choice, approval, ambiguity or in_doubt
+        /// Only clarification, slot_fill, choice, approval, ambiguity, input or in_doubt
         #[arg(long)]
         kind: Option<String>,
         /// At most so many

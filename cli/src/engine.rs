@@ -11,14 +11,14 @@ use worker::{
     Backoff, Hands, Limits, Worker,
     world::{
         COMMANDS, Command, Commands, Index, Live, Method, Models, Price, Provider, Providers, Script, Server,
-        Servers, Structured, Transport, about,
+        Servers, Session, Sight, Structured, ToolRule, Transport, about,
     },
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, Settings,
-        StructuredForm,
+        CommandMethod, CommandSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings,
+        SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -214,6 +214,10 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     })
 }
 
+/// How many threads may have a session with one server at once, and how long one lasts without a call.
+const SESSIONS_MAX: usize = 64;
+const SESSION_IDLE: Duration = Duration::from_secs(600);
+
 fn server(settings: &McpSettings) -> anyhow::Result<Server> {
     let transport = match &settings.transport {
         McpTransport::Child { command, args, env, cwd } => {
@@ -233,10 +237,31 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         transport,
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
-        tools: settings.tools.clone(),
-        allow: settings.allow.clone(),
-        deny: settings.deny.clone(),
+        session: match settings.session {
+            SessionSettings::Shared => Session::Shared,
+            SessionSettings::Thread => Session::Thread { most: SESSIONS_MAX, idle: SESSION_IDLE },
+        },
+        concurrency: settings.concurrency,
+        tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
+        sight: sight(&settings.sight),
+        nodes: settings.nodes.iter().map(|(strategy, it)| (strategy.clone(), of_nodes(it))).collect(),
     })
+}
+
+fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, Sight> {
+    nodes.iter().map(|(node, it)| (node.clone(), sight(it))).collect()
+}
+
+fn sight(settings: &SightSettings) -> Sight {
+    Sight { allow: settings.allow.clone(), deny: settings.deny.clone() }
+}
+
+fn rule(settings: &ToolSettings) -> ToolRule {
+    ToolRule {
+        safety: settings.safety,
+        timeout: settings.timeout_seconds.map(Duration::from_secs),
+        concurrency: settings.concurrency,
+    }
 }
 
 /// The port that the api listens on.

@@ -69,6 +69,8 @@ impl dyn Graph {
 
 /// A thread, erased. Each method is [`Progress`]'s of the same name, or reads its thread.
 pub trait Replay: Send + Sync {
+    /// The name of its strategy.
+    fn strategy(&self) -> &'static str;
     /// Folds one more event in.
     ///
     /// # Errors
@@ -183,6 +185,10 @@ impl<S: Strategy> Graph for S {
 }
 
 impl<S: Strategy> Replay for Progress<S> {
+    fn strategy(&self) -> &'static str {
+        S::NAME
+    }
+
     fn apply(&mut self, event: &Event) -> Result<(), Corrupt> {
         self.apply(event)
     }

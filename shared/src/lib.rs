@@ -12,8 +12,10 @@
 //! cargo and fails otherwise.
 
 mod budget;
+mod content;
 mod effect;
 mod event;
+mod form;
 mod graph;
 mod message;
 mod meter;
@@ -25,20 +27,23 @@ mod strategy;
 pub mod strategies;
 
 pub use budget::{Budget, Limits, Measure, Scope, Spent};
+pub use content::{Content, Kept};
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
     Rehearse, Search,
 };
 pub use event::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
-    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Unreadable, Verdict,
+    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Unreadable, Verdict,
+    Wanted,
 };
+pub use form::{Form, Supplies, Supply, Unfit};
 pub use graph::{Graph, Replay, Topology, Walked, map};
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
 pub use meter::{Meter, Tally};
-pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, Standing, Unheard};
+pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, ROUNDS_MAX, Standing, Unheard};
 pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
 pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};
 pub use strategy::{Edge, Edges, Node, Partial, Question, Step, Strategy, Thread, Transition, TurnSoFar};

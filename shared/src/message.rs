@@ -179,6 +179,16 @@ pub enum ToolOutput {
 }
 
 impl ToolOutput {
+    /// The same, with these words before its own.
+    pub(crate) fn after(self, words: &str) -> Self {
+        let join = |text: String| format!("{words}\n{text}");
+        match self {
+            ToolOutput::Ok(text) => ToolOutput::Ok(join(text)),
+            ToolOutput::Error(text) => ToolOutput::Error(join(text)),
+            ToolOutput::Refused(text) => ToolOutput::Refused(join(text)),
+        }
+    }
+
     /// The words that a model hears, whichever way it went.
     pub fn heard(&self) -> String {
         match self {

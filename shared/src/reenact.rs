@@ -55,8 +55,12 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
                     thread.apply(event)?;
                     log.push(event.clone());
                 }
-                let answers =
-                    |it: &Event| matches!(it, Event::Answered(_) | Event::Faltered(_) | Event::Doubted(_));
+                let answers = |it: &Event| {
+                    matches!(
+                        it,
+                        Event::Answered(_) | Event::Faltered(_) | Event::Doubted(_) | Event::Wanted(_)
+                    )
+                };
                 events = due.iter().map_while(|_| outside.next_if(answers)).collect();
                 if events.is_empty() { outside.next().into_iter().collect() } else { events }
             }
@@ -67,7 +71,7 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
         for event in happened.drain(..) {
             // Today's code judges the answers of then.
             let event = if let Event::Answered(it) = event {
-                thread.receive(it.slot, Ok((it.response, it.meter)), 0)
+                thread.receive(it.slot, Ok(it.outcome()), 0)
             } else {
                 event
             };

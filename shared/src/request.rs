@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt, ops::Range};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    content::Kept,
+    form::Form,
     message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
     meter::{Meter, is_zero},
 };
@@ -159,6 +161,21 @@ pub enum Response {
     SameTools,
     /// A tool's output, or its error: either is something to learn from.
     Output(ToolOutput),
+    /// A tool's output, and what came besides. It never enters the log as such: see
+    /// [`Answered::kept`](crate::Answered::kept).
+    Whole {
+        /// The output.
+        output: ToolOutput,
+        /// What came besides.
+        kept: Box<Kept>,
+    },
+    /// More is wanted of a person first. It never enters the log as an answer: see [`Wanted`](crate::Wanted).
+    Wants {
+        /// What is wanted, by the names that the server gave.
+        forms: BTreeMap<String, Form>,
+        /// What the server wants to be told again, letter by letter.
+        state: Option<String>,
+    },
     /// An MCP server's prompts.
     Prompts {
         /// All of them, in the server's order.
@@ -302,6 +319,10 @@ impl fmt::Display for Response {
             Response::Output(ToolOutput::Ok(text)) => write!(f, "ok {}", quoted(text)),
             Response::Output(ToolOutput::Error(text)) => write!(f, "error {}", quoted(text)),
             Response::Output(ToolOutput::Refused(text)) => write!(f, "refused {}", quoted(text)),
+            Response::Whole { output, .. } => write!(f, "{}", Response::Output(output.clone())),
+            Response::Wants { forms, .. } => {
+                write!(f, "wants {}", forms.keys().map(String::as_str).collect::<Vec<_>>().join(", "))
+            }
             Response::Prompts { prompts } if prompts.is_empty() => write!(f, "no prompts"),
             Response::Prompts { prompts } => {
                 write!(f, "{}", prompts.iter().map(|it| it.name.as_str()).collect::<Vec<_>>().join(", "))

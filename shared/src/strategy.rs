@@ -10,6 +10,7 @@ use crate::{
     budget::Budget,
     effect::{Effect, Refused},
     event::InterruptKind,
+    form,
     message::{Message, Role, Tool, ToolCall},
     meter::Tally,
     request::{Request, Response},
@@ -185,10 +186,7 @@ impl Question {
 
     /// The option that `answer` names: by its number from 1, or by its words, whatever their case.
     pub fn chosen<'a>(options: &'a [String], answer: &str) -> Option<&'a str> {
-        let answer = answer.trim().trim_end_matches('.');
-        let by_number = answer.parse::<usize>().ok().and_then(|n| options.get(n.checked_sub(1)?));
-        let by_name = || options.iter().find(|it| it.eq_ignore_ascii_case(answer));
-        by_number.or_else(by_name).map(String::as_str)
+        form::chosen(options, answer)
     }
 }
 

@@ -132,7 +132,7 @@ impl<L: Log> Hands<L> {
                     return Ok(true);
                 }
                 Err(Unheard::Busy) => return Ok(false),
-                Err(unheard @ Unheard::NothingAsked) => {
+                Err(unheard @ (Unheard::NothingAsked | Unheard::Unfit(_))) => {
                     self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;
                 }
             }

@@ -33,6 +33,8 @@ pub(super) fn deed(it: &Interrupt, way: Way, args: Value) -> Result<Deed, Proble
     allowed(it, way)?;
     let in_doubt = it.kind == InterruptKind::InDoubt;
     match way {
+        Way::Ignore if it.form.is_some() => nothing(&args, way).map(|()| Deed::Say("cancel".to_owned())),
+        Way::Accept if it.form.is_some() => nothing(&args, way).map(|()| Deed::Say("{}".to_owned())),
         Way::Ignore => nothing(&args, way).map(|()| Deed::CallOff),
         Way::Accept if in_doubt => {
             let result = text(&args).map_or_else(|| nothing(&args, way).map(|()| HAPPENED.to_owned()), Ok)?;

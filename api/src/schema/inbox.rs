@@ -42,6 +42,13 @@ pub(crate) struct InboxItem {
     pub(crate) question: String,
     /// What may be chosen, by its words or its number from 1; anything, if empty.
     pub(crate) options: Vec<String>,
+    /// The JSON Schema of what is to be filled in; only with `input`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) schema: Option<Value>,
+    /// The page to visit instead; only with `input`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) url: Option<String>,
     /// Which of the node's requests is in doubt; only with `in_doubt`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) slot: Option<usize>,
@@ -64,7 +71,7 @@ pub(crate) struct ActionRequest {
     /// The tool whose call is in doubt, or else the kind of decision.
     #[schema(examples("choice"))]
     action: String,
-    /// The arguments of that call, or else the question and its options.
+    /// The arguments of that call, or the fields of a tool's form, or else the question and its options.
     #[schema(value_type = Object)]
     args: Value,
 }
@@ -72,13 +79,13 @@ pub(crate) struct ActionRequest {
 /// In which ways a question may be answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 pub(crate) struct Ways {
-    /// With yes: an approval, or a call in doubt that happened.
+    /// With yes: an approval, a call in doubt that happened, or a tool's form as it is.
     allow_accept: bool,
     /// With a text or JSON of one's own: whatever has no options.
     allow_edit: bool,
     /// With words.
     allow_respond: bool,
-    /// Not at all: the turn is called off.
+    /// Not at all: the turn is called off, or a tool that wants input does without.
     allow_ignore: bool,
 }
 
@@ -86,6 +93,11 @@ impl HumanInterrupt {
     /// `doubted` is the request that is in doubt, if any is.
     pub(crate) fn new(it: &shared::Interrupt, doubted: Option<&Request>) -> Self {
         let action_request = match doubted {
+            // An inbox lets its fields be changed, and sends them back.
+            None if it.form.is_some() => ActionRequest {
+                action: it.kind.name().to_owned(),
+                args: it.form.as_ref().map(|it| it.blank()).unwrap_or_default(),
+            },
             Some(Request::CallTool { call, .. }) => {
                 ActionRequest { action: call.name.clone(), args: call.arguments.clone() }
             }
@@ -108,6 +120,7 @@ impl Ways {
     pub(crate) fn of(it: &shared::Interrupt) -> Self {
         let (accept, edit) = match it.kind {
             InterruptKind::InDoubt => (true, false),
+            InterruptKind::Input => (true, true),
             InterruptKind::Approval => (true, it.options.is_empty()),
             InterruptKind::Clarification
             | InterruptKind::SlotFill
@@ -201,6 +214,8 @@ pub(crate) enum AskedKind {
     Ambiguity,
     /// Did this happen?
     InDoubt,
+    /// What does a tool want to hear?
+    Input,
 }
 
 impl From<InterruptKind> for AskedKind {
@@ -212,6 +227,7 @@ impl From<InterruptKind> for AskedKind {
             InterruptKind::Approval => AskedKind::Approval,
             InterruptKind::Ambiguity => AskedKind::Ambiguity,
             InterruptKind::InDoubt => AskedKind::InDoubt,
+            InterruptKind::Input => AskedKind::Input,
         }
     }
 }

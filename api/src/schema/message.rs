@@ -52,8 +52,9 @@ impl From<&shared::Message> for Message {
 /// A typed question to a person that the turn waits on.
 #[derive(Clone, Debug, PartialEq, Serialize, ToSchema)]
 pub(crate) struct Interrupt {
-    /// What kind of decision is wanted: `clarification`, `slot_fill`, `choice`, `approval`, `ambiguity`, or
-    /// `in_doubt`, which is settled with `POST /v1/threads/{id}/reconcile` and not with words.
+    /// What kind of decision is wanted: `clarification`, `slot_fill`, `choice`, `approval`, `ambiguity`,
+    /// `input`, whose answer goes to the tool that wants it, or `in_doubt`, which is settled with
+    /// `POST /v1/threads/{id}/reconcile` and not with words.
     #[schema(examples("choice"))]
     kind: &'static str,
     /// The words.
@@ -73,9 +74,10 @@ pub(crate) struct Interrupt {
 impl Interrupt {
     /// `doubted` is the slot that is in doubt, if any is.
     pub(crate) fn new(it: &shared::Interrupt, doubted: Option<usize>) -> Self {
-        let schema = match it.options.is_empty() {
-            true => json!({"type": "string"}),
-            false => json!({"enum": it.options}),
+        let schema = match &it.form {
+            Some(form) => form.schema.clone(),
+            None if it.options.is_empty() => json!({"type": "string"}),
+            None => json!({"enum": it.options}),
         };
         Self {
             kind: it.kind.name(),

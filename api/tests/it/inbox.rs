@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use shared::{Event, Verdict};
+use shared::{Answered, Event, Form, Response, Supply, ToolOutput, Verdict, Wanted};
 use store::ThreadId;
 
 use crate::{
@@ -300,5 +300,65 @@ async fn words_are_a_verdict_where_a_call_is_in_doubt() {
         answer(&room, thread, body).await;
         let (0, Verdict::Happened { result }) = noted(&room, thread).await else { panic!("not happened") };
         assert!(result.contains("a person says that it happened"), "{result}");
+    }
+}
+
+/// A thread of which a tool wants to hear something: the other call is answered.
+async fn wanting(room: &Room) -> ThreadId {
+    let turn = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let thread = thread_of(&turn);
+    assert!(room.hear(thread).await && room.step(thread).await, "it asks");
+    let schema = json!({
+        "type": "object", "required": ["guests"],
+        "properties": {"guests": {"type": "integer", "default": 2}, "note": {"type": "string"}},
+    });
+    let form = Form { question: "For how many?".to_owned(), schema, url: None };
+    room.push(thread, Wanted { slot: 0, forms: [("guests".to_owned(), form)].into(), state: None }).await;
+    let response = Response::Output(ToolOutput::Ok("sent".to_owned()));
+    room.push(thread, Answered { slot: 1, response, meter: None, kept: None }).await;
+    room.silence().await;
+    thread
+}
+
+#[tokio::test]
+async fn what_a_tool_wants_is_answered_in_each_way_there_is() {
+    let room = room().await;
+    let thread = wanting(&room).await;
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    assert_eq!((&item["kind"], &item["schema"]["required"]), (&json!("input"), &json!(["guests"])));
+    assert_eq!(
+        item["interrupt"]["action_request"],
+        json!({"action": "input", "args": {"guests": 2, "note": null}})
+    );
+    assert_eq!(allowed(&item), ["allow_accept", "allow_edit", "allow_ignore", "allow_respond"]);
+    assert_eq!(inbox(&room, "?kind=input").await.0, [thread.to_string()]);
+    for (wrong, why) in [
+        (json!({"type": "respond", "args": "many"}), "guests must be integer"),
+        (json!({"type": "edit", "args": {"guest": 3}}), "guest is not asked for"),
+    ] {
+        assert!(answer(&room, thread, wrong).await.problem(422, "unfit").contains(why), "{why}");
+    }
+    let edited = json!({"action": "input", "args": {"guests": 4, "note": null}});
+    for (body, supplied) in [
+        (json!({"type": "accept"}), Supply::Accept(json!({"guests": 2}))),
+        (
+            json!({"type": "edit", "args": {"guests": 3, "note": "by the window"}}),
+            Supply::Accept(json!({"guests": 3, "note": "by the window"})),
+        ),
+        (json!({"type": "edit", "args": edited}), Supply::Accept(json!({"guests": 4}))),
+        (json!({"type": "respond", "args": 5}), Supply::Accept(json!({"guests": 5}))),
+        (json!({"type": "respond", "args": "decline"}), Supply::Decline),
+        (json!({"type": "ignore"}), Supply::Cancel),
+    ] {
+        let thread = wanting(&room).await;
+        let taken = answer(&room, thread, body.clone()).await;
+        assert_eq!(taken.status, StatusCode::ACCEPTED, "{body}: {taken:?}");
+        assert_eq!(room.rung().await, [thread]);
+        assert!(room.hear(thread).await, "{body}");
+        let Event::Supplied(event) = last(&room, thread).await else { panic!("nothing is supplied: {body}") };
+        assert_eq!((event.answer, event.by.as_str()), (supplied, "Ada"), "{body}");
+        let turn = room.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
+        assert_eq!((&turn["status"], event.turn.to_string()), (&json!("running"), id_of(&turn)));
+        room.silence().await;
     }
 }

@@ -206,7 +206,7 @@ async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
         ..Meter::default()
     };
     let response = Response::Echo { says: String::new() };
-    room.push(thread, Answered { slot: 0, response, meter: Some(meter) }).await;
+    room.push(thread, Answered { slot: 0, response, meter: Some(meter), kept: None }).await;
     assert!(get(&room, &turn).await["took"].is_null(), "it has not ended");
     room.live(thread).await;
 

@@ -15,6 +15,7 @@ use worker::world::COMMANDS;
 use super::{
     MANUAL,
     error::ConfigError,
+    fit::join,
     layer, mcp_file, named,
     origins::{DEFAULT, Origins},
     schema::Schema,
@@ -97,6 +98,7 @@ impl Settings {
             .map_err(|err| refused(&err, &origins))?;
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
+        check_nodes(&sources.strategies, &settings, &origins)?;
         Ok((settings, origins))
     }
 }
@@ -224,6 +226,32 @@ fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError
         }
         Some(_) | None => Ok(()),
     }
+}
+
+/// Whether every node that is named for a server is one.
+fn check_nodes(
+    strategies: &[&'static dyn Graph],
+    settings: &Settings,
+    origins: &Origins,
+) -> Result<(), ConfigError> {
+    let known = |names: Vec<String>| format!("there are {}", names.join(", "));
+    for (server, it) in &settings.mcp {
+        for (strategy, named) in &it.nodes {
+            let refused = |key: String, why: String| {
+                Err(ConfigError::Refused { origin: origins.of_key(&key), key, why })
+            };
+            let key = join(&format!("mcp.{server}.nodes"), strategy);
+            let Some(graph) = strategies.iter().find(|it| it.name() == strategy) else {
+                let names = strategies.iter().map(|it| it.name().to_owned()).collect();
+                return refused(key, format!("names no strategy: {}", known(names)));
+            };
+            let nodes: Vec<String> = graph.topology().edges.into_iter().map(|(node, _)| node).collect();
+            if let Some(node) = named.keys().find(|it| !nodes.contains(*it)) {
+                return refused(join(&key, node), format!("names no node of {strategy}: {}", known(nodes)));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Whether every strategy takes what was set for it.

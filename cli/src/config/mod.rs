@@ -28,7 +28,10 @@ pub use error::ConfigError;
 pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
-pub use servers::{McpSettings, McpTransport, PriceSettings, ProviderSettings, StructuredForm};
+pub use servers::{
+    McpSettings, McpTransport, PriceSettings, ProviderSettings, SessionSettings, SightSettings,
+    StructuredForm, ToolSettings,
+};
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings,
     WorkerSettings,

@@ -131,13 +131,19 @@ impl<'a> Shape<'a> {
         properties.into_iter().flat_map(|it| it.keys().cloned()).collect()
     }
 
+    /// Whether keys stand below it that have names of their own.
+    fn is_section(self) -> bool {
+        let each = self.0.get("additionalProperties").map(Shape);
+        !self.names().is_empty() || each.is_some_and(Shape::is_section)
+    }
+
     fn collect_keys(self, key: &str, keys: &mut BTreeSet<String>) {
         let names = self.names();
         for name in &names {
             Shape(&self.0["properties"][name]).collect_keys(&join(key, name), keys);
         }
         match self.0.get("additionalProperties").map(Shape) {
-            Some(each) if !each.names().is_empty() => each.collect_keys(&format!("{key}.*"), keys),
+            Some(each) if each.is_section() => each.collect_keys(&format!("{key}.*"), keys),
             Some(_) | None if names.is_empty() => drop(keys.insert(key.to_owned())),
             Some(_) | None => {}
         }

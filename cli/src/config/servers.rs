@@ -1,12 +1,14 @@
 //! Whom the worker talks to: the models' providers and the MCP servers, each one of two kinds.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
 };
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::Deserialize;
+use serde_json::json;
 use shared::Safety;
 
 use super::secret::{Address, MaybeSecret, SecretRef};
@@ -74,12 +76,50 @@ pub struct McpSettings {
     pub connect_timeout_seconds: u64,
     /// How long one call may take without a sign of progress.
     pub call_timeout_seconds: u64,
-    /// What the operator knows of its tools' safety, over what the server says.
-    pub tools: BTreeMap<String, Safety>,
-    /// The only tools that may be seen and called; all of them, if absent.
+    /// Whom a connection to it is for.
+    pub session: SessionSettings,
+    /// How many calls it is given at once; any number, if absent.
+    pub concurrency: Option<usize>,
+    /// What the operator says of single tools.
+    pub tools: BTreeMap<String, ToolSettings>,
+    /// Which tools may be seen and called.
+    pub sight: SightSettings,
+    /// Which of them may be seen and called by single nodes: by strategy, by node.
+    pub nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
+}
+
+/// Which tools may be seen and called.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SightSettings {
+    /// Only these; all of them, if absent.
     pub allow: Option<BTreeSet<String>>,
-    /// Tools that may be neither seen nor called.
+    /// None of these.
+    #[serde(default)]
     pub deny: BTreeSet<String>,
+}
+
+/// Whom a connection to a server is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionSettings {
+    /// For all threads.
+    #[default]
+    Shared,
+    /// For one thread, as long as a worker serves it.
+    Thread,
+}
+
+/// What the operator says of a tool, over what the server says.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(from = "ToolKeys")]
+pub struct ToolSettings {
+    /// What repeating its call does.
+    pub safety: Option<Safety>,
+    /// How long one call of it may take without a sign of progress.
+    pub timeout_seconds: Option<u64>,
+    /// How many calls of it are made at once.
+    pub concurrency: Option<usize>,
 }
 
 /// How a server of tools is reached.
@@ -134,11 +174,64 @@ pub(super) struct McpKeys {
     connect_timeout_seconds: Option<u64>,
     #[schemars(range(min = 1))]
     call_timeout_seconds: Option<u64>,
+    session: Option<SessionSettings>,
+    #[schemars(range(min = 1))]
+    concurrency: Option<usize>,
     #[serde(default)]
-    tools: BTreeMap<String, Safety>,
+    #[schemars(with = "BTreeMap<String, ToolKeys>")]
+    tools: BTreeMap<String, ToolSettings>,
     allow: Option<BTreeSet<String>>,
     #[serde(default)]
     deny: BTreeSet<String>,
+    #[serde(default)]
+    nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
+}
+
+/// What is said of a tool, as it is written: its safety alone, or a section.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum ToolKeys {
+    Safety(Safety),
+    Section(ToolSection),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ToolSection {
+    safety: Option<Safety>,
+    timeout_seconds: Option<u64>,
+    concurrency: Option<usize>,
+}
+
+impl From<ToolKeys> for ToolSettings {
+    fn from(keys: ToolKeys) -> Self {
+        match keys {
+            ToolKeys::Safety(safety) => Self { safety: Some(safety), ..Self::default() },
+            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency }) => {
+                Self { safety, timeout_seconds, concurrency }
+            }
+        }
+    }
+}
+
+/// By hand: the keys of the section and the choices of the text stand side by side, so that both can be named to
+/// whoever mistypes one.
+impl JsonSchema for ToolKeys {
+    fn schema_name() -> Cow<'static, str> {
+        "ToolKeys".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> schemars::Schema {
+        let number = json!({"type": "integer", "minimum": 1});
+        json_schema!({
+            "type": ["string", "object"],
+            "oneOf": [{"const": "read"}, {"const": "idempotent"}, {"const": "write"}, {"type": "object"}],
+            "properties": {
+                "safety": generator.subschema_for::<Safety>(), "timeout_seconds": number, "concurrency": number,
+            },
+            "additionalProperties": false,
+        })
+    }
 }
 
 /// Sections of which each entry is one of two kinds: a key that tells the kind, and the keys of the other one.
@@ -215,7 +308,9 @@ impl TryFrom<McpKeys> for McpSettings {
             .description
             .filter(|it| !it.trim().is_empty())
             .ok_or("wants a description: one line by which a planner knows what the server is good for")?;
-        if it.allow.iter().flatten().any(|tool| it.deny.contains(tool)) {
+        let sight = SightSettings { allow: it.allow, deny: it.deny };
+        let contradicts = |it: &SightSettings| it.allow.iter().flatten().any(|tool| it.deny.contains(tool));
+        if contradicts(&sight) || it.nodes.values().flat_map(BTreeMap::values).any(contradicts) {
             return Err("allows and denies the same tool, and can only do one of them");
         }
         Ok(Self {
@@ -223,9 +318,11 @@ impl TryFrom<McpKeys> for McpSettings {
             transport,
             connect_timeout_seconds: it.connect_timeout_seconds.unwrap_or(CONNECT_TIMEOUT_SECONDS),
             call_timeout_seconds: it.call_timeout_seconds.unwrap_or(CALL_TIMEOUT_SECONDS),
+            session: it.session.unwrap_or_default(),
+            concurrency: it.concurrency,
             tools: it.tools,
-            allow: it.allow,
-            deny: it.deny,
+            sight,
+            nodes: it.nodes,
         })
     }
 }

@@ -434,6 +434,37 @@ fn an_entry_is_of_one_kind() {
         "mcp.x.tools.y in turnfold.toml must be one of read, idempotent, write",
     );
     refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = { safety = 'safe' } } }",
+        "mcp.x.tools.y.safety in turnfold.toml must be one of read, idempotent, write",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = { timeout_seconds = 0 } } }",
+        "mcp.x.tools.y.timeout_seconds in turnfold.toml must be at least 1",
+    );
+    let nodes = |what: &str| format!("mcp.x = {{ description = 'x', command = 'x', nodes.{what} }}");
+    refused(
+        &nodes("planner.plan = { allow = ['z'], deny = ['z'] }"),
+        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
+    );
+    for (what, words) in [
+        (
+            "plannet.orchestrate.deny = ['z']",
+            "mcp.x.nodes.plannet in turnfold.toml names no strategy: there are ",
+        ),
+        (
+            "planner.orchestra.deny = ['z']",
+            "mcp.x.nodes.planner.orchestra in turnfold.toml names no node of planner: there are plan, ",
+        ),
+    ] {
+        let (_folder, sources) = sources(&[("turnfold.toml", &nodes(what))]);
+        let told = refusal(sources);
+        assert!(told.starts_with(words), "{told}");
+    }
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = 3 } }",
+        "mcp.x.tools.y in turnfold.toml must be a text or a section",
+    );
+    refused(
         "mcp.x = { description = 'x', command = 'x', allow = ['y', 'z'], deny = ['z'] }",
         "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
     );
@@ -571,22 +602,24 @@ fn the_manual_names_every_key_and_its_examples_load() {
         let mut parts: Vec<&str> = key.split('.').collect();
         if parts.len() > 2 && ["providers", "mcp", "commands"].contains(&parts[0]) {
             parts[1] = "*";
-            if parts[2] == "prices" {
-                parts[3] = "*";
-            } else {
-                parts.truncate(3);
+            match (parts[2], parts.len()) {
+                // What is said of a tool may be said in one word.
+                ("tools", 4) => return None,
+                ("tools" | "prices", 5) => parts[3] = "*",
+                ("nodes", 6) => (parts[3], parts[4]) = ("*", "*"),
+                _ => parts.truncate(3),
             }
         }
         if parts.get(2) == Some(&"on_failure_of") {
             parts.truncate(3);
         }
-        parts.join(".")
+        Some(parts.join("."))
     };
     let written: BTreeSet<String> = origins
         .shown()
         .into_iter()
         .filter(|(.., origin)| origin == "turnfold.toml")
-        .map(|(key, ..)| starred(&key))
+        .filter_map(|(key, ..)| starred(&key))
         .collect();
     assert_eq!(written, known);
 }

@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use shared::{Event, Graph, Hearing, Replay, Verdict, reenact, strategies};
+use shared::{Event, Graph, Hearing, Replay, Supply, Verdict, reenact, strategies};
 use store::{Parts, RedisNews, RedisQueue, Store, Strategies};
 use uuid::Uuid;
 use worker::{
@@ -64,7 +64,10 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
         let id = turn["id"].as_str().unwrap_or_default().to_owned();
         let thread = turn["thread_id"].as_str().unwrap_or_default().to_owned();
         if !turn.is_null() && event.is_outside() {
-            let outcome = matches!(event, Event::Answered(_) | Event::Faltered(_) | Event::Doubted(_));
+            let outcome = matches!(
+                event,
+                Event::Answered(_) | Event::Faltered(_) | Event::Doubted(_) | Event::Wanted(_)
+            );
             if outcome {
                 continue;
             }
@@ -88,6 +91,16 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
                 let shelf = library.join(turn["thread_id"].as_str().unwrap());
                 fs::write(shelf.with_extension("new"), path.to_str().unwrap()).unwrap();
                 fs::rename(shelf.with_extension("new"), shelf).unwrap();
+            }
+            Event::Supplied(it) => {
+                let words = match &it.answer {
+                    Supply::Accept(Value::Null) => "done".to_owned(),
+                    Supply::Accept(fields) => fields.to_string(),
+                    Supply::Decline => "decline".to_owned(),
+                    Supply::Cancel => "cancel".to_owned(),
+                };
+                let body = json!({"thread_id": thread, "input": words, "policy": "answer"});
+                turn = engine.post("/v1/turns", &body).await;
             }
             Event::Retried(_) => drop(engine.post(&format!("/v1/turns/{id}/retry"), &json!({})).await),
             Event::Cancelled(_) => drop(engine.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await),

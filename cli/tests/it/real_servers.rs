@@ -1,6 +1,7 @@
 //! Every strategy over MCP servers that we did not write: the api and two workers as processes of their own, PostgreSQL,
 //! Redis, and a model that says what a test wants behind an endpoint as strict as OpenAI's.
 
+mod asks;
 mod hostile;
 mod model;
 mod parts;
@@ -56,11 +57,11 @@ async fn real_strategies_over_real_servers() {
     assert!(memory.contains("Ada Lovelace"), "{memory}");
 }
 
-/// An engine with two workers, and a model that is told what to say.
+/// An engine with its workers, and a model that is told what to say.
 struct World {
     engine: Engine,
     model: Model,
-    _workers: [Process; 2],
+    workers: Vec<Process>,
     /// Where the servers have their things.
     home: TempDir,
 }
@@ -72,8 +73,8 @@ impl World {
         let model = Model::serve().await;
         let provider = format!("[providers.strict]\nbase_url = {}\n", json!(model.base_url));
         let engine = Engine::start(&(provider + &servers(home.path()))).await;
-        let workers = [engine.worker("w0"), engine.worker("w1")];
-        Self { engine, model, _workers: workers, home }
+        let workers = ["w0", "w1"].map(|it| engine.worker(it)).into();
+        Self { engine, model, workers, home }
     }
 
     /// Submits a turn; it is as yet queued.
@@ -153,7 +154,7 @@ impl World {
 
     /// What the workers and the model told.
     fn told(&self) -> String {
-        let workers = ["w0", "w1"].map(|it| self.engine.told(it)).concat();
+        let workers = ["w0", "w1", "w2"].map(|it| self.engine.told(it)).concat();
         format!("{workers}\nrefused: {:#?}", self.model.refused())
     }
 }

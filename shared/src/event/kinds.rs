@@ -8,6 +8,8 @@ use uuid::Uuid;
 
 use crate::{
     budget::{Budget, Spent},
+    content::Kept,
+    form::{Form, Supply},
     message::Message,
     meter::Meter,
     request::{Request, Response},
@@ -107,6 +109,19 @@ pub struct Answered {
     /// What it took.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Meter>,
+    /// What it said besides.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept: Option<Box<Kept>>,
+}
+
+impl Answered {
+    /// The outcome that this was.
+    pub fn outcome(self) -> (Response, Option<Meter>) {
+        match (self.response, self.kept) {
+            (Response::Output(output), Some(kept)) => (Response::Whole { output, kept }, self.meter),
+            (response, Some(_) | None) => (response, self.meter),
+        }
+    }
 }
 
 /// The world did not answer, or not with anything of use.
@@ -173,6 +188,39 @@ pub enum Verdict {
     Skip,
 }
 
+/// A request was not carried out, because more is wanted for it first. The attempt has ended with that: the next one
+/// is made once a person has supplied it all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// What is wanted, by the names that the server gave; if nothing, it is only to be asked once more.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub forms: BTreeMap<String, Form>,
+    /// What the server wants to be told again, letter by letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+}
+
+/// A person supplied one thing that was wanted, or would not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Supplied {
+    /// Which of the node's requests.
+    pub slot: usize,
+    /// Which of the things that were wanted for it.
+    pub form: String,
+    /// What they answered.
+    pub answer: Supply,
+    /// Who.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+    /// The turn that the answer came as, and that goes on with it.
+    #[serde(default)]
+    pub turn: Uuid,
+}
+
 /// The node drew its conclusions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -218,6 +266,9 @@ pub struct Interrupt {
     /// What may be chosen; anything, if empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// What an answer must fit, where a tool wants it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<Box<Form>>,
     /// The node that hears the answer.
     pub resume: String,
 }
@@ -238,6 +289,8 @@ pub enum InterruptKind {
     Ambiguity,
     /// Did this happen? Answered by reconciling, not by a message.
     InDoubt,
+    /// What does a tool want to hear before it does as it was asked? The answer goes to the tool.
+    Input,
 }
 
 impl InterruptKind {
@@ -250,6 +303,7 @@ impl InterruptKind {
             InterruptKind::Approval => "approval",
             InterruptKind::Ambiguity => "ambiguity",
             InterruptKind::InDoubt => "in_doubt",
+            InterruptKind::Input => "input",
         }
     }
 }

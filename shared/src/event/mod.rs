@@ -5,7 +5,7 @@
 //! turn   = heard step*                        the last step decides `end` or `interrupt`
 //! step   = [asked try+] decided
 //!        | asked try+ failed [retried …]
-//! try    = [attempted] (answered | faltered | gave_up | doubted reconciled)
+//! try    = [attempted] (answered | faltered | gave_up | doubted reconciled | wanted supplied*)
 //! anywhere between events of a turn: cancelled
 //! ```
 //!
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use kinds::{
     Answered, Asked, Attempted, Cancelled, Decided, Doubted, Failed, Faltered, GaveUp, Goto, Heard, Hearing,
-    Interrupt, InterruptKind, Opened, Reconciled, Retried, Verdict,
+    Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict, Wanted,
 };
 
 /// The version of the grammar that this build writes, and the newest that it reads.
@@ -123,6 +123,10 @@ events! {
     "doubted" Doubted,
     /// A person told what had become of it.
     "reconciled" Reconciled,
+    /// More is wanted of a person before a request can be carried out.
+    "wanted" Wanted,
+    /// A person supplied it, or would not.
+    "supplied" Supplied,
     /// The node drew its conclusions.
     "decided" Decided,
     /// The node gave up; an operator may have it try again.
@@ -145,6 +149,8 @@ impl Event {
             | Event::Faltered(_)
             | Event::Doubted(_)
             | Event::Reconciled(_)
+            | Event::Wanted(_)
+            | Event::Supplied(_)
             | Event::Retried(_)
             | Event::Cancelled(_) => true,
             Event::Asked(_)
@@ -164,6 +170,8 @@ impl Event {
             Event::GaveUp(it) => Some(it.slot),
             Event::Doubted(it) => Some(it.slot),
             Event::Reconciled(it) => Some(it.slot),
+            Event::Wanted(it) => Some(it.slot),
+            Event::Supplied(it) => Some(it.slot),
             Event::Opened(_)
             | Event::Heard(_)
             | Event::Asked(_)
@@ -185,6 +193,8 @@ impl Event {
             | Event::Faltered(_)
             | Event::Doubted(_)
             | Event::Reconciled(_)
+            | Event::Wanted(_)
+            | Event::Supplied(_)
             | Event::Retried(_)
             | Event::Cancelled(_) => false,
         }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Decided, Event, Goto, Hearing, Interrupt, Verdict};
-use crate::{message::Message, request::quoted};
+use crate::{form::Supply, message::Message, request::quoted};
 
 impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,7 +24,11 @@ impl fmt::Display for Event {
                 it.requests.iter().try_for_each(|request| line(f, format_args!("{request}")))
             }
             Event::Attempted(it) => write!(f, "[{}]", it.slot),
-            Event::Answered(it) => write!(f, "[{}] {}", it.slot, it.response),
+            Event::Answered(it) => {
+                write!(f, "[{}] {}", it.slot, it.response)?;
+                let content = it.kept.iter().flat_map(|it| &it.content);
+                content.into_iter().try_for_each(|it| line(f, format_args!("with {it}")))
+            }
             Event::Faltered(it) => {
                 let never = if it.again_after_ms.is_none() { " (asking again will not help)" } else { "" };
                 write!(f, "[{}] {}{never}", it.slot, it.error)
@@ -35,6 +39,22 @@ impl fmt::Display for Event {
                 Verdict::Happened { result } => write!(f, "[{}] it happened: {}", it.slot, quoted(result)),
                 Verdict::DidNot => write!(f, "[{}] it did not happen", it.slot),
                 Verdict::Skip => write!(f, "[{}] skip it", it.slot),
+            },
+            Event::Wanted(it) => {
+                write!(
+                    f,
+                    "[{}] {}",
+                    it.slot,
+                    if it.forms.is_empty() { "to be asked once more" } else { "more is wanted" }
+                )?;
+                it.forms.iter().try_for_each(|(name, form)| {
+                    line(f, format_args!("{name}: {} {}", quoted(&form.question), form.wants()))
+                })
+            }
+            Event::Supplied(it) => match &it.answer {
+                Supply::Accept(content) => write!(f, "[{}] {}: {content}", it.slot, it.form),
+                Supply::Decline => write!(f, "[{}] {}: declined", it.slot, it.form),
+                Supply::Cancel => write!(f, "[{}] {}: waved away", it.slot, it.form),
             },
             Event::Decided(it) => it.fmt_body(f),
             Event::Failed(it) => write!(f, "{}: {}", it.node, it.reason),
@@ -56,7 +76,7 @@ impl Decided {
         self.said.iter().try_for_each(|message| line(f, format_args!("said {}", said(message))))?;
         self.learned.iter().try_for_each(|fact| line(f, format_args!("learned {fact}")))?;
         match &self.to {
-            Goto::Interrupt(Interrupt { kind, question, options, resume }) => {
+            Goto::Interrupt(Interrupt { kind, question, options, form: _, resume }) => {
                 line(f, format_args!("asks for {}: {}", kind.name(), quoted(question)))?;
                 options
                     .iter()

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::{
-    At, Corrupt, Progress, name, read,
+    At, Corrupt, Progress, SESSION_LOST, name, read,
     slot::{Slot, Stand},
 };
 use crate::{
@@ -58,7 +58,15 @@ impl<S: Strategy> Progress<S> {
             | Event::Faltered(_)
             | Event::GaveUp(_)
             | Event::Doubted(_)
-            | Event::Reconciled(_) => return Ok(self.fold_slot(event)),
+            | Event::Reconciled(_)
+            | Event::Wanted(_) => return Ok(self.fold_slot(event)),
+            Event::Supplied(supplied) => {
+                if !self.fold_slot(event) {
+                    return Ok(false);
+                }
+                self.turn = Some(supplied.turn);
+                self.thread.turn.from = self.thread.messages.len();
+            }
             Event::Opened(_) => return Ok(false),
         }
         Ok(true)
@@ -66,12 +74,17 @@ impl<S: Strategy> Progress<S> {
 
     fn fold_heard(&mut self, heard: &Heard) -> bool {
         let resume = match (&self.at, heard.hearing) {
+            (At::Within(..), Hearing::Input) if self.is_wanting() => None,
             (At::Before(_) | At::Within(..), _) => return false,
             (At::Rest | At::Failed(..), Hearing::Answer) => return false,
             (At::Asking(_, place), Hearing::Answer) => Some(*place),
             (At::Rest | At::Failed(..) | At::Asking(..), Hearing::Input) => None,
         };
-        self.settle("the turn failed before it came to this");
+        self.settle(if self.is_wanting() {
+            "what was wanted for it was not supplied"
+        } else {
+            "the turn failed before it came to this"
+        });
         let from = self.thread.messages.len();
         self.thread.turn = TurnSoFar { time: heard.time.clone(), from, ..TurnSoFar::default() };
         self.thread.messages.extend(heard.messages.iter().cloned());
@@ -102,6 +115,8 @@ impl<S: Strategy> Progress<S> {
             falters: 0,
             tries: 0,
             error: None,
+            rounds: 0,
+            supplies: None,
             stand: Stand::Open,
         };
         self.at = At::Within(place, self.seq, requests.iter().map(slot).collect());
@@ -110,7 +125,15 @@ impl<S: Strategy> Progress<S> {
     fn fold_slot(&mut self, event: &Event) -> bool {
         let At::Within(_, _, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
-        let Some(stand) = slot.after(event) else { return false };
+        let Some(mut stand) = slot.after(event) else { return false };
+        if let (Event::Answered(answered), Request::CallTool { server, .. }) = (event, &slot.request)
+            && let Some(session) = answered.kept.as_ref().and_then(|it| it.session.as_ref())
+            && let Some(before) = self.sessions.insert(server.clone(), session.clone())
+            && before != *session
+            && let Stand::Answered(Response::Output(output)) = &stand
+        {
+            stand = Stand::Answered(Response::Output(output.clone().after(SESSION_LOST)));
+        }
         if let (Stand::Answered(Response::Tools { tools }), Request::ListTools { server }) =
             (&stand, &slot.request)
         {

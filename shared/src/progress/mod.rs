@@ -16,9 +16,10 @@ use crate::{
     effect::Refused,
     event::{
         Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
-        InterruptKind, Unreadable,
+        InterruptKind, Supplied, Unreadable, Wanted,
     },
-    message::{Message, Safety},
+    form::{Form, Supplies, Unfit},
+    message::{Message, Role, Safety, ToolOutput},
     meter::{Meter, Tally},
     request::{Fault, Remedy, Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
@@ -53,6 +54,8 @@ pub struct Due {
     pub tries: u32,
     /// What was wrong with the last reply, for the model to mend.
     pub complaint: Option<String>,
+    /// What goes along, where more was wanted for it before.
+    pub supplies: Option<Supplies>,
 }
 
 impl Due {
@@ -93,7 +96,7 @@ pub enum Policy {
 }
 
 /// Why a message cannot be heard now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unheard {
     /// A turn is under way, or waits for a verdict on a call in doubt.
     #[error("the thread is busy")]
@@ -101,12 +104,17 @@ pub enum Unheard {
     /// It was meant as an answer and nothing was asked.
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
+    /// A tool wants an answer, which still waits.
+    #[error("this does not answer what a tool wants to hear, which still waits: {0}")]
+    Unfit(Unfit),
 }
 
 /// A thread and where it stands.
 pub struct Progress<S: Strategy> {
     pub(crate) thread: Thread<S>,
     turn: Option<Uuid>,
+    /// The session that each server kept for the thread when it was last called.
+    sessions: BTreeMap<String, String>,
     seq: usize,
     at: At<S::NodeName>,
 }
@@ -126,6 +134,12 @@ enum At<P> {
 
 /// How often one request may falter before it is given up, or its node fails.
 pub const FALTERS_MAX: u32 = 4;
+
+/// How often more may be wanted for one request before it has come to nothing.
+pub const ROUNDS_MAX: u32 = 10;
+
+/// What is heard before a server's words, once it has forgotten what it was told before.
+const SESSION_LOST: &str = "[the session with this server is a new one: whatever it was told or did for you before, it may have forgotten]";
 
 /// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
 pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
@@ -165,7 +179,7 @@ impl<S: Strategy> Progress<S> {
             took: Tally::default(),
             state: S::State::default(),
         };
-        Self { thread, turn: None, seq: 0, at: At::Rest }
+        Self { thread, turn: None, sessions: BTreeMap::new(), seq: 0, at: At::Rest }
     }
 
     /// How many events were folded in: the number of the next.
@@ -243,7 +257,9 @@ impl<S: Strategy> Progress<S> {
             Stand::Open | Stand::Attempted if FALTERS_MAX <= slot.tries => {
                 Some(self.give_up(place, nth, slot))
             }
-            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Answered(_) => None,
+            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => {
+                None
+            }
         }
     }
 
@@ -275,6 +291,7 @@ impl<S: Strategy> Progress<S> {
             falters: it.falters,
             tries: it.tries,
             complaint: it.error.clone().filter(|_| wrong_shape),
+            supplies: it.supplies.clone(),
         })
     }
 
@@ -313,9 +330,25 @@ impl<S: Strategy> Progress<S> {
             let error = "nothing was asked".to_owned();
             return Faltered { slot, error, again_after_ms: None, meter: None }.into();
         };
+        let (outcome, kept) = match outcome {
+            Ok((Response::Whole { output, kept }, meter)) => {
+                (Ok((Response::Output(output), meter)), Some(kept))
+            }
+            other => (other, None),
+        };
+        let rounds = slots.get(slot).map_or(0, |it| it.rounds);
         let fault = match outcome {
+            Ok((Response::Wants { forms, state }, _)) if rounds < ROUNDS_MAX => {
+                return Wanted { slot, forms, state }.into();
+            }
+            Ok((Response::Wants { .. }, meter)) => {
+                let words =
+                    format!("it came to nothing: after {rounds} rounds it still wanted more of a person");
+                return Answered { slot, response: Response::Output(ToolOutput::Error(words)), meter, kept }
+                    .into();
+            }
             Ok((response, meter)) => match S::node(*place).check(&response) {
-                Ok(()) => return Answered { slot, response, meter }.into(),
+                Ok(()) => return Answered { slot, response, meter, kept }.into(),
                 Err(refused) => {
                     let remedy = Remedy::Again { after_ms: Some(0) };
                     Fault { meter: meter.map(Box::new), ..Fault::new(refused.to_string(), remedy) }
@@ -347,7 +380,14 @@ impl<S: Strategy> Progress<S> {
         policy: Policy,
         messages: Vec<Message>,
     ) -> Result<Event, Unheard> {
+        if let (Some(wish), Policy::Auto | Policy::Answer) = (self.wish(), policy) {
+            let words = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content);
+            let answer = wish.form.read(words).map_err(Unheard::Unfit)?;
+            let (slot, form) = (wish.slot, wish.name.to_owned());
+            return Ok(Supplied { slot, form, answer, by: by.to_owned(), turn }.into());
+        }
         let hearing = match (&self.at, policy) {
+            (At::Within(..), Policy::Replan) if self.is_wanting() => Hearing::Input,
             (At::Before(_) | At::Within(..), _) => return Err(Unheard::Busy),
             (At::Asking(..), Policy::Auto | Policy::Answer) => Hearing::Answer,
             (At::Rest | At::Failed(..), Policy::Answer) => return Err(Unheard::NothingAsked),
@@ -364,21 +404,41 @@ impl<S: Strategy> Progress<S> {
             At::Before(_) => Standing::Busy,
             At::Failed(place, _, _, reason) => Standing::Failed { node: name(place), reason: reason.clone() },
             At::Within(place, _, slots) => {
-                if slots.iter().any(|it| !matches!(it.stand, Stand::Doubted(_) | Stand::Answered(_))) {
-                    return Standing::Busy;
-                }
                 let doubted = |(n, it): (usize, &Slot)| match &it.stand {
                     Stand::Doubted(reason) => Some((n, it.request.clone(), reason.clone())),
-                    Stand::Open | Stand::Attempted | Stand::Hopeless | Stand::Answered(_) => None,
+                    Stand::Open
+                    | Stand::Attempted
+                    | Stand::Wanting(_)
+                    | Stand::Hopeless
+                    | Stand::Answered(_) => None,
                 };
-                match slots.iter().enumerate().find_map(doubted) {
-                    Some((slot, request, reason)) => {
-                        Standing::Waiting(in_doubt(name(place), slot, &request, &reason))
-                    }
-                    None => Standing::Busy,
+                if slots.iter().any(Slot::can_move) {
+                    return Standing::Busy;
                 }
+                if let Some((slot, request, reason)) = slots.iter().enumerate().find_map(doubted) {
+                    return Standing::Waiting(in_doubt(name(place), slot, &request, &reason));
+                }
+                self.wish().map_or(Standing::Busy, |wish| Standing::Waiting(input(name(place), &wish)))
             }
         }
+    }
+
+    /// What a tool wants to hear next, if the thread waits for that. What is in doubt is settled first.
+    fn wish(&self) -> Option<Wish<'_>> {
+        let At::Within(_, _, slots) = &self.at else { return None };
+        if slots.iter().any(|it| it.can_move() || matches!(it.stand, Stand::Doubted(_))) {
+            return None;
+        }
+        slots.iter().enumerate().find_map(|(slot, it)| {
+            let Stand::Wanting(forms) = &it.stand else { return None };
+            let (name, form) = forms.first_key_value()?;
+            Some(Wish { slot, request: &it.request, name, form })
+        })
+    }
+
+    /// Whether the thread waits for what a tool wants to hear.
+    fn is_wanting(&self) -> bool {
+        self.wish().is_some()
     }
 
     /// The schema and the tools of the node that is asking.
@@ -407,6 +467,7 @@ impl<S: Strategy> Progress<S> {
                 kind: it.kind,
                 question: it.question,
                 options: it.options,
+                form: None,
                 resume: name(&resume),
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
@@ -426,6 +487,37 @@ fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Inter
         kind: InterruptKind::InDoubt,
         question: format!("[{slot}] {request} may or may not have happened: {reason}. Did it?"),
         options: ["happened", "did not", "skip"].map(str::to_owned).to_vec(),
+        form: None,
+        resume: node,
+    }
+}
+
+/// Something that a tool wants to hear.
+struct Wish<'a> {
+    slot: usize,
+    request: &'a Request,
+    name: &'a str,
+    form: &'a Form,
+}
+
+/// **Invariant:** the words say who asks, as they are a server's and might pretend to be ours.
+fn input(node: String, wish: &Wish<'_>) -> Interrupt {
+    let who = match wish.request {
+        Request::CallTool { server, call } => format!("{} of {server}", call.name),
+        Request::GetPrompt { server, name, .. } => format!("the prompt {name} of {server}"),
+        other @ (Request::Chat { .. }
+        | Request::ListTools { .. }
+        | Request::ListPrompts { .. }
+        | Request::Describe { .. }
+        | Request::Search { .. }
+        | Request::Index { .. }
+        | Request::Rehearse(_)) => other.to_string(),
+    };
+    Interrupt {
+        kind: InterruptKind::Input,
+        question: format!("{who} asks: {} ({})", wish.form.question, wish.form.wants()),
+        options: Vec::new(),
+        form: Some(Box::new(wish.form.clone())),
         resume: node,
     }
 }

@@ -1,7 +1,10 @@
 //! One request of a node, and how far it has come.
 
+use std::collections::BTreeMap;
+
 use crate::{
     event::{Event, Verdict},
+    form::{Form, Supplies},
     message::ToolOutput,
     request::{Request, Response},
 };
@@ -12,6 +15,10 @@ pub(super) struct Slot {
     pub(super) falters: u32,
     pub(super) tries: u32,
     pub(super) error: Option<String>,
+    /// How often more was wanted.
+    pub(super) rounds: u32,
+    /// What goes along with the next attempt.
+    pub(super) supplies: Option<Supplies>,
     pub(super) stand: Stand,
 }
 
@@ -20,6 +27,8 @@ pub(super) enum Stand {
     Open,
     Attempted,
     Doubted(String),
+    /// This is still to be supplied.
+    Wanting(BTreeMap<String, Form>),
     Hopeless,
     Answered(Response),
 }
@@ -32,10 +41,18 @@ impl Slot {
         }
     }
 
+    /// Whether something can be done about it without a person.
+    pub(super) fn can_move(&self) -> bool {
+        match &self.stand {
+            Stand::Open | Stand::Attempted | Stand::Hopeless => true,
+            Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => false,
+        }
+    }
+
     pub(super) fn answer(&self) -> Option<Response> {
         match &self.stand {
             Stand::Answered(response) => Some(response.clone()),
-            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Hopeless => None,
+            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Hopeless => None,
         }
     }
 
@@ -55,6 +72,19 @@ impl Slot {
             (Event::GaveUp(it), Stand::Open | Stand::Attempted | Stand::Hopeless) => {
                 Some(Stand::Answered(Response::Unavailable { reason: it.reason.clone() }))
             }
+            (Event::Wanted(it), Stand::Open | Stand::Attempted) => {
+                self.rounds += 1;
+                self.tries = 0;
+                self.supplies = Some(Supplies { state: it.state.clone(), answers: BTreeMap::new() });
+                Some(wanting(it.forms.clone()))
+            }
+            (Event::Supplied(it), Stand::Wanting(forms)) => {
+                let mut left = forms.clone();
+                left.remove(&it.form)?;
+                let supplies = self.supplies.get_or_insert_default();
+                supplies.answers.insert(it.form.clone(), it.answer.clone());
+                Some(wanting(left))
+            }
             (Event::Doubted(it), Stand::Attempted) => Some(Stand::Doubted(it.reason.clone())),
             (Event::Reconciled(it), Stand::Doubted(_)) => Some(match &it.verdict {
                 Verdict::Happened { result } => {
@@ -68,4 +98,9 @@ impl Slot {
             _ => None,
         }
     }
+}
+
+/// Where a slot stands for which this is still to be supplied.
+fn wanting(forms: BTreeMap<String, Form>) -> Stand {
+    if forms.is_empty() { Stand::Open } else { Stand::Wanting(forms) }
 }

@@ -17,7 +17,7 @@ fn every_event_survives_the_store() {
             kinds.insert(event.kind());
         }
     });
-    assert_eq!(kinds.len(), 13, "the fixtures hold every kind there is: {kinds:?}");
+    assert_eq!(kinds.len(), 15, "the fixtures hold every kind there is: {kinds:?}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl Store {
     ///
     /// What has begun is carried through, even if the caller does not wait for it.
     ///
-    /// **Invariant:** a turn is heard once. If `events` hold the `heard` of the marked turn, the turn must
+    /// **Invariant:** a turn is heard once. If `events` hold the `heard` or the `supplied` of the marked turn, the turn must
     /// still be queued, or nothing is kept.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::{
-    Mark, ThreadId,
+    Mark, ThreadId, TurnId,
     append::{Batch, alone},
     database::{Database, settle},
     plain, signed,
@@ -52,13 +52,34 @@ pub(super) struct Step {
 impl Step {
     pub(super) fn new(batch: Batch, events: &[Event], mark: Option<&Mark>) -> Self {
         let turn = mark.and_then(|it| it.turn.as_ref()).map(|it| it.turn);
-        let hears = |event: &Event| matches!(event, Event::Heard(it) if Some(it.turn) == turn);
+        let hears = |event: &Event| turn.is_some() && heard_by(event) == turn;
         let heard = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
         Self { batch, mark: mark.cloned(), heard }
     }
 
     fn thread(&self) -> ThreadId {
         self.batch.from.thread
+    }
+}
+
+/// The turn that is heard by this event.
+fn heard_by(event: &Event) -> Option<TurnId> {
+    match event {
+        Event::Heard(it) => Some(it.turn),
+        Event::Supplied(it) => Some(it.turn),
+        Event::Opened(_)
+        | Event::Asked(_)
+        | Event::Attempted(_)
+        | Event::Answered(_)
+        | Event::Faltered(_)
+        | Event::GaveUp(_)
+        | Event::Doubted(_)
+        | Event::Reconciled(_)
+        | Event::Wanted(_)
+        | Event::Decided(_)
+        | Event::Failed(_)
+        | Event::Retried(_)
+        | Event::Cancelled(_) => None,
     }
 }
 

@@ -4,30 +4,32 @@ mod calls;
 mod changes;
 mod child;
 mod connection;
+mod ears;
 mod failure;
 mod flight;
 mod http;
 mod offers;
 mod pins;
+mod places;
 mod said;
+mod sessions;
+mod sight;
+mod wants;
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    path::PathBuf,
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use secrecy::{ExposeSecret, SecretString};
-use shared::{Fault, Response, Safety, Tool};
+use shared::{Fault, Replay, Response, Safety, Tool};
 use store::Store;
 
 pub(super) use self::said::OUTPUT_MAX;
 pub use self::{
     changes::{Change, Place, changes},
     pins::{definitions, pinned},
+    sessions::Session,
+    sight::{Nodes, Sight},
 };
-use self::{connection::Connection, failure::Failure, flight::Flight};
+use self::{connection::Connection, failure::Failure, flight::Flight, places::Places, sessions::Sessions};
 use super::Outcome;
 
 /// Where a call's `_meta` holds its idempotency key: a server that keeps the keys it has seen can do a repeated
@@ -47,12 +49,34 @@ pub struct Server {
     /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
     /// costs ten seconds of it.
     pub connect_timeout: Duration,
-    /// The operator's word on what repeating a tool's call does; it overrides the server's own.
-    pub tools: BTreeMap<String, Safety>,
-    /// The only tools that may be seen and called; all of them, if absent.
-    pub allow: Option<BTreeSet<String>>,
-    /// Tools that may be neither seen nor called.
-    pub deny: BTreeSet<String>,
+    /// Whom a connection to it is for.
+    pub session: Session,
+    /// How many of its calls are under way at once; any number, if absent.
+    pub concurrency: Option<usize>,
+    /// The operator's word on single tools.
+    pub tools: BTreeMap<String, ToolRule>,
+    /// Which tools there are at all.
+    pub sight: Sight,
+    /// Which of them there are for single nodes.
+    pub nodes: Nodes,
+}
+
+/// The operator's word on a tool; where they say nothing, the server's holds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ToolRule {
+    /// What repeating its call does; it overrides the server's own word.
+    pub safety: Option<Safety>,
+    /// How long it may be silent during a call, instead of the server's [`call_timeout`](Server::call_timeout).
+    pub timeout: Option<Duration>,
+    /// How many of its calls are under way at once.
+    pub concurrency: Option<usize>,
+}
+
+impl Server {
+    /// How long a tool may be silent during a call.
+    fn timeout(&self, tool: &str) -> Duration {
+        self.tools.get(tool).and_then(|it| it.timeout).unwrap_or(self.call_timeout)
+    }
 }
 
 /// How an MCP server is reached.
@@ -121,13 +145,18 @@ struct Pool {
     server: Server,
     connection: Flight<Arc<Connection>>,
     found: pins::Found,
+    places: Places,
+    sessions: Sessions,
 }
 
 impl Servers {
     /// These servers, their tools taken as they come. None is connected before it is used.
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
         let pool = |(name, server)| {
-            (name, Pool { server, connection: Flight::default(), found: pins::Found::default() })
+            let places = Places::of(&server);
+            let (connection, found, sessions) =
+                (Flight::default(), pins::Found::default(), Sessions::default());
+            (name, Pool { server, connection, found, places, sessions })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }
@@ -167,13 +196,15 @@ impl Servers {
             if let Some(connection) = pool.connection.take().await {
                 connection.close().await;
             }
+            pool.sessions.close().await;
         });
         futures::future::join_all(closings).await;
     }
 
-    /// What a server can do, unless it is what the thread already knows.
-    pub(super) async fn list(&self, name: &str, known: Option<&[Tool]>) -> Outcome {
+    /// What a server can do for a thread, unless it is what the thread already knows.
+    pub(super) async fn list(&self, name: &str, thread: &dyn Replay) -> Outcome {
         let tools = self.tools(name).await?;
+        let (tools, known) = (self.seen(&self.pool(name)?.server, thread, tools), thread.toolbox(name));
         let same = known == Some(tools.as_slice());
         Ok((if same { Response::SameTools } else { Response::Tools { tools } }, None))
     }
@@ -193,15 +224,25 @@ impl Servers {
 const ATTEMPTS: usize = 2;
 
 impl Pool {
+    /// The connection that is for everybody.
     async fn connected(&self, name: &str) -> Result<Arc<Connection>, Fault> {
+        self.connected_at(&self.connection, name).await
+    }
+
+    async fn connected_at(&self, at: &Flight<Arc<Connection>>, name: &str) -> Result<Arc<Connection>, Fault> {
         let open = async { Connection::open(name, &self.server).await.map(Arc::new) };
-        self.connection.get(|it| !it.is_lost(), open).await
+        at.get(|it| !it.is_lost(), open).await
     }
 
     /// Lets the next request connect anew, unless another has already seen to it.
-    async fn drop_if_lost(&self, connection: &Arc<Connection>, failure: &Failure) {
+    async fn drop_if_lost(
+        &self,
+        at: &Flight<Arc<Connection>>,
+        connection: &Arc<Connection>,
+        failure: &Failure,
+    ) {
         if matches!(failure, Failure::Unsent(_) | Failure::Lost(_)) {
-            self.connection.drop_if(|it| Arc::ptr_eq(it, connection)).await;
+            at.drop_if(|it| Arc::ptr_eq(it, connection)).await;
         }
     }
 }

@@ -36,7 +36,8 @@ pub use arguments::check_parameters;
 pub use commands::{COMMANDS, Command, Commands, Method, about};
 pub use index::{Found, Index};
 pub use mcp::{
-    Change, Described, IDEMPOTENCY_KEY, Place, Server, Servers, Transport, changes, definitions, pinned,
+    Change, Described, IDEMPOTENCY_KEY, Nodes, Place, Server, Servers, Session, Sight, ToolRule, Transport,
+    changes, definitions, pinned,
 };
 pub use models::{Models, NoClient, Price, Prices, Provider, Providers, Structured};
 pub use recorded::Recorded;
@@ -143,11 +144,14 @@ fn timed(outcome: Outcome, began: Instant) -> Outcome {
 impl Live {
     async fn carry_out(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
         match &ask.due.request {
-            Request::Chat { .. } => self.models.chat(thread, ask).await,
+            Request::Chat { .. } => {
+                let offers = |server: &str, tool: &str| self.servers.offers(thread, ask.node, server, tool);
+                self.models.chat(thread, ask, &offers).await
+            }
             Request::ListTools { server } if self.commands.are(server) => {
                 Ok((self.commands.list(thread.toolbox(server)), None))
             }
-            Request::ListTools { server } => self.servers.list(server, thread.toolbox(server)).await,
+            Request::ListTools { server } => self.servers.list(server, thread).await,
             Request::CallTool { server, call } => {
                 if let Some(words) = self.schemas.misfit(thread.toolbox(server), call) {
                     return Ok((Response::Output(ToolOutput::Refused(words)), None));
@@ -155,7 +159,7 @@ impl Live {
                 if self.commands.are(server) {
                     return self.commands.call(call, ask.key).await;
                 }
-                self.servers.call(server, call, ask.key).await
+                self.servers.call(server, call, thread, ask).await
             }
             Request::ListPrompts { server } if self.commands.are(server) => {
                 Ok((Response::Prompts { prompts: Vec::new() }, None))
@@ -165,7 +169,7 @@ impl Live {
                 Err(Fault::operator("plain commands have no prompts"))
             }
             Request::GetPrompt { server, name, arguments } => {
-                self.servers.prompt(server, name, arguments).await
+                self.servers.prompt(server, name, arguments, ask).await
             }
             Request::Describe { server } if self.commands.are(server) => Ok((self.commands.offer(), None)),
             Request::Describe { server } => self.servers.offer(server).await,

@@ -96,9 +96,9 @@ impl Models {
         Ok(Self { answerers: providers.into_iter().map(answerer).collect() })
     }
 
-    /// A model's next message.
-    pub(super) async fn chat(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let prompt = Prompt::of(thread, ask.due)?;
+    /// A model's next message; of the servers' tools it hears of those that `offers` lets through.
+    pub(super) async fn chat(&self, thread: &dyn Replay, ask: &Ask<'_>, offers: &Offers<'_>) -> Outcome {
+        let prompt = Prompt::of(thread, ask.due, offers)?;
         let (answerer, provider, model) = self.answerer(prompt.model)?;
         let (reply, meter) = match answerer {
             Answerer::Endpoint(endpoint) => endpoint.chat(model, &prompt, ask.deltas).await?,
@@ -175,8 +175,11 @@ pub(super) struct Shape<'a> {
     pub(super) schema: Value,
 }
 
+/// Whether a model may be offered a server's tool.
+type Offers<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
+
 impl<'a> Prompt<'a> {
-    fn of(thread: &'a dyn Replay, due: &'a Due) -> Result<Self, Fault> {
+    fn of(thread: &'a dyn Replay, due: &'a Due, offers: &Offers<'_>) -> Result<Self, Fault> {
         let Request::Chat { model, system, hears, toolboxes, tools: named, shape, searching } = &due.request
         else {
             return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
@@ -191,7 +194,8 @@ impl<'a> Prompt<'a> {
             tools.iter().any(|other| wire::tool_name(&other.name) == wire::tool_name(&it.name))
         };
         for server in toolboxes {
-            for tool in thread.toolbox(server).unwrap_or_default() {
+            let toolbox = thread.toolbox(server).unwrap_or_default();
+            for tool in toolbox.iter().filter(|it| offers(server, &it.name)) {
                 let mut tool = tool.clone();
                 if toolboxes.len() > 1 {
                     tool.name = format!("{server}__{}", tool.name);

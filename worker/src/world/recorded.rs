@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use shared::{Answered, Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, reenact};
+use shared::{Corrupt, Doubted, Event, Faltered, Fault, Graph, Remedy, Replay, Response, Wanted, reenact};
 
 use super::{Ask, Outcome, World, speak};
 
@@ -117,20 +117,22 @@ impl Place {
 /// What came of a request, if the event says so.
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
-        Event::Answered(Answered { slot, response, meter }) => {
-            Some((*slot, Ok((response.clone(), meter.clone()))))
-        }
+        Event::Answered(it) => Some((it.slot, Ok(it.clone().outcome()))),
         Event::Faltered(Faltered { slot, error, again_after_ms, meter }) => {
             let remedy = again_after_ms.map_or(Remedy::Operator, |ms| Remedy::Again { after_ms: Some(ms) });
             Some((*slot, Err(Fault { error: error.clone(), remedy, meter: meter.clone().map(Box::new) })))
         }
         Event::Doubted(Doubted { slot, reason }) => Some((*slot, Err(Fault::doubt(reason.as_str())))),
+        Event::Wanted(Wanted { slot, forms, state }) => {
+            Some((*slot, Ok((Response::Wants { forms: forms.clone(), state: state.clone() }, None))))
+        }
         Event::Opened(_)
         | Event::Heard(_)
         | Event::Asked(_)
         | Event::Attempted(_)
         | Event::GaveUp(_)
         | Event::Reconciled(_)
+        | Event::Supplied(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)

@@ -2,7 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use shared::{Event, Graph, Hearing, Policy, Standing, reenact, strategies, transcript};
+use serde_json::Value;
+use shared::{Event, Graph, Hearing, Message, Policy, Standing, Supply, reenact, strategies, transcript};
 use store::{
     MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Store, Strategies, Submitted, ThreadId, ThreadLog, When,
 };
@@ -38,6 +39,15 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
     let whole = reenact(graph, script).unwrap().log;
     let Event::Opened(opened) = whole[0].clone() else { panic!("a fixture begins with `opened`") };
     let mut thread = None;
+    let said = |messages, policy, thread| {
+        let (metadata, author) = (serde_json::json!({}), "test".to_owned());
+        let turn = NewTurn { thread, policy, messages, metadata, author, idempotency: None };
+        async {
+            let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
+            parts.queue.ring(turn.thread, When::Now).await.unwrap();
+            turn.thread
+        }
+    };
     for (seq, event) in whole.iter().enumerate().skip(1) {
         match event {
             Event::Heard(heard) => {
@@ -49,17 +59,18 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
                     Hearing::Answer => Policy::Answer,
                 };
                 let opening = thread.map_or_else(|| Opening::New(opened.clone()), Opening::Existing);
-                let new = NewTurn {
-                    thread: opening,
-                    policy,
-                    messages: heard.messages.clone(),
-                    metadata: serde_json::json!({}),
-                    author: "test".to_owned(),
-                    idempotency: None,
+                thread = Some(said(heard.messages.clone(), policy, opening).await);
+            }
+            Event::Supplied(supplied) => {
+                let id = thread.unwrap();
+                until(&parts, id, seq).await;
+                let words = match &supplied.answer {
+                    Supply::Accept(Value::Null) => "done".to_owned(),
+                    Supply::Accept(fields) => fields.to_string(),
+                    Supply::Decline => "decline".to_owned(),
+                    Supply::Cancel => "cancel".to_owned(),
                 };
-                let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
-                thread = Some(turn.thread);
-                parts.queue.ring(turn.thread, When::Now).await.unwrap();
+                said(vec![Message::user(words)], Policy::Answer, Opening::Existing(id)).await;
             }
             Event::Retried(_) | Event::Cancelled(_) | Event::Reconciled(_) => {
                 let id = thread.unwrap();

@@ -15,6 +15,8 @@ mod pins;
 mod quirks;
 mod recorded;
 mod scripted;
+mod sessions;
+mod sight;
 mod strictness;
 
 use std::{
@@ -44,6 +46,9 @@ struct Stage {
 const ONLY_LOOKS: &str = "the world only looks at a thread";
 
 impl Replay for Stage {
+    fn strategy(&self) -> &'static str {
+        "strategy"
+    }
     fn apply(&mut self, _: &Event) -> Result<(), Corrupt> {
         unreachable!("{ONLY_LOOKS}")
     }
@@ -142,7 +147,16 @@ fn nobody() -> Servers {
 }
 
 fn due(request: Request) -> Due {
-    Due { slot: 0, asked: 2, request, safety: Safety::Read, falters: 0, tries: 0, complaint: None }
+    Due {
+        slot: 0,
+        asked: 2,
+        request,
+        safety: Safety::Read,
+        falters: 0,
+        tries: 0,
+        complaint: None,
+        supplies: None,
+    }
 }
 
 async fn perform(world: &dyn World, thread: &dyn Replay, due: &Due) -> (Outcome, Vec<String>) {

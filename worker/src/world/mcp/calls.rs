@@ -3,30 +3,40 @@
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
 };
-use shared::{Fault, Response, ToolCall, ToolOutput};
+use shared::{Fault, Replay, Response, ToolCall, ToolOutput};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Servers,
     failure::{self, Failure},
-    pins, said,
+    said, sight, wants,
 };
-use crate::world::Outcome;
+use crate::world::{Ask, Outcome};
 
 impl Servers {
     /// Has a server do something.
     ///
     /// **Invariant:** a call that may have reached the server is never sent twice.
-    pub(in crate::world) async fn call(&self, name: &str, call: &ToolCall, key: &str) -> Outcome {
+    pub(in crate::world) async fn call(
+        &self,
+        name: &str,
+        call: &ToolCall,
+        thread: &dyn Replay,
+        ask: &Ask<'_>,
+    ) -> Outcome {
         let pool = self.pool(name)?;
-        if !pool.server.permits(&call.name) {
-            return Ok((pins::forbidden(name, call), None));
+        if !self.offers(thread, ask.node, name, &call.name) {
+            return Ok((sight::forbidden(name, call), None));
         }
-        let request = request(call, key);
+        let session = pool.sessions.of(name, ask.thread, &pool.server).await?;
+        let at = session.as_deref().unwrap_or(&pool.connection);
+        let request = request(call, ask);
+        let _places = pool.places.take(&call.name).await;
+        let timeout = pool.server.timeout(&call.name);
         let mut why = "it closed the connection".to_owned();
         for _ in 0..ATTEMPTS {
-            let connection = pool.connected(name).await?;
+            let connection = pool.connected_at(at, name).await?;
             if let Err(failure) = self.admit(name, pool, &connection).await {
-                pool.drop_if_lost(&connection, &failure).await;
+                pool.drop_if_lost(at, &connection, &failure).await;
                 match failure {
                     // Only the list was asked for: whatever became of that, no call was sent.
                     Failure::Unsent(reason) | Failure::Lost(reason) => why = reason,
@@ -36,14 +46,18 @@ impl Servers {
                 }
                 continue;
             }
-            let failure = match connection.ask(&pool.server, request.clone()).await {
+            let failure = match connection.ask_within(timeout, &pool.server, request.clone()).await {
                 Ok(ServerResult::CallToolResult(it)) => {
-                    return Ok((Response::Output(said::output(&it)), None));
+                    let session = session.as_ref().map(|_| connection.id());
+                    return Ok((said::output(it, session), None));
+                }
+                Ok(ServerResult::InputRequiredResult(it)) => {
+                    return Ok(wants::wants(&call.name, it).map_or_else(error, |wants| (wants, None)));
                 }
                 Ok(other) => return Ok(error(said::no_result(&call.name, &other))),
                 Err(failure) => failure,
             };
-            pool.drop_if_lost(&connection, &failure).await;
+            pool.drop_if_lost(at, &connection, &failure).await;
             match failure {
                 Failure::Unsent(reason) => why = reason,
                 Failure::Refused(words) => return Ok(error(words)),
@@ -67,11 +81,15 @@ impl Servers {
 }
 
 /// Arguments that are no object never come here: they do not fit.
-fn request(call: &ToolCall, key: &str) -> ClientRequest {
+fn request(call: &ToolCall, ask: &Ask<'_>) -> ClientRequest {
     let arguments = call.arguments.as_object().cloned().unwrap_or_default();
     let mut params = CallToolRequestParams::new(call.name.clone()).with_arguments(arguments);
-    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), key.into())]);
+    let meta = JsonObject::from_iter([(IDEMPOTENCY_KEY.to_owned(), ask.key.into())]);
     params.meta = Some(RequestMetaObject::from(meta));
+    if let Some(supplies) = &ask.due.supplies {
+        let (answers, state) = wants::told(supplies);
+        (params.input_responses, params.request_state) = (Some(answers), state);
+    }
     ClientRequest::CallToolRequest(CallToolRequest::new(params))
 }
 

@@ -1,39 +1,32 @@
 //! A connection to one MCP server.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU64, Ordering},
-    },
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use rmcp::{
-    ClientHandler, RoleClient,
+    RoleClient,
     model::{
-        ClientCapabilities, ClientConfig, ClientRequest, Implementation, ListPromptsRequest,
-        ListResourcesRequest, ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
+        ClientRequest, ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
+        ProtocolVersion, ServerResult,
     },
-    service::{
-        ClientLifecycleMode, ClientServiceExt, NotificationContext, PeerRequestOptions, RunningService,
-    },
+    service::{ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RunningService},
 };
 use shared::{Fault, Prompt, Tool};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{sync::Mutex, task::AbortHandle, time::Instant};
+use uuid::Uuid;
 
 use super::{
     Described, Server, Transport,
     child::{self, Murmur},
+    ears::Ears,
     failure::{Failure, of_connecting, unreachable},
-    http, said,
+    http, said, wants,
 };
 use crate::world::chain;
 
 /// How often over progress may start the time of a call anew.
 pub(super) const PATIENCE: u32 = 10;
 
-/// How long a list of tools is taken for true. (A server of an older protocol says when its tools change; one of
-/// the newest would have to be listened to for that.)
+/// How long a list of tools is taken for true, of a server that does not say when it changes.
 const LIST_LASTS: Duration = Duration::from_secs(30);
 
 /// The most pages, and so many things, that a list may have.
@@ -49,34 +42,16 @@ const CLOSING: Duration = Duration::from_secs(8);
 /// A connection to one MCP server.
 pub(super) struct Connection {
     name: String,
+    id: Uuid,
     running: RunningService<RoleClient, Ears>,
     listed: Mutex<Option<Listed>>,
+    listener: Option<AbortHandle>,
 }
 
 struct Listed {
     tools: Vec<Tool>,
     at: Instant,
     changes: u64,
-}
-
-/// Hears what a server says without being asked.
-#[derive(Clone, Default)]
-struct Ears {
-    /// How often its tools have changed.
-    changes: Arc<AtomicU64>,
-}
-
-impl ClientHandler for Ears {
-    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
-        self.changes.fetch_add(1, Ordering::Release);
-    }
-
-    /// No capability is offered: an older server that wants to ask a person in the middle of a call could not be
-    /// answered durably.
-    fn get_info(&self) -> ClientConfig {
-        let turnfold = Implementation::new("turnfold", env!("CARGO_PKG_VERSION"));
-        ClientConfig::new(ClientCapabilities::default(), turnfold)
-    }
 }
 
 impl Connection {
@@ -108,7 +83,19 @@ impl Connection {
         let why = match tokio::time::timeout(limit, connecting).await {
             Ok(Ok(Ok(running))) => {
                 tracing::debug!(server = name, "connected");
-                return Ok(Self { name: name.to_owned(), running, listed: Mutex::default() });
+                let mut this = Self {
+                    name: name.to_owned(),
+                    id: Uuid::now_v7(),
+                    running,
+                    listed: Mutex::default(),
+                    listener: None,
+                };
+                if this.is_stateless() && this.tells_of_changes() {
+                    let listening =
+                        this.running.service().clone().to(this.running.peer().clone(), this.name.clone());
+                    this.listener = Some(tokio::spawn(listening).abort_handle());
+                }
+                return Ok(this);
             }
             Ok(Ok(Err(error))) => of_connecting(name, &error)?,
             Ok(Err(why)) => why,
@@ -117,6 +104,22 @@ impl Connection {
         let last_words = murmur.last_words().await;
         let why = if last_words.is_empty() { why } else { format!("{why}; it said: {last_words}") };
         Err(unreachable(name, &server.transport.hide(&why)))
+    }
+
+    /// Whether the server speaks the protocol in which every request stands for itself.
+    fn is_stateless(&self) -> bool {
+        self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
+    }
+
+    /// What tells it from every other connection, of any worker.
+    pub(super) fn id(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// Whether the server says that it tells when its tools have changed.
+    fn tells_of_changes(&self) -> bool {
+        let tools = self.running.peer_info().and_then(|it| it.capabilities.tools.clone());
+        tools.is_some_and(|it| it.list_changed == Some(true))
     }
 
     /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
@@ -139,9 +142,23 @@ impl Connection {
 
     /// Sends a request, and waits for its answer as long as the server is to be waited for.
     pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
-        let options = PeerRequestOptions::with_timeout(server.call_timeout)
+        self.ask_within(server.call_timeout, server, request).await
+    }
+
+    /// Sends a request, and waits for its answer or a sign of progress for so long; for progress over and over, up to
+    /// [`PATIENCE`] times.
+    pub(super) async fn ask_within(
+        &self,
+        timeout: Duration,
+        server: &Server,
+        request: ClientRequest,
+    ) -> Result<ServerResult, Failure> {
+        let mut options = PeerRequestOptions::with_timeout(timeout)
             .reset_timeout_on_progress()
-            .with_max_total_timeout(server.call_timeout.saturating_mul(PATIENCE));
+            .with_max_total_timeout(timeout.saturating_mul(PATIENCE));
+        if self.is_stateless() {
+            wants::offered(options.meta.get_or_insert_default());
+        }
         let sent = self.running.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
         let answer = sent.await_response().await;
@@ -155,11 +172,13 @@ impl Connection {
 
     /// What the server can do, as it said last on this connection, if it did not say since that this has changed.
     pub(super) async fn listed(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
-        self.tools_of(server, Duration::MAX).await
+        // One that must be listened to and is not, may have changed in silence.
+        let hears = !self.is_stateless() || self.running.service().listen();
+        self.tools_of(server, if hears { Duration::MAX } else { LIST_LASTS }).await
     }
 
     async fn tools_of(&self, server: &Server, lasts: Duration) -> Result<Vec<Tool>, Failure> {
-        let changes = self.running.service().changes.load(Ordering::Acquire);
+        let changes = self.running.service().changes();
         if let Some(it) = self.listed.lock().await.as_ref()
             && it.changes == changes
             && it.at.elapsed() < lasts
@@ -246,6 +265,14 @@ impl Connection {
             }
             // A call is still under way, and the connection ends with it.
             None => tracing::debug!("a connection to an MCP server outlives its world by one call"),
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if let Some(listener) = &self.listener {
+            listener.abort();
         }
     }
 }

@@ -6,8 +6,8 @@ use futures::{FutureExt as _, future::BoxFuture};
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, JsonObject, ServerResult};
 use shared::{Fault, Prompt, Response, Tool};
 
-use super::{ATTEMPTS, Server, Servers, connection::Connection, failure::Failure, said};
-use crate::world::{Outcome, description::description};
+use super::{ATTEMPTS, Server, Servers, connection::Connection, failure::Failure, said, wants};
+use crate::world::{Ask, Outcome, description::description};
 
 impl Servers {
     /// What prompts a server offers, in its own order.
@@ -23,20 +23,25 @@ impl Servers {
         name: &str,
         prompt: &str,
         arguments: &BTreeMap<String, String>,
+        ask: &Ask<'_>,
     ) -> Outcome {
         let arguments: JsonObject =
             arguments.iter().map(|(name, text)| (name.clone(), text.as_str().into())).collect();
-        let params = GetPromptRequestParams::new(prompt).with_arguments(arguments);
+        let mut params = GetPromptRequestParams::new(prompt).with_arguments(arguments);
+        if let Some(supplies) = &ask.due.supplies {
+            let (answers, state) = wants::told(supplies);
+            (params.input_responses, params.request_state) = (Some(answers), state);
+        }
         let request = ClientRequest::GetPromptRequest(GetPromptRequest::new(params));
         let asked =
             self.question(name, |connection, server| connection.ask(server, request.clone()).boxed()).await;
-        let messages = match asked {
-            Ok(ServerResult::GetPromptResult(it)) => Ok(said::messages(it)),
+        let response = match asked {
+            Ok(ServerResult::GetPromptResult(it)) => Ok(Response::Prompt { messages: said::messages(it) }),
+            Ok(ServerResult::InputRequiredResult(it)) => wants::wants(prompt, it).map_err(Failure::Refused),
             Ok(other) => Err(Failure::Refused(said::no_result(prompt, &other))),
             Err(failure) => Err(failure),
         };
-        let messages = messages.map_err(|failure| failure.of_a_prompt(name))?;
-        Ok((Response::Prompt { messages }, None))
+        Ok((response.map_err(|failure| failure.of_a_prompt(name))?, None))
     }
 
     /// All that a server offers, in one text.
@@ -66,7 +71,7 @@ impl Servers {
             match ask(&connection, &pool.server).await {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => {
-                    pool.drop_if_lost(&connection, &failure).await;
+                    pool.drop_if_lost(&pool.connection, &connection, &failure).await;
                     why = failure;
                 }
             }

@@ -6,12 +6,12 @@
 //! something else a month later, and nobody reads it but the model.
 
 use futures::FutureExt as _;
-use shared::{Fault, Response, Tool, ToolCall, ToolOutput};
+use shared::{Fault, Tool};
 use store::Pin;
 use tokio::sync::Mutex;
 
 use super::{
-    Pool, Server, Servers,
+    Pool, Servers,
     changes::{changes, named},
     connection::Connection,
     failure::Failure,
@@ -23,13 +23,6 @@ const FIRST_USE: &str = "first use";
 
 /// The set of tools that was last found to be the pinned one.
 pub(super) type Found = Mutex<Option<Vec<Tool>>>;
-
-impl Server {
-    /// Whether a tool may be seen and called.
-    pub(super) fn permits(&self, tool: &str) -> bool {
-        self.allow.as_ref().is_none_or(|it| it.contains(tool)) && !self.deny.contains(tool)
-    }
-}
 
 impl Servers {
     /// What a server can do, if that is what it is pinned to.
@@ -82,12 +75,6 @@ impl Servers {
         }
         self.check(name, pool, &tools).await.map_err(Failure::Fault)
     }
-}
-
-/// Why a tool that the operator took away is not called.
-pub(super) fn forbidden(name: &str, call: &ToolCall) -> Response {
-    let words = format!("the operator does not let {} of {name} be called: do it in another way", call.name);
-    Response::Output(ToolOutput::Refused(words))
 }
 
 /// A set of tools as a pin keeps it.

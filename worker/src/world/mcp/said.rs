@@ -4,7 +4,7 @@ use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, Prompt as TheirPrompt, ResourceContents,
     Role as TheirRole, ServerResult, Tool as Theirs,
 };
-use shared::{Message, Prompt, PromptArgument, Safety, Tool, ToolOutput};
+use shared::{Content, Kept, Message, Prompt, PromptArgument, Response, Safety, Tool, ToolOutput};
 
 use super::Server;
 use crate::world::cut;
@@ -20,7 +20,7 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
         parameters: it.input_schema.as_ref().clone().into(),
         name: it.name.into_owned(),
     };
-    for name in server.allow.iter().flatten().chain(&server.deny) {
+    for name in server.sight.allow.iter().flatten().chain(&server.sight.deny) {
         if !theirs.iter().any(|it| it.name == *name) {
             tracing::warn!(
                 tool = name,
@@ -28,7 +28,8 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
             );
         }
     }
-    let mut tools: Vec<Tool> = theirs.into_iter().filter(|it| server.permits(&it.name)).map(tool).collect();
+    let mut tools: Vec<Tool> =
+        theirs.into_iter().filter(|it| server.sight.permits(&it.name)).map(tool).collect();
     // Sorted, so that a prompt and a log do not depend on the order in which a server happens to list.
     tools.sort_by(|a, b| a.name.cmp(&b.name));
     tools.dedup_by(|a, b| a.name == b.name);
@@ -38,8 +39,8 @@ pub(super) fn tools(server: &Server, theirs: Vec<Theirs>) -> Vec<Tool> {
 /// The operator's word, or else the server's.
 fn safety(server: &Server, tool: &Theirs) -> Safety {
     let hints = tool.annotations.as_ref();
-    match server.tools.get(tool.name.as_ref()) {
-        Some(safety) => *safety,
+    match server.tools.get(tool.name.as_ref()).and_then(|it| it.safety) {
+        Some(safety) => safety,
         None if hints.is_some_and(|it| it.read_only_hint == Some(true)) => Safety::Read,
         None if hints.is_some_and(|it| it.idempotent_hint == Some(true)) => Safety::Idempotent,
         None => Safety::Write,
@@ -76,13 +77,66 @@ pub(super) fn messages(result: GetPromptResult) -> Vec<Message> {
     result.messages.into_iter().map(message).collect()
 }
 
-/// What a call came to.
-pub(super) fn output(result: &CallToolResult) -> ToolOutput {
+/// What a call came to, in the session that the server keeps for the thread, if it does.
+pub(super) fn output(result: CallToolResult, session: Option<String>) -> Response {
     let has_text = result.content.iter().any(|it| matches!(it, ContentBlock::Text(_)));
     let structured = result.structured_content.iter().filter(|_| !has_text).map(ToString::to_string);
     let blocks: Vec<String> = result.content.iter().map(block).chain(structured).collect();
     let text = cut(&blocks.join("\n"), OUTPUT_MAX);
-    if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) }
+    let output = if result.is_error == Some(true) { ToolOutput::Error(text) } else { ToolOutput::Ok(text) };
+    let structured = result.structured_content.map(|value| Content::Structured { value });
+    let content = bounded(result.content.into_iter().filter_map(besides).chain(structured));
+    if content.is_empty() && session.is_none() {
+        return Response::Output(output);
+    }
+    Response::Whole { output, kept: Box::new(Kept { content, session }) }
+}
+
+/// The most that is kept of one result besides its words, in bytes as they are written.
+const KEPT_MAX: usize = 2 << 20;
+
+/// As much as may be kept; of the rest, what it was.
+fn bounded(content: impl Iterator<Item = Content>) -> Vec<Content> {
+    let mut left = KEPT_MAX;
+    let bound = |it: Content| {
+        let size = serde_json::to_string(&it).map_or(usize::MAX, |it| it.len());
+        match left.checked_sub(size) {
+            Some(rest) => {
+                left = rest;
+                it
+            }
+            None => Content::Cut {
+                what: format!("{}: of one result {KEPT_MAX} bytes are kept", cut(&it.to_string(), CUT_MAX)),
+            },
+        }
+    };
+    content.map(bound).collect()
+}
+
+/// How much is told of what is not kept, in characters.
+const CUT_MAX: usize = 200;
+
+/// What a block holds besides words.
+fn besides(block: ContentBlock) -> Option<Content> {
+    match block {
+        ContentBlock::Text(_) => None,
+        ContentBlock::Image(it) => Some(Content::Image { mime_type: it.mime_type, data: it.data }),
+        ContentBlock::Audio(it) => Some(Content::Audio { mime_type: it.mime_type, data: it.data }),
+        ContentBlock::ResourceLink(it) => {
+            Some(Content::Link { uri: it.uri, name: it.name, mime_type: it.mime_type })
+        }
+        ContentBlock::Resource(it) => match it.resource {
+            ResourceContents::TextResourceContents { uri, mime_type, .. } => {
+                Some(Content::Resource { uri, mime_type, data: None })
+            }
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => {
+                Some(Content::Resource { uri, mime_type, data: Some(blob) })
+            }
+            // Its JSON stands among the words.
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// A block of a result as text; what is no text leaves a marker, so that a model knows of it.
@@ -113,9 +167,7 @@ fn size(base64: &str) -> String {
 
 /// Why an answer is no result.
 pub(super) fn no_result(tool: &str, answer: &ServerResult) -> String {
-    let why = if let ServerResult::InputRequiredResult(_) = answer {
-        "it wants something of a person first, which is not supported yet"
-    } else if let ServerResult::CreateTaskResult(_) = answer {
+    let why = if let ServerResult::CreateTaskResult(_) = answer {
         "it began a task of its own instead, which is not supported yet"
     } else {
         "it answered with something that is no result of a tool"

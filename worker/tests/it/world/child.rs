@@ -3,14 +3,14 @@
 //! It is this very test program, started again: see [`started`].
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     io::{BufRead, Write},
     thread::park_timeout,
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
-use worker::world::{Server, Transport};
+use worker::world::{Nodes, Server, Session, Sight, Transport};
 
 /// Where a started server finds out that it is one.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
@@ -41,9 +41,11 @@ pub(super) fn command_of(transport: Transport) -> Server {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        session: Session::Shared,
+        concurrency: None,
         tools: BTreeMap::new(),
-        allow: None,
-        deny: BTreeSet::new(),
+        sight: Sight::default(),
+        nodes: Nodes::new(),
     }
 }
 
@@ -56,9 +58,23 @@ fn speaks_mcp() {
     // The test harness has begun a line of its own.
     say_raw("");
     let mut listed = 0;
+    // The call that waits for what was asked in the middle of it.
+    let mut waits = Value::Null;
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
         let Some(id) = request.get("id") else { continue };
+        if request.get("method").is_none() {
+            let text = json!({ "content": [{ "type": "text", "text": request["result"].to_string() }] });
+            say(&json!({ "jsonrpc": "2.0", "id": waits, "result": text }));
+            continue;
+        }
+        if request["params"]["name"] == "interrupt" {
+            waits = id.clone();
+            let params =
+                json!({ "message": "sure?", "requestedSchema": { "type": "object", "properties": {} } });
+            say(&json!({ "jsonrpc": "2.0", "id": "e1", "method": "elicitation/create", "params": params }));
+            continue;
+        }
         let answer = match request["method"].as_str().unwrap() {
             "initialize" => initialized(&request["params"]),
             "tools/list" if std::env::var_os(TOOLS).is_some() => {
@@ -168,6 +184,10 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
             { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
             { "type": "resource_link", "uri": "file:///b", "name": "b" },
         ] }),
+        "huge" => json!({ "content": [
+            { "type": "image", "mimeType": "image/png", "data": "A".repeat(3_000_000) },
+            { "type": "audio", "mimeType": "audio/wav", "data": "AAAA" },
+        ] }),
         "structured" => json!({ "content": [], "structuredContent": { "rooms": [1, 2] } }),
         "die" => std::process::abort(),
         "hang" => return None,
@@ -183,9 +203,6 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
             say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
             text("changed".to_owned())
         }
-        "ask" => json!({ "resultType": "input_required", "requestState": "s", "inputRequests": {
-            "confirm": { "method": "elicitation/create", "params": { "message": "sure?", "mode": "form",
-                "requestedSchema": { "type": "object", "properties": {} } } } } }),
         name => text(format!("what is {name}?")),
     }))
 }

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use shared::{Remedy, Request, Response, Safety, ToolCall, ToolOutput};
-use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, Transport};
+use shared::{Content, Remedy, Request, Response, Safety, ToolCall, ToolOutput};
+use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, ToolRule, Transport};
 
 use super::{
     Outcome, Stage, again,
@@ -24,7 +24,10 @@ async fn call(world: &Live, name: &str, arguments: Value) -> Outcome {
 
 async fn text(world: &Live, name: &str) -> String {
     match call(world, name, json!({})).await {
-        Ok((Response::Output(ToolOutput::Ok(text)), None)) => text,
+        Ok((
+            Response::Output(ToolOutput::Ok(text)) | Response::Whole { output: ToolOutput::Ok(text), .. },
+            None,
+        )) => text,
         other => panic!("an output was expected of {name}: {other:?}"),
     }
 }
@@ -36,6 +39,11 @@ async fn error(world: &Live, name: &str, arguments: Value) -> String {
     }
 }
 
+/// The operator's word that a tool's calls are so.
+fn safety(safety: Safety) -> ToolRule {
+    ToolRule { safety: Some(safety), ..ToolRule::default() }
+}
+
 async fn list(world: &Live, stage: &Stage) -> Response {
     perform(world, stage, &due(Request::ListTools { server: "desk".to_owned() })).await.0.unwrap().0
 }
@@ -43,7 +51,7 @@ async fn list(world: &Live, stage: &Stage) -> Response {
 #[tokio::test]
 async fn every_page_is_listed_by_name_with_what_repeating_does() {
     let mut server = server([]);
-    server.tools.insert("send".to_owned(), Safety::Idempotent);
+    server.tools.insert("send".to_owned(), safety(Safety::Idempotent));
     let world = desk(server);
     let mut stage = Stage::default();
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };
@@ -91,7 +99,12 @@ async fn whatever_a_tool_says_reaches_the_model() {
         "a picture\n[image image/png, 12 kB]\n[resource file:///a]\ninside\n[resource b file:///b]"
     );
     assert_eq!(text(&world, "structured").await, r#"{"rooms":[1,2]}"#);
-    assert!(error(&world, "ask", json!({})).await.contains("wants something of a person"));
+    let declined: Value = serde_json::from_str(&text(&world, "interrupt").await).unwrap();
+    assert_eq!(declined["action"], "decline");
+    assert!(
+        declined["_meta"]["turnfold/declined"].as_str().unwrap().contains("input_required"),
+        "{declined}"
+    );
 }
 
 #[tokio::test]
@@ -201,4 +214,30 @@ async fn a_server_describes_itself_and_ends_when_it_is_let_go() {
     world.close().await;
     let alive = std::process::Command::new("kill").args(["-0", &pid]).status().unwrap().success();
     assert!(!alive, "the child outlives its connection");
+}
+
+/// Words are heard; what there is besides is kept, and what is too much is said not to be.
+#[tokio::test]
+async fn what_is_no_text_is_kept_beside_it() {
+    let world = desk(server([]));
+    let kept = async |tool: &str| match call(&world, tool, json!({})).await {
+        Ok((Response::Whole { kept, .. }, None)) => kept.content,
+        other => panic!("{tool} gives more than words: {other:?}"),
+    };
+    let picture = Content::Image { mime_type: "image/png".to_owned(), data: "A".repeat(16_000) };
+    let gallery = [
+        picture,
+        Content::Resource { uri: "file:///a".to_owned(), mime_type: None, data: None },
+        Content::Link { uri: "file:///b".to_owned(), name: "b".to_owned(), mime_type: None },
+        Content::Structured { value: json!({ "left": "out" }) },
+    ];
+    assert_eq!(kept("gallery").await, gallery);
+    let rooms = Content::Structured { value: json!({ "rooms": [1, 2] }) };
+    assert_eq!(kept("structured").await, [rooms]);
+    let huge = kept("huge").await;
+    let [Content::Cut { what }, Content::Audio { data, .. }] = &huge[..] else {
+        panic!("{} parts", huge.len())
+    };
+    assert_eq!(what, "image image/png, 2250 kB: of one result 2097152 bytes are kept");
+    assert_eq!(data, "AAAA", "what is small still fits");
 }

@@ -1,9 +1,6 @@
 //! MCP servers over HTTP.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Json, Router,
@@ -14,7 +11,7 @@ use axum::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{Remedy, Request, Response, ToolCall, ToolOutput};
-use worker::world::{Live, Server, Transport};
+use worker::world::{Live, Nodes, Server, Session, Sight, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
 
@@ -50,9 +47,11 @@ fn desk(url: String, token: &str) -> Live {
         transport,
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
+        session: Session::Shared,
+        concurrency: None,
         tools: BTreeMap::new(),
-        allow: None,
-        deny: BTreeSet::new(),
+        sight: Sight::default(),
+        nodes: Nodes::new(),
     };
     live([], servers([("desk", server)]))
 }

@@ -1,16 +1,23 @@
 //! An MCP server of the newest protocol, as rmcp serves it; started like [the hand-made one](super::child).
 
+use std::{
+    sync::atomic::{AtomicUsize, Ordering},
+    time::Duration,
+};
+
 use rmcp::{
     ErrorData, RoleServer, ServerHandler, ServiceExt,
     model::{
-        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequiredResult,
-        ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool,
+        CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, InputRequest,
+        InputRequiredResult, ListToolsResult, PaginatedRequestParams, ServerCapabilities, ServerConfig,
+        ServerNotification, SubscriptionFilter, Tool,
     },
-    service::RequestContext,
+    service::{RequestContext, SubscriptionContext},
 };
-use serde_json::json;
-use shared::{Request, Response, ToolCall, ToolOutput};
-use worker::world::IDEMPOTENCY_KEY;
+use serde_json::{Value, json};
+use shared::{Due, Form, Request, Response, Supplies, Supply, ToolCall, ToolOutput};
+use tokio::sync::Notify;
+use worker::world::{IDEMPOTENCY_KEY, Live, Server, ToolRule};
 
 use super::{Stage, child, due, live, perform, servers};
 
@@ -18,9 +25,20 @@ const AS_SERVER: &str = "TURNFOLD_TEST_MODERN_MCP_SERVER";
 
 struct Desk;
 
+/// How many calls are under way, and the most there were.
+static HERE: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+/// How often the tools were listed, and how often somebody began to listen.
+static LISTED: AtomicUsize = AtomicUsize::new(0);
+static LISTENERS: AtomicUsize = AtomicUsize::new(0);
+
+/// Makes the tools change.
+static CHANGE: Notify = Notify::const_new();
+
 impl ServerHandler for Desk {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
     }
 
     async fn list_tools(
@@ -28,7 +46,26 @@ impl ServerHandler for Desk {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(vec![Tool::new("key", "says the key", serde_json::Map::new())]))
+        let listed = LISTED.fetch_add(1, Ordering::SeqCst) + 1;
+        let about = format!("says the key, and was listed {listed} times");
+        Ok(ListToolsResult::with_all_items(vec![Tool::new("key", about, serde_json::Map::new())]))
+    }
+
+    fn accepted_subscription_filter(&self, wanted: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        LISTENERS.fetch_add(1, Ordering::SeqCst);
+        Some(wanted.clone())
+    }
+
+    async fn listen(&self, listener: SubscriptionContext) -> Result<(), ErrorData> {
+        loop {
+            tokio::select! {
+                () = listener.cancelled() => return Ok(()),
+                () = CHANGE.notified() => {
+                    let changed = ServerNotification::ToolListChangedNotification(Default::default());
+                    listener.sink().send(changed).await.unwrap();
+                }
+            }
+        }
     }
 
     async fn call_tool(
@@ -43,10 +80,44 @@ impl ServerHandler for Desk {
                     key.to_string(),
                 )])))
             }
-            "sure" => Ok(CallToolResponse::InputRequired(InputRequiredResult::from_request_state("s"))),
+            "sure" if request.input_responses.is_some() => {
+                let told = json!([request.input_responses, request.request_state]);
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
+                    told.to_string(),
+                )])))
+            }
+            "sure" => wanting(&json!({ "method": "elicitation/create", "params": {
+                "message": "Sure?", "requestedSchema": { "type": "object", "properties": { "sure": { "type": "boolean" } } } } })),
+            "change" => {
+                CHANGE.notify_one();
+                let listeners = LISTENERS.load(Ordering::SeqCst).to_string();
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(listeners)])))
+            }
+            "meet" => {
+                // Whoever else is here within the time of one call, is met.
+                let now = HERE.fetch_add(1, Ordering::SeqCst) + 1;
+                MOST.fetch_max(now, Ordering::SeqCst);
+                tokio::time::sleep(Duration::from_millis(300)).await;
+                HERE.fetch_sub(1, Ordering::SeqCst);
+                let most = MOST.load(Ordering::SeqCst).to_string();
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(most)])))
+            }
+            "visit" => wanting(&json!({ "method": "elicitation/create", "params": {
+                "mode": "url", "message": "Sign in", "url": "https://example.org/in" } })),
+            "think" => wanting(
+                &json!({ "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } }),
+            ),
+            "look" => wanting(&json!({ "method": "roots/list" })),
             _ => Err(ErrorData::invalid_params("no such tool", None)),
         }
     }
+}
+
+fn wanting(request: &Value) -> Result<CallToolResponse, ErrorData> {
+    let request: InputRequest = serde_json::from_value(request.clone()).unwrap();
+    let wanted =
+        InputRequiredResult::new(Some([("confirm".to_owned(), request)].into()), Some("s".to_owned()));
+    Ok(CallToolResponse::InputRequired(wanted))
 }
 
 /// The server that another test starts. Not told so, it is no test.
@@ -65,16 +136,113 @@ async fn the_newest_protocol_is_spoken_where_it_is_understood() {
         live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
     assert_eq!(world.servers().describe("desk").await.unwrap().protocol, "2026-07-28");
     assert_eq!(world.servers().tools("desk").await.unwrap()[0].name, "key");
-    let call = async |name: &str| {
-        let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
-        let request = Request::CallTool { server: "desk".to_owned(), call };
-        match perform(&world, &Stage::default(), &due(request)).await.0 {
-            Ok((Response::Output(output), _)) => output,
-            other => panic!("an output was expected: {other:?}"),
-        }
+    assert_eq!(call(&world, "key", None).await, said("\"thread:2:0\""));
+    assert_eq!(
+        call(&world, "other", None).await,
+        Response::Output(ToolOutput::Error("no such tool".to_owned()))
+    );
+}
+
+async fn call(world: &Live, name: &str, supplies: Option<Supplies>) -> Response {
+    let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
+    let request = Request::CallTool { server: "desk".to_owned(), call };
+    let due = Due { supplies, ..due(request) };
+    perform(world, &Stage::default(), &due).await.0.unwrap().0
+}
+
+fn said(words: &str) -> Response {
+    Response::Output(ToolOutput::Ok(words.to_owned()))
+}
+
+#[tokio::test]
+async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_along() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let Response::Wants { forms, state } = call(&world, "sure", None).await else {
+        panic!("it wants nothing")
     };
-    assert_eq!(call("key").await, ToolOutput::Ok("\"thread:2:0\"".to_owned()));
-    assert_eq!(call("other").await, ToolOutput::Error("no such tool".to_owned()));
-    let asks = call("sure").await;
-    assert!(matches!(&asks, ToolOutput::Error(it) if it.contains("wants something of a person")), "{asks:?}");
+    assert_eq!(state.as_deref(), Some("s"));
+    let schema = json!({ "type": "object", "properties": { "sure": { "type": "boolean" } } });
+    assert_eq!(forms["confirm"], Form { question: "Sure?".to_owned(), schema, url: None });
+    let Response::Wants { forms, .. } = call(&world, "visit", None).await else { panic!("it wants nothing") };
+    assert_eq!(forms["confirm"].url.as_deref(), Some("https://example.org/in"));
+
+    for (answer, told) in [
+        (Supply::Accept(json!({ "sure": true })), json!({ "action": "accept", "content": { "sure": true } })),
+        (Supply::Accept(Value::Null), json!({ "action": "accept" })),
+        (Supply::Decline, json!({ "action": "decline" })),
+        (Supply::Cancel, json!({ "action": "cancel" })),
+    ] {
+        let answers = [("confirm".to_owned(), answer)].into();
+        let supplies = Supplies { state: Some("s".to_owned()), answers };
+        let heard = call(&world, "sure", Some(supplies)).await;
+        assert_eq!(heard, said(&json!([{ "confirm": told }, "s"]).to_string()));
+    }
+    for (tool, method) in [("think", "sampling/createMessage"), ("look", "roots/list")] {
+        let Response::Output(ToolOutput::Error(words)) = call(&world, tool, None).await else {
+            panic!("{method} is refused")
+        };
+        assert!(words.contains(method) && words.contains("only elicitation/create"), "{words}");
+    }
+}
+
+/// A call's own time is shorter than the time that all of them take one after the other.
+#[tokio::test]
+async fn whoever_finds_no_place_waits_and_loses_no_time() {
+    let most = async |change: &dyn Fn(&mut Server)| {
+        let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
+        server.call_timeout = Duration::from_millis(900);
+        change(&mut server);
+        let world = live([], servers([("desk", server)]));
+        world.servers().tools("desk").await.unwrap();
+        let calls = (0..5).map(|_| call(&world, "meet", None));
+        let met = futures::future::join_all(calls).await;
+        let most = |it| match it {
+            Response::Output(ToolOutput::Ok(most)) => most,
+            other => panic!("everybody has their turn: {other:?}"),
+        };
+        met.into_iter().map(most).max().unwrap()
+    };
+    assert_eq!(most(&|_| ()).await, "5", "nobody says how many");
+    assert_eq!(most(&|it| it.concurrency = Some(2)).await, "2");
+    let alone = ToolRule { concurrency: Some(1), ..ToolRule::default() };
+    assert_eq!(most(&|it| it.tools = [("meet".to_owned(), alone)].into()).await, "1");
+}
+
+#[tokio::test]
+async fn a_tool_has_as_much_time_as_is_said_of_it() {
+    let mut server = child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]);
+    server.call_timeout = Duration::from_millis(50);
+    let world = async |server: &Server| {
+        let world = live([], servers([("desk", server.clone())]));
+        world.servers().describe("desk").await.unwrap();
+        world
+    };
+    let meet = ToolCall { id: "c1".to_owned(), name: "meet".to_owned(), arguments: json!({}) };
+    let request = Request::CallTool { server: "desk".to_owned(), call: meet };
+    let lost = perform(&world(&server).await, &Stage::default(), &due(request)).await.0.unwrap_err();
+    assert!(lost.error.contains("gave no answer to meet in 50ms"), "{lost:?}");
+    let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
+    server.tools.insert("meet".to_owned(), patient);
+    assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
+}
+
+/// A list is taken for true for half a minute, unless the server says that it has changed.
+#[tokio::test]
+async fn a_server_of_the_newest_protocol_is_listened_to() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let listed = async || {
+        let about = world.servers().tools("desk").await.unwrap()[0].description.clone();
+        about.split(' ').rev().nth(1).unwrap().parse::<usize>().unwrap()
+    };
+    listed().await;
+    // Once for whoever began to listen, as nobody did before; and once more for what was heard.
+    let began = std::time::Instant::now();
+    while listed().await < 3 {
+        let listeners = call(&world, "change", None).await;
+        assert!([said("0"), said("1")].contains(&listeners), "{listeners:?}");
+        assert!(began.elapsed() < Duration::from_secs(20), "nobody listens");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use shared::{Remedy, Request, Response, Tool, ToolCall, ToolOutput};
 use store::{Pin, Store};
 use tempfile::TempDir;
-use worker::world::{Live, Server, Transport, definitions};
+use worker::world::{Live, Server, Sight, Transport, definitions};
 
 use super::{
     Outcome, Stage,
@@ -142,8 +142,7 @@ async fn what_the_operator_takes_away_is_neither_seen_nor_called() {
     let set = |names: &[&str]| -> BTreeSet<String> { names.iter().map(|it| (*it).to_owned()).collect() };
     let desk = Desk::of(&json!([tool("put", "puts"), tool("pid", "tells"), tool("echo", "says")])).await;
     let world = desk.world_with(|it| {
-        it.allow = Some(set(&["pid", "put"]));
-        it.deny = set(&["put"]);
+        it.sight = Sight { allow: Some(set(&["pid", "put"])), deny: set(&["put"]) };
     });
     let names: Vec<String> = listed(list(&world).await).into_iter().map(|it| it.name).collect();
     assert_eq!(names, ["pid"]);
@@ -157,6 +156,6 @@ async fn what_the_operator_takes_away_is_neither_seen_nor_called() {
 
     // What nobody sees may change.
     desk.has(&json!([tool("put", "puts away"), tool("pid", "tells")]));
-    let world = desk.world_with(|it| it.allow = Some(set(&["pid"])));
+    let world = desk.world_with(|it| it.sight.allow = Some(set(&["pid"])));
     assert_eq!(listed(list(&world).await).len(), 1);
 }

@@ -1,0 +1,97 @@
+//! A server that asks a person before it does as it was asked: every worker is killed while it waits, and others resume.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+
+use super::{
+    Row, World,
+    parts::server,
+    table::{Task, planner},
+};
+use crate::engine::turnfold;
+
+fn servers(home: &Path) -> String {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/real_servers/asks.py");
+    let (script, home) = (script.display().to_string(), home.display().to_string());
+    let seconds =
+        "call_timeout_seconds = 2\ntools = { roast = { safety = \"write\", timeout_seconds = 60 } }\n";
+    server("tables", "Books tables", "python3", &[&script, &home]) + seconds
+}
+
+/// The tool takes longer than a lease lasts and than its server may be silent; its own time is long enough, and the
+/// worker keeps the lease, so that nobody else begins the same call.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_tools_that_take_long_are_waited_for_and_called_once() {
+    let world = World::of(servers).await;
+    let roast: Task<'_> = ("tables", "roast it", &[("roast", json!({}))]);
+    let events = world.sees_through(planner("roast", &[roast], &["roasted well"])).await;
+    let of = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+    assert_eq!((of("attempted"), of("doubted"), of("faltered")), (1, 0, 0), "{events:#?}");
+    assert_eq!(fs::read_to_string(world.home.path().join("roasted")).unwrap(), "once\n");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_tools_ask_a_person_and_any_worker_resumes() {
+    let mut world = World::of(servers).await;
+    let book: Task<'_> = ("tables", "book a table", &[("book", json!({"hour": 9}))]);
+    let row: Row = planner("table", &[book], &["booked for 8"]);
+    let turn = world.submits(&row).await;
+    let asked = world.rests(&turn).await;
+    assert_eq!(asked["interrupt"]["kind"], "input", "{asked}\n{}", world.told());
+    let thread = asked["thread_id"].as_str().unwrap().to_owned();
+    world.workers.drain(..).for_each(crate::engine::Process::kill);
+
+    let (shown, _) = run(&world, &["inbox", "show", &thread]);
+    assert!(shown.contains("book of tables asks: For how many?"), "{shown}");
+    assert!(shown.contains("guests (integer)"), "{shown}");
+    let (_, refused) = run(&world, &["inbox", "answer", &thread, "nine"]);
+    assert!(refused.contains("guests must be integer"), "{refused}");
+    let item = world.engine.get(&format!("/v1/inbox/{thread}")).await;
+    assert_eq!(item["schema"]["properties"]["guests"]["maximum"], 8, "{item}");
+    let (taken, refused) = run(&world, &["inbox", "answer", &thread, "8"]);
+    assert!(taken.contains("is queued"), "{taken}{refused}");
+
+    world.workers.push(world.engine.worker("w2"));
+    let turns = world.engine.get(&format!("/v1/turns?thread_id={thread}")).await;
+    let asked = world.rests(&turns["data"][0]).await;
+    assert!(asked["interrupt"]["question"].as_str().unwrap().contains("8 cost a deposit"), "{asked}");
+    // A message that does not fit is no answer, and the question waits on.
+    let body = json!({"thread_id": thread, "input": "perhaps"});
+    let unfit = world.engine.post("/v1/turns", &body).await;
+    let unfit = world.rests(&unfit).await;
+    assert_eq!(unfit["status"], "failed", "{unfit}");
+    assert!(unfit["error"].as_str().unwrap().contains("sure must be true or false"), "{unfit}");
+    let answered = world.engine.post("/v1/turns", &json!({"thread_id": thread, "input": "yes"})).await;
+    let turn = world.rests(&answered).await;
+    world.holds(&row, &turn).await;
+    calls_fit_together(&fs::read_to_string(world.home.path().join("called")).unwrap());
+}
+
+/// Three attempts at one call: each says that a person can be asked, with one key, and what was supplied before.
+fn calls_fit_together(called: &str) {
+    let calls: Vec<Value> = called.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert_eq!(calls.len(), 3, "{called}");
+    let supplied: Vec<&Value> = calls.iter().map(|it| &it["inputResponses"]).collect();
+    assert_eq!(
+        supplied,
+        [
+            &Value::Null,
+            &json!({"guests": {"action": "accept", "content": {"guests": 8}}}),
+            &json!({"sure": {"action": "accept", "content": {"sure": true}}}),
+        ]
+    );
+    assert_eq!(calls[2]["requestState"], "{\"guests\": 8}");
+    for call in &calls {
+        assert_eq!(call["_meta"]["turnfold/idempotency-key"], calls[0]["_meta"]["turnfold/idempotency-key"]);
+        assert!(
+            call["_meta"]["io.modelcontextprotocol/clientCapabilities"]["elicitation"]["form"].is_object()
+        );
+    }
+}
+
+fn run(world: &World, words: &[&str]) -> (String, String) {
+    let mut command: Command = turnfold(world.engine.folder());
+    let output = command.args(["--url", &world.engine.url]).args(words).output().unwrap();
+    (String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+}

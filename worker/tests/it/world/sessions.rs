@@ -1,0 +1,81 @@
+//! Sessions that a server keeps for one thread.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use serde_json::json;
+use shared::{Request, Response, ToolCall, ToolOutput};
+use uuid::Uuid;
+use worker::world::{Ask, Live, Session, World};
+
+use super::{Pad, Stage, child, due, live, servers};
+
+fn desk(most: usize, idle: Duration) -> Live {
+    let mut server = child::server([]);
+    server.session = Session::Thread { most, idle };
+    live([], servers([("desk", server)]))
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// Has the desk do something for a thread: what it says, and in which session.
+async fn call(world: &Live, thread: u128, tool: &str) -> Option<(String, String)> {
+    let call = ToolCall { id: "c1".to_owned(), name: tool.to_owned(), arguments: json!({}) };
+    let (due, pad) = (due(Request::CallTool { server: "desk".to_owned(), call }), Pad::default());
+    let ask = Ask { thread: Uuid::from_u128(thread), due: &due, key: "k", node: "node", deltas: &pad };
+    match world.perform(&Stage::default(), &ask).await {
+        Ok((Response::Whole { output: ToolOutput::Ok(said), kept }, None)) => {
+            Some((said, kept.session.unwrap()))
+        }
+        Ok(other) => panic!("a session was expected: {other:?}"),
+        Err(_) => None,
+    }
+}
+
+#[tokio::test]
+async fn a_thread_stays_with_its_own_process_until_that_dies() {
+    let world = desk(8, LONG);
+    let first = call(&world, 1, "pid").await;
+    let other = call(&world, 2, "pid").await;
+    assert!(first.is_some() && first != other, "each thread has its own: {first:?}");
+    assert_eq!(call(&world, 1, "pid").await, first, "and keeps it");
+    assert_eq!(call(&world, 1, "die").await, None);
+    let again = call(&world, 1, "pid").await.unwrap();
+    let (pid, session) = first.unwrap();
+    assert!(again.0 != pid && again.1 != session, "a new process is a new session");
+    assert_eq!(call(&world, 2, "pid").await, other, "the others keep theirs");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn of_too_many_the_one_that_was_idle_longest_ends() {
+    let world = desk(2, LONG);
+    let (first, second) = (call(&world, 1, "pid").await, call(&world, 2, "pid").await);
+    assert_eq!(call(&world, 1, "pid").await, first);
+    call(&world, 3, "pid").await.unwrap();
+    assert_eq!(call(&world, 1, "pid").await, first, "it was used later");
+    assert_ne!(call(&world, 2, "pid").await, second, "it made room");
+    // Those that are in use make no room.
+    let busy = futures::future::join_all((1..=4).map(|thread| call(&world, thread, "work"))).await;
+    let served: BTreeSet<_> = busy.iter().flatten().collect();
+    assert_eq!((served.len(), busy.iter().filter(|it| it.is_none()).count()), (2, 2), "{busy:?}");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn an_idle_session_ends_by_itself() {
+    let world = desk(8, Duration::from_millis(400));
+    let (pid, _) = call(&world, 1, "pid").await.unwrap();
+    // While it works it is not idle, and a zombie is gone as well.
+    assert!(call(&world, 1, "work").await.is_some());
+    let alive = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        !status.is_empty() && !status.contains(") Z ")
+    };
+    let began = std::time::Instant::now();
+    while alive() {
+        assert!(began.elapsed() < Duration::from_secs(20), "it lives on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert_ne!(call(&world, 1, "pid").await.unwrap().0, pid);
+    world.close().await;
+}
