@@ -59,7 +59,7 @@ fn each_layer_goes_over_the_one_before() {
         (settings.worker.slots, shown(&origins, "worker.slots").1)
     };
     let (folder, sources) = sources(&[]);
-    assert_eq!(slots(&sources), (32, "default".into()));
+    assert_eq!(slots(&sources), (256, "default".into()));
 
     fs::write(folder.path().join("turnfold.toml"), "worker.slots = 2\nworker.name = \"two\"").unwrap();
     assert_eq!(slots(&sources), (2, "turnfold.toml".into()));

@@ -62,13 +62,17 @@ struct Story {
 }
 
 /// Every fixture in which after the first words nothing but the world speaks, and no call is in doubt.
+///
+/// Those under a budget stay out: of answers that land side by side a crash may keep the first, and then the budget has
+/// its say before the second is asked for.
 fn stories() -> Vec<Story> {
     let mut stories = Vec::new();
     for graph in strategies::all() {
         for path in fixtures(graph) {
             let script = read(&path);
             let alone = |it: &Event| matches!(it, Event::Answered(_) | Event::Faltered(_));
-            if !script.iter().skip(2).all(alone) {
+            let free = matches!(script.first(), Some(Event::Opened(it)) if it.budget.is_none());
+            if !free || !script.iter().skip(2).all(alone) {
                 continue;
             }
             let log = shared::reenact(graph, &script).unwrap().log;

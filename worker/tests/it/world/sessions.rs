@@ -23,7 +23,7 @@ async fn call(world: &Live, thread: u128, tool: &str) -> Option<(String, String)
     let (due, pad) = (due(Request::CallTool { server: "desk".to_owned(), call }), Pad::default());
     let ask = Ask { thread: Uuid::from_u128(thread), due: &due, key: "k", node: "node", deltas: &pad };
     match world.perform(&Stage::default(), &ask).await {
-        Ok((Response::Whole { output: ToolOutput::Ok(said), kept }, None)) => {
+        Ok((Response::Whole { output: ToolOutput::Ok(said), kept }, _)) => {
             Some((said, kept.session.unwrap()))
         }
         Ok(other) => panic!("a session was expected: {other:?}"),
