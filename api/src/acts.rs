@@ -46,6 +46,7 @@ pub(crate) async fn cancel(
 pub(crate) async fn withdraw(house: &House, id: TurnId, by: &str) -> Result<(), Problem> {
     let thread = first_or_again(|| call_off(house, id, by)).await?;
     tracing::info!(%thread, turn = %id, "cancelled");
+    house.recall(thread).await;
     house.ring(thread).await;
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::State;
 use serde_json::Value;
 use shared::Budget;
-use store::{Notice, Parts, Strategies, ThreadId, When};
+use store::{Notice, Parts, Strategies, ThreadId, WORKERS, When};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -37,6 +37,12 @@ impl House {
         if let Err(error) = self.parts.queue.ring(thread, When::Now).await {
             warn!(%thread, %error, "cannot ring; the sweep will");
         }
+    }
+
+    /// Has the worker that is at the thread, if there is one, look at it at once: what it is asking may not be wanted
+    /// any more.
+    pub(crate) async fn recall(&self, thread: ThreadId) {
+        self.parts.news.publish(WORKERS, Notice::Recalled { thread }).await;
     }
 
     /// Has whoever follows the thread look at it, after a change that no event tells of.

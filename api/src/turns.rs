@@ -136,7 +136,7 @@ pub(crate) async fn until_over(
 async fn news(ears: &mut Ears) -> Sound {
     loop {
         match ears.next().await {
-            Sound::Notice(store::Notice::Delta { .. }) => (),
+            Sound::Notice(store::Notice::Delta { .. } | store::Notice::Recalled { .. }) => (),
             sound @ (Sound::Notice(store::Notice::Appended { .. }) | Sound::Silence | Sound::Stop) => {
                 return sound;
             }

@@ -36,7 +36,7 @@ pub use log::{
     Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus,
     Withdrawal,
 };
-pub use news::{MemoryNews, News, Notice, RedisNews};
+pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
 pub use pins::Pin;
 pub use queue::{Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When};

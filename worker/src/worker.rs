@@ -6,8 +6,8 @@ use std::{
     time::Duration,
 };
 
-use futures::FutureExt as _;
-use store::{Job, Log, Store, ThreadId, When};
+use futures::{FutureExt as _, StreamExt as _};
+use store::{Job, Log, Notice, Store, ThreadId, WORKERS, When};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
@@ -132,10 +132,12 @@ impl<L: Log> Worker<L> {
         info!(worker = %hands.name, slots = self.limits.slots, "working");
         let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep).run());
         let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
+        let recalls = tokio::spawn(hear_recalls(self.desk.clone()));
         self.take_jobs(&stop).await;
         sweep.abort();
         self.drain(&stop).await;
         leases.abort();
+        recalls.abort();
         info!(worker = %hands.name, "stopped");
     }
 
@@ -319,6 +321,24 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     }
 }
 
+/// Has jobs under way look at their thread when others have moved it. A recall that is missed costs nothing but what is
+/// asked in vain: the log refuses what comes of it.
+async fn hear_recalls<L: Log>(desk: Arc<Desk<L>>) {
+    loop {
+        match desk.hands.parts.news.subscribe(WORKERS).await {
+            Ok(mut notices) => {
+                while let Some(notice) = notices.next().await {
+                    if let Notice::Recalled { thread } = notice {
+                        desk.flights.recall(thread);
+                    }
+                }
+            }
+            Err(err) => warn!(error = %err, "cannot hear of cancellations; trying again"),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
 impl Flights {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, Flight>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -344,6 +364,13 @@ impl Flights {
     /// Whether somebody rang while it was under way.
     fn end(&self, job: &Job) -> bool {
         self.lock().remove(&job.thread).is_some_and(|it| it.rung_again)
+    }
+
+    /// Has the job of this thread, if there is one, look whether it was moved.
+    fn recall(&self, thread: ThreadId) {
+        if let Some(flight) = self.lock().get(&thread) {
+            flight.rung.notify_one();
+        }
     }
 
     /// Has the job look whether another was faster; it stops if so.

@@ -24,6 +24,9 @@ pub use self::{memory::MemoryNews, redis::RedisNews};
 /// How many notices a listener may be behind; then it skips the oldest.
 pub const BEHIND: usize = 256;
 
+/// The thread under which workers listen to what concerns all of them: it is nobody's.
+pub const WORKERS: Uuid = Uuid::nil();
+
 /// Something that happens on a thread right now.
 #[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
 #[serde(tag = "news", rename_all = "snake_case")]
@@ -32,6 +35,11 @@ pub enum Notice {
     Appended {
         /// The number that its next event will have.
         seq: u64,
+    },
+    /// Said to all [`WORKERS`]: whoever is at this thread looks whether it was moved by others, as by a cancellation.
+    Recalled {
+        /// Which thread.
+        thread: Uuid,
     },
     /// A model says something; what it said in the end will be an event.
     Delta {

@@ -23,7 +23,17 @@ use worker::{
 #[derive(Default)]
 struct Slow {
     begun: AtomicUsize,
+    under_way: Arc<AtomicUsize>,
     first: Notify,
+}
+
+/// A call on its way; it is over too when nobody waits for it any more.
+struct Call(Arc<AtomicUsize>);
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 #[async_trait]
@@ -31,6 +41,8 @@ impl World for Slow {
     async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
         let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
         self.begun.fetch_add(1, Ordering::SeqCst);
+        self.under_way.fetch_add(1, Ordering::SeqCst);
+        let _call = Call(self.under_way.clone());
         self.first.notify_one();
         tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
         Ok((Response::Echo { says: it.says.clone() }, None))
@@ -133,6 +145,28 @@ async fn draining_finishes_what_is_under_way() {
     two.until(thread, |log| ends(log) == 1).await;
     stop.drain();
     other.await.unwrap();
+}
+
+/// A call under way ends when its turn is called off, whichever worker is at it and whoever takes the ring.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calling_off_reaches_a_call_in_flight() {
+    let two = two(Duration::from_secs(60)).await;
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "wait 600").await;
+    two.world.first.notified().await;
+    let strategies = Strategies::new(strategies::all());
+    let parts = &two.parts[1];
+    let mut log = store::ThreadLog::open(parts, &strategies, thread).await.unwrap();
+    log.push(shared::Cancelled { by: "test".to_owned() }.into()).unwrap();
+    log.flush(parts).await.unwrap();
+    assert_eq!(two.world.under_way.load(Ordering::SeqCst), 1, "nobody has told the worker yet");
+    parts.news.publish(store::WORKERS, store::Notice::Recalled { thread }).await;
+    while two.world.under_way.load(Ordering::SeqCst) > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.drain();
+    worker.await.unwrap();
 }
 
 /// Told so again, it gives its jobs back at once: nobody waits for the lease.
