@@ -91,7 +91,17 @@ impl Error {
             Error::Unavailable(words) => Error::Unavailable(words.clone()),
             Error::Address(words) => Error::Address(words.clone()),
             Error::Database(words) => Error::Database(words.clone()),
-            other => Error::Database(other.to_string()),
+            Error::Stale { .. }
+            | Error::UnknownThread(_)
+            | Error::UnknownTurn(_)
+            | Error::KeyReused
+            | Error::NotMigrated { .. }
+            | Error::TooNew { .. }
+            | Error::Unreadable { .. }
+            | Error::Stuck { .. }
+            | Error::Corrupt { .. }
+            | Error::IndexUnavailable(_)
+            | Error::IndexRefused(_) => Error::Database(self.to_string()),
         }
     }
 }

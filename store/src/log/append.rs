@@ -208,10 +208,8 @@ impl Batch {
     /// Inserts all events of all of them, or none.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
         let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
-        let statement = match db.get_database_backend() {
-            DbBackend::Postgres => for_postgres(batches),
-            _ => for_sqlite(batches),
-        };
+        let postgres = db.get_database_backend() == DbBackend::Postgres;
+        let statement = if postgres { for_postgres(batches) } else { for_sqlite(batches) };
         match db.execute_raw(statement).await {
             Ok(_) => Ok(()),
             // Of several batches nobody knows here which it was.

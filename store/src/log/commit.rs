@@ -201,15 +201,12 @@ async fn mark_threads(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Resu
         Some(json!({ "id": id(tx, step.thread()), "status": mark.status.as_str() }))
     };
     let rows: Vec<Value> = steps.iter().filter_map(row).collect();
-    let sql = match tx.get_database_backend() {
-        DbBackend::Postgres => {
-            "UPDATE threads SET status = it.status, updated_at = $1 \
-             FROM json_to_recordset($2::json) AS it (id uuid, status text) WHERE threads.id = it.id"
-        }
-        _ => {
-            "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
-             FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')"
-        }
+    let sql = if tx.get_database_backend() == DbBackend::Postgres {
+        "UPDATE threads SET status = it.status, updated_at = $1 \
+         FROM json_to_recordset($2::json) AS it (id uuid, status text) WHERE threads.id = it.id"
+    } else {
+        "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
+         FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')"
     };
     all_of(tx, sql, rows).await
 }
@@ -230,33 +227,28 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
     if rows.is_empty() {
         return Ok(());
     }
-    let sql = match tx.get_database_backend() {
-        DbBackend::Postgres => {
-            "UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
-             heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $1 \
-             FROM json_to_recordset($2::json) AS it \
-             (id uuid, thread_id uuid, status text, error text, ended_seq bigint, heard_seq bigint) \
-             WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
-             AND (it.heard_seq IS NULL OR turns.status = 'queued')"
-        }
-        _ => {
-            "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
-             ended_seq = it.value ->> 'ended_seq', \
-             heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
-             FROM json_each(?2) AS it \
-             WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
-             AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')"
-        }
+    let sql = if tx.get_database_backend() == DbBackend::Postgres {
+        "UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
+         heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $1 \
+         FROM json_to_recordset($2::json) AS it \
+         (id uuid, thread_id uuid, status text, error text, ended_seq bigint, heard_seq bigint) \
+         WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
+         AND (it.heard_seq IS NULL OR turns.status = 'queued')"
+    } else {
+        "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
+         ended_seq = it.value ->> 'ended_seq', \
+         heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
+         FROM json_each(?2) AS it \
+         WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
+         AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')"
     };
     all_of(tx, sql, rows).await
 }
 
 /// An identity as the statement's JSON holds it: SQLite keeps its bytes, and reads them from hexadecimal.
 fn id(db: &impl ConnectionTrait, id: uuid::Uuid) -> String {
-    match db.get_database_backend() {
-        DbBackend::Postgres => id.to_string(),
-        _ => id.simple().to_string(),
-    }
+    let postgres = db.get_database_backend() == DbBackend::Postgres;
+    if postgres { id.to_string() } else { id.simple().to_string() }
 }
 
 /// Changes one row for each of `rows`, or refuses.

@@ -198,22 +198,20 @@ async fn load(
     for (thread, seq) in wanted {
         from.entry(*thread).and_modify(|it| *it = (*it).min(*seq)).or_insert(*seq);
     }
-    let statement = match db.get_database_backend() {
-        DbBackend::Postgres => {
-            let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
-            let sql = "SELECT events.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) \
-                       JOIN events ON events.thread_id = it.id AND events.seq >= it.seq \
-                       ORDER BY events.thread_id, events.seq";
-            Statement::from_sql_and_values(DbBackend::Postgres, sql, [threads.into(), seqs.into()])
-        }
-        backend => {
-            let rows: serde_json::Value =
-                from.iter().map(|(thread, seq)| json!([thread.simple().to_string(), seq])).collect();
-            let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
-                       ON events.thread_id = unhex(it.value ->> 0) AND events.seq >= it.value ->> 1 \
-                       ORDER BY events.thread_id, events.seq";
-            Statement::from_sql_and_values(backend, sql, [rows.to_string().into()])
-        }
+    let backend = db.get_database_backend();
+    let statement = if backend == DbBackend::Postgres {
+        let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
+        let sql = "SELECT events.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) \
+                   JOIN events ON events.thread_id = it.id AND events.seq >= it.seq \
+                   ORDER BY events.thread_id, events.seq";
+        Statement::from_sql_and_values(backend, sql, [threads.into(), seqs.into()])
+    } else {
+        let rows: serde_json::Value =
+            from.iter().map(|(thread, seq)| json!([thread.simple().to_string(), seq])).collect();
+        let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
+                   ON events.thread_id = unhex(it.value ->> 0) AND events.seq >= it.value ->> 1 \
+                   ORDER BY events.thread_id, events.seq";
+        Statement::from_sql_and_values(backend, sql, [rows.to_string().into()])
     };
     let mut logs = BTreeMap::<ThreadId, Vec<events::Model>>::new();
     for row in events::Entity::find().from_raw_sql(statement).all(db).await? {

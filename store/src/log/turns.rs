@@ -178,20 +178,18 @@ async fn longest_waiting(
     db: &impl ConnectionTrait,
     threads: &[ThreadId],
 ) -> Result<BTreeMap<ThreadId, turns::Model>, Error> {
-    let statement = match db.get_database_backend() {
-        DbBackend::Postgres => {
-            let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
-                       (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
-                       ORDER BY turns.position LIMIT 1) AS turn";
-            Statement::from_sql_and_values(DbBackend::Postgres, sql, [threads.to_vec().into()])
-        }
-        backend => {
-            let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
-            let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
-                       (SELECT min(position) FROM turns AS waiting \
-                       WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued')";
-            Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
-        }
+    let backend = db.get_database_backend();
+    let statement = if backend == DbBackend::Postgres {
+        let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
+                   (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
+                   ORDER BY turns.position LIMIT 1) AS turn";
+        Statement::from_sql_and_values(backend, sql, [threads.to_vec().into()])
+    } else {
+        let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
+        let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
+                   (SELECT min(position) FROM turns AS waiting \
+                   WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued')";
+        Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
     };
     let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
     Ok(rows.into_iter().map(|row| (row.thread_id, row)).collect())

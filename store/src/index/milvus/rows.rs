@@ -1,5 +1,7 @@
 //! Entries and vectors as rows of a collection, and back.
 
+#![expect(clippy::result_large_err, reason = "the size of the client's errors is the client's")]
+
 use milvus::v2::{
     error::Result as Answer,
     prelude::{CollectionSchema, DataType, FieldData, FieldSchema, ResultRow},

@@ -1,5 +1,7 @@
 //! What is said to Milvus, one request at a time.
 
+#![expect(clippy::result_large_err, reason = "the size of the client's errors is the client's")]
+
 use std::{collections::BTreeMap, time::Duration};
 
 use milvus::v2::{
