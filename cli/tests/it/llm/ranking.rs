@@ -62,6 +62,7 @@ fn world(model: &Llama) -> Live {
         api_key: None,
         timeout: Duration::from_mins(2),
         structured: Structured::Auto,
+        prices: [].into(),
     };
     let models = Arc::new(Models::new([("vectors".to_owned(), provider)].into()).unwrap());
     let index = Index::embedded(Arc::new(MemoryIndex::default()), Arc::clone(&models), MODEL.to_owned());
@@ -70,7 +71,16 @@ fn world(model: &Llama) -> Live {
 
 async fn ask(world: &Live, request: Request) -> Response {
     let thread = strategies::find("index_builder").unwrap().replay(&[]).unwrap();
-    let due = Due { slot: 0, asked: 0, request, safety: Safety::Read, falters: 0, tries: 0, complaint: None };
+    let due = Due {
+        slot: 0,
+        asked: 0,
+        request,
+        safety: Safety::Read,
+        falters: 0,
+        tries: 0,
+        complaint: None,
+        supplies: None,
+    };
     let ask = Ask { thread: Uuid::nil(), due: &due, key: "thread:0:0", node: "index", deltas: &NoDeltas };
     world.perform(&*thread, &ask).await.unwrap().0
 }
