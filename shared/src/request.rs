@@ -192,7 +192,7 @@ pub enum Response {
     Found {
         /// Which.
         hits: Vec<Hit>,
-        /// How they were ranked: `lexical`, or the embedding model.
+        /// How they were ranked: `lexical`, or `MODEL and words`.
         by: String,
     },
     /// What the index made of it.

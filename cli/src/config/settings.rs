@@ -113,7 +113,7 @@ pub struct IndexSettings {
     pub url: Address,
     /// The token that Milvus wants.
     pub token: Option<SecretRef>,
-    /// The model that makes vectors, as `provider/model`; words are compared, if there is none.
+    /// The model whose vectors are compared beside words, as `provider/model`; words alone are, if there is none.
     pub embedding_model: Option<String>,
 }
 

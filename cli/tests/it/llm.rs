@@ -157,8 +157,10 @@ impl Figures {
 
     #[expect(clippy::print_stdout, reason = "who runs this lane wants to see what the model does")]
     fn told(&self) {
-        for ((strategy, status), turns) in &self.statuses {
-            println!("{strategy}: {turns} {status}, {:.0} s in all", self.took[strategy].as_secs_f64());
+        for (strategy, took) in &self.took {
+            let own = self.statuses.iter().filter(|((it, _), _)| it == strategy);
+            let ends: Vec<String> = own.map(|((_, status), turns)| format!("{turns} {status}")).collect();
+            println!("{strategy}: {} in {:.0} s", ends.join(", "), took.as_secs_f64());
         }
         for (what, times) in &self.seen {
             println!("{times} × {what}");

@@ -87,7 +87,7 @@ async fn real_milvus_has_the_index() {
     let (dev, url) = built(folder);
     let indexed = |it: &str| vec![format!("calendar indexed {it}"), format!("commands indexed {it}")];
     assert_eq!(states(&url), (0, indexed("local/3")));
-    assert_eq!(best(&url), "commands by local/3");
+    assert_eq!(best(&url), "commands by local/3 and words");
 
     // Another model, with vectors of another length.
     dev.kill();
@@ -97,11 +97,11 @@ async fn real_milvus_has_the_index() {
     assert_eq!(best(&url), "commands by lexical", "until the index is built once more");
     let (_dev, url) = built(folder);
     assert_eq!(states(&url), (0, indexed("local/5")));
-    assert_eq!(best(&url), "commands by local/5");
+    assert_eq!(best(&url), "commands by local/5 and words");
 
     milvus.kill();
     let (exit, _, said) = run(folder, &url, &["index", "search", "bbbb"]);
     assert!(exit == 4 && said.contains("Milvus at 127.0.0.1"), "{exit}: {said}");
     milvus.restart();
-    assert_eq!(best(&url), "commands by local/5", "it outlives its server's process");
+    assert_eq!(best(&url), "commands by local/5 and words", "it outlives its server's process");
 }

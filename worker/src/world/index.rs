@@ -1,10 +1,11 @@
 //! The index at work: what each server offers is kept, and the servers that fit a text are found.
 //!
 //! ```text
-//! with an embedding model   texts become vectors when they are kept; the nearest by their angle fit best
+//! with an embedding model   texts become vectors when they are kept; angles and words say together what fits: see `fused`
 //! without one               words and pieces of words are compared when somebody searches: see `lexical`
 //! ```
 
+mod fused;
 mod lexical;
 
 use std::{
@@ -13,12 +14,15 @@ use std::{
 };
 
 use shared::{Description, Fault, Hit, Response};
-use store::{Embedded, Entry, VectorIndex, time};
+use store::{Embedded, Entry, Near, VectorIndex, time};
 
 use super::{Models, Outcome, of_store};
 
 /// How the ranking without a model is called in the log.
 const LEXICAL: &str = "lexical";
+
+/// What follows the model's name there: it ranks by words too.
+const AND_WORDS: &str = " and words";
 
 /// The index at work.
 pub struct Index {
@@ -37,7 +41,7 @@ struct Embedder {
 pub struct Found {
     /// Which, the best first.
     pub hits: Vec<Hit>,
-    /// How they were ranked: `lexical`, or the embedding model.
+    /// How they were ranked: `lexical`, or `MODEL and words`.
     pub by: String,
 }
 
@@ -47,7 +51,7 @@ impl Index {
         Self { entries, embedder: None }
     }
 
-    /// One that compares the vectors of a model, `provider/model`.
+    /// One that compares the vectors of a model, `provider/model`, and words.
     pub fn embedded(entries: Arc<dyn VectorIndex>, models: Arc<Models>, model: String) -> Self {
         Self { entries, embedder: Some(Embedder { models, model }) }
     }
@@ -76,25 +80,22 @@ impl Index {
             }
         }
         let entries = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
-        let scores = lexical::scores(query, entries.iter().map(searched));
+        let scores = lexical::scores(query, entries.iter().map(|it| searched(&it.server, &it.text)));
         let hits = entries.into_iter().zip(scores);
-        let mut hits: Vec<Hit> =
-            hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
-        hits.retain(|it| it.score > 0.0);
-        // Equals stay in the order of their names.
-        hits.sort_by(|a, b| b.score.total_cmp(&a.score));
-        hits.truncate(limit);
-        Ok(Found { hits, by: LEXICAL.to_owned() })
+        let hits = hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
+        Ok(Found { hits: best(hits, limit), by: LEXICAL.to_owned() })
     }
 
+    /// All are asked for, as one that is far by its vector may be near by its words.
     async fn nearest(&self, embedder: &Embedder, query: &str, limit: usize) -> Result<Found, Fault> {
         let asked = embedder.vector(query).await?;
-        let near = self.entries.nearest(&asked, limit).await;
-        let near = near.map_err(|error| of_store("the index", &error))?.into_iter();
-        // What points elsewhere does not fit.
-        let near = near.filter(|it| it.score > 0.0);
-        let hits = near.map(|it| Hit { server: it.server, score: it.score, text: it.text }).collect();
-        Ok(Found { hits, by: asked.model })
+        let near = self.entries.nearest(&asked, usize::MAX).await;
+        let mut near = near.map_err(|error| of_store("the index", &error))?;
+        let scores = lexical::scores(query, near.iter().map(|it| searched(&it.server, &it.text)));
+        fused::fuse(&mut near, &scores);
+        let hit = |Near { server, text, score }| Hit { server, score, text };
+        let hits = near.into_iter().map(hit).collect();
+        Ok(Found { hits: best(hits, limit), by: asked.model + AND_WORDS })
     }
 
     pub(super) async fn find(&self, query: &str, limit: usize) -> Outcome {
@@ -139,7 +140,7 @@ impl Embedder {
     }
 
     async fn embed(&self, entries: &mut [Entry]) -> Result<(), Fault> {
-        let texts: Vec<String> = entries.iter().map(searched).collect();
+        let texts: Vec<String> = entries.iter().map(|it| searched(&it.server, &it.text)).collect();
         let vectors = self.models.embed(&self.model, &texts).await?;
         for (entry, vector) in entries.iter_mut().zip(vectors) {
             entry.embedded = Some(Embedded { model: self.model.clone(), vector });
@@ -154,9 +155,17 @@ impl Embedder {
     }
 }
 
+/// Those that fit, the best first: what scores nothing has nothing to do with the query, or points elsewhere.
+fn best(mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
+    hits.retain(|it| it.score > 0.0);
+    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.server.cmp(&b.server)));
+    hits.truncate(limit);
+    hits
+}
+
 /// What is searched of an entry: the server's name says much.
-fn searched(entry: &Entry) -> String {
-    format!("{}\n{}", entry.server, entry.text)
+fn searched(server: &str, text: &str) -> String {
+    format!("{server}\n{text}")
 }
 
 fn entry(server: &str, offer: &Description) -> Entry {

@@ -1,8 +1,8 @@
-//! How well an embedding model finds the server for a question: the 12 descriptions and 20 questions that ranking by
-//! words is measured with, and the fresh ones.
+//! How well an embedding model and words together find the server for a question: the 12 descriptions and 20 questions
+//! that ranking by words is measured with, and the fresh ones.
 //!
-//! Of the 20, MiniLM puts as many servers among the first three as words do, whose constants were chosen with those 20 at
-//! hand; of the fresh ones 9, where words find 6.
+//! Of the 20, words put 17 among the first three, and so does MiniLM; together 19. Of the 12 fresh ones words find 6;
+//! MiniLM finds 9, and both together 9. The constants of the words were chosen with the 20 at hand; the fusion has none.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,13 +14,16 @@ use uuid::Uuid;
 use worker::world::{Ask, Commands, Index, Live, Models, NoDeltas, Provider, Servers, Structured, World};
 
 /// How many of the questions must have their server among the first three.
-const FOUND_MIN: usize = 17;
+const FOUND_MIN: usize = 19;
 
 /// The same of the fresh ones.
 const FRESH_FOUND_MIN: usize = 9;
 
-/// How the model is called in the log.
+/// The model.
 const MODEL: &str = "vectors/minilm";
+
+/// How the ranking is called in the log.
+const BY: &str = "vectors/minilm and words";
 
 #[derive(Deserialize)]
 struct Routing {
@@ -62,6 +65,7 @@ fn world(model: &Llama) -> Live {
         api_key: None,
         timeout: Duration::from_mins(2),
         structured: Structured::Auto,
+        prices: [].into(),
     };
     let models = Arc::new(Models::new([("vectors".to_owned(), provider)].into()).unwrap());
     let index = Index::embedded(Arc::new(MemoryIndex::default()), Arc::clone(&models), MODEL.to_owned());
@@ -70,7 +74,16 @@ fn world(model: &Llama) -> Live {
 
 async fn ask(world: &Live, request: Request) -> Response {
     let thread = strategies::find("index_builder").unwrap().replay(&[]).unwrap();
-    let due = Due { slot: 0, asked: 0, request, safety: Safety::Read, falters: 0, tries: 0, complaint: None };
+    let due = Due {
+        slot: 0,
+        asked: 0,
+        request,
+        safety: Safety::Read,
+        falters: 0,
+        tries: 0,
+        complaint: None,
+        supplies: None,
+    };
     let ask = Ask { thread: Uuid::nil(), due: &due, key: "thread:0:0", node: "index", deltas: &NoDeltas };
     world.perform(&*thread, &ask).await.unwrap().0
 }
@@ -81,8 +94,8 @@ async fn among_three(world: &Live, which: &str, questions: &[Question]) -> usize
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
         let hits = match ask(world, Request::Search { query: asks.clone(), limit: 3 }).await {
-            Response::Found { hits, by } if by == MODEL => hits,
-            other => panic!("servers were expected, ranked by {MODEL}: {other:?}"),
+            Response::Found { hits, by } if by == BY => hits,
+            other => panic!("servers were expected, ranked by {BY}: {other:?}"),
         };
         let place = hits.iter().position(|it| it.server == *wants);
         first += usize::from(place == Some(0));
@@ -91,9 +104,6 @@ async fn among_three(world: &Live, which: &str, questions: &[Question]) -> usize
         let names: Vec<&str> = hits.iter().map(|it| it.server.as_str()).collect();
         println!("{told} {asks} -> {wants}: {names:?}");
     }
-    println!(
-        "{MODEL}, {which}: {among_three} of {} among the first three, {first} the first",
-        questions.len()
-    );
+    println!("{BY}, {which}: {among_three} of {} among the first three, {first} the first", questions.len());
     among_three
 }

@@ -131,9 +131,7 @@ impl Pieces {
         match finish.as_deref() {
             None => return Err(Fault::again(format!("the reply of provider {provider} broke off"))),
             Some("length") if half || begun || prompt.shape.is_some() => {
-                return Err(Fault::again(format!(
-                    "{CUT_OFF} of provider {provider}: its model must say it in less"
-                )));
+                return Err(cut_off(provider, prompt.complaint));
             }
             Some("content_filter") => {
                 return Err(Fault::again(format!(
@@ -165,6 +163,16 @@ impl Pieces {
         }
         Ok(Reply { content, tool_calls: named(calls, prompt), citations })
     }
+}
+
+/// A model that was told to say it in less and rambles on is not likely to get better by being asked a third time.
+fn cut_off(provider: &str, complaint: Option<&str>) -> Fault {
+    if complaint.is_some_and(|it| it.starts_with(CUT_OFF)) {
+        return Fault::operator(format!(
+            "{CUT_OFF} of provider {provider} twice: allow its replies more tokens, or take another model"
+        ));
+    }
+    Fault::again(format!("{CUT_OFF} of provider {provider}: its model must say it in less"))
 }
 
 /// Takes the answer out of the call through which it was asked for, be it made or written as words; a model that just

@@ -133,7 +133,7 @@ async fn among_three(world: &Live, questions: &[Question]) -> usize {
 /// The longest text that the model below takes, in characters.
 const TAKEN_MAX: usize = 1_000;
 
-/// Vectors of two numbers: how often a text says `letter`, and how often `way`.
+/// Vectors of two numbers: how often a text says `letter` or means it, and how often `way`.
 async fn embed(Json(body): Json<Value>) -> axum::response::Response {
     if body["model"] == "broken" {
         return Json(json!({ "data": [{ "index": 0, "embedding": [1.0] }] })).into_response();
@@ -150,7 +150,7 @@ async fn embed(Json(body): Json<Value>) -> axum::response::Response {
     }
     let vector = |it: &Value| {
         let text = it.as_str().unwrap();
-        json!([text.matches("letter").count(), text.matches("way").count()])
+        json!([text.matches("letter").count() + text.matches("epistle").count(), text.matches("way").count()])
     };
     let mut data: Vec<Value> =
         input.iter().enumerate().map(|(n, it)| json!({ "index": n, "embedding": vector(it) })).collect();
@@ -169,7 +169,7 @@ async fn embedder(entries: Arc<MemoryIndex>, model: &str) -> Live {
 }
 
 #[tokio::test]
-async fn a_model_finds_by_angle_and_another_model_begins_anew() {
+async fn a_model_finds_by_angle_and_by_words_and_another_model_begins_anew() {
     let entries = Arc::new(MemoryIndex::default());
     let small = embedder(entries.clone(), "local/small").await;
     let texts = [("mail", "letter letter letter way"), ("maps", "way"), ("post", "letter")];
@@ -177,16 +177,20 @@ async fn a_model_finds_by_angle_and_another_model_begins_anew() {
     let many: Vec<String> = (0..70).map(|n| format!("x{n:02}")).collect();
     let all = texts.iter().copied().chain(many.iter().map(|it| (it.as_str(), "way way")));
     indexed(&small, offers(all.map(|(name, text)| (name, Some(text))))).await;
-    let (hits, by) = found(&small, "a letter", 3).await;
-    assert_eq!((names(&hits), by.as_str()), (vec!["post", "mail"], "local/small"));
+    let (hits, by) = found(&small, "an epistle", 3).await;
+    assert_eq!((names(&hits), by.as_str()), (vec!["post", "mail"], "local/small and words"));
     assert!((hits[0].score - 1.0).abs() < 1e-9 && (hits[1].score - 0.9f64.sqrt()).abs() < 1e-6, "{hits:?}");
+    // Of the vectors' whole spread, which is 1, words give all to who says it most.
+    let hits = found(&small, "a letter", 1).await.0;
+    assert_eq!(names(&hits), ["mail"]);
+    assert!((hits[0].score - 1.0 - 0.9f64.sqrt()).abs() < 1e-6, "{hits:?}");
 
     let other = embedder(entries.clone(), "local/other").await;
     assert_eq!(found(&other, "letter", 1).await.1, "lexical", "vectors of two models cannot be compared");
     let keep = offers(texts.map(|(name, _)| (name, None)));
     let [written, unchanged, removed] = indexed(&other, keep).await;
     assert_eq!((written.len(), unchanged.len(), removed.len()), (0, 3, 70));
-    assert_eq!(found(&other, "letter", 1).await.1, "local/other");
+    assert_eq!(found(&other, "letter", 1).await.1, "local/other and words");
     let all = entries.all().await.unwrap();
     assert!(all.iter().all(|it| it.embedded.as_ref().unwrap().model == "local/other"), "{all:?}");
 }
@@ -197,7 +201,7 @@ async fn a_text_that_is_too_long_for_a_small_model_is_shortened() {
     let long = format!("letter {}", "and so on ".repeat(400));
     indexed(&world, offers([("mail", Some(long.as_str())), ("maps", Some("way"))])).await;
     let (hits, by) = found(&world, "letter", 1).await;
-    assert_eq!((names(&hits), by.as_str()), (vec!["mail"], "local/small"));
+    assert_eq!((names(&hits), by.as_str()), (vec!["mail"], "local/small and words"));
     assert_eq!(hits[0].text, long, "the text itself is kept whole");
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Citation, Message, Meter, Remedy, Reply, Request, Response, Searching, ToolCall};
+use shared::{Citation, Due, Message, Meter, Remedy, Reply, Request, Response, Searching, ToolCall};
 
 use super::{
     Stage, again, chat, due,
@@ -292,8 +292,8 @@ async fn a_reply_that_is_not_whole_is_none() {
 #[tokio::test]
 async fn a_long_reply_is_cut_off_only_where_its_form_matters() {
     let long = || stream([words("{\"a\":")], "length");
-    let endpoint =
-        Endpoint::serve([long(), long(), stream([piece(json!({ "refusal": "I will not" }))], "stop")]).await;
+    let refusal = stream([piece(json!({ "refusal": "I will not" }))], "stop");
+    let endpoint = Endpoint::serve([long(), long(), long(), refusal]).await;
     let mut stage = hello();
     assert_eq!(
         reply(perform(&endpoint.world(), &stage, &due(chat("local/gpt", 0..1))).await.0).0.content,
@@ -302,6 +302,10 @@ async fn a_long_reply_is_cut_off_only_where_its_form_matters() {
     stage.schema = Some(loose());
     let cut = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(cut.error.starts_with("the reply was cut off at the length limit"), "{cut:?}");
+    assert_eq!(again(&cut), None);
+    let told = Due { complaint: Some(cut.error), ..due(shaped()) };
+    let twice = fault(perform(&endpoint.world(), &stage, &told).await.0);
+    assert!(twice.error.contains("twice") && twice.remedy == Remedy::Operator, "{twice:?}");
     let refused = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(refused.error.contains("I will not"), "{refused:?}");
 }
