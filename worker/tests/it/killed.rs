@@ -116,7 +116,7 @@ impl Log for Wire {
 
 /// The recorded world, at whose questions a worker may die, with the book of what was done to it.
 struct Deadly {
-    world: Recorded,
+    world: Arc<Recorded>,
     fate: Arc<Fate>,
     book: Mutex<BTreeMap<String, Vec<Write>>>,
 }
@@ -201,12 +201,13 @@ fn only_the_world_speaks(script: &[Event]) -> bool {
 
 async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &str) -> Kills {
     let parts = parts().await;
-    let whole = live(&parts, graph, script, None).await;
+    let world = Arc::new(Recorded::new(graph, script).unwrap());
+    let whole = live(&parts, &world, script, None).await;
     assert_eq!(whole.deaths, 0);
     let questions =
         (1..=whole.questions).flat_map(|it| [Death::BeforeQuestion(it), Death::AfterQuestion(it)]);
     for death in questions.chain((1..=whole.appends).map(Death::AfterAppend)) {
-        let lived = live(&parts, graph, script, Some(death)).await;
+        let lived = live(&parts, &world, script, Some(death)).await;
         let case = format!("{name} killed at {death:?}");
         assert_eq!(lived.deaths, 1, "{case}");
         assert_eq!(lived.decisions, whole.decisions, "{case}");
@@ -222,10 +223,9 @@ async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &s
 }
 
 /// Lives a thread to its end; where the worker dies, its work is taken up by another.
-async fn live(parts: &Parts, graph: &'static dyn Graph, script: &[Event], death: Option<Death>) -> Lived {
+async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Option<Death>) -> Lived {
     let fate = Fate::new(death);
-    let recorded = Recorded::new(graph, script).unwrap();
-    let world = Arc::new(Deadly { world: recorded, fate: fate.clone(), book: Mutex::default() });
+    let world = Arc::new(Deadly { world: world.clone(), fate: fate.clone(), book: Mutex::default() });
     let wire = Wire { store: parts.store.clone(), fate: fate.clone() };
     let hands = Hands {
         parts: Parts { store: wire, queue: parts.queue.clone(), news: parts.news.clone() },
