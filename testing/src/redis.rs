@@ -23,11 +23,21 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A Redis server that only this test knows; it ends when this is dropped, or with the process.
 ///
-/// It writes nothing to disk, so that a restart is also a `FLUSHALL`: the worst that can happen to a queue.
+/// As [`Redis::start`] makes it, it writes nothing to disk, so that a restart is also a `FLUSHALL`: the worst that can
+/// happen to a queue.
 #[derive(Debug)]
 pub struct Redis {
     server: Server,
     binary: PathBuf,
+    keeps: Keeps,
+}
+
+/// What is left after a restart.
+#[derive(Clone, Copy, Debug)]
+enum Keeps {
+    Nothing,
+    /// What its append-only file holds.
+    File,
 }
 
 impl Redis {
@@ -39,7 +49,21 @@ impl Redis {
     /// log.
     #[must_use]
     pub fn start() -> Self {
-        let mut this = Self { binary: install::find(&REDIS), server: Server::new("redis") };
+        Self::launched(Keeps::Nothing)
+    }
+
+    /// As [`Self::start`], with an append-only file: a restart finds what was written before the last second.
+    ///
+    /// # Panics
+    ///
+    /// As that one.
+    #[must_use]
+    pub fn durable() -> Self {
+        Self::launched(Keeps::File)
+    }
+
+    fn launched(keeps: Keeps) -> Self {
+        let mut this = Self { binary: install::find(&REDIS), server: Server::new("redis"), keeps };
         this.launch();
         this
     }
@@ -75,7 +99,7 @@ impl Redis {
         self.server.kill();
     }
 
-    /// Starts it again on the same port, empty, after a `kill` if it still runs.
+    /// Starts it again on the same port, empty unless it is durable, after a `kill` if it still runs.
     ///
     /// # Panics
     ///
@@ -88,7 +112,11 @@ impl Redis {
     fn launch(&mut self) {
         let mut redis = process::mortal(&self.binary, Account::Own, self.server.folder());
         redis.args(["--port", &self.server.port().to_string(), "--bind", "127.0.0.1"]);
-        redis.args(["--save", "", "--appendonly", "no"]);
+        let file = match self.keeps {
+            Keeps::Nothing => "no",
+            Keeps::File => "yes",
+        };
+        redis.args(["--save", "", "--appendonly", file]);
         self.server.start(redis, |port| ask(port, "PING").map(drop));
     }
 }

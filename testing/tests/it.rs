@@ -1,14 +1,14 @@
 //! The servers start, are found, survive a restart, and leave nothing behind.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::net::TcpStream;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testing::{Postgres, Redis, free_port};
+use testing::{Postgres, Proxy, Redis, free_port};
 
 #[test]
 fn real_part_is_made_once_and_anew_when_half_made() {
@@ -189,4 +189,57 @@ fn until(what: &str, mut holds: impl FnMut() -> bool) {
         assert!(started.elapsed() < Duration::from_secs(20), "still not so: {what}");
         thread::sleep(Duration::from_millis(10));
     }
+}
+
+#[test]
+fn real_durable_redis_keeps_its_keys() {
+    let mut redis = Redis::durable();
+    redis.ask("SET key kept");
+    // The file is synced once a second, but written at once: it outlives the process.
+    redis.restart();
+    assert_eq!(redis.ask("GET key"), "kept");
+    redis.flush_all();
+    redis.restart();
+    assert_eq!(redis.ask("EXISTS key"), "0");
+}
+
+#[test]
+fn a_wire_is_cut_silenced_and_mended() {
+    let port = free_port();
+    let server = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
+    thread::spawn(move || {
+        for mut peer in server.incoming().flatten() {
+            thread::spawn(move || {
+                let mut letter = [0];
+                while peer.read_exact(&mut letter).and_then(|()| peer.write_all(&letter)).is_ok() {}
+            });
+        }
+    });
+    let wire = Proxy::before(&format!("echo://127.0.0.1:{port}/path"));
+    let place = wire.url().strip_prefix("echo://").unwrap().strip_suffix("/path").unwrap().to_owned();
+    let echo = |peer: &mut TcpStream| {
+        let mut letter = [0];
+        peer.write_all(b"a").and_then(|()| peer.read_exact(&mut letter)).map(|()| letter)
+    };
+    let connect = || {
+        let peer = TcpStream::connect(&place).unwrap();
+        peer.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
+        peer
+    };
+
+    let mut peer = connect();
+    assert_eq!(echo(&mut peer).unwrap(), *b"a");
+
+    wire.silence();
+    let silence = echo(&mut peer).unwrap_err();
+    assert_eq!(silence.kind(), std::io::ErrorKind::WouldBlock, "{silence}");
+    wire.mend();
+    peer.set_read_timeout(None).unwrap();
+    peer.read_exact(&mut [0]).unwrap();
+
+    wire.cut();
+    assert!(echo(&mut peer).is_err(), "a wire that is cut carries on");
+    assert!(echo(&mut connect()).is_err(), "a wire that is cut lets somebody in");
+    wire.mend();
+    assert_eq!(echo(&mut connect()).unwrap(), *b"a");
 }

@@ -7,10 +7,12 @@ use std::{
     time::Duration,
 };
 
-use experts::{Expert, Ledger};
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, Process, demo_config, fixtures};
+use crate::{
+    books,
+    engine::{Engine, Process, demo_config, fixtures},
+};
 
 /// The route of a turn's thread, by the turn's `custom_id`: which node decided to go where.
 type Routes = BTreeMap<String, Vec<String>>;
@@ -83,7 +85,7 @@ async fn bulk(disturbance: Disturbance) -> Routes {
     let mut confirmed = Vec::new();
     for (id, thread) in turns {
         let events = engine.events(&thread).await;
-        confirmed.extend(writes(&thread, &events));
+        confirmed.extend(books::confirmed(&thread, &events));
         routes.insert(id, route(&events));
         let verified = engine.get(&format!("/v1/threads/{thread}/verify")).await;
         assert_eq!(verified["divergences"], json!([]), "{thread}");
@@ -119,7 +121,8 @@ async fn settled(engine: &Engine, person: &mut Person) -> bool {
         let thread = turn["thread_id"].as_str().unwrap();
         let now = engine.get(&format!("/v1/threads/{thread}")).await;
         if now["interrupt"]["kind"] == "in_doubt" {
-            reconcile(engine, thread).await;
+            let verdict = books::verdict(engine.folder(), thread, &engine.events(thread).await);
+            engine.post(&format!("/v1/threads/{thread}/reconcile"), &verdict).await;
         } else if now["interrupt"].is_object() && person.answered.insert(id) {
             let answer = person.left.get_mut(thread).and_then(VecDeque::pop_front);
             let answer = answer.unwrap_or_else(|| panic!("no answer is left for {}", now["interrupt"]));
@@ -140,56 +143,14 @@ async fn list(engine: &Engine, status: &str) -> Vec<Value> {
     engine.get(&format!("/v1/turns?limit=1000&status={status}")).await["data"].as_array().unwrap().clone()
 }
 
-/// The person looks into the server's own books.
-async fn reconcile(engine: &Engine, thread: &str) {
-    let events = engine.events(thread).await;
-    let kind = |it: &&Value, kind: &str| it["kind"] == kind;
-    let asked = events.iter().rfind(|it| kind(it, "asked")).unwrap();
-    let slot = events.iter().rfind(|it| kind(it, "doubted")).unwrap()["event"]["slot"].as_u64().unwrap();
-    let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
-    let books = Ledger::read(&engine.folder().join(format!("{server}.json"))).unwrap();
-    let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
-    let verdict =
-        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
-    engine.post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict})).await;
-}
-
 fn route(events: &[Value]) -> Vec<String> {
     let decided = events.iter().filter(|it| it["kind"] == "decided");
     decided.map(|it| it["text"].as_str().unwrap().lines().next().unwrap().to_owned()).collect()
 }
 
-/// The keys of the writes that the log holds as done.
-fn writes(thread: &str, events: &[Value]) -> Vec<String> {
-    let mut asked = &Value::Null;
-    let mut fenced = Vec::new();
-    let mut keys = Vec::new();
-    for event in events {
-        let slot = &event["event"]["slot"];
-        match event["kind"].as_str().unwrap() {
-            "asked" => {
-                asked = event;
-                fenced.clear();
-            }
-            "attempted" => fenced.push(slot),
-            "answered" if fenced.contains(&slot) && event["event"]["response"]["status"] == "ok" => {
-                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
-            }
-            "reconciled" if event["event"]["verdict"]["happened"].is_object() => {
-                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
-            }
-            _ => (),
-        }
-    }
-    keys
-}
-
 /// Every write of the logs stands in the servers' own books once, and nothing else does.
 fn books_hold(engine: &Engine, confirmed: Vec<String>, disturbance: Disturbance) {
-    let mut books = BTreeMap::new();
-    for expert in Expert::ALL {
-        books.extend(Ledger::read(&engine.folder().join(format!("{}.json", expert.name()))).unwrap().applied);
-    }
+    let mut books = books::applied(engine.folder());
     assert!(confirmed.len() > 150, "{disturbance:?}: {} writes", confirmed.len());
     for key in confirmed {
         assert_eq!(books.remove(&key), Some(1), "{disturbance:?}: {key} in the books");

@@ -24,8 +24,23 @@ impl Process {
 
     /// SIGKILL, and wait until it is gone.
     pub(crate) fn kill(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
         self.0.kill().expect("it can be killed");
         self.0.wait().expect("it is gone");
+    }
+
+    /// Whether it has not ended by itself.
+    pub(crate) fn lives(&mut self) -> bool {
+        self.0.try_wait().expect("it can be asked").is_none()
+    }
+
+    /// Sends a signal that `std` has no word for.
+    pub(crate) fn signal(&self, name: &str) {
+        let kill = format!("kill -s {name} {}", self.id());
+        assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh starts").success());
     }
 
     pub(crate) fn id(&self) -> u32 {
@@ -47,8 +62,8 @@ impl Drop for Process {
 /// A deployment: PostgreSQL, Redis, one api, and as many workers as a test starts.
 pub(crate) struct Engine {
     pub(crate) redis: Redis,
-    _postgres: Postgres,
-    _api: Process,
+    pub(crate) postgres: Postgres,
+    api: Process,
     folder: TempDir,
     pub(crate) url: String,
     pub(crate) http: reqwest::Client,
@@ -57,8 +72,12 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts everything but the workers. `config` is appended to the configuration file.
     pub(crate) async fn start(config: &str) -> Self {
+        Self::over(Postgres::start(), Redis::start(), config).await
+    }
+
+    /// The same, over these two.
+    pub(crate) async fn over(postgres: Postgres, redis: Redis, config: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let (postgres, redis) = (Postgres::start(), Redis::start());
         let folder = tempfile::tempdir().unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
         let base = format!(
@@ -70,20 +89,32 @@ impl Engine {
         fs::write(folder.path().join("turnfold.toml"), base + config).unwrap();
         let migrated = turnfold(folder.path()).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
-        let api = Process::start(turnfold(folder.path()).arg("api").stderr(log(folder.path(), "api")));
+        let api = api(folder.path());
         let url = format!("http://{listen}");
-        let engine =
-            Self { redis, _postgres: postgres, _api: api, folder, url, http: reqwest::Client::new() };
+        let engine = Self { redis, postgres, api, folder, url, http: reqwest::Client::new() };
+        engine.opened().await;
+        engine
+    }
+
+    /// Waits until the api answers.
+    async fn opened(&self) {
         let began = Instant::now();
-        while engine.http.get(format!("{}/readyz", engine.url)).send().await.is_err() {
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "the api is not ready: {}",
-                engine.told("api")
-            );
+        while self.http.get(format!("{}/readyz", self.url)).send().await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(30), "the api is not ready: {}", self.told("api"));
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        engine
+    }
+
+    /// SIGKILL, and a new one at the same place.
+    pub(crate) async fn kill_api(&mut self) {
+        self.api.end();
+        self.api = api(self.folder());
+        self.opened().await;
+    }
+
+    /// Whether the api lives.
+    pub(crate) fn api_lives(&mut self) -> bool {
+        self.api.lives()
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -91,12 +122,15 @@ impl Engine {
     }
 
     pub(crate) fn worker(&self, name: &str) -> Process {
+        self.worker_with(name, &[])
+    }
+
+    /// A worker for which these keys are set otherwise.
+    pub(crate) fn worker_with(&self, name: &str, set: &[String]) -> Process {
         let mut command = turnfold(self.folder());
-        Process::start(
-            command
-                .args(["worker", "--set", &format!("worker.name={name}")])
-                .stderr(log(self.folder(), name)),
-        )
+        command.args(["worker", "--set", &format!("worker.name={name}")]);
+        command.args(set.iter().flat_map(|it| ["--set", it]));
+        Process::start(command.stderr(log(self.folder(), name)))
     }
 
     /// What a process said on stderr.
@@ -132,6 +166,10 @@ impl Engine {
             }
         }
     }
+}
+
+fn api(folder: &Path) -> Process {
+    Process::start(turnfold(folder).arg("api").stderr(log(folder, "api")))
 }
 
 /// The binary, at home in `folder`.

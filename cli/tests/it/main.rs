@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
+mod books;
 mod config;
 mod distance;
 mod disturbed;
@@ -16,4 +17,5 @@ mod llm;
 mod milvus;
 mod pins;
 mod real_servers;
+mod soak;
 mod words;

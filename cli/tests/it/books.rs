@@ -1,0 +1,50 @@
+//! What the logs say was written, beside what the servers' own books say.
+
+use std::{collections::BTreeMap, path::Path};
+
+use experts::{Expert, Ledger};
+use serde_json::{Value, json};
+
+/// The keys of the writes that the log holds as done.
+pub(crate) fn confirmed(thread: &str, events: &[Value]) -> Vec<String> {
+    let mut asked = &Value::Null;
+    let mut fenced = Vec::new();
+    let mut keys = Vec::new();
+    for event in events {
+        let slot = &event["event"]["slot"];
+        match event["kind"].as_str().unwrap() {
+            "asked" => {
+                asked = event;
+                fenced.clear();
+            }
+            "attempted" => fenced.push(slot),
+            "answered" if fenced.contains(&slot) && event["event"]["response"]["status"] == "ok" => {
+                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
+            }
+            "reconciled" if event["event"]["verdict"]["happened"].is_object() => {
+                keys.push(format!("{thread}:{}:{slot}", asked["seq"]));
+            }
+            _ => (),
+        }
+    }
+    keys
+}
+
+/// How often each write was applied, by its key, in the books of all servers that keep their data in `folder`.
+pub(crate) fn applied(folder: &Path) -> BTreeMap<String, u64> {
+    let book = |it: Expert| Ledger::read(&folder.join(format!("{}.json", it.name()))).unwrap().applied;
+    Expert::ALL.into_iter().flat_map(book).collect()
+}
+
+/// What a person says of a call in doubt once they have looked into the server's own books.
+pub(crate) fn verdict(folder: &Path, thread: &str, events: &[Value]) -> Value {
+    let kind = |it: &&Value, kind: &str| it["kind"] == kind;
+    let asked = events.iter().rfind(|it| kind(it, "asked")).unwrap();
+    let slot = events.iter().rfind(|it| kind(it, "doubted")).unwrap()["event"]["slot"].as_u64().unwrap();
+    let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
+    let books = Ledger::read(&folder.join(format!("{server}.json"))).unwrap();
+    let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
+    let verdict =
+        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
+    json!({"slot": slot, "verdict": verdict})
+}

@@ -1,0 +1,141 @@
+//! A soak: an api and four workers over real PostgreSQL and Redis, under load, while everything dies, stalls and is cut
+//! off at random. Afterwards the logs and the servers' own books are read: nothing is lost, and nothing happened twice.
+//!
+//! `TURNFOLD_SOAK_SECONDS` says how long the faults go on, `TURNFOLD_SOAK_SEED` which order they come in.
+
+mod faults;
+mod load;
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use self::{
+    faults::{Deployment, Fault},
+    load::{Ended, Load},
+};
+use crate::{
+    books,
+    engine::{Engine, turnfold},
+};
+
+/// How long the faults go on if nobody says.
+const SECONDS: u64 = 80;
+
+/// How many threads `turnfold thread verify` is asked about; the api is asked about all of them.
+const VERIFIED_BY_HAND: usize = 20;
+
+/// What was seen.
+#[derive(Debug, Default)]
+struct Figures {
+    threads: usize,
+    turns: usize,
+    node_steps: usize,
+    events: usize,
+    doubted: usize,
+    confirmed_writes: usize,
+    /// Accepted turns that did not complete, and confirmed writes that are in no book.
+    lost: Vec<String>,
+    /// Writes that the books hold more than once, or that no log holds.
+    duplicates: Vec<String>,
+    /// Threads whose log has a gap, does not chain, or was decided otherwise than today's code decides.
+    broken: Vec<String>,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_under_every_fault_loses_nothing() {
+    let seconds = told("TURNFOLD_SOAK_SECONDS").unwrap_or(SECONDS);
+    let seed = told("TURNFOLD_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
+    println!("a soak of {seconds} seconds with TURNFOLD_SOAK_SEED={seed}");
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut deployment = Deployment::start().await;
+    let load = Load::begin(&deployment.engine);
+    let mut struck = BTreeMap::<Fault, usize>::new();
+    let (storm, began) = (Duration::from_secs(seconds), Instant::now());
+    while began.elapsed() < storm {
+        // A deck and no dice, so that a short soak has every fault too.
+        let mut deck = Fault::DECK;
+        dice.shuffle(&mut deck);
+        for fault in deck {
+            if storm <= began.elapsed() {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(dice.u64(300..2_000))).await;
+            deployment.strike(fault, &mut dice).await;
+            *struck.entry(fault).or_default() += 1;
+        }
+    }
+    let calm = Instant::now();
+    let ended = load.end().await;
+    let rest = calm.elapsed();
+    let figures = check(&deployment.engine, &ended).await;
+    println!("faults: {struck:?}\nat rest {rest:.1?} after the last of them\n{figures:#?}");
+    let by_themselves = deployment.ended_by_themselves();
+    assert!(by_themselves.is_empty(), "processes ended by themselves: {by_themselves:#?}");
+    assert!(figures.lost.is_empty() && figures.duplicates.is_empty() && figures.broken.is_empty());
+    let all = Fault::DECK.iter().all(|it| struck.contains_key(it));
+    assert!(seconds < SECONDS || all, "a soak without some of the faults: {struck:?}");
+    assert!(ended.len() > 50 && figures.confirmed_writes > 20, "too little was done to show anything");
+}
+
+fn told(name: &str) -> Option<u64> {
+    let told = std::env::var(name).ok()?;
+    Some(told.parse().unwrap_or_else(|_| panic!("{name} is a number, and not {told:?}")))
+}
+
+async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
+    let mut figures = Figures { threads: ended.len(), ..Figures::default() };
+    let mut books = books::applied(engine.folder());
+    for (nth, Ended { thread, turns, status }) in ended.iter().enumerate() {
+        if status != "completed" {
+            figures.lost.push(format!("the last turn of {thread} is {status}"));
+        }
+        figures.turns += turns;
+        let events = engine.events(thread).await;
+        let of_kind = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
+        figures.events += events.len();
+        figures.node_steps += of_kind("decided");
+        figures.doubted += of_kind("doubted");
+        if events.iter().enumerate().any(|(nth, it)| it["seq"] != nth) {
+            figures.broken.push(format!("{thread} has a gap"));
+        }
+        for key in books::confirmed(thread, &events) {
+            figures.confirmed_writes += 1;
+            match books.remove(&key) {
+                Some(1) => (),
+                Some(times) => figures.duplicates.push(format!("{key} happened {times} times")),
+                None => figures.lost.push(format!("{key} is confirmed, and in no book")),
+            }
+        }
+        let audit = engine.get(&format!("/v1/threads/{thread}/verify")).await;
+        if audit["ok"] != true {
+            figures.broken.push(format!("{thread}: {audit}"));
+        }
+        if nth % ended.len().div_ceil(VERIFIED_BY_HAND) == 0 && !verified_by_hand(engine.folder(), thread) {
+            figures.broken.push(format!("`turnfold thread verify {thread}` finds something"));
+        }
+    }
+    figures.duplicates.extend(books.into_iter().map(|(key, times)| format!("{key}: {times}, in no log")));
+    let rows = |sql: &str| engine.postgres.query(sql).swap_remove(0).swap_remove(0);
+    let kept = format!("{} threads, {} turns", figures.threads, figures.turns);
+    let stored = format!(
+        "{} threads, {} turns",
+        rows("SELECT count(*) FROM threads"),
+        rows("SELECT count(*) FROM turns")
+    );
+    if stored != kept {
+        figures.duplicates.push(format!("stored are {stored}, accepted were {kept}"));
+    }
+    let gaps = "SELECT count(*) FROM (SELECT thread_id FROM events GROUP BY thread_id \
+                HAVING count(*) <> max(seq) + 1 OR min(seq) <> 0) AS it";
+    if rows(gaps) != "0" {
+        figures.broken.push(format!("{} logs have gaps", rows(gaps)));
+    }
+    figures
+}
+
+fn verified_by_hand(folder: &Path, thread: &str) -> bool {
+    turnfold(folder).args(["thread", "verify", thread]).output().unwrap().status.success()
+}

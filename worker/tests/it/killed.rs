@@ -1,0 +1,295 @@
+//! A worker killed at every place of every recorded thread: before and after each question, and after each append.
+//! Another goes on, decides the same, and writes nothing twice.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicI64, AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use shared::{
+    Event, Graph, InterruptKind, Reconciled, Replay, Response, Safety, Standing, ToolOutput, Verdict,
+    strategies,
+};
+use store::{
+    Error, Head, Log, Mark, Parts, Recorded as Row, Store, Strategies, ThreadId, ThreadLog, Turn, TurnId,
+    Withdrawal,
+};
+use tokio::{sync::Notify, task::JoinSet};
+use worker::{
+    Backoff, Done, Hands,
+    world::{Ask, Outcome, Recorded, World},
+};
+
+use crate::{
+    crash::submit_words,
+    lived::{fixtures, parts, read},
+};
+
+/// How many threads of a strategy are lived at most, evenly chosen among all, so that the test takes a minute and not three.
+const THREADS: usize = 12;
+
+/// Where a worker dies; each number counts from 1 within one thread's life.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Death {
+    BeforeQuestion(usize),
+    AfterQuestion(usize),
+    AfterAppend(usize),
+}
+
+/// What is in store for the worker, and what has been counted of its life.
+struct Fate {
+    death: Option<Death>,
+    questions: AtomicUsize,
+    appends: AtomicUsize,
+    dead: Notify,
+    /// How far the clock was turned on instead of waiting, in microseconds.
+    turned_on: AtomicI64,
+}
+
+impl Fate {
+    fn new(death: Option<Death>) -> Arc<Self> {
+        let [questions, appends] = [(); 2].map(|()| AtomicUsize::new(0));
+        Arc::new(Self { death, questions, appends, dead: Notify::new(), turned_on: AtomicI64::new(0) })
+    }
+
+    /// Does not come back where death waits.
+    async fn reaches(&self, place: Death) {
+        if self.death == Some(place) {
+            self.dead.notify_one();
+            std::future::pending().await
+        }
+    }
+}
+
+/// The real log, at whose appends a worker may die.
+#[derive(Clone)]
+struct Wire {
+    store: Store,
+    fate: Arc<Fate>,
+}
+
+impl Log for Wire {
+    fn now(&self) -> i64 {
+        self.store.now() + self.fate.turned_on.load(Ordering::SeqCst)
+    }
+
+    async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
+        self.store.head(thread).await
+    }
+
+    async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Row>), Error> {
+        self.store.load_since(head).await
+    }
+
+    async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+        let head = self.store.append(head, events, mark).await?;
+        let nth = self.fate.appends.fetch_add(1, Ordering::SeqCst) + 1;
+        self.fate.reaches(Death::AfterAppend(nth)).await;
+        Ok(head)
+    }
+
+    async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
+        self.store.mend(head, mark).await
+    }
+
+    async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
+        self.store.running(thread).await
+    }
+
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
+        self.store.next_queued(thread).await
+    }
+
+    async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
+        self.store.refuse_queued(turn, error).await
+    }
+
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+        self.store.runnable_after(after, limit).await
+    }
+}
+
+/// The recorded world, at whose questions a worker may die, with the book of what was done to it.
+struct Deadly {
+    world: Arc<Recorded>,
+    fate: Arc<Fate>,
+    book: Mutex<BTreeMap<String, Vec<Write>>>,
+}
+
+#[derive(Clone)]
+struct Write {
+    result: String,
+    safety: Safety,
+}
+
+#[async_trait]
+impl World for Deadly {
+    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let nth = self.fate.questions.fetch_add(1, Ordering::SeqCst) + 1;
+        self.fate.reaches(Death::BeforeQuestion(nth)).await;
+        let outcome = self.world.perform(thread, ask).await;
+        if ask.due.is_write()
+            && let Ok((Response::Output(ToolOutput::Ok(result)), _)) = &outcome
+        {
+            let write = Write { result: result.clone(), safety: ask.due.safety };
+            self.book.lock().unwrap().entry(ask.key.to_owned()).or_default().push(write);
+        }
+        self.fate.reaches(Death::AfterQuestion(nth)).await;
+        outcome
+    }
+}
+
+/// How a life went.
+struct Lived {
+    decisions: Vec<Event>,
+    standing: Standing,
+    deaths: usize,
+    questions: usize,
+    appends: usize,
+    /// What was written, by key.
+    book: BTreeMap<String, Vec<Write>>,
+}
+
+/// How often workers were killed in the threads of one strategy.
+#[derive(Default, Debug)]
+struct Kills {
+    threads: usize,
+    at_questions: usize,
+    after_appends: usize,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_at_every_place_of_every_strategy() {
+    let mut stories = JoinSet::new();
+    for graph in strategies::all() {
+        let mut scripts: Vec<_> = fixtures(graph).into_iter().map(|it| (read(&it), it)).collect();
+        scripts.retain(|(script, _)| only_the_world_speaks(script));
+        let apart = scripts.len().div_ceil(THREADS).max(1);
+        for (script, path) in scripts.into_iter().step_by(apart) {
+            let name = format!("{}/{}", graph.name(), path.file_stem().unwrap().display());
+            stories.spawn(async move { (graph.name(), killed_everywhere(graph, &script, &name).await) });
+        }
+    }
+    let mut by_strategy = BTreeMap::<&str, Kills>::new();
+    while let Some(story) = stories.join_next().await {
+        let (graph, kills) = story.unwrap_or_else(|err| std::panic::resume_unwind(err.into_panic()));
+        let sum = by_strategy.entry(graph).or_default();
+        sum.threads += kills.threads;
+        sum.at_questions += kills.at_questions;
+        sum.after_appends += kills.after_appends;
+    }
+    println!("{by_strategy:#?}");
+    for graph in strategies::all() {
+        let kills = by_strategy.get(graph.name()).map_or(0, |it| it.at_questions + it.after_appends);
+        assert!(kills > 20, "{} was killed {kills} times", graph.name());
+    }
+}
+
+/// Whether nothing but the world speaks after the first words.
+///
+/// Threads under a budget stay out: of answers that land side by side a crash may keep the first, and then the budget
+/// has its say before the second is asked for.
+fn only_the_world_speaks(script: &[Event]) -> bool {
+    let free = matches!(script.first(), Some(Event::Opened(it)) if it.budget.is_none());
+    free && script.iter().skip(2).all(|it| matches!(it, Event::Answered(_) | Event::Faltered(_)))
+}
+
+async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &str) -> Kills {
+    let parts = parts().await;
+    let world = Arc::new(Recorded::new(graph, script).unwrap());
+    let whole = live(&parts, &world, script, None).await;
+    assert_eq!(whole.deaths, 0);
+    let questions =
+        (1..=whole.questions).flat_map(|it| [Death::BeforeQuestion(it), Death::AfterQuestion(it)]);
+    for death in questions.chain((1..=whole.appends).map(Death::AfterAppend)) {
+        let lived = live(&parts, &world, script, Some(death)).await;
+        let case = format!("{name} killed at {death:?}");
+        assert_eq!(lived.deaths, 1, "{case}");
+        assert_eq!(lived.decisions, whole.decisions, "{case}");
+        assert_eq!(lived.standing, whole.standing, "{case}");
+        assert_eq!(lived.book.len(), whole.book.len(), "{case}: a write is missing, or one too many");
+        for (key, writes) in &lived.book {
+            // What may be repeated was, with the same key; what may not was not.
+            let most = if writes[0].safety == Safety::Write { 1 } else { 2 };
+            assert!(writes.len() <= most, "{case}: the write {key} happened {} times", writes.len());
+        }
+    }
+    Kills { threads: 1, at_questions: 2 * whole.questions, after_appends: whole.appends }
+}
+
+/// Lives a thread to its end; where the worker dies, its work is taken up by another.
+async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Option<Death>) -> Lived {
+    let fate = Fate::new(death);
+    let world = Arc::new(Deadly { world: world.clone(), fate: fate.clone(), book: Mutex::default() });
+    let wire = Wire { store: parts.store.clone(), fate: fate.clone() };
+    let hands = Hands {
+        parts: Parts { store: wire, queue: parts.queue.clone(), news: parts.news.clone() },
+        strategies: Strategies::new(strategies::all()),
+        world: world.clone(),
+        backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
+        name: "w".to_owned(),
+    };
+    let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+        panic!("not a fixture")
+    };
+    let thread = submit_words(parts, opened.clone(), heard.messages.clone()).await;
+    let (mut deaths, rung) = (0, Notify::new());
+    let standing = loop {
+        let done = tokio::select! {
+            done = hands.work(thread, &rung) => done.unwrap(),
+            () = fate.dead.notified() => {
+                deaths += 1;
+                continue;
+            }
+        };
+        match done {
+            Done::Moved => (),
+            Done::Faltered(pause) => {
+                let pause = i64::try_from(pause.as_micros()).unwrap();
+                fate.turned_on.fetch_add(pause, Ordering::SeqCst);
+            }
+            Done::Rested => match rests(parts, thread, &world).await {
+                // What the dead worker had begun to write may land late: the next is then not first, and looks again.
+                Standing::Busy => (),
+                standing => break standing,
+            },
+        }
+    };
+    let (_, log) = parts.store.load(thread).await.unwrap();
+    let decided = log.into_iter().map(|it| it.event).filter(|it| matches!(it, Event::Decided(_)));
+    let [questions, appends] = [&fate.questions, &fate.appends].map(|it| it.load(Ordering::SeqCst));
+    let book = world.book.lock().unwrap().clone();
+    Lived { decisions: decided.collect(), standing, deaths, questions, appends, book }
+}
+
+/// Where the thread stands once a person has said of each call in doubt what the book says of it.
+async fn rests(parts: &Parts, thread: ThreadId, world: &Deadly) -> Standing {
+    let mut log = ThreadLog::open(parts, &Strategies::new(strategies::all()), thread).await.unwrap();
+    match log.thread().standing() {
+        Standing::Waiting(it) if it.kind == InterruptKind::InDoubt => (),
+        standing => return standing,
+    }
+    let (_, rows) = parts.store.load(thread).await.unwrap();
+    let asked = rows.iter().rposition(|it| matches!(it.event, Event::Asked(_))).unwrap();
+    let mut doubted = Vec::new();
+    for row in &rows[asked..] {
+        match &row.event {
+            Event::Doubted(it) => doubted.push(it.slot),
+            Event::Reconciled(it) => doubted.retain(|slot| *slot != it.slot),
+            _ => (),
+        }
+    }
+    for slot in doubted {
+        let key = format!("{thread}:{asked}:{slot}");
+        let result = world.book.lock().unwrap().get(&key).map(|it| it[0].result.clone());
+        let verdict = result.map_or(Verdict::DidNot, |result| Verdict::Happened { result });
+        log.push(Reconciled { slot, verdict, by: "person".to_owned() }.into()).unwrap();
+    }
+    log.flush(parts).await.unwrap();
+    Standing::Busy
+}
