@@ -45,6 +45,7 @@ struct Figures {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "the figures are what a soak is for")]
 async fn real_engine_under_every_fault_loses_nothing() {
     let seconds = told("TURNFOLD_SOAK_SECONDS").unwrap_or(SECONDS);
     let seed = told("TURNFOLD_SOAK_SEED").unwrap_or_else(|| fastrand::u64(..));
