@@ -84,7 +84,8 @@ pub(crate) fn server() -> PathBuf {
 ///
 /// ## Why not for the processor that builds it
 ///
-/// A virtual machine may name instructions (AMX) that it then refuses, and what was built with them dies of it.
+/// A virtual machine may name instructions (AMX) that it then refuses, and what was built with them dies of it. Without
+/// `GGML_NATIVE` it is built for AVX2, which the processors of the last ten years know.
 const SWITCHES: [&str; 9] = [
     "-DCMAKE_BUILD_TYPE=Release",
     "-DGGML_NATIVE=OFF",

@@ -2,7 +2,8 @@
 //! that ranking by words is measured with, and the fresh ones.
 //!
 //! Of the 20, words put 17 among the first three, and so does MiniLM; together 19. Of the 12 fresh ones words find 6;
-//! MiniLM finds 9, and both together 9. The constants of the words were chosen with the 20 at hand; the fusion has none.
+//! MiniLM finds 9, 6 of them as the first; both together find 9, and 4 as the first. The constants of the words were
+//! chosen with the 20 at hand; the fusion has none.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
