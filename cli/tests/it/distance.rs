@@ -6,7 +6,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    sync::{Arc, Mutex},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -14,6 +14,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use shared::{Event, Graph, Hearing, Replay, Supply, Verdict, reenact, strategies};
 use store::{Parts, RedisNews, RedisQueue, Store, Strategies};
+use tokio::sync::Mutex;
 use uuid::Uuid;
 use worker::{
     Backoff, Hands, Limits, Stop, Worker,
@@ -186,8 +187,9 @@ struct Library {
 #[async_trait]
 impl World for Library {
     async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let known = self.read.lock().unwrap().get(&ask.thread).cloned();
-        let world = match known {
+        // One at a time, in the order of asking: of questions side by side the first must not be answered last.
+        let mut read = self.read.lock().await;
+        let world = match read.get(&ask.thread).cloned() {
             Some(world) => world,
             None => {
                 let shelf = self.folder.join(ask.thread.to_string());
@@ -196,12 +198,14 @@ impl World for Library {
                 }
                 let path = PathBuf::from(fs::read_to_string(shelf).unwrap());
                 let strategy = path.parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned();
-                let world =
-                    Arc::new(Recorded::new(strategies::find(&strategy).unwrap(), &read(&path)).unwrap());
-                self.read.lock().unwrap().insert(ask.thread, world.clone());
+                let world = Arc::new(
+                    Recorded::new(strategies::find(&strategy).unwrap(), &self::read(&path)).unwrap(),
+                );
+                read.insert(ask.thread, world.clone());
                 world
             }
         };
+        drop(read);
         world.perform(thread, ask).await
     }
 }
