@@ -40,11 +40,12 @@ pub struct Hands<L = Store> {
 }
 
 impl<L: Log> Hands<L> {
-    /// Does one job of a thread that nobody has folded yet: [`Self::step`] on its log as it is stored.
+    /// Does one job of a thread that nobody has folded yet: hears a waiting turn if the thread is at rest, then lets at
+    /// most one node happen.
     ///
     /// # Errors
     ///
-    /// As that one.
+    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later.
     pub async fn work(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
         let done = async { self.step(&mut self.open(thread).await?, rung).await }.await;
         self.sorted(thread, done).await
