@@ -85,6 +85,11 @@ pub enum Error {
 }
 
 impl Error {
+    /// Nobody is left to do it: the process is coming to its end.
+    pub(crate) fn gone() -> Self {
+        Error::Unavailable("this process is coming to its end".to_owned())
+    }
+
     /// The same once more, for others whose wish went the same way.
     pub(crate) fn again(&self) -> Self {
         match self {

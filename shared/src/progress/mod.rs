@@ -2,6 +2,7 @@
 
 mod fold;
 mod slot;
+mod standing;
 mod stop;
 
 use std::collections::BTreeMap;
@@ -10,15 +11,16 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use self::slot::{Slot, Stand};
+pub use self::standing::Standing;
 
 use crate::{
     budget::Budget,
     effect::Refused,
     event::{
         Answered, Asked, Decided, Doubted, Event, Failed, Faltered, GaveUp, Goto, Heard, Hearing, Interrupt,
-        InterruptKind, Supplied, Unreadable, Wanted,
+        Supplied, Unreadable, Wanted,
     },
-    form::{Form, Supplies, Unfit},
+    form::{Supplies, Unfit},
     message::{Message, Role, Safety, ToolOutput},
     meter::{Meter, Tally},
     request::{Fault, Remedy, Request, Response},
@@ -63,24 +65,6 @@ impl Due {
     pub fn is_write(&self) -> bool {
         self.safety != Safety::Read
     }
-}
-
-/// Where a thread stands, for those who only look.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Standing {
-    /// A person may speak.
-    Idle,
-    /// It can move.
-    Busy,
-    /// A person is asked.
-    Waiting(Interrupt),
-    /// A node gave up: an operator may retry, a person may say something new.
-    Failed {
-        /// Which node.
-        node: String,
-        /// Why.
-        reason: String,
-    },
 }
 
 /// How a message that arrives is to be taken.
@@ -396,51 +380,6 @@ impl<S: Strategy> Progress<S> {
         Ok(Heard { turn, by: by.to_owned(), time: time.to_owned(), hearing, messages }.into())
     }
 
-    /// Where it stands, for those who only look.
-    pub fn standing(&self) -> Standing {
-        match &self.at {
-            At::Rest => Standing::Idle,
-            At::Asking(interrupt, _) => Standing::Waiting(interrupt.clone()),
-            At::Before(_) => Standing::Busy,
-            At::Failed(place, _, _, reason) => Standing::Failed { node: name(place), reason: reason.clone() },
-            At::Within(place, _, slots) => {
-                let doubted = |(n, it): (usize, &Slot)| match &it.stand {
-                    Stand::Doubted(reason) => Some((n, it.request.clone(), reason.clone())),
-                    Stand::Open
-                    | Stand::Attempted
-                    | Stand::Wanting(_)
-                    | Stand::Hopeless
-                    | Stand::Answered(_) => None,
-                };
-                if slots.iter().any(Slot::can_move) {
-                    return Standing::Busy;
-                }
-                if let Some((slot, request, reason)) = slots.iter().enumerate().find_map(doubted) {
-                    return Standing::Waiting(in_doubt(name(place), slot, &request, &reason));
-                }
-                self.wish().map_or(Standing::Busy, |wish| Standing::Waiting(input(name(place), &wish)))
-            }
-        }
-    }
-
-    /// What a tool wants to hear next, if the thread waits for that. What is in doubt is settled first.
-    fn wish(&self) -> Option<Wish<'_>> {
-        let At::Within(_, _, slots) = &self.at else { return None };
-        if slots.iter().any(|it| it.can_move() || matches!(it.stand, Stand::Doubted(_))) {
-            return None;
-        }
-        slots.iter().enumerate().find_map(|(slot, it)| {
-            let Stand::Wanting(forms) = &it.stand else { return None };
-            let (name, form) = forms.first_key_value()?;
-            Some(Wish { slot, request: &it.request, name, form })
-        })
-    }
-
-    /// Whether the thread waits for what a tool wants to hear.
-    fn is_wanting(&self) -> bool {
-        self.wish().is_some()
-    }
-
     /// The schema and the tools of the node that is asking.
     pub(crate) fn asking(&self) -> Option<&'static dyn crate::strategy::Step<S>> {
         match &self.at {
@@ -479,46 +418,6 @@ impl<S: Strategy> Progress<S> {
 impl<S: Strategy> Default for Progress<S> {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Interrupt {
-    Interrupt {
-        kind: InterruptKind::InDoubt,
-        question: format!("[{slot}] {request} may or may not have happened: {reason}. Did it?"),
-        options: ["happened", "did not", "skip"].map(str::to_owned).to_vec(),
-        form: None,
-        resume: node,
-    }
-}
-
-/// Something that a tool wants to hear.
-struct Wish<'a> {
-    slot: usize,
-    request: &'a Request,
-    name: &'a str,
-    form: &'a Form,
-}
-
-/// **Invariant:** the words say who asks, as they are a server's and might pretend to be ours.
-fn input(node: String, wish: &Wish<'_>) -> Interrupt {
-    let who = match wish.request {
-        Request::CallTool { server, call } => format!("{} of {server}", call.name),
-        Request::GetPrompt { server, name, .. } => format!("the prompt {name} of {server}"),
-        other @ (Request::Chat { .. }
-        | Request::ListTools { .. }
-        | Request::ListPrompts { .. }
-        | Request::Describe { .. }
-        | Request::Search { .. }
-        | Request::Index { .. }
-        | Request::Rehearse(_)) => other.to_string(),
-    };
-    Interrupt {
-        kind: InterruptKind::Input,
-        question: format!("{who} asks: {} ({})", wish.form.question, wish.form.wants()),
-        options: Vec::new(),
-        form: Some(Box::new(wish.form.clone())),
-        resume: node,
     }
 }
 

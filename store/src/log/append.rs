@@ -79,8 +79,7 @@ impl Store {
         if batch.is_empty() {
             return Ok(end);
         }
-        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
-        self.committer.bring(Step::new(batch, events, mark)).await.ok_or_else(gone)??;
+        self.committer.bring(Step::new(batch, events, mark)).await.ok_or_else(Error::gone)??;
         Ok(end)
     }
 

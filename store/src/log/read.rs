@@ -97,8 +97,7 @@ impl Store {
     ///
     /// [`Error::Unreadable`] if this build cannot read an event.
     pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
-        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
-        let rows = self.loader.bring((head.thread, signed(head.seq))).await.ok_or_else(gone)??;
+        let rows = self.loader.bring((head.thread, signed(head.seq))).await.ok_or_else(Error::gone)??;
         let head = match rows.last() {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
             None => *head,

@@ -106,8 +106,7 @@ impl Store {
     ///
     /// [`Error::Corrupt`] if its row is none that turnfold wrote.
     pub async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
-        let gone = || Error::Unavailable("this process is coming to its end".to_owned());
-        let row = self.waiters.bring(thread).await.ok_or_else(gone)??;
+        let row = self.waiters.bring(thread).await.ok_or_else(Error::gone)??;
         row.map(Turn::try_from).transpose()
     }
 
