@@ -29,6 +29,10 @@ use crate::{
     report::Report,
 };
 
+/// As in the binary that is measured.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Measures the engine beside its floors.
 #[derive(Parser)]
 #[command(name = "bench")]

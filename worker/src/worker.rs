@@ -1,7 +1,9 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
 use std::{
+    any::Any,
     collections::BTreeMap,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -229,17 +231,14 @@ impl<L: Log> Worker<L> {
 impl<L: Log> Desk<L> {
     /// Does a job, and says where its log ends then; a panic is a bug in one strategy and must not take the worker down
     /// or ring for ever.
-    async fn attempt(self: &Arc<Self>, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
+    async fn attempt(&self, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
         let hands = &self.hands;
-        let work = {
-            let (desk, job) = (self.clone(), job.clone());
-            AbortOnDrop(tokio::spawn(async move { desk.nodes(&job, &rung, &stop).await }.in_current_span()))
-        };
-        let done = match work.join().await {
+        let done = match AssertUnwindSafe(self.nodes(job, &rung, &stop)).catch_unwind().await {
             Ok(Ok((done, head))) => return (done, Some(head)),
             Ok(Err(err)) => hands.sorted(job.thread, Err(err)).await,
             Err(panic) => {
-                error!(%panic, "a bug in the strategy; the thread is parked");
+                let panic = words(&*panic);
+                error!(panic, "a bug in the strategy; the thread is parked");
                 let reason = format!("a bug in the strategy: {panic}");
                 store::park(&hands.parts, job.thread, &reason).await.map(|()| Done::Rested)
             }
@@ -287,19 +286,11 @@ impl<L: Log> Desk<L> {
     }
 }
 
-/// A task that ends with whoever waits for it.
-struct AbortOnDrop<T>(tokio::task::JoinHandle<T>);
-
-impl<T> AbortOnDrop<T> {
-    async fn join(mut self) -> Result<T, tokio::task::JoinError> {
-        (&mut self.0).await
-    }
-}
-
-impl<T> Drop for AbortOnDrop<T> {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// What a panic said.
+fn words(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("it panicked without a word")
 }
 
 /// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether

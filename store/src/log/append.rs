@@ -16,7 +16,7 @@ use shared::Event;
 use super::{
     Store, ThreadId, ThreadStatus, TurnId, TurnStatus, chain,
     commit::Step,
-    corrupt, plain, signed,
+    corrupt, plain, postgres, signed,
     tables::{threads, turns},
 };
 use crate::{Error, time};
@@ -171,21 +171,27 @@ async fn mark_turn(
     }
 }
 
-/// One thread's events on their way into the log, a vector a column.
+/// One thread's events on their way into the log.
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) from: Head,
     pub(super) end: Head,
-    at: i64,
-    kinds: Vec<String>,
-    payloads: Vec<String>,
-    hashes: Vec<[u8; 32]>,
+    pub(super) at: i64,
+    pub(super) rows: Vec<Row>,
+}
+
+/// An event as the table has it.
+#[derive(Debug)]
+pub(super) struct Row {
+    pub(super) kind: &'static str,
+    pub(super) payload: String,
+    pub(super) hash: [u8; 32],
 }
 
 impl Batch {
     /// Numbers, stamps and chains the events.
     pub(super) fn new(head: &Head, events: &[Event], at: i64) -> Result<Self, Error> {
-        let mut this = Self { from: *head, end: *head, at, kinds: vec![], payloads: vec![], hashes: vec![] };
+        let mut this = Self { from: *head, end: *head, at, rows: Vec::with_capacity(events.len()) };
         for event in events {
             let kind = event.kind();
             let payload = event.payload().map_err(|error| {
@@ -193,15 +199,13 @@ impl Batch {
             })?;
             this.end.hash = chain::link(&this.end.hash, this.end.seq, at, kind, &payload);
             this.end.seq += 1;
-            this.kinds.push(kind.to_owned());
-            this.payloads.push(payload);
-            this.hashes.push(this.end.hash);
+            this.rows.push(Row { kind, payload, hash: this.end.hash });
         }
         Ok(this)
     }
 
     fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
+        self.rows.is_empty()
     }
 
     /// Inserts all events of all of them, or none.
@@ -224,30 +228,26 @@ fn for_postgres(batches: &[&Batch]) -> Statement {
     let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut kinds, mut payloads, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
     for batch in batches {
-        for seq in batch.from.seq..batch.end.seq {
+        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
             threads.push(batch.from.thread);
             ats.push(batch.at);
             seqs.push(signed(seq));
+            kinds.push(row.kind.to_owned());
+            payloads.push(row.payload.clone());
+            hashes.push(row.hash.to_vec());
         }
-        kinds.extend(batch.kinds.iter().cloned());
-        payloads.extend(batch.payloads.iter().cloned());
-        hashes.extend(batch.hashes.iter().map(|it| it.to_vec()));
     }
     let values = [threads.into(), ats.into(), seqs.into(), kinds.into(), payloads.into(), hashes.into()];
-    let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
-               SELECT thread_id, at, 'json', seq, kind, payload, hash \
-               FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[]) \
-               AS it (thread_id, at, seq, kind, payload, hash)";
-    Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
+    Statement::from_sql_and_values(DbBackend::Postgres, postgres::INSERT, values)
 }
 
 fn for_sqlite(batches: &[&Batch]) -> Statement {
     let mut rows = Vec::new();
     for batch in batches {
         let thread = batch.from.thread.simple().to_string();
-        let events = batch.kinds.iter().zip(&batch.payloads).zip(&batch.hashes);
-        for (seq, ((kind, payload), hash)) in (batch.from.seq..).zip(events) {
-            rows.push(serde_json::json!([thread, batch.at, seq, kind, payload, hex::encode(hash)]));
+        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
+            let hash = hex::encode(row.hash);
+            rows.push(serde_json::json!([thread, batch.at, seq, row.kind, row.payload, hash]));
         }
     }
     let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \

@@ -16,7 +16,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use sea_orm::{
-    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait as _, QueryFilter as _,
+    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
     Statement,
 };
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ use super::{
     Mark, ThreadId, TurnId,
     append::{Batch, alone},
     database::{Database, settle},
-    plain, signed,
+    plain, postgres, signed,
     tables::events,
 };
 use crate::{Error, gather::Gather, time};
@@ -59,6 +59,12 @@ impl Step {
 
     fn thread(&self) -> ThreadId {
         self.batch.from.thread
+    }
+
+    /// The number of the event that ended the marked turn, or after which it waits for a person.
+    pub(super) fn ended(&self) -> Option<i64> {
+        let over = self.mark.as_ref()?.turn.as_ref()?.status.is_over();
+        over.then_some(signed(self.batch.end.seq.saturating_sub(1)))
     }
 }
 
@@ -143,12 +149,19 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
-    match steps {
-        [(_, step)] => match one(database, step).await {
-            Err(Error::Stale { .. }) if in_doubt && stands(database, &step.batch).await? => Ok(()),
-            outcome => outcome,
-        },
-        _ => many(database, steps).await,
+    let outcome = match (database.postgres(), steps) {
+        (Some(pool), _) => postgres::write(pool, steps).await,
+        (None, [(_, step)]) => one(database, step).await,
+        (None, _) => many(database, steps).await,
+    };
+    let [(_, step)] = steps else { return outcome };
+    let outcome = match outcome {
+        Err(Error::Stale { .. } | Error::Database(_)) if step.mark.is_some() => one(database, step).await,
+        outcome => outcome,
+    };
+    match outcome {
+        Err(Error::Stale { .. }) if in_doubt && stands(database, &step.batch).await? => Ok(()),
+        outcome => outcome,
     }
 }
 
@@ -179,6 +192,7 @@ async fn stands(database: &Database, batch: &Batch) -> Result<bool, Error> {
     Ok(row.is_some_and(|it| it.hash == batch.end.hash))
 }
 
+/// All steps of a batch in SQLite.
 async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
     let _alone = database.writing().await;
     let batches: Vec<&Batch> = steps.iter().map(|(_, step)| &step.batch).collect();
@@ -198,28 +212,22 @@ async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error>
 async fn mark_threads(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
     let row = |(_, step): &(usize, Step)| {
         let mark = step.mark.as_ref()?;
-        Some(json!({ "id": id(tx, step.thread()), "status": mark.status.as_str() }))
+        Some(json!({ "id": bytes(step.thread()), "status": mark.status.as_str() }))
     };
-    let rows: Vec<Value> = steps.iter().filter_map(row).collect();
-    let sql = if tx.get_database_backend() == DbBackend::Postgres {
-        "UPDATE threads SET status = it.status, updated_at = $1 \
-         FROM json_to_recordset($2::json) AS it (id uuid, status text) WHERE threads.id = it.id"
-    } else {
-        "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
-         FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')"
-    };
-    all_of(tx, sql, rows).await
+    let sql = "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
+               FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')";
+    all_of(tx, sql, steps.iter().filter_map(row).collect()).await
 }
 
 async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
     let row = |(_, step): &(usize, Step)| {
         let mark = step.mark.as_ref()?.turn.as_ref()?;
         Some(json!({
-            "id": id(tx, mark.turn),
-            "thread_id": id(tx, step.thread()),
+            "id": bytes(mark.turn),
+            "thread_id": bytes(step.thread()),
             "status": mark.status.as_str(),
             "error": mark.error.as_deref().map(plain),
-            "ended_seq": mark.status.is_over().then_some(step.batch.end.seq.saturating_sub(1)),
+            "ended_seq": step.ended(),
             "heard_seq": step.heard,
         }))
     };
@@ -227,28 +235,18 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
     if rows.is_empty() {
         return Ok(());
     }
-    let sql = if tx.get_database_backend() == DbBackend::Postgres {
-        "UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
-         heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $1 \
-         FROM json_to_recordset($2::json) AS it \
-         (id uuid, thread_id uuid, status text, error text, ended_seq bigint, heard_seq bigint) \
-         WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
-         AND (it.heard_seq IS NULL OR turns.status = 'queued')"
-    } else {
-        "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
-         ended_seq = it.value ->> 'ended_seq', \
-         heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
-         FROM json_each(?2) AS it \
-         WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
-         AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')"
-    };
+    let sql = "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
+               ended_seq = it.value ->> 'ended_seq', \
+               heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
+               FROM json_each(?2) AS it \
+               WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
+               AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')";
     all_of(tx, sql, rows).await
 }
 
 /// An identity as the statement's JSON holds it: SQLite keeps its bytes, and reads them from hexadecimal.
-fn id(db: &impl ConnectionTrait, id: uuid::Uuid) -> String {
-    let postgres = db.get_database_backend() == DbBackend::Postgres;
-    if postgres { id.to_string() } else { id.simple().to_string() }
+fn bytes(id: uuid::Uuid) -> String {
+    id.simple().to_string()
 }
 
 /// Changes one row for each of `rows`, or refuses.

@@ -23,6 +23,9 @@ use crate::{Error, error};
 /// How many connections one process keeps to PostgreSQL, at most. A server allows a hundred by default.
 const POSTGRES_CONNECTIONS: u32 = 16;
 
+/// How many more are for the steps of workers alone.
+const HOT_CONNECTIONS: u32 = 4;
+
 /// How many connections one process keeps to a SQLite file, at most: one writes, the others read.
 const SQLITE_CONNECTIONS: u32 = 4;
 
@@ -107,23 +110,40 @@ async fn postgres(url: &str) -> Result<Store, Error> {
         .map_err(|error| Error::Address(format!("the `postgres://` address is malformed: {error}")))?
         .application_name("turnfold")
         .disable_statement_logging();
+    let connector = SqlxPostgresConnector::from_sqlx_postgres_pool;
     let place = format!("PostgreSQL at {}:{}", options.get_host(), options.get_port());
-    let pool = PgPoolOptions::new()
-        .max_connections(POSTGRES_CONNECTIONS)
-        .acquire_timeout(PATIENCE)
-        .test_before_acquire(false)
-        .before_acquire(|connection, meta| {
+    let pool = PgPoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false).before_acquire(
+        |connection, meta| {
             Box::pin(async move {
                 if meta.idle_for > TRUSTED_FOR {
                     sqlx::Connection::ping(connection).await?;
                 }
                 Ok(true)
             })
+        },
+    );
+    let hot = told(pool.clone(), HOT_ARE_TOLD).max_connections(HOT_CONNECTIONS);
+    let hot = hot.connect_lazy_with(options.clone());
+    let pool = told(pool, ARE_TOLD).max_connections(POSTGRES_CONNECTIONS).connect_with(options).await;
+    let pool = pool.map_err(|error| unreached(&place, &error))?;
+    let (pool, hot) = (connector(pool), connector(hot));
+    Ok(Store::over(Database { pool, hot, writers: None }))
+}
+
+/// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
+const ARE_TOLD: &str = "SET jit = off";
+
+/// And what those for the steps are told besides: their few statements find rows by index, whatever the statistics of a
+/// young table make the planner believe, and need not be planned anew.
+const HOT_ARE_TOLD: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan";
+
+fn told(pool: PgPoolOptions, what: &'static str) -> PgPoolOptions {
+    pool.after_connect(move |connection, _| {
+        Box::pin(async move {
+            sqlx::raw_sql(what).execute(connection).await?;
+            Ok(())
         })
-        .connect_with(options)
-        .await
-        .map_err(|error| unreached(&place, &error))?;
-    Ok(Store::over(Database { pool: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), writers: None }))
+    })
 }
 
 async fn sqlite(url: &str) -> Result<Store, Error> {
@@ -161,7 +181,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         }
     };
     let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store::over(Database { pool, writers: Some(Arc::new(Mutex::new(()))) }))
+    Ok(Store::over(Database { hot: pool.clone(), pool, writers: Some(Arc::new(Mutex::new(()))) }))
 }
 
 /// Why there is no first connection, in words that name the place and no password.

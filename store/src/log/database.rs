@@ -5,6 +5,7 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use sea_orm::{
     DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions, TransactionTrait,
+    sqlx::PgPool,
 };
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::Instrument as _;
@@ -22,10 +23,25 @@ use crate::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) pool: DatabaseConnection,
+    /// What workers use at every step.
+    ///
+    /// ## Why these are few and apart
+    ///
+    /// A pool hands out its connections in turn, and each has to prepare and plan what it has not yet said. What is
+    /// said thousands of times a second is said over few, which always know it.
+    pub(super) hot: DatabaseConnection,
     pub(super) writers: Option<Arc<Mutex<()>>>,
 }
 
 impl Database {
+    /// The connections for the hot statement, if this is PostgreSQL.
+    pub(super) fn postgres(&self) -> Option<&PgPool> {
+        match self.writers {
+            None => Some(self.hot.get_postgres_connection_pool()),
+            Some(_) => None,
+        }
+    }
+
     /// Waits until this process may write, where only one may at a time.
     pub(crate) async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
         match &self.writers {

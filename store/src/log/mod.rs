@@ -13,6 +13,7 @@ mod commit;
 mod connect;
 pub(crate) mod database;
 mod engine;
+mod postgres;
 mod read;
 mod status;
 mod submit;

@@ -176,7 +176,7 @@ const LOGS: usize = 64;
 const QUERIES: usize = 2;
 
 pub(super) fn loader(database: &Database) -> Loader {
-    let pool = database.pool.clone();
+    let pool = database.hot.clone();
     Gather::new(QUERIES, LOGS, move |wanted: Vec<(ThreadId, i64)>| {
         let pool = pool.clone();
         async move {
@@ -200,9 +200,10 @@ async fn load(
     let backend = db.get_database_backend();
     let statement = if backend == DbBackend::Postgres {
         let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
-        let sql = "SELECT events.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) \
-                   JOIN events ON events.thread_id = it.id AND events.seq >= it.seq \
-                   ORDER BY events.thread_id, events.seq";
+        // Not a plain join: of one, a planner without statistics makes a walk over all events there are.
+        let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) CROSS JOIN LATERAL \
+                   (SELECT * FROM events WHERE events.thread_id = it.id AND events.seq >= it.seq \
+                   ORDER BY events.seq) AS log";
         Statement::from_sql_and_values(backend, sql, [threads.into(), seqs.into()])
     } else {
         let rows: serde_json::Value =

@@ -161,7 +161,7 @@ pub(super) type Waiters = Gather<ThreadId, Result<Option<turns::Model>, Error>>;
 const THREADS: usize = 256;
 
 pub(super) fn waiters(database: &Database) -> Waiters {
-    let pool = database.pool.clone();
+    let pool = database.hot.clone();
     Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
         let pool = pool.clone();
         async move {

@@ -1,0 +1,157 @@
+//! The one hot statement, as PostgreSQL takes it: the events of many steps, and what the read models say after them.
+//!
+//! ## Why one statement
+//!
+//! It is all or nothing by itself: one round trip where a transaction takes five, and the next batch need not wait for
+//! them. A statement can take back what it did only by failing, so it divides by zero where a row was not as expected.
+//!
+//! ## Why its values do not go through sea-orm
+//!
+//! The connection is sea-orm's. But sea-orm boxes every element of an array and makes a vector of them again, which
+//! was a seventh of all that a step costs; its driver takes vectors of borrowed text as they are.
+
+use sea_orm::sqlx::{self, PgPool};
+
+use super::{commit::Step, plain, signed};
+use crate::{Error, error, time};
+
+/// What a batch inserts. Its text does not depend on how many events there are, so it is prepared once a connection.
+macro_rules! insert {
+    () => {
+        "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
+         SELECT thread_id, at, 'json', seq, kind, payload, hash \
+         FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[]) \
+         AS it (thread_id, at, seq, kind, payload, hash)"
+    };
+}
+
+pub(super) const INSERT: &str = insert!();
+
+const INSERT_AND_MARK: &str = concat!(
+    "WITH appended AS (",
+    insert!(),
+    "), standing AS (UPDATE threads SET status = it.status, updated_at = $7 \
+     FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = it.id RETURNING 1), \
+     told AS (UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
+     heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $7 \
+     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[]) \
+     AS it (id, thread_id, status, error, ended_seq, heard_seq) \
+     WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
+     AND (it.heard_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
+     SELECT 1 / CASE WHEN (SELECT count(*) FROM standing) = $16 AND (SELECT count(*) FROM told) = $17 \
+     THEN 1 ELSE 0 END"
+);
+
+/// What PostgreSQL calls a division by zero.
+const DIVIDED: &str = "22012";
+
+/// Writes all of these steps or none.
+///
+/// # Errors
+///
+/// [`Error::Stale`] of one of them, nobody knows which, if a number is taken; [`Error::Database`] if a row of a read
+/// model is not as its step expects it.
+pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), Error> {
+    let Some((_, first)) = steps.first() else { return Ok(()) };
+    let mut rows = Events::default();
+    let mut marks = Marks::default();
+    for (_, step) in steps {
+        rows.add(step);
+        marks.add(step);
+    }
+    let sql = if marks.threads.is_empty() { INSERT } else { INSERT_AND_MARK };
+    let mut query = sqlx::query(sql)
+        .bind(&rows.threads)
+        .bind(&rows.ats)
+        .bind(&rows.seqs)
+        .bind(&rows.kinds)
+        .bind(&rows.payloads)
+        .bind(&rows.hashes);
+    if !marks.threads.is_empty() {
+        query = query
+            .bind(time::now())
+            .bind(&marks.threads)
+            .bind(&marks.standings)
+            .bind(&marks.turns)
+            .bind(&marks.turn_threads)
+            .bind(&marks.statuses)
+            .bind(&marks.errors)
+            .bind(&marks.ended)
+            .bind(&marks.heard)
+            .bind(count(&marks.threads))
+            .bind(count(&marks.turns));
+    }
+    match query.execute(pool).await {
+        Ok(_) => Ok(()),
+        Err(sqlx::Error::Database(it)) if it.is_unique_violation() => {
+            let from = first.batch.from;
+            Err(Error::Stale { thread: from.thread, seq: from.seq })
+        }
+        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVIDED) => {
+            Err(Error::Database("not every row was as a batch expected it".to_owned()))
+        }
+        Err(it) => {
+            let (kind, words) = error::sorted(&it);
+            Err(kind(words))
+        }
+    }
+}
+
+fn count<T>(rows: &[T]) -> i64 {
+    i64::try_from(rows.len()).unwrap_or(i64::MAX)
+}
+
+/// Rows of `events`, a vector a column.
+#[derive(Default)]
+struct Events<'a> {
+    threads: Vec<uuid::Uuid>,
+    ats: Vec<i64>,
+    seqs: Vec<i64>,
+    kinds: Vec<&'a str>,
+    payloads: Vec<&'a str>,
+    hashes: Vec<&'a [u8]>,
+}
+
+impl<'a> Events<'a> {
+    fn add(&mut self, step: &'a Step) {
+        let batch = &step.batch;
+        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
+            self.threads.push(batch.from.thread);
+            self.ats.push(batch.at);
+            self.seqs.push(signed(seq));
+            self.kinds.push(row.kind);
+            self.payloads.push(&row.payload);
+            self.hashes.push(&row.hash);
+        }
+    }
+}
+
+/// What the read models are to say: of threads, and of those turns that changed.
+#[derive(Default)]
+struct Marks {
+    threads: Vec<uuid::Uuid>,
+    standings: Vec<&'static str>,
+    turns: Vec<uuid::Uuid>,
+    turn_threads: Vec<uuid::Uuid>,
+    statuses: Vec<&'static str>,
+    errors: Vec<Option<String>>,
+    ended: Vec<Option<i64>>,
+    heard: Vec<Option<i64>>,
+}
+
+impl Marks {
+    fn add(&mut self, step: &Step) {
+        let Some(mark) = &step.mark else { return };
+        let thread = step.batch.from.thread;
+        self.threads.push(thread);
+        self.standings.push(mark.status.as_str());
+        if let Some(turn) = &mark.turn {
+            self.turns.push(turn.turn);
+            self.turn_threads.push(thread);
+            self.statuses.push(turn.status.as_str());
+            self.errors.push(turn.error.as_deref().map(plain));
+            self.ended.push(step.ended());
+            self.heard.push(step.heard.map(signed));
+        }
+    }
+}
