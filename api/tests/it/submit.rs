@@ -199,7 +199,7 @@ async fn a_response_that_waits_comes_when_the_turn_has_ended() {
     let work = async {
         let thread = loop {
             match room.parts.store.runnable(1).await.unwrap().first() {
-                Some(thread) => break *thread,
+                Some(it) => break it.thread,
                 None => tokio::task::yield_now().await,
             }
         };
