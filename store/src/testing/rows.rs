@@ -140,17 +140,17 @@ pub(super) async fn tell_in_which_lane_they_wait(store: &Store) -> Result<(), Er
 }
 
 pub(super) async fn are_listed_by_tenant(store: &Store) -> Result<(), Error> {
-    let mine = store.submit(of_tenant("mine", "hello")).await?.into_turn();
-    let theirs = store.submit(of_tenant("theirs", "hello")).await?.into_turn();
+    let mine = store.submit(of_tenant("ada", "hello")).await?.into_turn();
+    let theirs = store.submit(of_tenant("bob", "hello")).await?.into_turn();
     let more = queued(store, mine.thread, "more").await?;
-    assert_eq!(more.tenant, "mine", "a turn is its thread's tenant's");
+    assert_eq!(more.tenant, "ada", "a turn is its thread's tenant's");
     let asks = Mark { status: ThreadStatus::Interrupted, turn: None };
     for thread in [mine.thread, theirs.thread] {
         store.append(&store.head(thread).await?, &[decided("asks")], Some(&asks)).await?;
     }
     for (tenant, turns, thread) in [
-        ("mine", vec![more.id, mine.id], Some(mine.thread)),
-        ("theirs", vec![theirs.id], Some(theirs.thread)),
+        ("ada", vec![more.id, mine.id], Some(mine.thread)),
+        ("bob", vec![theirs.id], Some(theirs.thread)),
         ("nobody", vec![], None),
     ] {
         let filter = TurnFilter { tenant: Some(tenant), ..TurnFilter::default() };
