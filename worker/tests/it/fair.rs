@@ -1,6 +1,7 @@
 //! Whoever floods keeps nobody waiting: counted in nodes, over both queues.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -8,8 +9,8 @@ use std::{
 use async_trait::async_trait;
 use shared::{Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, RedisQueue, Store, Strategies,
-    ThreadId, When,
+    Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, QueueError,
+    RedisQueue, Store, Strategies, ThreadId, When,
 };
 use testing::Redis;
 use tokio::sync::Semaphore;
@@ -82,9 +83,49 @@ fn start(parts: &Parts, gate: &Arc<Gate>, stop: &Stop) -> tokio::task::JoinHandl
     tokio::spawn(Worker::new(hands, limits).run(stop.clone()))
 }
 
+/// A queue that notes whose tokens were taken: with one slot, each is one node.
+struct Noted {
+    queue: Arc<dyn Queue>,
+    taken: Mutex<Vec<ThreadId>>,
+}
+
+#[async_trait]
+impl Queue for Noted {
+    async fn ring(&self, thread: ThreadId, lane: &Lane, when: When) -> Result<(), QueueError> {
+        self.queue.ring(thread, lane, when).await
+    }
+
+    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
+        let jobs = self.queue.take(max).await?;
+        self.taken.lock().unwrap().extend(jobs.iter().map(|it| it.thread));
+        Ok(jobs)
+    }
+
+    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        self.queue.renew(jobs).await
+    }
+
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+        self.queue.finish(job, next).await
+    }
+
+    async fn rung(&self) -> Result<BTreeSet<ThreadId>, QueueError> {
+        self.queue.rung().await
+    }
+
+    async fn len(&self) -> Result<Depth, QueueError> {
+        self.queue.len().await
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+        self.queue.list(limit).await
+    }
+}
+
 async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     const FLOOD: usize = 60;
-    let parts = parts(queue).await;
+    let noted = Arc::new(Noted { queue, taken: Mutex::default() });
+    let parts = parts(noted.clone()).await;
     let gate = Arc::new(Gate { asked: Mutex::default(), open: Semaphore::new(0) });
     for _ in 0..FLOOD {
         says(&parts, None, "flood", Priority::High).await;
@@ -93,13 +134,17 @@ async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     let worker = start(&parts, &gate, &stop);
     gate.open.add_permits(10);
     gate.until(|it| it.len() == 11).await;
+    // A node of the flood is under way, and stays so until the gate opens.
+    let before = noted.taken.lock().unwrap().len();
     let lone = says(&parts, None, "lone", Priority::Low).await;
-    gate.open.add_permits(3);
-    gate.until(|it| it.len() == 14).await;
-    let next = gate.asked.lock().unwrap()[11..13].to_vec();
-    assert!(next.contains(&lone), "it is among the next two nodes: {next:?} of {lone}");
+    gate.open.add_permits(10_000);
+    gate.until(|it| it.contains(&lone)).await;
+    let taken = noted.taken.lock().unwrap()[before..].to_vec();
+    let first = taken.iter().position(|it| *it == lone);
+    assert!(first.is_some_and(|it| it < 2), "the lone turn began after {first:?} nodes of the flood");
+    let every_other = taken.iter().skip(first.unwrap_or_default()).step_by(2).take(3);
+    assert!(every_other.clone().all(|it| *it == lone), "and goes on as it began: {taken:?} of {lone}");
     stop.halt();
-    gate.open.add_permits(1000);
     worker.await.unwrap();
 }
 
