@@ -8,7 +8,7 @@ use crate::engine::{Engine, turnfold};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many threads the one tenant opens, of how many nodes each and how long one takes: far more than is waited for.
+/// How many threads the one tenant opens, and what each does: far more than is waited for.
 const FLOOD: usize = 40;
 const WORDS: &str = "steps 50";
 
@@ -16,8 +16,7 @@ fn said(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}")).to_owned()
 }
 
-/// The nodes that threads of this tenant began after one moment and before another: those that asked, and those that
-/// decided without asking.
+/// How many nodes of this tenant's threads decided after one moment and before another.
 async fn nodes_between(engine: &Engine, tenant: &str, after: &str, before: &str) -> usize {
     let page: Value = send(engine, tenant, "/v1/threads?limit=1000", None).await;
     let mut nodes = 0;
