@@ -6,12 +6,12 @@ use store::{ThreadId, ThreadLog, TurnId, TurnStatus, Withdrawal};
 use uuid::Uuid;
 
 use crate::{
-    auth::By,
+    auth::{Acting, By},
     extract::Path,
     house::{House, Inside},
     problem::{Kind, Problem},
     schema::Turn,
-    turns::{find, show},
+    turns::{find, look, show},
 };
 
 /// How often somebody who was not first looks again.
@@ -35,11 +35,13 @@ const TRIES: u32 = 5;
 )]
 pub(crate) async fn cancel(
     State(house): Inside,
+    acting: Acting,
     By(by): By,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Turn>, Problem> {
+    find(&house, &acting, id).await?;
     withdraw(&house, id, &by).await?;
-    Ok(Json(show(&house, find(&house, id).await?).await?))
+    Ok(Json(show(&house, look(&house, id).await?).await?))
 }
 
 /// Calls a turn off, and rings for whoever waited for its end.
@@ -52,7 +54,7 @@ pub(crate) async fn withdraw(house: &House, id: TurnId, by: &str) -> Result<(), 
 }
 
 async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Problem> {
-    let turn = find(house, id).await?;
+    let turn = look(house, id).await?;
     let ended = || Kind::Ended.because(format!("turn {id} is {} and its thread is past it", turn.status));
     match turn.status {
         TurnStatus::Completed | TurnStatus::Cancelled => Err(ended()),
@@ -91,17 +93,19 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Probl
 )]
 pub(crate) async fn retry(
     State(house): Inside,
+    acting: Acting,
     By(by): By,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Turn>, Problem> {
+    find(&house, &acting, id).await?;
     let thread = first_or_again(|| try_again(&house, id, &by)).await?;
     tracing::info!(%thread, turn = %id, "retried");
     house.ring(thread).await;
-    Ok(Json(show(&house, find(&house, id).await?).await?))
+    Ok(Json(show(&house, look(&house, id).await?).await?))
 }
 
 async fn try_again(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Problem> {
-    let turn = find(house, id).await?;
+    let turn = look(house, id).await?;
     if turn.status != TurnStatus::Failed {
         return Err(Kind::NotFailed.because(format!("turn {id} is {}", turn.status)));
     }

@@ -5,19 +5,19 @@ use std::time::Duration;
 use axum::{Json, extract::State, response::Response};
 use serde_json::{Map, Value};
 use shared::{Interrupt, InterruptKind, Message, Policy, Question, Reconciled, Standing};
-use store::{Idempotency, Opening, ThreadId, ThreadLog};
+use store::{Idempotency, Opening, Priority, ThreadId, ThreadLog};
 use uuid::Uuid;
 
 use crate::{
     acts::{append, first_or_again},
-    auth::By,
+    auth::{Acting, By},
     extract::{Body, IdempotencyKey, Path, Query},
     fold::Log,
     house::{House, Inside},
     problem::{Kind, Problem},
     schema::{Answer, Reconcile, ThreadView, Turn},
     submit::{hash_of, repeated, take_in},
-    threads::view,
+    threads::{find, view},
     turns::Patience,
 };
 
@@ -42,6 +42,7 @@ use crate::{
 )]
 pub(crate) async fn answer(
     State(house): Inside,
+    acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
@@ -49,8 +50,9 @@ pub(crate) async fn answer(
     Body { value: Answer { text }, raw }: Body<Answer>,
 ) -> Result<Response, Problem> {
     let wait = patience.check()?;
+    let tenant = find(&house, &acting, id).await?.tenant;
     let idempotency = key.map(|key| Idempotency { key, request_hash: hash_of("answer", id, &raw) });
-    match repeated(&house, idempotency.as_ref(), wait).await? {
+    match repeated(&house, &tenant, idempotency.as_ref(), wait).await? {
         Some(response) => Ok(response),
         None => say(&house, id, text, Saying { author, idempotency, wait }).await,
     }
@@ -79,6 +81,7 @@ pub(crate) async fn say(
     let turn = store::NewTurn {
         thread: Opening::Existing(id),
         policy: Policy::Answer,
+        priority: Priority::Normal,
         messages: vec![Message::user(text)],
         metadata: Value::Object(Map::new()),
         author,
@@ -136,12 +139,14 @@ pub(crate) fn asked(standing: &Standing) -> Result<&Interrupt, Problem> {
 )]
 pub(crate) async fn reconcile(
     State(house): Inside,
+    acting: Acting,
     By(by): By,
     Path(id): Path<Uuid>,
     Body { value: Reconcile { slot, verdict }, .. }: Body<Reconcile>,
 ) -> Result<Json<ThreadView>, Problem> {
+    find(&house, &acting, id).await?;
     judge(&house, id, slot, verdict.into(), &by).await?;
-    Ok(Json(view(&house, id).await?))
+    Ok(Json(view(&house, find(&house, &acting, id).await?).await?))
 }
 
 /// Notes a verdict on the request `slot` of thread `id`, and rings for what goes on because of it.

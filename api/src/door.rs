@@ -49,8 +49,10 @@ pub struct Door {
     pub tuned: BTreeMap<String, Value>,
     /// What a thread and each of its turns may take of the world: pinned in a thread when it opens.
     pub budget: Budget,
-    /// The keys that open the door; without any, nobody is asked for one.
+    /// The keys of operators, who see everything; without any key of anybody, nobody is asked for one.
     pub keys: Vec<SecretString>,
+    /// The keys of tenants, each of whom sees what is theirs.
+    pub tenants: BTreeMap<String, Vec<SecretString>>,
     /// The largest body that is read, in bytes.
     pub body_limit: usize,
 }

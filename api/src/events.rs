@@ -19,6 +19,7 @@ use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::{
+    auth::Acting,
     ears::{Ears, Sound},
     extract::{LastEventId, Path, Query, WantsStream},
     house::{House, Inside},
@@ -84,13 +85,14 @@ pub(crate) enum Until {
 )]
 pub(crate) async fn events(
     State(house): Inside,
+    acting: Acting,
     Path(id): Path<Uuid>,
     Query(which): Query<Which>,
     LastEventId(last): LastEventId,
     WantsStream(stream): WantsStream,
 ) -> Result<Response, Problem> {
     let limit = limit(which.limit)?;
-    find(&house, id).await?;
+    find(&house, &acting, id).await?;
     if stream {
         return Ok(follow(house, id, last.or(which.after), &which).await);
     }

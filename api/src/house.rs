@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::extract::State;
 use serde_json::Value;
 use shared::Budget;
-use store::{Notice, Parts, Strategies, ThreadId, WORKERS, When};
+use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -28,13 +28,24 @@ pub(crate) type Inside = State<Arc<House>>;
 
 impl House {
     pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
-        let Door { parts, strategies, experts, tuned, budget, keys, body_limit: _ } = door;
-        Self { parts, strategies, experts, tuned, budget, keys: Keys::new(&keys), stop }
+        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _ } = door;
+        let keys = Keys::new(&keys, &tenants);
+        Self { parts, strategies, experts, tuned, budget, keys, stop }
     }
 
-    /// Rings for a thread. A ring that fails is no error: the sweep rings for whoever was not rung for.
+    /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not
+    /// rung for.
     pub(crate) async fn ring(&self, thread: ThreadId) {
-        if let Err(error) = self.parts.queue.ring(thread, When::Now).await {
+        match self.parts.store.lane(thread).await {
+            Ok(Some(lane)) => self.ring_in(thread, &lane).await,
+            Ok(None) => warn!(%thread, "nobody can ring for a thread that is not there"),
+            Err(error) => warn!(%thread, %error, "cannot ring; the sweep will"),
+        }
+    }
+
+    /// Rings for a thread in this lane.
+    pub(crate) async fn ring_in(&self, thread: ThreadId, lane: &Lane) {
+        if let Err(error) = self.parts.queue.ring(thread, lane, When::Now).await {
             warn!(%thread, %error, "cannot ring; the sweep will");
         }
     }

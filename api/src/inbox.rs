@@ -16,7 +16,7 @@ use self::deed::{Deed, deed};
 use crate::{
     acts::withdraw,
     answers::{Saying, asked, judge, say},
-    auth::By,
+    auth::{Acting, By},
     extract::{Body, IdempotencyKey, Path, Query},
     fold::Log,
     house::{House, Inside},
@@ -25,7 +25,7 @@ use crate::{
     schema::{AskedKind, HumanInterrupt, InboxAnswer, InboxItem, Turn},
     submit::{hash_of, repeated, told},
     threads,
-    turns::{Patience, find},
+    turns::{Patience, look},
 };
 
 /// Which questions.
@@ -56,17 +56,18 @@ pub(crate) struct Which {
 )]
 pub(crate) async fn list(
     State(house): Inside,
+    acting: Acting,
     Query(which): Query<Which>,
 ) -> Result<Json<Page<InboxItem>>, Problem> {
     let limit = limit(which.limit)?;
     let mut after = match which.after {
-        Some(id) => Some(threads::find(&house, id).await?).map(|it| (it.updated_at, it.id)),
+        Some(id) => Some(threads::find(&house, &acting, id).await?).map(|it| (it.updated_at, it.id)),
         None => None,
     };
     let mut items = Vec::new();
     let full = |items: &Vec<InboxItem>| items.len() as u64 > limit;
     while !full(&items) {
-        let rows = house.parts.store.waiting(after, limit + 1).await?;
+        let rows = house.parts.store.waiting(acting.only(), after, limit + 1).await?;
         let Some(last) = rows.last() else { break };
         after = Some((last.updated_at, last.id));
         for row in rows {
@@ -153,8 +154,12 @@ fn request(log: &Log, slot: usize) -> Option<&Request> {
         (status = 409, description = "It asks nothing.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn get(State(house): Inside, Path(id): Path<Uuid>) -> Result<Json<InboxItem>, Problem> {
-    let row = threads::find(&house, id).await?;
+pub(crate) async fn get(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<Uuid>,
+) -> Result<Json<InboxItem>, Problem> {
+    let row = threads::find(&house, &acting, id).await?;
     Ok(Json(item(&house, row).await?))
 }
 
@@ -186,6 +191,7 @@ pub(crate) async fn get(State(house): Inside, Path(id): Path<Uuid>) -> Result<Js
 )]
 pub(crate) async fn answer(
     State(house): Inside,
+    acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
@@ -193,8 +199,9 @@ pub(crate) async fn answer(
     Body { value: InboxAnswer { way, args, turn_id }, raw }: Body<InboxAnswer>,
 ) -> Result<Response, Problem> {
     let wait = patience.check()?;
+    let tenant = threads::find(&house, &acting, id).await?.tenant;
     let idempotency = key.map(|key| Idempotency { key, request_hash: hash_of("inbox", id, &raw) });
-    if let Some(response) = repeated(&house, idempotency.as_ref(), wait).await? {
+    if let Some(response) = repeated(&house, &tenant, idempotency.as_ref(), wait).await? {
         return Ok(response);
     }
     let log = ThreadLog::open(&house.parts, &house.strategies, id).await?;
@@ -217,5 +224,5 @@ pub(crate) async fn answer(
         }
         Deed::CallOff => withdraw(&house, turn, &author).await?,
     }
-    told(&house, find(&house, turn).await?, wait).await
+    told(&house, look(&house, turn).await?, wait).await
 }

@@ -10,15 +10,16 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{FORMAT, Graph, Message, Opened};
-use store::{Idempotency, Opening, Submitted, ThreadId};
+use shared::{DEFAULT_TENANT, FORMAT, Graph, Message, Opened};
+use store::{Idempotency, Lane, Opening, Submitted, ThreadId};
 
 use crate::{
-    auth::By,
+    auth::{Acting, By},
     extract::{Body, IdempotencyKey, Query},
     house::{House, Inside},
     problem::{Kind, Problem},
     schema::{NewTurn, Turn, Words},
+    threads::find,
     turns::{Patience, show, until_over},
 };
 
@@ -36,7 +37,8 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
     params(
         Patience,
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated submission the same one."),
-        ("X-Turnfold-User" = Option<String>, Header, description = "Who submits it; `api` if nobody says.")
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who submits it; `api` if nobody says."),
+        ("X-Turnfold-Tenant" = Option<String>, Header, description = "For whom, where the key is an operator's; in every request it narrows what is seen to that tenant. `default` if nobody says.")
     ),
     responses(
         (status = 202, description = "It is queued, or under way.", body = Turn,
@@ -51,6 +53,7 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 )]
 pub(crate) async fn submit(
     State(house): Inside,
+    acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
     Query(patience): Query<Patience>,
@@ -60,7 +63,8 @@ pub(crate) async fn submit(
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let budget = new.budget.unwrap_or_default().within(&house.budget);
-            Opening::New(Opened { budget, ..open(&house, &strategy, new.config, &author)? })
+            let tenant = acting.tenant().to_owned();
+            Opening::New(Opened { budget, tenant, ..open(&house, &strategy, new.config, &author)? })
         }
         (None, Some(_)) if new.config.is_some() => {
             let words =
@@ -76,7 +80,7 @@ pub(crate) async fn submit(
                 .because(words)
                 .mend("leave `budget` out, or open a thread with `strategy`"));
         }
-        (None, Some(thread)) => Opening::Existing(thread),
+        (None, Some(thread)) => Opening::Existing(find(&house, &acting, thread).await?.id),
         (Some(_), Some(_)) | (None, None) => {
             return Err(
                 Kind::Invalid.because("exactly one of `strategy` and `thread_id` says where the turn goes")
@@ -86,6 +90,7 @@ pub(crate) async fn submit(
     let turn = store::NewTurn {
         thread,
         policy: new.policy.into(),
+        priority: new.priority.into(),
         messages: words(new.input)?,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author,
@@ -110,7 +115,7 @@ pub(crate) async fn take_in(
     let turn = submitted.into_turn();
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "submitted");
     if at_rest {
-        house.ring(turn.thread).await;
+        house.ring_in(turn.thread, &Lane::new(&turn.tenant, turn.priority)).await;
     }
     if known { told_again(house, turn, wait).await } else { told(house, turn, wait).await }
 }
@@ -119,11 +124,12 @@ pub(crate) async fn take_in(
 /// sense only once: what it did must not stand in its own way.
 pub(crate) async fn repeated(
     house: &House,
+    tenant: &str,
     idempotency: Option<&Idempotency>,
     wait: Option<Duration>,
 ) -> Result<Option<Response>, Problem> {
     let Some(idempotency) = idempotency else { return Ok(None) };
-    match house.parts.store.submitted(idempotency).await? {
+    match house.parts.store.submitted(tenant, idempotency).await? {
         Some(turn) => told_again(house, turn, wait).await.map(Some),
         None => Ok(None),
     }
@@ -170,6 +176,7 @@ fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) 
         experts: house.experts.clone(),
         budget: house.budget.clone(),
         by: by.to_owned(),
+        tenant: DEFAULT_TENANT.to_owned(),
     })
 }
 

@@ -3,11 +3,12 @@
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use shared::{Event, Standing};
-use store::{Chain, ThreadId};
+use store::{Chain, ThreadFilter, ThreadId};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::{
+    auth::Acting,
     extract::{Path, Query},
     fold::{Log, interrupt},
     house::{House, Inside},
@@ -42,10 +43,12 @@ pub(crate) struct Which {
 )]
 pub(crate) async fn list(
     State(house): Inside,
+    acting: Acting,
     Query(which): Query<Which>,
 ) -> Result<Json<Page<ThreadLine>>, Problem> {
     let limit = limit(which.limit)?;
-    let rows = house.parts.store.threads(which.status.map(Into::into), which.after, limit + 1).await?;
+    let filter = ThreadFilter { tenant: acting.only(), status: which.status.map(Into::into) };
+    let rows = house.parts.store.threads(filter, which.after, limit + 1).await?;
     Ok(Json(Page::cut(rows, limit).map(ThreadLine::from)))
 }
 
@@ -58,20 +61,24 @@ pub(crate) async fn list(
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json")
     )
 )]
-pub(crate) async fn get(State(house): Inside, Path(id): Path<Uuid>) -> Result<Json<ThreadView>, Problem> {
-    Ok(Json(view(&house, id).await?))
+pub(crate) async fn get(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<Uuid>,
+) -> Result<Json<ThreadView>, Problem> {
+    Ok(Json(view(&house, find(&house, &acting, id).await?).await?))
 }
 
-/// The row of a thread.
-pub(crate) async fn find(house: &House, id: ThreadId) -> Result<store::Thread, Problem> {
-    let thread = house.parts.store.thread(id).await?;
+/// The row of a thread, if whoever asks sees it: what is another tenant's is not there.
+pub(crate) async fn find(house: &House, acting: &Acting, id: ThreadId) -> Result<store::Thread, Problem> {
+    let thread = house.parts.store.thread(id).await?.filter(|it| acting.sees(&it.tenant));
     thread.ok_or_else(|| store::Error::UnknownThread(id).into())
 }
 
 /// A thread as clients see it.
-pub(crate) async fn view(house: &House, id: ThreadId) -> Result<ThreadView, Problem> {
-    let line = find(house, id).await?.into();
-    let log = Log::load(house, id).await?;
+pub(crate) async fn view(house: &House, row: store::Thread) -> Result<ThreadView, Problem> {
+    let log = Log::load(house, row.id).await?;
+    let line = row.into();
     let (_, thread) = log.fold(None)?;
     let standing = thread.standing();
     let error = match &standing {
@@ -115,9 +122,11 @@ pub(crate) struct Moment {
 )]
 pub(crate) async fn state(
     State(house): Inside,
+    acting: Acting,
     Path(id): Path<Uuid>,
     Query(Moment { at }): Query<Moment>,
 ) -> Result<Json<StateView>, Problem> {
+    find(&house, &acting, id).await?;
     let log = Log::load(&house, id).await?;
     let (seq, thread) = log.fold(at)?;
     let standing = thread.standing();
@@ -146,8 +155,10 @@ pub(crate) async fn state(
 )]
 pub(crate) async fn verify(
     State(house): Inside,
+    acting: Acting,
     Path(id): Path<Uuid>,
 ) -> Result<Json<Verification>, Problem> {
+    find(&house, &acting, id).await?;
     let chain = match house.parts.store.verify_chain(id).await? {
         Chain::Intact { head, .. } => {
             ChainView { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }

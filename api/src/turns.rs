@@ -10,6 +10,7 @@ use utoipa::IntoParams;
 use uuid::Uuid;
 
 use crate::{
+    auth::Acting,
     ears::{Ears, Sound},
     extract::{Path, Query},
     fold::{Log, Outcome},
@@ -74,10 +75,15 @@ pub(crate) struct Which {
 )]
 pub(crate) async fn list(
     State(house): Inside,
+    acting: Acting,
     Query(which): Query<Which>,
 ) -> Result<Json<Page<Turn>>, Problem> {
     let limit = limit(which.limit)?;
-    let filter = TurnFilter { thread: which.thread_id, status: which.status.map(Into::into) };
+    if let Some(after) = which.after {
+        find(&house, &acting, after).await?;
+    }
+    let (tenant, status) = (acting.only(), which.status.map(Into::into));
+    let filter = TurnFilter { tenant, thread: which.thread_id, status };
     let rows = house.parts.store.turns(filter, which.after, limit + 1).await?;
     let Page { data, has_more } = Page::cut(rows, limit);
     Ok(Json(Page { data: show_all(&house, data).await?, has_more }))
@@ -96,16 +102,23 @@ pub(crate) async fn list(
 )]
 pub(crate) async fn get(
     State(house): Inside,
+    acting: Acting,
     Path(id): Path<Uuid>,
     Query(patience): Query<Patience>,
 ) -> Result<Json<Turn>, Problem> {
     let wait = patience.check()?;
-    let turn = until_over(&house, find(&house, id).await?, wait).await?;
+    let turn = until_over(&house, find(&house, &acting, id).await?, wait).await?;
     Ok(Json(show(&house, turn).await?))
 }
 
-/// The row of a turn.
-pub(crate) async fn find(house: &House, id: TurnId) -> Result<store::Turn, Problem> {
+/// The row of a turn, if whoever asks sees it: what is another tenant's is not there.
+pub(crate) async fn find(house: &House, acting: &Acting, id: TurnId) -> Result<store::Turn, Problem> {
+    let turn = house.parts.store.turn(id).await?.filter(|it| acting.sees(&it.tenant));
+    turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
+}
+
+/// The row of a turn that was found before, as it is now.
+pub(crate) async fn look(house: &House, id: TurnId) -> Result<store::Turn, Problem> {
     let turn = house.parts.store.turn(id).await?;
     turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
 }
@@ -121,13 +134,13 @@ pub(crate) async fn until_over(
     let mut ears = Ears::listen(house, turn.thread, LOOK).await;
     loop {
         // After it began to listen, so that nothing falls between.
-        let turn = find(house, turn.id).await?;
+        let turn = look(house, turn.id).await?;
         if turn.status.is_over() {
             return Ok(turn);
         }
         match tokio::time::timeout_at(deadline, news(&mut ears)).await {
             Ok(Sound::Notice(_) | Sound::Silence) => (),
-            Ok(Sound::Stop) | Err(_) => return find(house, turn.id).await,
+            Ok(Sound::Stop) | Err(_) => return look(house, turn.id).await,
         }
     }
 }
@@ -198,8 +211,10 @@ fn compose(turn: store::Turn, said: &mut BTreeMap<ThreadId, Said>) -> Turn {
     Turn {
         id: turn.id,
         thread_id: turn.thread,
+        tenant: turn.tenant,
         strategy,
         status: turn.status.into(),
+        priority: turn.priority.into(),
         input: turn.messages.iter().map(Message::from).collect(),
         output: outcome.output,
         interrupt: outcome.interrupt,

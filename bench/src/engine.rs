@@ -15,8 +15,8 @@ use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use shared::{Policy, Replay};
 use store::{
-    MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, QueueError, RedisNews, RedisQueue, Store,
-    Strategies, ThreadId, TurnStatus, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, Priority, QueueError, RedisNews,
+    RedisQueue, Store, Strategies, ThreadId, TurnStatus, When,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -150,7 +150,7 @@ impl Engine {
         let one = |_| async move {
             let turn = self.parts.store.submit(turn(Opening::New(walk::opened(steps)))).await?;
             let thread = turn.into_turn().thread;
-            self.parts.queue.ring(thread, When::Now).await?;
+            self.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
             Ok(thread)
         };
         futures::stream::iter(0..threads).map(one).buffer_unordered(SUBMITTING).try_collect().await
@@ -189,6 +189,7 @@ pub(crate) fn turn(thread: Opening) -> NewTurn {
     NewTurn {
         thread,
         policy: Policy::Auto,
+        priority: Priority::Normal,
         messages: walk::input(),
         metadata: serde_json::json!({}),
         author: "bench".to_owned(),

@@ -133,6 +133,7 @@ pub(crate) fn opened(steps: u32) -> Opened {
         experts: Default::default(),
         by: "bench".to_owned(),
         budget: Default::default(),
+        tenant: shared::DEFAULT_TENANT.to_owned(),
     }
 }
 

@@ -38,6 +38,9 @@ pub(crate) struct Global {
     /// Where the api is, for the commands that talk to one [default: as api.listen says]
     #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL")]
     pub(crate) url: Option<String>,
+    /// The tenant that those commands act for; they then see nothing of others [default: whose key it is, or all]
+    #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT")]
+    pub(crate) tenant: Option<String>,
 }
 
 #[derive(Subcommand)]
@@ -120,6 +123,9 @@ pub(crate) enum Turn {
         /// Configuration of the new thread, as JSON
         #[arg(long, value_name = "JSON", conflicts_with = "thread")]
         tune: Option<String>,
+        /// How urgent it is among the turns of its tenant [default: normal]
+        #[arg(long, value_enum)]
+        priority: Option<Priority>,
         /// Take it as a new matter, even if the thread waits for an answer
         #[arg(long)]
         replan: bool,
@@ -160,6 +166,28 @@ pub(crate) enum Turn {
         /// Which
         id: Uuid,
     },
+}
+
+/// How urgent a turn is.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Priority {
+    /// Before all others
+    High,
+    /// As it comes
+    Normal,
+    /// When there is nothing else to do
+    Low,
+}
+
+impl Priority {
+    /// Its name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        }
+    }
 }
 
 #[derive(Subcommand)]

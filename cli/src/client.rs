@@ -15,19 +15,27 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<SecretString>,
+    tenant: Option<String>,
 }
 
 impl Client {
-    /// The api at `url`, or where the configuration says that it listens.
-    pub(crate) fn new(settings: &Settings, url: Option<&str>) -> anyhow::Result<Self> {
+    /// The api at `url`, or where the configuration says that it listens, for this tenant: with an operator's key, or,
+    /// if the configuration has none, with one of the tenant's own.
+    pub(crate) fn new(settings: &Settings, url: Option<&str>, tenant: Option<&str>) -> anyhow::Result<Self> {
         let base = url.map_or_else(|| format!("http://{}", settings.api.listen), str::to_owned);
-        let key = settings.api.keys.first().map(|it| it.resolve()).transpose()?;
-        Ok(Self { http: reqwest::Client::new(), base: base.trim_end_matches('/').to_owned(), key })
+        let own = || settings.tenants.get(tenant?)?.keys.first();
+        let key = settings.api.keys.first().or_else(own).map(|it| it.resolve()).transpose()?;
+        let (base, tenant) = (base.trim_end_matches('/').to_owned(), tenant.map(str::to_owned));
+        Ok(Self { http: reqwest::Client::new(), base, key, tenant })
     }
 
     /// A request that is not sent yet.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
+        let request = match &self.tenant {
+            Some(tenant) => request.header("x-turnfold-tenant", tenant),
+            None => request,
+        };
         match &self.key {
             Some(key) => request.bearer_auth(key.expose_secret()),
             None => request,

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
 use store::{
     MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, VectorIndex,
+    Weights,
 };
 use worker::{
     Backoff, Hands, Limits, Worker,
@@ -18,7 +19,7 @@ use worker::{
 use crate::{
     config::{
         CommandMethod, CommandSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings,
-        SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
+        SecretRef, SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -49,7 +50,8 @@ pub(crate) async fn parts(
     let lease = lease(settings);
     let (queue, news): (Arc<dyn Queue>, Arc<dyn News>) = match url.expose_secret() {
         "memory:" if alone == Alone::Yes => {
-            (Arc::new(MemoryQueue::new(lease).consumer(name)), Arc::new(MemoryNews::new()))
+            let queue = MemoryQueue::weighing(lease, weights(settings)).consumer(name);
+            (Arc::new(queue), Arc::new(MemoryNews::new()))
         }
         "memory:" => {
             let words = "queue.url is memory:, but api and worker are processes of their own and must meet at a server: \
@@ -57,20 +59,54 @@ pub(crate) async fn parts(
             return Err(Stop::because(Exit::Usage, words));
         }
         url if url.starts_with("redis://") || url.starts_with("rediss://") => {
-            (Arc::new(RedisQueue::connect(url, lease, name).await?), Arc::new(RedisNews::connect(url).await?))
+            let queue = RedisQueue::connect(url, lease, name).await?.weighing(weights(settings));
+            (Arc::new(queue), Arc::new(RedisNews::connect(url).await?))
         }
         _ => return Err(Stop::because(Exit::Usage, "queue.url must be memory: or begin with redis://")),
     };
     Ok(Parts { store, queue, news })
 }
 
+/// How much of the work each tenant is given.
+fn weights(settings: &Settings) -> Weights {
+    Weights::new(settings.tenants.iter().map(|(name, it)| (name.clone(), it.weight)))
+}
+
 /// The door of the configuration.
 pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) -> anyhow::Result<api::Door> {
-    let keys = settings.api.keys.iter().map(|it| it.resolve()).collect::<Result<Vec<_>, _>>()?;
+    let resolved = |keys: &[SecretRef]| keys.iter().map(SecretRef::resolve).collect::<Result<Vec<_>, _>>();
+    let keys = resolved(&settings.api.keys)?;
+    let mut tenants = BTreeMap::new();
+    for (name, it) in &settings.tenants {
+        tenants.insert(name.clone(), resolved(&it.keys)?);
+    }
+    check_keys(&keys, &tenants)?;
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
-    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, body_limit })
+    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit })
+}
+
+/// Refuses a key that would open for two: nobody could say for whom it acts.
+fn check_keys(
+    operators: &[SecretString],
+    tenants: &BTreeMap<String, Vec<SecretString>>,
+) -> anyhow::Result<()> {
+    let mut known = BTreeMap::new();
+    let operators = operators.iter().map(|key| (key, "api".to_owned()));
+    let tenants =
+        tenants.iter().flat_map(|(name, keys)| keys.iter().map(move |key| (key, format!("tenants.{name}"))));
+    for (key, owner) in operators.chain(tenants) {
+        match known.insert(key.expose_secret(), owner.clone()) {
+            Some(other) if other != owner => {
+                let words =
+                    format!("{owner}.keys and {other}.keys hold the same key: give each a key of its own");
+                return Err(Stop::because(Exit::Usage, words));
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(())
 }
 
 /// Whoever a strategy can turn to, each with what it is good for: the MCP servers, and the plain commands as one more.
@@ -267,8 +303,8 @@ fn rule(settings: &ToolSettings) -> ToolRule {
 /// The port that the api listens on.
 pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
     let address = settings.api.listen;
-    api::check_exposure(address, settings.api.keys.len())
-        .map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
+    let keys = settings.api.keys.len() + settings.tenants.values().map(|it| it.keys.len()).sum::<usize>();
+    api::check_exposure(address, keys).map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
     tokio::net::TcpListener::bind(address).await.map_err(|err| {
         let words = if err.kind() == std::io::ErrorKind::AddrInUse {
             format!("the port of {address} is in use, perhaps by another turnfold: stop that, or choose another with --listen")

@@ -33,9 +33,9 @@ pub use effect::{
     Rehearse, Search,
 };
 pub use event::{
-    Answered, Asked, Attempted, Cancelled, Decided, Doubted, Event, FORMAT, Failed, Faltered, GaveUp, Goto,
-    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Unreadable, Verdict,
-    Wanted,
+    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Event, FORMAT, Failed, Faltered,
+    GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied,
+    Unreadable, Verdict, Wanted,
 };
 pub use form::{Form, Supplies, Supply, Unfit};
 pub use graph::{Graph, Replay, Topology, Walked, map};

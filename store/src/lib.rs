@@ -32,12 +32,16 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted,
-    Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus,
-    Withdrawal,
+    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Runnable, Store, Stored,
+    Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus,
+    UnknownStatus, Withdrawal,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
 pub use pins::Pin;
-pub use queue::{Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When};
+pub use queue::{
+    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, UnknownPriority,
+    Weights, When,
+    lane::{TENANT_MAX, is_tenant},
+};
 pub use thread_log::{Strategies, ThreadLog, park};

@@ -9,9 +9,11 @@ mod rows;
 mod submit;
 mod tables;
 
-use shared::{Decided, Event, Goto, Heard, Message, Opened, Policy};
+use shared::{DEFAULT_TENANT, Decided, Event, Goto, Heard, Message, Opened, Policy};
 
-use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, ThreadId, Turn, VectorIndex};
+use crate::{
+    Error, Head, Idempotency, NewTurn, Opening, Priority, Store, Submitted, ThreadId, Turn, VectorIndex,
+};
 
 /// The suite of the log. The store must be connected to a database of its own that is still empty: the first
 /// thing the suite tries is to do without tables.
@@ -76,11 +78,14 @@ async fn log(store: &Store) -> Result<(), Error> {
 
     submit::opens_a_thread_or_finds_one(store).await?;
     submit::knows_its_key(store).await?;
+    submit::knows_keys_by_tenant(store).await?;
     submit::races_with_itself(store).await?;
 
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;
     rows::tell_what_can_move(store).await?;
+    rows::tell_in_which_lane_they_wait(store).await?;
+    rows::are_listed_by_tenant(store).await?;
     rows::tell_who_waits_for_a_person(store).await?;
     rows::are_counted(store).await
 }
@@ -102,13 +107,24 @@ fn new_turn(words: &str) -> NewTurn {
             experts: std::collections::BTreeMap::new(),
             budget: shared::Budget::default(),
             by: "conformance".to_owned(),
+            tenant: DEFAULT_TENANT.to_owned(),
         }),
         policy: Policy::Auto,
+        priority: Priority::Normal,
         messages: vec![Message::user(words)],
         metadata: serde_json::json!({ "line": 7 }),
         author: "conformance".to_owned(),
         idempotency: None,
     }
+}
+
+/// A turn for a thread of this tenant's own.
+fn of_tenant(tenant: &str, words: &str) -> NewTurn {
+    let mut new = new_turn(words);
+    if let Opening::New(opened) = &mut new.thread {
+        opened.tenant = tenant.to_owned();
+    }
+    new
 }
 
 /// One more turn for a thread that is there.

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
 use shared::{Attempted, Due, Event, Next, Standing, Unheard};
-use store::{Error, Log, News, Notice, Parts, Store, Strategies, ThreadId, ThreadLog, time};
+use store::{Error, Log, News, Notice, Parts, Priority, Store, Strategies, ThreadId, ThreadLog, time};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
@@ -19,6 +19,8 @@ use crate::{
 pub enum Done {
     /// The next node is due: ring again.
     Moved,
+    /// The turn is over and the next waits, which is that urgent: ring again, where such turns wait.
+    Next(Priority),
     /// A person speaks next, or another worker is ahead.
     Rested,
     /// Something faltered: ring again after this pause.
@@ -121,7 +123,7 @@ impl<L: Log> Hands<L> {
         }
     }
 
-    /// Hears the turn that has waited longest; `false` if there is none that can be heard.
+    /// Hears the turn that is next; `false` if there is none that can be heard.
     async fn hear(&self, log: &mut ThreadLog) -> Result<bool, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let time = time::rfc3339(turn.created_at);
@@ -147,7 +149,7 @@ impl<L: Log> Hands<L> {
             Standing::Busy => Ok(Done::Moved),
             Standing::Idle | Standing::Waiting(_) | Standing::Failed { .. } => {
                 match self.parts.store.next_queued(log.id()).await? {
-                    Some(_) => Ok(Done::Moved),
+                    Some(turn) => Ok(Done::Next(turn.priority)),
                     None => Ok(Done::Rested),
                 }
             }

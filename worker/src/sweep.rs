@@ -1,9 +1,13 @@
 //! Rings for threads that can move and that nobody has rung for: after a crash between append and ring, after
 //! `FLUSHALL`, at the start of a process whose queue lived in memory.
 
-use std::{collections::BTreeSet, error::Error, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    error::Error,
+    time::Duration,
+};
 
-use store::{Log, Parts, ThreadId, When};
+use store::{Lane, Log, Parts, ThreadId, When};
 use tracing::{info, warn};
 
 /// How many threads are looked at in one query.
@@ -38,24 +42,25 @@ impl<L: Log> Sweep<L> {
 
     async fn once(&mut self) -> Result<usize, Box<dyn Error + Send + Sync>> {
         // The threads first: one that is rung for after it was read is not missing.
-        let mut missing = BTreeSet::new();
+        let mut missing: BTreeMap<ThreadId, Lane> = BTreeMap::new();
         loop {
-            let page = self.parts.store.runnable_after(missing.last().copied(), PAGE).await?;
+            let last = missing.last_key_value().map(|(thread, _)| *thread);
+            let page = self.parts.store.runnable_after(last, PAGE).await?;
             if page.is_empty() {
                 break;
             }
-            missing.extend(page);
+            missing.extend(page.into_iter().map(|it| (it.thread, it.lane)));
         }
         let rung = self.parts.queue.rung().await?;
-        missing.retain(|it| !rung.contains(it));
-        let due: Vec<ThreadId> = match &self.missed {
-            Some(before) => missing.intersection(before).copied().collect(),
-            None => missing.iter().copied().collect(),
-        };
-        for thread in &due {
-            self.parts.queue.ring(*thread, When::Now).await?;
+        missing.retain(|thread, _| !rung.contains(thread));
+        let mut due = 0;
+        for (thread, lane) in &missing {
+            if self.missed.as_ref().is_none_or(|before| before.contains(thread)) {
+                self.parts.queue.ring(*thread, lane, When::Now).await?;
+                due += 1;
+            }
         }
-        self.missed = Some(missing);
-        Ok(due.len())
+        self.missed = Some(missing.into_keys().collect());
+        Ok(due)
     }
 }

@@ -172,7 +172,7 @@ impl<L: Log> Worker<L> {
         }
     }
 
-    async fn start(&self, job: Job, slot: OwnedSemaphorePermit, stop: &Stop) {
+    async fn start(&self, mut job: Job, slot: OwnedSemaphorePermit, stop: &Stop) {
         let rung = match self.desk.flights.begin(&job) {
             Begun::Anew(rung) => rung,
             // The job under way will look once more; this ring has done its work.
@@ -188,8 +188,11 @@ impl<L: Log> Worker<L> {
                 let (done, head) = desk.attempt(&job, rung, stop).await;
                 let now = head.map_or(When::Now, When::NowAt);
                 let rung_again = desk.flights.end(&job);
+                if let Done::Next(priority) = done {
+                    job.lane.priority = priority;
+                }
                 let next = match done {
-                    Done::Moved => Some(now),
+                    Done::Moved | Done::Next(_) => Some(now),
                     // Whoever rang may have appended something.
                     Done::Rested | Done::Faltered(_) if rung_again => Some(When::Now),
                     Done::Faltered(pause) => Some(When::After(pause)),
@@ -267,7 +270,13 @@ impl<L: Log> Desk<L> {
             let done = self.hands.step(&mut log, rung).await?;
             nodes += 1;
             let free = self.slots.available_permits() > 0 && !stop.is_told();
-            if done != Done::Moved || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
+            let goes_on = match done {
+                Done::Moved => true,
+                // A turn that is less urgent waits as such.
+                Done::Next(priority) => priority == job.lane.priority,
+                Done::Rested | Done::Faltered(_) => false,
+            };
+            if !goes_on || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
                 let head = log.head().seq;
                 self.warm.keep(log);
                 return Ok((done, head));

@@ -50,6 +50,9 @@ impl From<ThreadStatus> for store::ThreadStatus {
 pub(crate) struct ThreadLine {
     /// Which.
     pub(crate) id: Uuid,
+    /// Whom it belongs to.
+    #[schema(examples("default"))]
+    pub(crate) tenant: String,
     /// Its strategy.
     #[schema(examples("probe"))]
     pub(crate) strategy: String,
@@ -67,6 +70,7 @@ impl From<store::Thread> for ThreadLine {
     fn from(it: store::Thread) -> Self {
         Self {
             id: it.id,
+            tenant: it.tenant,
             strategy: it.strategy,
             status: it.status.into(),
             created_at: rfc3339(it.created_at),

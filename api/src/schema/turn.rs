@@ -46,6 +46,9 @@ pub(crate) struct NewTurn {
     /// How the words are to be taken.
     #[serde(default)]
     pub(crate) policy: Policy,
+    /// How urgent it is, among the turns of its tenant.
+    #[serde(default)]
+    pub(crate) priority: Priority,
 }
 
 /// The words of a turn: a text, or messages of a conversation that the client brings along.
@@ -123,6 +126,39 @@ impl From<Policy> for shared::Policy {
     }
 }
 
+/// How urgent a turn is. What is low waits for as long as its tenant has anything more urgent to do.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Priority {
+    /// Before all others of its tenant.
+    High,
+    /// As it comes.
+    #[default]
+    Normal,
+    /// When its tenant has nothing else to do.
+    Low,
+}
+
+impl From<Priority> for store::Priority {
+    fn from(it: Priority) -> Self {
+        match it {
+            Priority::High => store::Priority::High,
+            Priority::Normal => store::Priority::Normal,
+            Priority::Low => store::Priority::Low,
+        }
+    }
+}
+
+impl From<store::Priority> for Priority {
+    fn from(it: store::Priority) -> Self {
+        match it {
+            store::Priority::High => Priority::High,
+            store::Priority::Normal => Priority::Normal,
+            store::Priority::Low => Priority::Low,
+        }
+    }
+}
+
 /// How far a turn has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
@@ -174,11 +210,16 @@ pub(crate) struct Turn {
     pub(crate) id: Uuid,
     /// The thread that hears it.
     pub(crate) thread_id: Uuid,
+    /// Whom that belongs to.
+    #[schema(examples("default"))]
+    pub(crate) tenant: String,
     /// The thread's strategy.
     #[schema(examples("probe"))]
     pub(crate) strategy: String,
     /// How far it has come.
     pub(crate) status: TurnStatus,
+    /// How urgent it is.
+    pub(crate) priority: Priority,
     /// Its words.
     pub(crate) input: Vec<Message>,
     /// What came of it; null while it has not ended.

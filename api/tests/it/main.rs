@@ -14,5 +14,6 @@ mod room;
 mod serve;
 mod strategies;
 mod submit;
+mod tenants;
 mod threads;
 mod turns;

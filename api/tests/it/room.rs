@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use shared::Request as Wish;
 use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
 use store::{
-    Depth, Job, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId, ThreadLog,
-    When, time,
+    Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId,
+    ThreadLog, When, time,
 };
 use tower::ServiceExt;
 
@@ -54,6 +54,7 @@ pub(crate) fn door(parts: &Parts) -> Door {
         tuned: BTreeMap::new(),
         budget: shared::Budget::default(),
         keys: Vec::new(),
+        tenants: BTreeMap::new(),
         body_limit: 64 * 1024,
     }
 }
@@ -287,7 +288,7 @@ fn away() -> QueueError {
 
 #[async_trait]
 impl Queue for Away {
-    async fn ring(&self, _: ThreadId, _: When) -> Result<(), QueueError> {
+    async fn ring(&self, _: ThreadId, _: &Lane, _: When) -> Result<(), QueueError> {
         Err(away())
     }
 
@@ -308,6 +309,10 @@ impl Queue for Away {
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {
+        Err(away())
+    }
+
+    async fn list(&self, _: usize) -> Result<Vec<Listed>, QueueError> {
         Err(away())
     }
 }

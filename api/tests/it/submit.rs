@@ -100,7 +100,8 @@ async fn nonsense_is_refused_and_the_field_named() {
             json!({"strategy": "nobody", "input": "hi"}),
             vec!["strategy", "\"nobody\"", "deed", "planner", "probe"],
         ),
-        (json!({"strategy": "probe", "input": "hi", "priority": 5}), vec!["priority"]),
+        (json!({"strategy": "probe", "input": "hi", "urgency": 5}), vec!["urgency"]),
+        (json!({"strategy": "probe", "input": "hi", "priority": "urgent"}), vec!["urgent", "high"]),
         (json!({"strategy": "probe", "input": "hi", "config": {"paddign": 5}}), vec!["config", "paddign"]),
         (json!({"thread_id": thread, "input": "hi", "config": {}}), vec!["config"]),
         (json!({"thread_id": thread, "input": "hi", "budget": {}}), vec!["budget"]),
@@ -199,7 +200,7 @@ async fn a_response_that_waits_comes_when_the_turn_has_ended() {
     let work = async {
         let thread = loop {
             match room.parts.store.runnable(1).await.unwrap().first() {
-                Some(thread) => break *thread,
+                Some(it) => break it.thread,
                 None => tokio::task::yield_now().await,
             }
         };

@@ -128,10 +128,12 @@ async fn a_log_of_a_newer_version_is_said_to_be_one() {
         experts: [].into(),
         budget: shared::Budget::default(),
         by: String::new(),
+        tenant: shared::DEFAULT_TENANT.to_owned(),
     };
     let new = NewTurn {
         thread: Opening::New(opened),
         policy: shared::Policy::Auto,
+        priority: store::Priority::Normal,
         messages: vec![shared::Message::user("hi")],
         metadata: json!({}),
         author: String::new(),

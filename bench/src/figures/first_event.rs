@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Instant};
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use store::{Notice, Opening, When};
+use store::{Lane, Notice, Opening, When};
 use worker::{Stop, Worker};
 
 use super::{Bench, Figure};
@@ -65,7 +65,7 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
     let mut news = engine.parts.news.subscribe(thread).await?;
     let began = Instant::now();
     engine.parts.store.submit(engine::turn(Opening::Existing(thread))).await?;
-    engine.parts.queue.ring(thread, When::Now).await?;
+    engine.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
     let mut first = None;
     loop {
         match news.next().await.context("the news ended")? {

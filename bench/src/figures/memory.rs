@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
 use shared::{Message, Opened, Replay, Request};
-use store::{MemoryNews, NewTurn, Opening, Parts, Queue as _, RedisNews, RedisQueue, When};
+use store::{Lane, MemoryNews, NewTurn, Opening, Parts, Queue as _, RedisNews, RedisQueue, When};
 use tokio::time::sleep;
 use worker::{
     Limits, Stop, Worker,
@@ -81,7 +81,7 @@ async fn submit(parts: &Parts, turns: usize, words: &str) -> Result<()> {
             Opened { strategy: "probe".to_owned(), config: serde_json::Value::Null, ..walk::opened(0) };
         let turn = NewTurn { messages: vec![Message::user(words)], ..engine::turn(Opening::New(opened)) };
         let turn = parts.store.submit(turn).await?.into_turn();
-        anyhow::Ok(parts.queue.ring(turn.thread, When::Now).await?)
+        anyhow::Ok(parts.queue.ring(turn.thread, &Lane::default(), When::Now).await?)
     };
     futures::stream::iter(0..turns).map(one).buffer_unordered(32).try_collect().await
 }

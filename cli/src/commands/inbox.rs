@@ -21,7 +21,7 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(given: Given, command: Inbox) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref())?;
+    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     match command {
         Inbox::Ls { kind, limit, watch } => {
             let kind = kind.map(|it| format!("&kind={it}")).unwrap_or_default();

@@ -29,6 +29,7 @@ fn build() -> Turn {
         strategy: BUILDER.to_owned(),
         thread: None,
         tune: None,
+        priority: None,
         replan: false,
         idempotency_key: None,
         wait: false,

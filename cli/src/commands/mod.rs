@@ -27,6 +27,7 @@ pub(crate) struct Given {
     pub(crate) strategies: Strategies,
     pub(crate) format: Format,
     pub(crate) url: Option<String>,
+    pub(crate) tenant: Option<String>,
 }
 
 /// Does what the command line says.
@@ -50,6 +51,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         strategies: Strategies::new(graphs),
         format: global.output,
         url: global.url,
+        tenant: global.tenant.filter(|it| !it.is_empty()),
     };
     match command {
         Command::Dev { .. } => serve::dev(given).await,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{Event, Graph, Replay, Standing};
-use store::{Chain, Recorded, Store, ThreadId, ThreadStatus, TurnFilter, time};
+use store::{Chain, Recorded, Store, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time};
 
 use super::Given;
 use crate::{
@@ -37,7 +37,7 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
 
 async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
     if id == "last" {
-        let newest = store.threads(None, None, 1).await?;
+        let newest = store.threads(ThreadFilter::default(), None, 1).await?;
         return newest
             .first()
             .map(|it| it.id)
@@ -49,7 +49,7 @@ async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
 async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) -> anyhow::Result<Exit> {
     let status = status.map(|it| it.parse::<ThreadStatus>()).transpose();
     let status = status.map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
-    let threads = store.threads(status, None, limit).await?;
+    let threads = store.threads(ThreadFilter { status, tenant: None }, None, limit).await?;
     let things: Vec<Value> = threads
         .iter()
         .map(|it| {
@@ -70,7 +70,7 @@ async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) ->
 async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
     let (graph, log) = load(given, store, id).await?;
     let thread = graph.replay(log.iter().map(|it| &it.event))?;
-    let turns = store.turns(TurnFilter { thread: Some(id), status: None }, None, PAGE).await?;
+    let turns = store.turns(TurnFilter { thread: Some(id), ..TurnFilter::default() }, None, PAGE).await?;
     let (stands, exit) = match thread.standing() {
         Standing::Idle => ("is idle".to_owned(), Exit::Ok),
         Standing::Busy => (format!("is busy at {}", thread.node().unwrap_or_default()), Exit::Ok),
@@ -226,7 +226,7 @@ async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
             ));
         }
     };
-    let client = Client::new(&given.settings, given.url.as_deref())?;
+    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     let body = json!({"slot": slot, "verdict": verdict});
     let thread = client.post(&format!("/v1/threads/{id}/reconcile"), &body).await?;
     output::one(given.format, &thread, || format!("noted; thread {id} goes on"))?;

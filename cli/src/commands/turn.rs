@@ -16,7 +16,7 @@ use crate::{
 };
 
 pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref())?;
+    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     match command {
         Turn::Send { .. } => send(&given, &client, command).await,
         Turn::Ls { thread, status, limit } => {
@@ -54,7 +54,9 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
 }
 
 async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<Exit> {
-    let Turn::Send { text, strategy, thread, tune, replan, idempotency_key, wait, follow } = command else {
+    let Turn::Send { text, strategy, thread, tune, priority, replan, idempotency_key, wait, follow } =
+        command
+    else {
         return Ok(Exit::Usage);
     };
     let text = if text == "-" { stdin()? } else { text };
@@ -72,6 +74,9 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     if let Some(tune) = tune {
         body["config"] = serde_json::from_str(&tune)
             .map_err(|err| Stop::because(Exit::Usage, format!("--tune is no JSON: {err}")))?;
+    }
+    if let Some(priority) = priority {
+        body["priority"] = json!(priority.as_str());
     }
     if replan {
         body["policy"] = json!("replan");

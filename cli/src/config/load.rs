@@ -10,6 +10,7 @@ use ::config::{Config, Source, Value, ValueKind};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
+use store::{TENANT_MAX, is_tenant};
 use worker::world::COMMANDS;
 
 use super::{
@@ -219,6 +220,10 @@ fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError
     if !settings.commands.is_empty() && settings.mcp.contains_key(COMMANDS) {
         let why = "has the name under which the commands of [commands.NAME] are found: call the server something else";
         return refused(format!("mcp.{COMMANDS}"), why);
+    }
+    if let Some(name) = settings.tenants.keys().find(|it| !is_tenant(it)) {
+        let why = format!("is no name of a tenant: it has 1 to {TENANT_MAX} characters of a-z 0-9 . _ -");
+        return refused(join("tenants", name), &why);
     }
     match &settings.index.embedding_model {
         Some(it) if !it.contains('/') => {

@@ -34,7 +34,7 @@ pub use servers::{
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings,
-    WorkerSettings,
+    TenantSettings, WorkerSettings,
 };
 
 /// Every key with what it does, its unit and its default: the lowest layer, and the manual.

@@ -26,6 +26,9 @@ pub struct Settings {
     pub api: ApiSettings,
     /// The hands.
     pub worker: WorkerSettings,
+    /// Whom threads belong to, by name.
+    #[serde(default)]
+    pub tenants: BTreeMap<String, TenantSettings>,
     /// The models' providers, by the name that stands before the slash of `provider/model`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, ProviderKeys>")]
@@ -87,6 +90,23 @@ pub struct ApiSettings {
     /// The largest request, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
+}
+
+/// Whom threads belong to.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TenantSettings {
+    /// Who may act for it, and sees nothing else.
+    #[serde(default)]
+    pub keys: Vec<SecretRef>,
+    /// How many jobs it is given when its turn comes.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+}
+
+fn one() -> u32 {
+    1
 }
 
 /// The hands.

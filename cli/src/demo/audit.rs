@@ -9,7 +9,7 @@ use std::{
 use experts::{Expert, Ledger};
 use serde::Serialize;
 use shared::{Event, Request, Response, ToolOutput, Verdict};
-use store::{Chain, Recorded, Store, Thread, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
+use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
 
 use crate::commands::{
     Given,
@@ -62,7 +62,7 @@ pub(super) async fn audit(
     let mut confirmed = BTreeMap::new();
     let mut after = None;
     loop {
-        let page = store.threads(None, after, 500).await?;
+        let page = store.threads(ThreadFilter::default(), after, 500).await?;
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for row in page {
@@ -131,7 +131,7 @@ impl Audit {
     /// A turn that asked has ended well if its thread does not wait any more.
     async fn fared(&mut self, store: &Store, thread: &Thread) -> anyhow::Result<()> {
         let fared = self.strategies.entry(thread.strategy.clone()).or_default();
-        let filter = TurnFilter { thread: Some(thread.id), status: None };
+        let filter = TurnFilter { thread: Some(thread.id), ..TurnFilter::default() };
         for turn in store.turns(filter, None, 10_000).await? {
             fared.turns += 1;
             fared.ended_well += u64::from(match turn.status {

@@ -61,7 +61,7 @@ pub(crate) async fn run(given: Given, folder: &Path, file: Option<&Path>) -> any
         folder.display()
     ));
     engine.start().await?;
-    let client = Client::new(&given.settings, Some(engine.url()))?;
+    let client = Client::new(&given.settings, Some(engine.url()), None)?;
     let store = engine.store().await?;
     let run = bulk(&mut engine, &client, &store, &lines).await?;
     engine.stop().await?;
@@ -152,7 +152,7 @@ fn progress(turns: u64) -> anyhow::Result<ProgressBar> {
 
 /// The turns that wait for a person.
 async fn waiting(store: &Store) -> anyhow::Result<Vec<store::Turn>> {
-    let filter = TurnFilter { thread: None, status: Some(TurnStatus::Interrupted) };
+    let filter = TurnFilter { status: Some(TurnStatus::Interrupted), ..TurnFilter::default() };
     Ok(store.turns(filter, None, 10_000).await?)
 }
 

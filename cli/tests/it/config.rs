@@ -600,7 +600,7 @@ fn the_manual_names_every_key_and_its_examples_load() {
     let known: BTreeSet<String> = Settings::keys(&strategies::all()).into_iter().collect();
     let starred = |key: &str| {
         let mut parts: Vec<&str> = key.split('.').collect();
-        if parts.len() > 2 && ["providers", "mcp", "commands"].contains(&parts[0]) {
+        if parts.len() > 2 && ["providers", "mcp", "commands", "tenants"].contains(&parts[0]) {
             parts[1] = "*";
             match (parts[2], parts.len()) {
                 // What is said of a tool may be said in one word.

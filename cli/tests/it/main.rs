@@ -8,6 +8,7 @@ mod distance;
 mod disturbed;
 mod endings;
 mod engine;
+mod fair;
 mod first_minutes;
 mod inbox;
 mod index;

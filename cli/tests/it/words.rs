@@ -91,6 +91,7 @@ fn a_log_of_a_newer_version() {
         let new = store::NewTurn {
             thread: store::Opening::New(opened),
             policy: shared::Policy::Auto,
+            priority: store::Priority::Normal,
             messages: vec![shared::Message::user("hello")],
             metadata: json!({}),
             author: String::new(),

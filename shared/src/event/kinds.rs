@@ -39,6 +39,20 @@ pub struct Opened {
     /// Who opened it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub by: String,
+    /// Whom it belongs to.
+    #[serde(default = "default_tenant", skip_serializing_if = "is_default_tenant")]
+    pub tenant: String,
+}
+
+/// Whom a thread belongs to where nobody says anything else.
+pub const DEFAULT_TENANT: &str = "default";
+
+fn default_tenant() -> String {
+    DEFAULT_TENANT.to_owned()
+}
+
+fn is_default_tenant(name: &str) -> bool {
+    name == DEFAULT_TENANT
 }
 
 fn first_format() -> u32 {

@@ -24,8 +24,8 @@ mod shown;
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{
-    Answered, Asked, Attempted, Cancelled, Decided, Doubted, Failed, Faltered, GaveUp, Goto, Heard, Hearing,
-    Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict, Wanted,
+    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Failed, Faltered, GaveUp, Goto,
+    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict, Wanted,
 };
 
 /// The version of the grammar that this build writes, and the newest that it reads.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Decided, Event, Goto, Hearing, Interrupt, Verdict};
+use super::{DEFAULT_TENANT, Decided, Event, Goto, Hearing, Interrupt, Verdict};
 use crate::{form::Supply, message::Message, request::quoted};
 
 impl fmt::Display for Event {
@@ -11,6 +11,7 @@ impl fmt::Display for Event {
         match self {
             Event::Opened(it) => {
                 write!(f, "{} v{}", it.strategy, it.version)?;
+                (it.tenant != DEFAULT_TENANT).then(|| write!(f, " of {}", it.tenant)).transpose()?;
                 (!it.config.is_null()).then(|| write!(f, " {}", it.config)).transpose()?;
                 (!it.budget.is_none()).then(|| line(f, format_args!("within {}", it.budget))).transpose()?;
                 it.experts.iter().try_for_each(|(name, what)| line(f, format_args!("expert {name}: {what}")))

@@ -3,7 +3,9 @@
 //! [`Store`] is the log of every process that runs. The simulation lives on one of its own, which does nothing but what
 //! is said here, and fails in all the ways that are said here.
 
-use super::{Head, Mark, Recorded, Store, ThreadId, Turn, TurnFilter, TurnId, TurnStatus, Withdrawal};
+use super::{
+    Head, Mark, Recorded, Runnable, Store, ThreadId, Turn, TurnFilter, TurnId, TurnStatus, Withdrawal,
+};
 use crate::{Error, time};
 
 /// A log: events appended under the fence, and the turns that wait for their thread's rest.
@@ -50,7 +52,7 @@ pub trait Log: Clone + Send + Sync + 'static {
         &self,
         after: Option<ThreadId>,
         limit: u64,
-    ) -> impl Future<Output = Result<Vec<ThreadId>, Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Runnable>, Error>> + Send;
 }
 
 impl Log for Store {
@@ -80,7 +82,8 @@ impl Log for Store {
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
-        let running = TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running) };
+        let running =
+            TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running), ..TurnFilter::default() };
         Ok(self.turns(running, None, 1).await?.pop().map(|it| it.id))
     }
 
@@ -92,7 +95,7 @@ impl Log for Store {
         Store::refuse_queued(self, turn, error).await
     }
 
-    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
         Store::runnable_after(self, after, limit).await
     }
 }

@@ -34,7 +34,7 @@ pub use engine::Log;
 pub use read::{Chain, Recorded, Stored};
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, NewTurn, Opening, Submitted};
-pub use threads::{Counts, Thread};
+pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Turn, TurnFilter, Withdrawal};
 
 /// Names a thread: a UUIDv7.

@@ -7,7 +7,7 @@ use sea_orm::{
     TryInsertResult,
 };
 use serde_json::Value;
-use shared::{Message, Opened, Policy};
+use shared::{DEFAULT_TENANT, Message, Opened, Policy};
 use uuid::Uuid;
 
 use super::{
@@ -17,7 +17,7 @@ use super::{
     tables::{threads, turns},
     turns::policy_text,
 };
-use crate::{Error, time};
+use crate::{Error, queue::Priority, time};
 
 /// A turn that somebody submits.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +26,8 @@ pub struct NewTurn {
     pub thread: Opening,
     /// How its words are to be taken.
     pub policy: Policy,
+    /// How urgent it is.
+    pub priority: Priority,
     /// Its words.
     pub messages: Vec<Message>,
     /// What the client wants to find again: a JSON object.
@@ -45,7 +47,7 @@ pub enum Opening {
     Existing(ThreadId),
 }
 
-/// What makes a repeated submission the same one.
+/// What makes a repeated submission the same one, among those to threads of one tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
     /// The client's name for the submission.
@@ -93,29 +95,33 @@ impl Store {
         self.database.transact(|tx| insert(tx, new).boxed()).await
     }
 
-    /// The turn that was submitted with this key before, if there is one.
+    /// The turn that was submitted to a thread of this tenant with this key before, if there is one.
     ///
     /// # Errors
     ///
     /// [`Error::KeyReused`] if the key was used for another request.
-    pub async fn submitted(&self, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
-        of_key(&self.database.pool, idempotency).await
+    pub async fn submitted(&self, tenant: &str, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
+        of_key(&self.database.pool, tenant, idempotency).await
     }
 }
 
 async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
-    let thread = match &new.thread {
-        Opening::New(_) => Uuid::now_v7(),
-        Opening::Existing(thread) => *thread,
+    let (thread, tenant) = match &new.thread {
+        Opening::New(opened) => (Uuid::now_v7(), plain(&opened.tenant)),
+        // Not locked: a thread is the same tenant's for ever.
+        Opening::Existing(thread) => {
+            let row = threads::Entity::find_by_id(*thread).one(tx).await?;
+            (*thread, row.ok_or(Error::UnknownThread(*thread))?.tenant)
+        }
     };
     // First the row that may turn out to exist: then nothing else was written yet.
     let id = Uuid::now_v7();
-    let row = row(&new, thread, id)?;
+    let row = row(&new, thread, &tenant, id)?;
     let insert = turns::Entity::insert(row).on_conflict_do_nothing_on([turns::Column::IdempotencyKey]);
     match insert.exec_without_returning(tx).await? {
         TryInsertResult::Inserted(1..) => {}
         TryInsertResult::Inserted(0) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
-            return known(tx, new.idempotency.as_ref()).await;
+            return known(tx, &tenant, new.idempotency.as_ref()).await;
         }
     }
     let under_way = match new.thread {
@@ -133,11 +139,12 @@ async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Err
     Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
 }
 
-fn row(new: &NewTurn, thread: ThreadId, id: Uuid) -> Result<turns::ActiveModel, Error> {
+fn row(new: &NewTurn, thread: ThreadId, tenant: &str, id: Uuid) -> Result<turns::ActiveModel, Error> {
     let unwritable = |error: serde_json::Error| {
         corrupt(thread, format_args!("the words of its next turn have no JSON: {error}"))
     };
-    let (key, hash) = new.idempotency.as_ref().map(|it| (plain(&it.key), plain(&it.request_hash))).unzip();
+    let (key, hash) =
+        new.idempotency.as_ref().map(|it| (key_of(tenant, &it.key), plain(&it.request_hash))).unzip();
     let now = time::now();
     Ok(turns::ActiveModel {
         position: NotSet,
@@ -155,7 +162,16 @@ fn row(new: &NewTurn, thread: ThreadId, id: Uuid) -> Result<turns::ActiveModel, 
         error: Set(None),
         created_at: Set(now),
         updated_at: Set(now),
+        tenant: Set(tenant.to_owned()),
+        priority: Set(new.priority.rank().into()),
     })
+}
+
+/// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a
+/// client's key holds no control characters. The keys of the default tenant stand alone, as they did before there were others.
+fn key_of(tenant: &str, key: &str) -> String {
+    let key = plain(key);
+    if tenant == DEFAULT_TENANT { key } else { format!("{tenant}\u{1f}{key}") }
 }
 
 async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Result<(), Error> {
@@ -166,22 +182,31 @@ async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Res
         status: Set(ThreadStatus::Idle.to_string()),
         created_at: Set(now),
         updated_at: Set(now),
+        tenant: Set(plain(&opened.tenant)),
     };
     threads::Entity::insert(row).exec_without_returning(tx).await?;
     Batch::insert(tx, &[&Batch::new(&Head::start(thread), &[opened.into()], now)?]).await
 }
 
 /// The turn that this submission turned out to repeat.
-async fn known(tx: &DatabaseTransaction, idempotency: Option<&Idempotency>) -> Result<Submitted, Error> {
+async fn known(
+    tx: &DatabaseTransaction,
+    tenant: &str,
+    idempotency: Option<&Idempotency>,
+) -> Result<Submitted, Error> {
     let vanished = || Error::Database("a turn was refused as known and is not there".to_owned());
-    let turn = of_key(tx, idempotency.ok_or_else(vanished)?).await?;
+    let turn = of_key(tx, tenant, idempotency.ok_or_else(vanished)?).await?;
     turn.map(Submitted::Known).ok_or_else(vanished)
 }
 
-/// The turn that was submitted with this key.
-async fn of_key(db: &impl ConnectionTrait, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
+/// The turn that was submitted to a thread of this tenant with this key.
+async fn of_key(
+    db: &impl ConnectionTrait,
+    tenant: &str,
+    idempotency: &Idempotency,
+) -> Result<Option<Turn>, Error> {
     let Idempotency { key, request_hash } = idempotency;
-    let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.eq(plain(key)));
+    let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.eq(key_of(tenant, key)));
     let Some(row) = rows.one(db).await? else { return Ok(None) };
     if row.request_hash != Some(plain(request_hash)) {
         return Err(Error::KeyReused);

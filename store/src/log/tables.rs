@@ -15,6 +15,8 @@ pub(crate) mod threads {
         pub status: String,
         pub created_at: i64,
         pub updated_at: i64,
+        #[sea_orm(column_type = "Text")]
+        pub tenant: String,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -55,6 +57,9 @@ pub(crate) mod turns {
         pub error: Option<String>,
         pub created_at: i64,
         pub updated_at: i64,
+        #[sea_orm(column_type = "Text")]
+        pub tenant: String,
+        pub priority: i32,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -3,17 +3,19 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{
-    ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait,
-    sea_query::{Alias, UnionType},
+    ColumnTrait, DbBackend, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Statement, Value,
 };
 
 use super::{
-    Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt,
+    Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt, signed,
     tables::{events, threads, turns},
     unsigned,
 };
-use crate::Error;
+use crate::{
+    Error,
+    queue::{Lane, Priority},
+};
 
 /// A thread, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +30,26 @@ pub struct Thread {
     pub created_at: i64,
     /// When its status was last written, in microseconds since the Unix epoch.
     pub updated_at: i64,
+    /// Whom it belongs to.
+    pub tenant: String,
+}
+
+/// Which threads to list.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ThreadFilter<'a> {
+    /// Those of this tenant.
+    pub tenant: Option<&'a str>,
+    /// Those in this status.
+    pub status: Option<ThreadStatus>,
+}
+
+/// A thread that may be able to move.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Runnable {
+    /// Which.
+    pub thread: ThreadId,
+    /// Where a token for it waits.
+    pub lane: Lane,
 }
 
 /// How much there is.
@@ -49,38 +71,45 @@ impl Store {
         threads::Entity::find_by_id(id).one(&self.database.pool).await?.map(Thread::try_from).transpose()
     }
 
-    /// Threads, newest first, at most `limit`; those opened before `after`, and in that status.
+    /// Threads, newest first, at most `limit`; those opened before `after`, and that the filter lets through.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] if a row is none that turnfold wrote.
     pub async fn threads(
         &self,
-        status: Option<ThreadStatus>,
+        filter: ThreadFilter<'_>,
         after: Option<ThreadId>,
         limit: u64,
     ) -> Result<Vec<Thread>, Error> {
         let rows = threads::Entity::find()
-            .apply_if(status, |rows, it| rows.filter(threads::Column::Status.eq(it.as_str())))
+            .apply_if(filter.tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
+            .apply_if(filter.status, |rows, it| rows.filter(threads::Column::Status.eq(it.as_str())))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
-    /// Threads that wait for a person, at most `limit`: the one asked last comes first. `after` is the
+    /// Threads, of this tenant or of all, that wait for a person, at most `limit`: the one asked last comes first. `after` is the
     /// `updated_at` and the `id` of the last thread of the page before.
     ///
     /// # Errors
     ///
     /// [`Error::Corrupt`] if a row is none that turnfold wrote.
-    pub async fn waiting(&self, after: Option<(i64, ThreadId)>, limit: u64) -> Result<Vec<Thread>, Error> {
+    pub async fn waiting(
+        &self,
+        tenant: Option<&str>,
+        after: Option<(i64, ThreadId)>,
+        limit: u64,
+    ) -> Result<Vec<Thread>, Error> {
         let before = |(at, id): (i64, ThreadId)| {
             let at_once = threads::Column::UpdatedAt.eq(at).and(threads::Column::Id.lt(id));
             threads::Column::UpdatedAt.lt(at).or(at_once)
         };
         let rows = threads::Entity::find()
             .filter(threads::Column::Status.eq(ThreadStatus::Interrupted.as_str()))
+            .apply_if(tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
             .apply_if(after, |rows, it| rows.filter(before(it)))
             .order_by_desc(threads::Column::UpdatedAt)
             .order_by_desc(threads::Column::Id)
@@ -93,36 +122,66 @@ impl Store {
     /// # Errors
     ///
     /// As that one.
-    pub async fn runnable(&self, limit: u64) -> Result<Vec<ThreadId>, Error> {
+    pub async fn runnable(&self, limit: u64) -> Result<Vec<Runnable>, Error> {
         self.runnable_after(None, limit).await
     }
 
-    /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`: those that are
-    /// busy, and those with a turn in the queue. A sweep that pages through all of them starves none.
+    /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`, each with its lane: those
+    /// that are busy, and those with a turn in the queue. A sweep that pages through all of them starves none.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+    pub async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
+        let which = "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $1 \
+                     UNION SELECT thread_id FROM turns WHERE status = 'queued' AND thread_id > $1 \
+                     ORDER BY id LIMIT $2) ORDER BY threads.id";
+        // No thread has this name, and all others come after it.
+        let after = after.unwrap_or_default();
+        self.lanes(which, [after.into(), signed(at_most(limit)).into()]).await
+    }
+
+    /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is
+    /// heard next. None, if there is no such thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
+        Ok(self.lanes("threads.id = $1", [thread.into()]).await?.pop().map(|it| it.lane))
+    }
+
+    async fn lanes(
+        &self,
+        which: &str,
+        values: impl IntoIterator<Item = Value>,
+    ) -> Result<Vec<Runnable>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
             id: ThreadId,
+            tenant: String,
+            priority: i32,
         }
-        let waited_for = turns::Entity::find()
-            .select_only()
-            .column_as(turns::Column::ThreadId, "id")
-            .filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()))
-            .apply_if(after, |rows, it| rows.filter(turns::Column::ThreadId.gt(it)));
-        let mut busy = threads::Entity::find()
-            .select_only()
-            .column_as(threads::Column::Id, "id")
-            .filter(threads::Column::Status.eq(ThreadStatus::Busy.as_str()))
-            .apply_if(after, |rows, it| rows.filter(threads::Column::Id.gt(it)));
-        QueryTrait::query(&mut busy)
-            .union(UnionType::Distinct, waited_for.into_query())
-            .order_by(Alias::new("id"), Order::Asc)
-            .limit(at_most(limit));
-        Ok(busy.into_model::<Row>().all(&self.database.pool).await?.into_iter().map(|it| it.id).collect())
+        let sql = format!(
+            "SELECT threads.id AS id, threads.tenant AS tenant, COALESCE(\
+             (SELECT turns.priority FROM turns \
+             WHERE turns.thread_id = threads.id AND turns.status = 'running' LIMIT 1), \
+             (SELECT turns.priority FROM turns \
+             WHERE turns.thread_id = threads.id AND turns.status = 'queued' \
+             ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
+             FROM threads WHERE {which}",
+            normal = Priority::Normal.rank()
+        );
+        let backend = self.database.pool.get_database_backend();
+        let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql };
+        let statement = Statement::from_sql_and_values(backend, sql, values);
+        let rows = Row::find_by_statement(statement).all(&self.database.pool).await?;
+        let lane = |row: Row| {
+            let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));
+            let priority = Priority::ranked(row.priority.into()).ok_or_else(unread)?;
+            Ok(Runnable { thread: row.id, lane: Lane::new(&row.tenant, priority) })
+        };
+        rows.into_iter().map(lane).collect()
     }
 
     /// How many turns there are by status, and events. Reads all of both: for a display, not for a loop.
@@ -158,8 +217,8 @@ impl TryFrom<threads::Model> for Thread {
     type Error = Error;
 
     fn try_from(row: threads::Model) -> Result<Self, Error> {
-        let threads::Model { id, strategy, status, created_at, updated_at } = row;
+        let threads::Model { id, strategy, status, created_at, updated_at, tenant } = row;
         let status = status.parse().map_err(|error| corrupt(id, error))?;
-        Ok(Self { id, strategy, status, created_at, updated_at })
+        Ok(Self { id, strategy, status, created_at, updated_at, tenant })
     }
 }

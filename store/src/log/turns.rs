@@ -13,12 +13,12 @@ use shared::{Message, Policy};
 use super::{
     Store, ThreadId, TurnId, TurnStatus, at_most, corrupt, database::Database, plain, tables::turns, unsigned,
 };
-use crate::{Error, gather::Gather, time};
+use crate::{Error, gather::Gather, queue::Priority, time};
 
 /// A turn, as the read model has it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Its place in the queue: the lower is heard first.
+    /// Its place in the queue: of turns that are equally urgent, the lower is heard first.
     pub position: i64,
     /// Which.
     pub id: TurnId,
@@ -26,6 +26,10 @@ pub struct Turn {
     pub thread: ThreadId,
     /// How far it has come.
     pub status: TurnStatus,
+    /// Whom its thread belongs to.
+    pub tenant: String,
+    /// How urgent it is.
+    pub priority: Priority,
     /// How its words are to be taken.
     pub policy: Policy,
     /// Its words.
@@ -48,7 +52,9 @@ pub struct Turn {
 
 /// Which turns to list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TurnFilter {
+pub struct TurnFilter<'a> {
+    /// Those of this tenant.
+    pub tenant: Option<&'a str>,
     /// Those of this thread.
     pub thread: Option<ThreadId>,
     /// Those in this status.
@@ -83,7 +89,7 @@ impl Store {
     /// [`Error::UnknownTurn`] if `after` is none.
     pub async fn turns(
         &self,
-        filter: TurnFilter,
+        filter: TurnFilter<'_>,
         after: Option<TurnId>,
         limit: u64,
     ) -> Result<Vec<Turn>, Error> {
@@ -92,6 +98,7 @@ impl Store {
             None => None,
         };
         let rows = turns::Entity::find()
+            .apply_if(filter.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
             .apply_if(filter.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
             .apply_if(filter.status, |rows, it| rows.filter(turns::Column::Status.eq(it.as_str())))
             .apply_if(after, |rows, it| rows.filter(turns::Column::Position.lt(it)))
@@ -100,7 +107,7 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
     }
 
-    /// The turn that a thread should hear next: the one that has waited longest.
+    /// The turn that a thread should hear next: of the most urgent ones that which has waited longest.
     ///
     /// # Errors
     ///
@@ -165,7 +172,7 @@ pub(super) fn waiters(database: &Database) -> Waiters {
     Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
         let pool = pool.clone();
         async move {
-            match longest_waiting(&pool, &threads).await {
+            match first_waiting(&pool, &threads).await {
                 Ok(rows) => threads.iter().map(|it| Ok(rows.get(it).cloned())).collect(),
                 Err(error) => threads.iter().map(|_| Err(error.again())).collect(),
             }
@@ -173,7 +180,7 @@ pub(super) fn waiters(database: &Database) -> Waiters {
     })
 }
 
-async fn longest_waiting(
+async fn first_waiting(
     db: &impl ConnectionTrait,
     threads: &[ThreadId],
 ) -> Result<BTreeMap<ThreadId, turns::Model>, Error> {
@@ -181,13 +188,14 @@ async fn longest_waiting(
     let statement = if backend == DbBackend::Postgres {
         let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
                    (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
-                   ORDER BY turns.position LIMIT 1) AS turn";
+                   ORDER BY turns.priority, turns.position LIMIT 1) AS turn";
         Statement::from_sql_and_values(backend, sql, [threads.to_vec().into()])
     } else {
         let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
         let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
-                   (SELECT min(position) FROM turns AS waiting \
-                   WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued')";
+                   (SELECT waiting.position FROM turns AS waiting \
+                   WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued' \
+                   ORDER BY waiting.priority, waiting.position LIMIT 1)";
         Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
     };
     let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
@@ -207,6 +215,9 @@ impl TryFrom<turns::Model> for Turn {
             id,
             thread: row.thread_id,
             status: row.status.parse().map_err(|error| unread("its status", &error))?,
+            tenant: row.tenant,
+            priority: Priority::ranked(row.priority.into())
+                .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
             policy: policy_of(&row.policy).ok_or_else(|| unread("its policy is unknown", &row.policy))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,

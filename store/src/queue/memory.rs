@@ -1,7 +1,7 @@
 //! The doorbell of one process: the same promises, and gone with it. On start, a sweep rings for every thread.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -13,7 +13,9 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::{Depth, Job, LONGEST_WAIT, Queue, QueueError, When};
+use super::{
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, lanes::Lanes,
+};
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
 pub const MOST_TOKENS: usize = 1 << 20;
@@ -34,14 +36,14 @@ struct Bell {
 }
 
 /// Where every token is.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Tokens {
     last: u64,
-    waiting: VecDeque<(u64, Ring)>,
+    waiting: Lanes<(u64, Ring)>,
     held: BTreeMap<u64, Held>,
     /// The same leases by their end.
     ends: BTreeSet<(Instant, u64)>,
-    later: BTreeMap<Uuid, Instant>,
+    later: BTreeMap<Uuid, Delayed>,
     /// The same delays by their end.
     dues: BTreeSet<(Instant, Uuid)>,
 }
@@ -57,15 +59,31 @@ struct Ring {
 #[derive(Debug)]
 struct Held {
     ring: Ring,
+    lane: Lane,
     consumer: Arc<str>,
+    renewed: Instant,
     until: Instant,
 }
 
+/// A ring that is not due yet.
+#[derive(Debug)]
+struct Delayed {
+    due: Instant,
+    lane: Lane,
+    why: String,
+}
+
 impl MemoryQueue {
-    /// An empty doorbell, and the consumer `local` of it.
+    /// An empty doorbell where all tenants weigh the same, and the consumer `local` of it.
     #[must_use]
     pub fn new(lease: Duration) -> Self {
-        let bell = Bell { lease, tokens: Mutex::default(), rung: Notify::new() };
+        Self::weighing(lease, Weights::default())
+    }
+
+    /// An empty doorbell where tenants weigh so, and the consumer `local` of it.
+    #[must_use]
+    pub fn weighing(lease: Duration, weights: Weights) -> Self {
+        let bell = Bell { lease, tokens: Mutex::new(Tokens::new(weights)), rung: Notify::new() };
         Self { bell: Arc::new(bell), consumer: "local".into() }
     }
 
@@ -83,12 +101,12 @@ impl MemoryQueue {
 
 #[async_trait]
 impl Queue for MemoryQueue {
-    async fn ring(&self, thread: Uuid, when: When) -> Result<(), QueueError> {
+    async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
         let mut tokens = self.tokens();
         if tokens.count() >= MOST_TOKENS {
             return Err(QueueError::Full { limit: MOST_TOKENS });
         }
-        tokens.ring(thread, when);
+        tokens.ring(thread, lane, &when);
         self.bell.rung.notify_waiters();
         Ok(())
     }
@@ -127,7 +145,7 @@ impl Queue for MemoryQueue {
         if tokens.release(&self.consumer, job)
             && let Some(when) = next
         {
-            tokens.ring(job.thread, when);
+            tokens.ring(job.thread, &job.lane, &when);
             self.bell.rung.notify_waiters();
         }
         Ok(())
@@ -135,7 +153,7 @@ impl Queue for MemoryQueue {
 
     async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
         let tokens = self.tokens();
-        let waiting = tokens.waiting.iter().map(|(_, ring)| ring.thread);
+        let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);
         Ok(waiting.chain(held).chain(tokens.later.keys().copied()).collect())
     }
@@ -148,26 +166,39 @@ impl Queue for MemoryQueue {
             delayed: tokens.later.len() as u64,
         })
     }
+
+    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+        Ok(self.tokens().list(limit.min(LIST_MAX)))
+    }
 }
 
 impl Tokens {
+    fn new(weights: Weights) -> Self {
+        let (held, later) = (BTreeMap::new(), BTreeMap::new());
+        let (ends, dues) = (BTreeSet::new(), BTreeSet::new());
+        Self { last: 0, waiting: Lanes::new(weights), held, ends, later, dues }
+    }
+
     fn count(&self) -> usize {
         self.waiting.len() + self.held.len() + self.later.len()
     }
 
-    fn ring(&mut self, thread: Uuid, when: When) {
-        let Some(delay) = when.delay_ms() else { return self.add(Ring { thread, head: when.head() }) };
+    fn ring(&mut self, thread: Uuid, lane: &Lane, when: &When) {
+        let Some(delay) = when.delay_ms() else { return self.add(lane, Ring { thread, head: when.head() }) };
         let due = Instant::now() + Duration::from_millis(delay);
-        let due = self.later.get(&thread).map_or(due, |earlier| due.min(*earlier));
-        if let Some(before) = self.later.insert(thread, due) {
-            self.dues.remove(&(before, thread));
+        if self.later.get(&thread).is_some_and(|earlier| earlier.due <= due) {
+            return;
+        }
+        let delayed = Delayed { due, lane: lane.clone(), why: when.why().to_owned() };
+        if let Some(before) = self.later.insert(thread, delayed) {
+            self.dues.remove(&(before.due, thread));
         }
         self.dues.insert((due, thread));
     }
 
-    fn add(&mut self, ring: Ring) {
+    fn add(&mut self, lane: &Lane, ring: Ring) {
         self.last += 1;
-        self.waiting.push_back((self.last, ring));
+        self.waiting.push(lane, (self.last, ring));
     }
 
     /// What ran out first, so that a stalled thread waits no longer than it must.
@@ -175,30 +206,28 @@ impl Tokens {
         let now = Instant::now();
         while let Some((due, thread)) = self.dues.first().copied().filter(|(due, _)| *due <= now) {
             self.dues.remove(&(due, thread));
-            self.later.remove(&thread);
-            self.add(Ring { thread, head: None });
+            if let Some(delayed) = self.later.remove(&thread) {
+                self.add(&delayed.lane, Ring { thread, head: None });
+            }
         }
         let mut jobs = Vec::new();
         while jobs.len() < max {
-            let (token, ring) = match self.expired(now) {
-                Some(expired) => expired,
-                None => match self.waiting.pop_front() {
-                    Some(waiting) => waiting,
-                    None => break,
-                },
-            };
+            let expired = self.expired(now);
+            let Some((lane, (token, ring))) = expired.or_else(|| self.waiting.pop()) else { break };
             let until = now + lease;
-            self.held.insert(token, Held { ring, consumer: Arc::clone(consumer), until });
+            let job = Job { thread: ring.thread, token: token.to_string(), head: ring.head, lane };
+            let (lane, consumer) = (job.lane.clone(), Arc::clone(consumer));
+            self.held.insert(token, Held { ring, lane, consumer, renewed: now, until });
             self.ends.insert((until, token));
-            jobs.push(Job { thread: ring.thread, token: token.to_string(), head: ring.head });
+            jobs.push(job);
         }
         jobs
     }
 
-    fn expired(&mut self, now: Instant) -> Option<(u64, Ring)> {
+    fn expired(&mut self, now: Instant) -> Option<(Lane, (u64, Ring))> {
         let (until, token) = self.ends.first().copied().filter(|(until, _)| *until <= now)?;
         self.ends.remove(&(until, token));
-        self.held.remove(&token).map(|held| (token, held.ring))
+        self.held.remove(&token).map(|held| (held.lane, (token, held.ring)))
     }
 
     fn renew(&mut self, consumer: &str, lease: Duration, job: &Job) -> bool {
@@ -207,7 +236,8 @@ impl Tokens {
             return false;
         };
         self.ends.remove(&(held.until, token));
-        held.until = Instant::now() + lease;
+        held.renewed = Instant::now();
+        held.until = held.renewed + lease;
         self.ends.insert((held.until, token));
         true
     }
@@ -221,6 +251,27 @@ impl Tokens {
             self.ends.remove(&(held.until, token));
         }
         true
+    }
+
+    fn list(&self, limit: usize) -> Vec<Listed> {
+        let now = Instant::now();
+        let held = self.held.values().map(|it| {
+            let unrenewed = now.duration_since(it.renewed);
+            let place = Place::InFlight { consumer: it.consumer.to_string(), unrenewed };
+            Listed { thread: it.ring.thread, lane: it.lane.clone(), place }
+        });
+        let waiting = self.waiting.iter().map(|(lane, nth, (_, ring))| Listed {
+            thread: ring.thread,
+            lane,
+            place: Place::Waiting { position: nth as u64 },
+        });
+        let later = self.dues.iter().filter_map(|(_, thread)| Some((*thread, self.later.get(thread)?)));
+        let later = later.map(|(thread, it)| {
+            let why = Some(it.why.clone()).filter(|it| !it.is_empty());
+            let place = Place::Delayed { due_in: it.due.saturating_duration_since(now), why };
+            Listed { thread, lane: it.lane.clone(), place }
+        });
+        held.chain(waiting).chain(later).take(limit).collect()
     }
 
     /// When something happens by itself.

@@ -5,9 +5,19 @@
 //! token goes to whoever takes next. The log decides what a thread does; two tokens for one thread cost a
 //! look at the log, and a lost token costs the time until the next sweep over the threads.
 //!
+//! Until it is taken, a token waits in a [`Lane`]: that of its tenant and its turn's priority. Tenants take turns, each
+//! as many tokens long as its [weight](Weights) says (deficit round robin, where every token costs 1), so one that
+//! floods delays another's single token by one turn of each other tenant, however much it has rung for. Within a
+//! tenant, priority is strict: what is low waits for as long as anything higher is to be done, and starves if that never
+//! ends.
+//!
 //! [`MemoryQueue`] serves one process, [`RedisQueue`] many; [`testing`] is what both must pass.
 
+pub mod lane;
+
 mod alarm;
+mod lanes;
+mod looks;
 pub mod memory;
 mod reader;
 pub mod redis;
@@ -20,13 +30,23 @@ use std::{collections::BTreeSet, error::Error, time::Duration};
 use async_trait::async_trait;
 use uuid::Uuid;
 
-pub use self::{memory::MemoryQueue, redis::RedisQueue};
+pub use self::{
+    lane::{Lane, Priority, UnknownPriority, Weights},
+    memory::MemoryQueue,
+    redis::RedisQueue,
+};
 
 /// How long [`Queue::take`] waits before it comes back with nothing, so that its caller can look around.
 pub const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
 /// The longest delay that a ring can have; a longer one is shortened to this.
 pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
+
+/// How much of why a ring is held back is kept, in bytes.
+pub const WHY_MAX: usize = 200;
+
+/// How many tokens [`Queue::list`] tells of, at most.
+pub const LIST_MAX: usize = 1000;
 
 /// A token that somebody holds: this thread may be able to move.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,10 +58,12 @@ pub struct Job {
     /// Where the thread's log ended when the bell was rung, if that was said: whoever has the thread folded up to
     /// there need not read it.
     pub head: Option<u64>,
+    /// Where it waited, and where its successor will.
+    pub lane: Lane,
 }
 
 /// When a bell is to be heard.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
     /// At once.
     Now,
@@ -49,25 +71,41 @@ pub enum When {
     NowAt(u64),
     /// Not before this has passed.
     After(Duration),
+    /// Not before this has passed, because something holds it back.
+    Held {
+        /// How long.
+        after: Duration,
+        /// What holds it back, for whoever [looks](Queue::list); the first [`WHY_MAX`] bytes are kept.
+        why: String,
+    },
 }
 
 impl When {
     /// The delay in milliseconds, rounded up so that nothing is early; none for a ring that is due at once.
-    fn delay_ms(self) -> Option<u64> {
+    fn delay_ms(&self) -> Option<u64> {
         match self {
-            Self::Now | Self::NowAt(_) | Self::After(Duration::ZERO) => None,
-            Self::After(delay) => {
-                let micros = delay.min(LONGEST_DELAY).as_micros();
+            Self::Now | Self::NowAt(_) => None,
+            Self::After(delay) | Self::Held { after: delay, .. } if delay.is_zero() => None,
+            Self::After(delay) | Self::Held { after: delay, .. } => {
+                let micros = (*delay).min(LONGEST_DELAY).as_micros();
                 Some(u64::try_from(micros.div_ceil(1000)).unwrap_or(u64::MAX))
             }
         }
     }
 
     /// Where the log ends, if that is said.
-    fn head(self) -> Option<u64> {
+    fn head(&self) -> Option<u64> {
         match self {
-            Self::NowAt(head) => Some(head),
-            Self::Now | Self::After(_) => None,
+            Self::NowAt(head) => Some(*head),
+            Self::Now | Self::After(_) | Self::Held { .. } => None,
+        }
+    }
+
+    /// What holds it back, as much of it as is kept; empty if nothing is said.
+    fn why(&self) -> &str {
+        match self {
+            Self::Held { why, .. } => &why[..why.floor_char_boundary(WHY_MAX)],
+            Self::Now | Self::NowAt(_) | Self::After(_) => "",
         }
     }
 }
@@ -81,6 +119,41 @@ pub struct Depth {
     pub in_flight: u64,
     /// Rings that are not due yet.
     pub delayed: u64,
+}
+
+/// A token, or a ring that is not one yet, as whoever looks finds it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The thread.
+    pub thread: Uuid,
+    /// Whose it is, and how urgent.
+    pub lane: Lane,
+    /// Where it is.
+    pub place: Place,
+}
+
+/// Where a token is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Nobody has taken it yet.
+    Waiting {
+        /// How many stand before it in its lane.
+        position: u64,
+    },
+    /// Somebody holds it.
+    InFlight {
+        /// Which consumer.
+        consumer: String,
+        /// For how long the lease has not been renewed.
+        unrenewed: Duration,
+    },
+    /// It is not due yet.
+    Delayed {
+        /// When it is.
+        due_in: Duration,
+        /// What holds it back, if that was said.
+        why: Option<String>,
+    },
 }
 
 /// Why the doorbell did not do as told. It never shows a password.
@@ -131,16 +204,16 @@ pub enum QueueError {
 #[expect(clippy::len_without_is_empty, reason = "a depth is three numbers, and which of them are 0 differs")]
 #[async_trait]
 pub trait Queue: Send + Sync {
-    /// Says that a thread may be able to move. Of several delayed rings for one thread the earliest counts,
-    /// and becomes one token.
+    /// Says that a thread may be able to move; its token waits in this lane. Of several delayed rings for one thread
+    /// the earliest counts, with its lane and what holds it back, and becomes one token.
     ///
     /// # Errors
     ///
     /// [`QueueError`]; the ring may have been heard all the same.
-    async fn ring(&self, thread: Uuid, when: When) -> Result<(), QueueError>;
+    async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError>;
 
-    /// Takes up to `max` tokens, each under a fresh lease: new ones, delayed ones that are due, and those whose
-    /// lease ran out. Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
+    /// Takes up to `max` tokens, each under a fresh lease: those whose lease ran out, and then those that wait, tenants
+    /// in turn and each tenant's most urgent first. Delayed ones that are due wait in their lanes by then. Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
     ///
     /// A token comes back to the consumer that holds it too, if that did not renew it in time.
     ///
@@ -162,8 +235,8 @@ pub trait Queue: Send + Sync {
     /// [`QueueError`]; some of the leases may have been renewed.
     async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError>;
 
-    /// If this consumer still holds the token: ends it and, if asked, rings for its thread again, both or
-    /// neither. If not, does nothing, so it may be repeated.
+    /// If this consumer still holds the token: ends it and, if asked, rings for its thread again in the lane that
+    /// `job` names, both or neither. If not, does nothing, so it may be repeated.
     ///
     /// **Invariant:** one token has at most one successor.
     ///
@@ -188,4 +261,12 @@ pub trait Queue: Send + Sync {
     ///
     /// [`QueueError`].
     async fn len(&self) -> Result<Depth, QueueError>;
+
+    /// Where each token is, at most `limit` of them and no more than [`LIST_MAX`]: first what is in flight, then what
+    /// waits, tenants in the order of their turns, then what is delayed, the soonest first.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
+    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError>;
 }

@@ -1,18 +1,18 @@
-//! How tokens are taken from Redis: delays that came due, leases that ran out, and then what is new.
+//! How tokens are taken from Redis: leases that ran out, delays that came due, and then what waits.
 
 use std::time::Duration;
 
 use redis::{
     AsyncCommands, RedisError, RedisResult,
     aio::MultiplexedConnection,
-    streams::{StreamAutoClaimReply, StreamId, StreamReadOptions, StreamReadReply},
+    streams::{StreamAutoClaimReply, StreamId, StreamRangeReply, StreamReadOptions, StreamReadReply},
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
     Job, LONGEST_WAIT, QueueError,
-    redis::{GROUP, HEAD, LATER, RedisQueue, STREAM, millis, thread_of},
+    redis::{GROUP, HEAD, LANE_FIELD, RedisQueue, STREAM, millis, thread_of},
     scripts,
 };
 
@@ -41,23 +41,54 @@ impl Reader {
 }
 
 impl RedisQueue {
-    /// Moves delayed rings that are due to the stream, if it is time to look.
-    pub(super) async fn fire_due(&self) -> Result<(), QueueError> {
-        let now = Instant::now();
-        if now < self.alarm.get() {
+    /// Takes what waits, after delayed rings that are due have come to wait too; leaves a ticket, if there is nothing,
+    /// for whoever rings within `wait`.
+    pub(super) async fn draw(&self, room: usize, wait: Duration) -> Result<Vec<Job>, QueueError> {
+        for tries_left in (0..TRIES).rev() {
+            let mut script = scripts::on_keys(&scripts::TAKE);
+            script.arg(GROUP).arg(&self.consumer).arg(room).arg(MOST_DUE);
+            script.arg(millis(wait)).arg(millis(LONGEST_WAIT));
+            for (tenant, weight) in self.weights.iter() {
+                script.arg(tenant).arg(weight);
+            }
+            self.look_again_later();
+            match self.control.run::<(i64, StreamRangeReply)>(&script).await {
+                Ok((next, entries)) => {
+                    self.look_again_in(next);
+                    return Ok(self.jobs(entries.ids).await);
+                }
+                Err(error) if tries_left > 0 && group_is_gone(&error) => self.make_group().await?,
+                Err(error) => return Err(self.wire.error("take tokens", &error)),
+            }
+        }
+        Ok(Vec::new())
+    }
+
+    /// Has delayed rings that are due come to wait, if it is time to look.
+    async fn fire_due(&self) -> Result<(), QueueError> {
+        if Instant::now() < self.alarm.get() {
             return Ok(());
         }
-        // Set before asking, so that a ring that is delayed meanwhile can bring it forward. Other processes delay
-        // rings too, hence never later than this.
-        self.alarm.set(now + LONGEST_WAIT);
-        let mut script = scripts::DUE.prepare_invoke();
-        script.key(STREAM).key(LATER).arg(MOST_DUE);
-        let next: i64 =
+        self.look_again_later();
+        let mut script = scripts::on_keys(&scripts::DUE);
+        script.arg(MOST_DUE);
+        let next =
             self.control.run(&script).await.map_err(|error| self.wire.error("fire delayed rings", &error))?;
+        self.look_again_in(next);
+        Ok(())
+    }
+
+    /// Set before asking, so that a ring that is delayed meanwhile can bring it forward. Other processes delay rings
+    /// too, hence never later than this.
+    fn look_again_later(&self) {
+        self.alarm.set(Instant::now() + LONGEST_WAIT);
+    }
+
+    /// As a script says: in so many milliseconds, or -1 if nothing is delayed.
+    fn look_again_in(&self, next: i64) {
         if let Ok(next) = u64::try_from(next) {
             self.alarm.sooner(Instant::now() + Duration::from_millis(next));
         }
-        Ok(())
     }
 
     /// Takes over tokens whose lease ran out. A round over all leases takes as many calls as it needs, and the
@@ -82,14 +113,15 @@ impl RedisQueue {
         }
     }
 
-    /// Reads new tokens and waits for them, until then. While it waits, delayed rings fire.
+    /// Waits for tokens that are handed over, no longer than so and no shorter than the ticket says that was left. While
+    /// it waits, delayed rings fire.
     pub(super) async fn read(
         &self,
         reader: &mut Reader,
         room: usize,
-        until: Instant,
+        wait: Duration,
     ) -> Result<Vec<Job>, QueueError> {
-        let read = self.read_stream(&mut reader.link, room, until);
+        let read = self.read_stream(&mut reader.link, room, wait);
         tokio::pin!(read);
         loop {
             tokio::select! {
@@ -108,8 +140,9 @@ impl RedisQueue {
         &self,
         link: &mut Option<MultiplexedConnection>,
         room: usize,
-        until: Instant,
+        wait: Duration,
     ) -> Result<Vec<Job>, QueueError> {
+        let until = Instant::now() + wait;
         let error = |error: &RedisError| self.wire.error("wait for tokens", error);
         let mut tries_left = TRIES;
         loop {
@@ -149,8 +182,9 @@ impl RedisQueue {
         for entry in entries {
             match thread_of(&entry) {
                 Some(thread) => {
-                    let head = entry.get(HEAD);
-                    jobs.push(Job { thread, token: entry.id, head });
+                    let lane = entry.get::<String>(LANE_FIELD).and_then(|it| it.parse().ok());
+                    let (head, lane) = (entry.get(HEAD), lane.unwrap_or_default());
+                    jobs.push(Job { thread, token: entry.id, head, lane });
                 }
                 None => {
                     warn!(entry = entry.id, "removed an entry of the job stream that names no thread");

@@ -1,80 +1,288 @@
 //! What must happen in Redis in one piece: the scripts of the doorbell.
 //!
-//! Each is given the stream and the delayed rings as its keys, in this order. Times are Redis' own, so that the
-//! clocks of workers do not matter.
+//! Each is given the same [`KEYS`]; the keys of the lanes are made from the last of them. Times are Redis' own, so that
+//! the clocks of workers do not matter.
+//!
+//! A lane is written `priority:tenant`, and what waits in it `thread` or `thread head`.
 
 use std::sync::LazyLock;
 
-use redis::Script;
+use redis::{Script, ScriptInvocation};
 
-/// Rings later: thread, delay in milliseconds. A ring that is due earlier already stays.
+use super::redis::KEYS;
+
+/// A script on the keys of the doorbell.
+pub(super) fn on_keys(script: &'static LazyLock<Script>) -> ScriptInvocation<'static> {
+    let mut script = script.prepare_invoke();
+    for key in KEYS {
+        script.key(key);
+    }
+    script
+}
+
+fn script(parts: &[&str]) -> Script {
+    Script::new(&parts.concat())
+}
+
+/// The names of the keys.
+const NAMES: &str = r"
+    local stream, later, notes, tenants, credit, hungry, lane_of = unpack(KEYS)
+    local priorities = { 'high', 'normal', 'low' }
+    local function tenant_of(lane) return string.match(lane, '^%a+:(.*)$') end
+";
+
+/// The clock, rounded down; when a delay that begins now is counted from is rounded up, so that nothing is early.
+const CLOCK: &str = r"
+    local clock = redis.call('TIME')
+    local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+    local counted_from = clock[1] * 1000 + math.ceil(clock[2] / 1000)
+";
+
+/// How a token comes to wait: in its lane, or, if no lane has any and a worker waits, on the stream, where that worker
+/// hears it at once. The tokens for lanes are gathered, and written by `settle`: one command a lane.
 ///
-/// The clock is rounded up here and down in [`DUE`], so that nothing is early.
-pub(super) static LATER: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-        local clock = redis.call('TIME')
-        local due = clock[1] * 1000 + math.ceil(clock[2] / 1000) + ARGV[2]
-        redis.call('ZADD', KEYS[2], 'LT', due, ARGV[1])
-        ",
-    )
-});
+/// Tickets are used up oldest first, as Redis wakes the reader that has waited longest. A ticket says until when its
+/// worker waits and how many tokens that can take.
+const PUT: &str = r"
+    local seats, crowded = 0, nil
+    local gathered, lanes = {}, {}
 
-/// Turns delayed rings that are due into tokens, in the order of their times: how many at most. Returns in how
-/// many milliseconds to come again, or -1 if no ring is delayed.
+    local function is_seat_free()
+        if crowded == nil then crowded = redis.call('EXISTS', tenants) == 1 end
+        while not crowded and seats == 0 do
+            local ticket = redis.call('ZPOPMIN', hungry)[1]
+            if not ticket then
+                crowded = true
+            else
+                local till, room = string.match(ticket, '^(%d+) (%d+) ')
+                if tonumber(till) > now then seats = tonumber(room) end
+            end
+        end
+        return not crowded
+    end
+
+    local function add(token, lane)
+        local thread, head = string.match(token, '^(%S+) ?(%d*)$')
+        if head == '' then
+            redis.call('XADD', stream, '*', 'thread', thread, 'lane', lane)
+        else
+            redis.call('XADD', stream, '*', 'thread', thread, 'lane', lane, 'head', head)
+        end
+    end
+
+    local function put(token, lane)
+        if is_seat_free() then
+            seats = seats - 1
+            return add(token, lane)
+        end
+        if not gathered[lane] then
+            gathered[lane] = {}
+            lanes[#lanes + 1] = lane
+        end
+        table.insert(gathered[lane], token)
+    end
+
+    local function settle()
+        for _, lane in ipairs(lanes) do
+            redis.call('RPUSH', lane_of .. lane, unpack(gathered[lane]))
+            local tenant = tenant_of(lane)
+            if not redis.call('ZSCORE', tenants, tenant) then
+                local last = redis.call('ZRANGE', tenants, -1, -1, 'WITHSCORES')
+                redis.call('ZADD', tenants, (tonumber(last[2]) or 0) + 1, tenant)
+            end
+        end
+        gathered, lanes = {}, {}
+    end
+";
+
+/// How a ring is delayed: the earliest counts, with its lane and what holds it back.
+const DELAY: &str = r"
+    local function delay(thread, lane, wait, why)
+        if redis.call('ZADD', later, 'LT', 'CH', counted_from + wait, thread) == 1 then
+            redis.call('HSET', notes, thread, lane .. ' ' .. why)
+        end
+    end
+";
+
+/// How delayed rings that are due come to wait, in the order of their times: how many at most. Returns in how many
+/// milliseconds to come again, or -1 if no ring is delayed.
 ///
 /// The token is written before the ring is removed: should Redis refuse (it is full), the ring is still there.
-pub(super) static DUE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-        local clock = redis.call('TIME')
-        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-        local due = redis.call('ZRANGEBYSCORE', KEYS[2], '-inf', now, 'LIMIT', 0, ARGV[1])
-        for _, thread in ipairs(due) do
-            redis.call('XADD', KEYS[1], '*', 'thread', thread)
-            redis.call('ZREM', KEYS[2], thread)
+const FIRE: &str = r"
+    local function fire(most)
+        local due = redis.call('ZRANGEBYSCORE', later, '-inf', now, 'LIMIT', 0, most)
+        if #due > 0 then
+            local said = redis.call('HMGET', notes, unpack(due))
+            for i, thread in ipairs(due) do
+                put(thread, string.match(said[i] or '', '^(%S+)') or 'normal:default')
+            end
+            settle()
+            redis.call('ZREM', later, unpack(due))
+            redis.call('HDEL', notes, unpack(due))
         end
-        local first = redis.call('ZRANGE', KEYS[2], 0, 0, 'WITHSCORES')
+        local first = redis.call('ZRANGE', later, 0, 0, 'WITHSCORES')
         if not first[2] then return -1 end
         return math.max(0, first[2] - now)
-        ",
-    )
+    end
+";
+
+/// How tokens leave their lanes: tenants in turn, as many each as its weight, and of each the most urgent first.
+///
+/// Whose turns these are is reckoned first, from how much each has waiting, so that Redis is asked a few times a
+/// tenant and not a few times a token. Everyone in the ring has something waiting, so `room` tenants are enough to look
+/// at; whoever has nothing left leaves the ring, and whoever's turn is over goes to its end. What is left of the turn of
+/// the first is kept in `credit`.
+const DRAW: &str = r"
+    local function waiting_of(tenant)
+        local waiting = 0
+        for _, it in ipairs(priorities) do
+            waiting = waiting + redis.call('LLEN', lane_of .. it .. ':' .. tenant)
+        end
+        return waiting
+    end
+
+    local function pop(tenant, count)
+        for _, it in ipairs(priorities) do
+            if count == 0 then return end
+            local lane = it .. ':' .. tenant
+            for _, token in ipairs(redis.call('LPOP', lane_of .. lane, count) or {}) do
+                add(token, lane)
+                count = count - 1
+            end
+        end
+    end
+
+    local function draw(room, weights)
+        local turns = redis.call('ZRANGE', tenants, 0, room - 1)
+        if #turns == 0 then return 0 end
+        local seen, left, nth = #turns, room, 1
+        local kept = redis.call('GET', credit)
+        local may = tonumber(kept)
+        local waiting, given = {}, {}
+        while left > 0 and turns[nth] do
+            local tenant = turns[nth]
+            if not waiting[tenant] then waiting[tenant], given[tenant] = waiting_of(tenant), 0 end
+            may = may or weights[tenant] or 1
+            local count = math.min(may, left, waiting[tenant])
+            given[tenant] = given[tenant] + count
+            waiting[tenant] = waiting[tenant] - count
+            left, may = left - count, may - count
+            if waiting[tenant] == 0 or may == 0 then
+                if waiting[tenant] > 0 then turns[#turns + 1] = tenant end
+                nth, may = nth + 1, nil
+            end
+        end
+        for i = 1, math.min(nth, seen) do
+            local tenant = turns[i]
+            if given[tenant] then
+                pop(tenant, given[tenant])
+                if waiting[tenant] == 0 then redis.call('ZREM', tenants, tenant) end
+            end
+        end
+        if #turns > seen then
+            local last = tonumber(redis.call('ZRANGE', tenants, -1, -1, 'WITHSCORES')[2]) or 0
+            for i = math.max(nth, seen + 1), #turns do
+                redis.call('ZADD', tenants, last + i, turns[i])
+            end
+        end
+        if may then
+            redis.call('SET', credit, may)
+        elseif kept then
+            redis.call('DEL', credit)
+        end
+        return room - left
+    end
+";
+
+/// Rings: thread, lane, delay in milliseconds (0 at once), where the thread's log ends (empty if that is not known),
+/// what holds it back.
+pub(super) static RING: LazyLock<Script> = LazyLock::new(|| {
+    let body = r"
+        local thread, lane, wait, head, why = unpack(ARGV)
+        if tonumber(wait) > 0 then return delay(thread, lane, wait, why) end
+        put(head == '' and thread or thread .. ' ' .. head, lane)
+        settle()
+    ";
+    script(&[NAMES, CLOCK, PUT, DELAY, body])
+});
+
+/// Has delayed rings wait that are due: how many at most. Returns when to come again, as `fire` does.
+pub(super) static DUE: LazyLock<Script> =
+    LazyLock::new(|| script(&[NAMES, CLOCK, PUT, FIRE, "return fire(tonumber(ARGV[1]))"]));
+
+/// Takes tokens, or notes that somebody waits for them: group, consumer, how many at most, how many delayed rings to
+/// fire at most, for how many milliseconds the consumer then waits, how long anybody does; and for each tenant that
+/// weighs more than 1 its name and weight. Returns when to come again for the delayed rings, as `fire` does, and the
+/// entries.
+///
+/// What is on the stream was meant for a worker that waited and may have died: whoever comes first is given it. The
+/// stream is read before anything else because that is refused while there is no group, and then nothing has happened.
+pub(super) static TAKE: LazyLock<Script> = LazyLock::new(|| {
+    let body = r"
+        local room, entries, weights = tonumber(ARGV[3]), {}, {}
+        local function read(count)
+            local reply = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', count, 'STREAMS', stream, '>')
+            if reply and reply.err then return reply end
+            for _, entry in ipairs(reply and reply[1][2] or {}) do entries[#entries + 1] = entry end
+        end
+        for i = 7, #ARGV, 2 do weights[ARGV[i]] = tonumber(ARGV[i + 1]) end
+
+        local refused = read(room)
+        if refused then return refused end
+        local next = fire(tonumber(ARGV[4]))
+        if #entries < room then
+            local drawn = draw(room - #entries, weights)
+            if drawn > 0 then
+                refused = read(drawn)
+                if refused then return refused end
+            end
+        end
+        if #entries == 0 then
+            local since, longest = clock[1] * 1000000 + clock[2], tonumber(ARGV[6])
+            redis.call('ZREMRANGEBYSCORE', hungry, '-inf', since - longest * 1000)
+            redis.call('ZADD', hungry, since, (now + ARGV[5]) .. ' ' .. room .. ' ' .. ARGV[2])
+            redis.call('PEXPIRE', hungry, longest)
+        end
+        return { next, entries }
+    ";
+    script(&[NAMES, CLOCK, PUT, FIRE, DRAW, body])
 });
 
 /// Ends tokens and adds their successors, of those that the consumer still holds: group, consumer, and for each its
-/// token, thread, the successor's delay in milliseconds (0 at once, -1 none) and where the thread's log ends (-1 if that
-/// is not known). Returns for each 1, or 0 if it does not hold it.
+/// token, thread, lane, the successor's delay in milliseconds (0 at once, -1 none), where the thread's log ends (empty
+/// if that is not known), and what holds the successor back. Returns for each 1, or 0 if it does not hold it.
 ///
-/// It asks who holds a token first, because XACK ends anybody's. The successor is written before the token is
-/// ended: should Redis refuse, the token is still held.
+/// It asks who holds a token first, because XACK ends anybody's. The successors are written before the tokens are
+/// ended: should Redis refuse, the tokens are still held.
 pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-        local ended = {}
-        for i = 3, #ARGV, 4 do
-            local token, thread, delay, head = ARGV[i], ARGV[i + 1], tonumber(ARGV[i + 2]), ARGV[i + 3]
-            local held = redis.pcall('XPENDING', KEYS[1], ARGV[1], token, token, 1, ARGV[2])
+    let body = r"
+        local ended, done, seen = {}, {}, {}
+        for i = 3, #ARGV, 6 do
+            local token, thread, lane, wait, head, why = unpack(ARGV, i, i + 5)
+            local held = redis.pcall('XPENDING', stream, ARGV[1], token, token, 1, ARGV[2])
             if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
-            if held.err or #held == 0 then
+            if held.err or #held == 0 or seen[token] then
                 ended[#ended + 1] = 0
             else
-                if delay == 0 and head == '-1' then
-                    redis.call('XADD', KEYS[1], '*', 'thread', thread)
-                elseif delay == 0 then
-                    redis.call('XADD', KEYS[1], '*', 'thread', thread, 'head', head)
-                elseif delay > 0 then
-                    local clock = redis.call('TIME')
-                    local due = clock[1] * 1000 + math.ceil(clock[2] / 1000) + delay
-                    redis.call('ZADD', KEYS[2], 'LT', due, thread)
+                wait = tonumber(wait)
+                if wait == 0 then
+                    put(head == '' and thread or thread .. ' ' .. head, lane)
+                elseif wait > 0 then
+                    delay(thread, lane, wait, why)
                 end
-                redis.call('XACK', KEYS[1], ARGV[1], token)
-                redis.call('XDEL', KEYS[1], token)
+                seen[token] = true
+                done[#done + 1] = token
                 ended[#ended + 1] = 1
             end
         end
+        settle()
+        if #done > 0 then
+            redis.call('XACK', stream, ARGV[1], unpack(done))
+            redis.call('XDEL', stream, unpack(done))
+        end
         return ended
-        ",
-    )
+    ";
+    script(&[NAMES, CLOCK, PUT, DELAY, body])
 });
 
 /// Renews the leases that the consumer still holds: group, consumer, tokens. Returns the tokens that it does not
@@ -83,31 +291,79 @@ pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
 /// It asks who holds a token first, because XCLAIM takes anybody's. `JUSTID` leaves the count of deliveries as
 /// it is.
 pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
+    let body = r"
         local lost = {}
         for i = 3, #ARGV do
-            local held = redis.pcall('XPENDING', KEYS[1], ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
+            local held = redis.pcall('XPENDING', stream, ARGV[1], ARGV[i], ARGV[i], 1, ARGV[2])
             if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
             if held.err or #held == 0
-                or #redis.call('XCLAIM', KEYS[1], ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID') == 0 then
+                or #redis.call('XCLAIM', stream, ARGV[1], ARGV[2], 0, ARGV[i], 'JUSTID') == 0 then
                 lost[#lost + 1] = ARGV[i]
             end
         end
         return lost
-        ",
-    )
+    ";
+    script(&[NAMES, body])
 });
 
-/// How many tokens there are, how many of them are held, and how many rings are delayed: group.
+/// How many tokens wait, how many are held, and how many rings are delayed: group.
 pub(super) static DEPTH: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-        local held = redis.pcall('XPENDING', KEYS[1], ARGV[1])
+    let body = r"
+        local held = redis.pcall('XPENDING', stream, ARGV[1])
         if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
-        return { redis.call('XLEN', KEYS[1]), held.err and 0 or held[1], redis.call('ZCARD', KEYS[2]) }
-        ",
-    )
+        held = held.err and 0 or held[1]
+        local waiting = math.max(0, redis.call('XLEN', stream) - held)
+        for _, tenant in ipairs(redis.call('ZRANGE', tenants, 0, -1)) do
+            for _, it in ipairs(priorities) do
+                waiting = waiting + redis.call('LLEN', lane_of .. it .. ':' .. tenant)
+            end
+        end
+        return { waiting, held, redis.call('ZCARD', later) }
+    ";
+    script(&[NAMES, body])
+});
+
+/// Where tokens are: group, how many at most. Returns of each in which way it is there, its thread and lane, and what
+/// there is to say: of one that is `held` the consumer and since how many milliseconds, of one that is `waiting` its
+/// place in the lane, of one that is `delayed` in how many milliseconds it is due and what holds it back.
+pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
+    let body = r"
+        local rows, most, holder = {}, tonumber(ARGV[2]), {}
+        local held = redis.pcall('XPENDING', stream, ARGV[1], '-', '+', most)
+        if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
+        if not held.err then
+            for _, it in ipairs(held) do holder[it[1]] = it end
+        end
+        local waiting = {}
+        for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', most)) do
+            local says, it = {}, holder[entry[1]]
+            for i = 1, #entry[2], 2 do says[entry[2][i]] = entry[2][i + 1] end
+            if says.thread and it then
+                rows[#rows + 1] = { 'held', says.thread, says.lane or '', it[2], tostring(it[3]) }
+            elseif says.thread then
+                waiting[#waiting + 1] = { 'waiting', says.thread, says.lane or '', '0', '' }
+            end
+        end
+        for _, row in ipairs(waiting) do rows[#rows + 1] = row end
+        for _, tenant in ipairs(redis.call('ZRANGE', tenants, 0, most - 1)) do
+            for _, it in ipairs(priorities) do
+                local lane = it .. ':' .. tenant
+                if #rows >= most then return rows end
+                for nth, token in ipairs(redis.call('LRANGE', lane_of .. lane, 0, most - #rows - 1)) do
+                    rows[#rows + 1] = { 'waiting', string.match(token, '^%S+'), lane, tostring(nth - 1), '' }
+                end
+            end
+        end
+        if #rows >= most then return rows end
+        local due = redis.call('ZRANGE', later, 0, most - #rows - 1, 'WITHSCORES')
+        for i = 1, #due, 2 do
+            local lane, why = string.match(redis.call('HGET', notes, due[i]) or '', '^(%S+) (.*)$')
+            local wait = string.format('%d', math.max(0, due[i + 1] - now))
+            rows[#rows + 1] = { 'delayed', due[i], lane or '', wait, why or '' }
+        end
+        return rows
+    ";
+    script(&[NAMES, CLOCK, body])
 });
 
 /// Forgets consumers that hold nothing and have not been seen for long: group, for how many milliseconds.
@@ -115,18 +371,17 @@ pub(super) static DEPTH: LazyLock<Script> = LazyLock::new(|| {
 ///
 /// **Invariant:** a consumer that holds a token is never deleted, because its tokens would go with it.
 pub(super) static FORGET: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
+    let body = r"
         local forgotten = 0
-        for _, fields in ipairs(redis.call('XINFO', 'CONSUMERS', KEYS[1], ARGV[1])) do
+        for _, fields in ipairs(redis.call('XINFO', 'CONSUMERS', stream, ARGV[1])) do
             local consumer = {}
             for i = 1, #fields, 2 do consumer[fields[i]] = fields[i + 1] end
             if consumer.pending == 0 and consumer.idle > tonumber(ARGV[2]) then
-                redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], consumer.name)
+                redis.call('XGROUP', 'DELCONSUMER', stream, ARGV[1], consumer.name)
                 forgotten = forgotten + 1
             end
         end
         return forgotten
-        ",
-    )
+    ";
+    script(&[NAMES, body])
 });

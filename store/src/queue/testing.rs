@@ -1,5 +1,7 @@
 //! What every doorbell must do. An implementation passes when [`queue_conformance`] returns.
 
+mod fairness;
+
 use std::{
     collections::BTreeSet,
     slice::from_ref as one,
@@ -13,7 +15,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Depth, Job, Queue, When};
+use super::{Depth, Job, Lane, Listed, Place, Priority, Queue, WHY_MAX, Weights, When};
 pub use crate::news::testing::news_conformance;
 
 /// A lease that no check outlives.
@@ -25,14 +27,15 @@ const SHORT: Duration = Duration::from_millis(400);
 /// How long something that must happen may take.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Checks a doorbell. `make` gives the consumer of that name and lease; consumers of one lease share their tokens,
-/// and there are none at first. Each check leaves none behind.
+/// Checks a doorbell. `make` gives the consumer of that name and lease, for whom tenants weigh so; consumers of one lease
+/// share their tokens, and there are none at first. Each check leaves none behind.
 ///
 /// # Panics
 ///
 /// When the doorbell does not keep a promise; the words say which.
-pub async fn queue_conformance(make: impl AsyncFn(&str, Duration) -> Arc<dyn Queue>) {
-    let (ada, bob) = (make("ada", LONG).await, make("bob", LONG).await);
+pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Arc<dyn Queue>) {
+    let weights = || Weights::new([("heavy".to_owned(), 3)]);
+    let (ada, bob) = (make("ada", LONG, weights()).await, make("bob", LONG, weights()).await);
     a_ring_is_taken_and_finished(&*ada).await;
     no_more_is_taken_than_asked_for(&*ada).await;
     a_take_without_rings_comes_back(&*ada).await;
@@ -41,10 +44,18 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration) -> Arc<dyn Que
     many_are_finished_side_by_side(&ada).await;
     delays_fire_in_order_and_not_early(&*ada).await;
     a_waiting_take_hears_a_delay_in_time(Arc::clone(&ada)).await;
+    a_waiting_take_hears_a_ring_at_once(&ada, &bob).await;
     the_earlier_of_two_delays_wins(&*ada).await;
     everything_that_was_rung_is_listed(&*ada).await;
     each_token_is_taken_once(&ada, &bob).await;
-    let (ada, bob) = (make("ada", SHORT).await, make("bob", SHORT).await);
+    fairness::the_most_urgent_of_a_tenant_comes_first(&*ada).await;
+    fairness::a_flood_delays_others_by_one_turn(&*ada, &*bob).await;
+    fairness::tenants_are_served_by_their_weights(&*ada, &*bob).await;
+    fairness::many_tenants_take_turns_within_one_take(&*ada).await;
+    fairness::a_token_keeps_its_lane(&*ada).await;
+    a_token_that_is_finished_twice_at_once_has_one_successor(&ada).await;
+    whoever_looks_finds_every_token(&*ada).await;
+    let (ada, bob) = (make("ada", SHORT, weights()).await, make("bob", SHORT, weights()).await);
     an_expired_lease_moves_the_token(&*ada, &*bob).await;
     a_renewed_lease_stays(&*ada, &*bob).await;
     live_leases_do_not_hide_expired_ones(&*ada, &*bob).await;
@@ -188,6 +199,34 @@ async fn a_waiting_take_hears_a_delay_in_time(queue: Arc<dyn Queue>) {
     assert_empty(&*queue, "all were finished").await;
 }
 
+/// Whoever waits already is woken, and not only when the wait is over anyway; and so is who waits beside them.
+async fn a_waiting_take_hears_a_ring_at_once(ada: &Arc<dyn Queue>, bob: &Arc<dyn Queue>) {
+    const ROUNDS: u32 = 6;
+    let mut waited = Duration::ZERO;
+    for _ in 0..ROUNDS {
+        let taking = [ada, bob].map(|queue| {
+            let queue = Arc::clone(queue);
+            tokio::spawn(async move {
+                let job = take_one(&*queue).await;
+                (queue, job)
+            })
+        });
+        // As above.
+        sleep(Duration::from_millis(50)).await;
+        let began = Instant::now();
+        for _ in 0..2 {
+            ring(&**ada, Uuid::now_v7(), When::Now).await;
+        }
+        for taken in taking {
+            let (queue, job) = taken.await.expect("a taker");
+            finish(&*queue, &job, None).await;
+        }
+        waited += began.elapsed();
+    }
+    assert!(waited < ROUNDS * Duration::from_millis(400), "{ROUNDS} times two rings took {waited:?}");
+    assert_empty(&**ada, "all were finished").await;
+}
+
 async fn the_earlier_of_two_delays_wins(queue: &dyn Queue) {
     let (soon, late) = (Duration::from_millis(100), Duration::from_secs(3600));
     let (brought_forward, put_off) = (Uuid::now_v7(), Uuid::now_v7());
@@ -245,6 +284,68 @@ async fn each_token_is_taken_once(ada: &Arc<dyn Queue>, bob: &Arc<dyn Queue>) {
     assert_eq!(taken.len(), RINGS, "no token is taken twice");
     assert_eq!(taken.into_iter().collect::<BTreeSet<_>>(), threads, "and none is forgotten");
     assert_empty(&**ada, "all were finished").await;
+}
+
+async fn a_token_that_is_finished_twice_at_once_has_one_successor(queue: &Arc<dyn Queue>) {
+    ring(&**queue, Uuid::now_v7(), When::Now).await;
+    let job = take_one(&**queue).await;
+    let finishing = (0..8).map(|nth| {
+        let next = if nth % 2 == 0 { When::Now } else { When::NowAt(nth) };
+        finish(&**queue, &job, Some(next))
+    });
+    futures::future::join_all(finishing).await;
+    assert_eq!(depth(&**queue).await, Depth { waiting: 1, ..Depth::default() });
+    finish(&**queue, &take_one(&**queue).await, None).await;
+    assert_empty(&**queue, "there was one successor").await;
+}
+
+async fn whoever_looks_finds_every_token(queue: &dyn Queue) {
+    assert_eq!(queue.list(9).await.expect("list"), []);
+    let [held, first, second, delayed, held_back] = [(); 5].map(|()| Uuid::now_v7());
+    let lane = Lane::new("acme", Priority::High);
+    queue.ring(held, &lane, When::NowAt(3)).await.expect("ring");
+    let job = take_one(queue).await;
+    for thread in [first, second] {
+        queue.ring(thread, &lane, When::Now).await.expect("ring");
+    }
+    let hour = Duration::from_secs(3600);
+    ring(queue, delayed, When::After(hour)).await;
+    // Cut where a letter ends.
+    let why = format!("{}ü and more", "w".repeat(WHY_MAX - 1));
+    let late = When::Held { after: 2 * hour, why: "a later one does not count".to_owned() };
+    let soon = When::Held { after: hour + Duration::from_secs(60), why };
+    for when in [late.clone(), soon, late] {
+        queue.ring(held_back, &lane, when).await.expect("ring");
+    }
+    let listed = queue.list(9).await.expect("list");
+    let of = |place: &Listed| (place.thread, place.lane.clone());
+    let default = Lane::default();
+    let wanted = [held, first, second, delayed, held_back]
+        .map(|it| (it, if it == delayed { default.clone() } else { lane.clone() }));
+    assert_eq!(listed.iter().map(of).collect::<Vec<_>>(), wanted);
+    let places: Vec<&Place> = listed.iter().map(|it| &it.place).collect();
+    let Place::InFlight { consumer, unrenewed } = places[0] else { panic!("{places:?}") };
+    assert!(consumer == "ada" && *unrenewed < PATIENCE, "{places:?}");
+    assert_eq!(places[1..3], [&Place::Waiting { position: 0 }, &Place::Waiting { position: 1 }]);
+    let Place::Delayed { due_in, why: None } = places[3] else { panic!("{places:?}") };
+    // Redis counts whole milliseconds.
+    let hour_at_most = hour + Duration::from_millis(5);
+    assert!(*due_in <= hour_at_most && hour < *due_in + PATIENCE, "{places:?}");
+    let Place::Delayed { due_in, why: Some(why) } = places[4] else { panic!("{places:?}") };
+    assert!(hour < *due_in && *due_in < 2 * hour, "the earliest counts: {places:?}");
+    assert_eq!(*why, "w".repeat(WHY_MAX - 1), "as much as is kept");
+    assert_eq!(queue.list(2).await.expect("list").iter().map(of).collect::<Vec<_>>(), wanted[..2]);
+    assert_eq!(queue.list(0).await.expect("list"), []);
+
+    for thread in [delayed, held_back] {
+        ring(queue, thread, When::After(Duration::from_millis(1))).await;
+    }
+    finish(queue, &job, None).await;
+    for _ in 0..4 {
+        finish(queue, &take_one(queue).await, None).await;
+    }
+    assert_eq!(queue.list(9).await.expect("list"), []);
+    assert_empty(queue, "all were finished").await;
 }
 
 async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
@@ -316,7 +417,7 @@ async fn a_consumer_is_given_its_own_expired_token(queue: &dyn Queue) {
 }
 
 async fn ring(queue: &dyn Queue, thread: Uuid, when: When) {
-    queue.ring(thread, when).await.expect("ring");
+    queue.ring(thread, &Lane::default(), when).await.expect("ring");
 }
 
 async fn take_one(queue: &dyn Queue) -> Job {

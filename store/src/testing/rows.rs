@@ -1,9 +1,9 @@
 //! The lists: in order, by page, and what of them can move.
 
-use super::{decided, heard, opened, queued};
+use super::{decided, heard, of_tenant, opened, queued};
 use crate::{
-    Error, Mark, Store, Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus,
-    Withdrawal,
+    Error, Lane, Mark, NewTurn, Opening, Priority, Runnable, Store, Thread, ThreadFilter, ThreadId,
+    ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Withdrawal,
 };
 
 pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
@@ -38,7 +38,7 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
     let second = queued(store, first.thread, "second").await?;
     let third = queued(store, first.thread, "third").await?;
     let ids = |turns: Vec<Turn>| turns.into_iter().map(|it| it.id).collect::<Vec<TurnId>>();
-    let here = TurnFilter { thread: Some(first.thread), status: None };
+    let here = TurnFilter { thread: Some(first.thread), ..TurnFilter::default() };
     assert_eq!(ids(store.turns(here, None, 2).await?), [third.id, second.id]);
     assert_eq!(ids(store.turns(here, Some(second.id), 2).await?), [first.id]);
     store.cancel_queued(second.id).await?;
@@ -50,11 +50,12 @@ pub(super) async fn are_listed_by_page(store: &Store) -> Result<(), Error> {
 
     let (_, later) = opened(store).await?;
     let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
-    assert_eq!(ids(store.threads(None, None, 2).await?), [later.thread, first.thread]);
-    assert_eq!(ids(store.threads(None, Some(later.thread), 1).await?), [first.thread]);
+    assert_eq!(ids(store.threads(ThreadFilter::default(), None, 2).await?), [later.thread, first.thread]);
+    assert_eq!(ids(store.threads(ThreadFilter::default(), Some(later.thread), 1).await?), [first.thread]);
     let stuck = Mark { status: ThreadStatus::Error, turn: None };
     store.append(&head, &[decided("stuck")], Some(&stuck)).await?;
-    let errors = store.threads(Some(ThreadStatus::Error), None, 1).await?;
+    let errors =
+        store.threads(ThreadFilter { status: Some(ThreadStatus::Error), tenant: None }, None, 1).await?;
     assert_eq!(ids(errors.clone()), [first.thread]);
     assert_eq!((errors[0].strategy.as_str(), errors[0].status), ("probe", ThreadStatus::Error));
     Ok(())
@@ -71,12 +72,12 @@ pub(super) async fn tell_who_waits_for_a_person(store: &Store) -> Result<(), Err
     store.append(&asks_last, &[decided("last")], Some(&asks)).await?;
 
     let ids = |threads: &[Thread]| threads.iter().map(|it| it.id).collect::<Vec<ThreadId>>();
-    let both = store.waiting(None, 2).await?;
+    let both = store.waiting(None, None, 2).await?;
     assert_eq!(ids(&both), [asks_last.thread, asks_first.thread], "who was asked last comes first");
     let last = &both[0];
-    let next = store.waiting(Some((last.updated_at, last.id)), 1).await?;
+    let next = store.waiting(None, Some((last.updated_at, last.id)), 1).await?;
     assert_eq!(ids(&next), [asks_first.thread]);
-    assert_eq!(ids(&store.waiting(None, 1).await?), [asks_last.thread]);
+    assert_eq!(ids(&store.waiting(None, None, 1).await?), [asks_last.thread]);
     Ok(())
 }
 
@@ -89,13 +90,78 @@ pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     store.cancel_queued(rests.id).await?;
     queued(store, moves.thread, "both busy and waited for").await?;
 
-    let before = store.threads(None, Some(waits.thread), 1).await?.first().map(|it| it.id);
-    assert_eq!(store.runnable_after(before, 9).await?, [waits.thread, moves.thread]);
-    assert_eq!(store.runnable_after(before, 1).await?, [waits.thread]);
-    assert_eq!(store.runnable_after(Some(waits.thread), 9).await?, [moves.thread]);
+    let filter = ThreadFilter::default();
+    let before = store.threads(filter, Some(waits.thread), 1).await?.first().map(|it| it.id);
+    let ids = |some: Vec<Runnable>| some.into_iter().map(|it| it.thread).collect::<Vec<ThreadId>>();
+    assert_eq!(ids(store.runnable_after(before, 9).await?), [waits.thread, moves.thread]);
+    assert_eq!(ids(store.runnable_after(before, 1).await?), [waits.thread]);
+    assert_eq!(ids(store.runnable_after(Some(waits.thread), 9).await?), [moves.thread]);
     assert_eq!(store.runnable(1).await?.len(), 1);
-    let all = store.runnable(100_000).await?;
+    let all = ids(store.runnable(100_000).await?);
     assert!(all.contains(&waits.thread) && all.contains(&moves.thread) && !all.contains(&rests.thread));
+    Ok(())
+}
+
+/// The turn that is under way says how urgent its thread is, else the one that is heard next.
+pub(super) async fn tell_in_which_lane_they_wait(store: &Store) -> Result<(), Error> {
+    use Priority::{High, Low, Normal};
+    let new = |priority| NewTurn { priority, ..of_tenant("acme", "hello") };
+    let first = store.submit(new(Low)).await?.into_turn();
+    assert_eq!((first.tenant.as_str(), first.priority), ("acme", Low));
+    let thread = first.thread;
+    let more = async |priority| {
+        let more = NewTurn { thread: Opening::Existing(thread), ..new(priority) };
+        Ok::<_, Error>(store.submit(more).await?.into_turn())
+    };
+    let lane = async || {
+        let before = thread.as_u128().checked_sub(1).map(ThreadId::from_u128);
+        let swept = store.runnable_after(before, 1).await?.pop();
+        let lane = store.lane(thread).await?;
+        assert_eq!(swept.map(|it| (it.thread, it.lane)), lane.clone().map(|it| (thread, it)));
+        Ok::<_, Error>(lane.map(|it| (it.tenant.to_string(), it.priority)))
+    };
+    let acme = |priority| Some(("acme".to_owned(), priority));
+    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|it| it.id));
+    assert_eq!((lane().await?, next().await?), (acme(Low), Some(first.id)));
+    let normal = more(Normal).await?;
+    assert_eq!((lane().await?, next().await?), (acme(Normal), Some(normal.id)));
+    let (high, last) = (more(High).await?, more(High).await?);
+    assert_eq!((lane().await?, next().await?), (acme(High), Some(high.id)), "the older of two");
+    assert_eq!((last.tenant.as_str(), last.priority), ("acme", High));
+
+    let turn = Some(TurnMark { turn: first.id, status: TurnStatus::Running, error: None });
+    let mark = Mark { status: ThreadStatus::Busy, turn };
+    store.append(&store.head(thread).await?, &[heard(&first)], Some(&mark)).await?;
+    assert_eq!(lane().await?, acme(Low), "what is under way is not urgent");
+    assert_eq!(store.lane(first.id).await?, None);
+    let (_, other) = opened(store).await?;
+    assert_eq!(store.lane(other.thread).await?, Some(Lane::default()));
+    Ok(())
+}
+
+pub(super) async fn are_listed_by_tenant(store: &Store) -> Result<(), Error> {
+    let mine = store.submit(of_tenant("ada", "hello")).await?.into_turn();
+    let theirs = store.submit(of_tenant("bob", "hello")).await?.into_turn();
+    let more = queued(store, mine.thread, "more").await?;
+    assert_eq!(more.tenant, "ada", "a turn is its thread's tenant's");
+    let asks = Mark { status: ThreadStatus::Interrupted, turn: None };
+    for thread in [mine.thread, theirs.thread] {
+        store.append(&store.head(thread).await?, &[decided("asks")], Some(&asks)).await?;
+    }
+    for (tenant, turns, thread) in [
+        ("ada", vec![more.id, mine.id], Some(mine.thread)),
+        ("bob", vec![theirs.id], Some(theirs.thread)),
+        ("nobody", vec![], None),
+    ] {
+        let filter = TurnFilter { tenant: Some(tenant), ..TurnFilter::default() };
+        let found = store.turns(filter, None, 9).await?;
+        assert_eq!(found.iter().map(|it| it.id).collect::<Vec<_>>(), turns, "{tenant}");
+        let filter = ThreadFilter { tenant: Some(tenant), status: None };
+        let ids = |threads: Vec<Thread>| threads.into_iter().map(|it| it.id).collect::<Vec<ThreadId>>();
+        let thread = Vec::from_iter(thread);
+        assert_eq!(ids(store.threads(filter, None, 9).await?), thread, "{tenant}");
+        assert_eq!(ids(store.waiting(Some(tenant), None, 9).await?), thread, "{tenant}");
+    }
     Ok(())
 }
 

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use shared::{Event, Policy};
+use shared::{DEFAULT_TENANT, Event, Policy};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{keyed, log_of, new_turn};
+use super::{keyed, log_of, new_turn, of_tenant};
 use crate::{Error, Idempotency, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
 
 /// How many submissions race with one key.
@@ -47,10 +47,10 @@ pub(super) async fn opens_a_thread_or_finds_one(store: &Store) -> Result<(), Err
 pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     let key = Uuid::now_v7().to_string();
     let of = |hash: &str| Idempotency { key: key.clone(), request_hash: hash.to_owned() };
-    assert_eq!(store.submitted(&of("hash")).await?, None);
+    assert_eq!(store.submitted(DEFAULT_TENANT, &of("hash")).await?, None);
     let Submitted::New(first) = keyed(store, &key, "hash").await? else { panic!("the key is new") };
-    assert_eq!(store.submitted(&of("hash")).await?.as_ref(), Some(&first));
-    let reused = store.submitted(&of("another")).await;
+    assert_eq!(store.submitted(DEFAULT_TENANT, &of("hash")).await?.as_ref(), Some(&first));
+    let reused = store.submitted(DEFAULT_TENANT, &of("another")).await;
     assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
     let before = store.counts().await?;
     let Submitted::Known(again) = keyed(store, &key, "hash").await? else {
@@ -60,6 +60,33 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     let reused = keyed(store, &key, "another").await;
     assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
     assert_eq!(store.counts().await?, before, "what is known leaves nothing behind");
+    Ok(())
+}
+
+/// Two tenants that call their submissions the same never meet.
+pub(super) async fn knows_keys_by_tenant(store: &Store) -> Result<(), Error> {
+    let key = Uuid::now_v7().to_string();
+    let of = |hash: &str| Idempotency { key: key.clone(), request_hash: hash.to_owned() };
+    let new = |tenant: &str, hash: &str| NewTurn { idempotency: Some(of(hash)), ..of_tenant(tenant, "once") };
+    let mut turns = Vec::new();
+    for tenant in [DEFAULT_TENANT, "mine", "theirs"] {
+        assert_eq!(store.submitted(tenant, &of("hash")).await?, None);
+        let Submitted::New(turn) = store.submit(new(tenant, tenant)).await? else {
+            panic!("{tenant} has no such key")
+        };
+        assert_eq!(store.submitted(tenant, &of(tenant)).await?.as_ref(), Some(&turn));
+        let Submitted::Known(again) = store.submit(new(tenant, tenant)).await? else {
+            panic!("{tenant} knows it")
+        };
+        assert_eq!(again, turn);
+        let more = NewTurn { thread: Opening::Existing(turn.thread), ..new(DEFAULT_TENANT, tenant) };
+        assert!(matches!(store.submit(more).await?, Submitted::Known(_)), "the thread says whose key it is");
+        turns.push(turn.id);
+    }
+    turns.dedup();
+    assert_eq!(turns.len(), 3);
+    let reused = store.submit(new("mine", "theirs")).await;
+    assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
     Ok(())
 }
 

@@ -177,6 +177,7 @@ fn new_turn() -> NewTurn {
     NewTurn {
         thread: Opening::New(opened),
         policy: shared::Policy::Auto,
+        priority: store::Priority::Normal,
         messages: vec![shared::Message::user("hello")],
         metadata: serde_json::json!({}),
         author: String::new(),

@@ -11,7 +11,8 @@ use std::{
 };
 
 use store::queue::{
-    Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When, redis::STREAM, testing::queue_conformance,
+    Depth, Job, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights, When, redis::STREAM,
+    testing::queue_conformance,
 };
 use testing::Redis;
 use uuid::Uuid;
@@ -23,10 +24,10 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory() {
     let queues: Mutex<BTreeMap<Duration, MemoryQueue>> = Mutex::default();
-    queue_conformance(async |consumer, lease| {
+    queue_conformance(async |consumer, lease, weights| {
         let mut queues = queues.lock().unwrap();
-        Arc::new(queues.entry(lease).or_insert_with(|| MemoryQueue::new(lease)).consumer(consumer))
-            as Arc<dyn Queue>
+        let queue = queues.entry(lease).or_insert_with(|| MemoryQueue::weighing(lease, weights));
+        Arc::new(queue.consumer(consumer)) as Arc<dyn Queue>
     })
     .await;
 }
@@ -35,35 +36,99 @@ async fn memory() {
 async fn memory_has_a_limit() {
     let queue = MemoryQueue::new(LEASE);
     for _ in 0..store::queue::memory::MOST_TOKENS {
-        queue.ring(Uuid::nil(), When::Now).await.unwrap();
+        queue.ring(Uuid::nil(), &Lane::default(), When::Now).await.unwrap();
     }
-    assert!(matches!(queue.ring(Uuid::nil(), When::Now).await, Err(QueueError::Full { .. })));
+    assert!(matches!(
+        queue.ring(Uuid::nil(), &Lane::default(), When::Now).await,
+        Err(QueueError::Full { .. })
+    ));
     let jobs = queue.take(1).await.unwrap();
     queue.finish(&jobs[0], None).await.unwrap();
-    queue.ring(Uuid::nil(), When::Now).await.unwrap();
+    queue.ring(Uuid::nil(), &Lane::default(), When::Now).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis() {
     let redis = Redis::start();
-    queue_conformance(async |consumer, lease| {
-        Arc::new(RedisQueue::connect(&redis.url(), lease, consumer).await.unwrap()) as Arc<dyn Queue>
+    queue_conformance(async |consumer, lease, weights| {
+        let queue = RedisQueue::connect(&redis.url(), lease, consumer).await.unwrap();
+        Arc::new(queue.weighing(weights)) as Arc<dyn Queue>
     })
     .await;
+    // But for the stream with its group, nothing is left of all that; tickets end by themselves.
+    let began = Instant::now();
+    while redis.ask("DBSIZE") != "1" || redis.ask(&format!("EXISTS {STREAM}")) != "1" {
+        assert!(began.elapsed() < PATIENCE, "{} keys are left behind", redis.ask("DBSIZE"));
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// Tokens in every place, and all of them gone at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_emptied_with_tokens_in_every_place_is_used_again() {
+    let redis = Redis::start();
+    let weights = Weights::new([("acme".to_owned(), 5)]);
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap().weighing(weights);
+    for _ in 0..3 {
+        for tenant in ["acme", "bell"] {
+            for priority in Priority::ALL {
+                for when in [When::Now, When::Now, When::After(Duration::from_secs(60))] {
+                    queue.ring(Uuid::now_v7(), &Lane::new(tenant, priority), when).await.unwrap();
+                }
+            }
+        }
+        // In the middle of a turn.
+        let held = queue.take(2).await.unwrap();
+        assert_eq!(queue.len().await.unwrap(), Depth { waiting: 10, in_flight: 2, delayed: 6 });
+        redis.flush_all();
+        assert_eq!(queue.renew(&held).await.unwrap(), held);
+        for job in &held {
+            queue.finish(job, Some(When::Now)).await.unwrap();
+        }
+        assert_eq!(queue.list(9).await.unwrap(), []);
+        assert_eq!(queue.len().await.unwrap(), Depth::default());
+    }
+    let thread = Uuid::now_v7();
+    queue.ring(thread, &Lane::new("bell", Priority::Low), When::Now).await.unwrap();
+    let job = take_one(&queue).await;
+    assert_eq!(job.thread, thread);
+    queue.finish(&job, None).await.unwrap();
+}
+
+/// What was handed to a worker that died before it read it goes to whoever takes next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_hands_what_a_dead_worker_waited_for_to_another() {
+    let redis = Redis::start();
+    let dead = Arc::new(RedisQueue::connect(&redis.url(), LONG_LEASE, "dead").await.unwrap());
+    let waiting = tokio::spawn({
+        let dead = Arc::clone(&dead);
+        async move { dead.take(1).await }
+    });
+    wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
+    waiting.abort();
+    drop(dead);
+    wait_until(|| redis.ask("INFO clients").contains("blocked_clients:0")).await;
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let threads = [Uuid::now_v7(), Uuid::now_v7()];
+    for thread in threads {
+        queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    }
+    let jobs = queue.take(9).await.unwrap();
+    assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_emptied_under_a_waiting_take_is_used_again() {
     let redis = Redis::start();
     let queue = Arc::new(RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap());
-    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
     let before = take_one(&*queue).await;
     let taker = Arc::clone(&queue);
     let taking = tokio::spawn(async move { take_one(&*taker).await });
     wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
     redis.flush_all();
     let thread = Uuid::now_v7();
-    queue.ring(thread, When::Now).await.unwrap();
+    queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     let job = taking.await.unwrap();
     assert_eq!(job.thread, thread);
     assert_eq!(queue.renew(&[before.clone(), job.clone()]).await.unwrap(), one(&before));
@@ -76,7 +141,7 @@ async fn real_redis_emptied_under_a_waiting_take_is_used_again() {
 async fn real_redis_without_its_group_measures_renews_and_finishes() {
     let redis = Redis::start();
     let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
-    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
     let job = take_one(&queue).await;
     redis.flush_all();
     assert_eq!(queue.len().await.unwrap(), Depth::default());
@@ -107,12 +172,12 @@ async fn real_redis_killed_and_started_again_is_used_again() {
     });
     wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
     redis.kill();
-    let unavailable = queue.ring(Uuid::now_v7(), When::Now).await.unwrap_err();
+    let unavailable = queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap_err();
     assert!(matches!(unavailable, QueueError::Unavailable { .. }), "{unavailable:?}");
     redis.restart();
     let thread = Uuid::now_v7();
     let began = Instant::now();
-    while let Err(error) = queue.ring(thread, When::Now).await {
+    while let Err(error) = queue.ring(thread, &Lane::default(), When::Now).await {
         assert!(began.elapsed() < PATIENCE, "{error}");
     }
     let job = tokio::time::timeout(PATIENCE, taking).await.expect("the take goes on").unwrap();
@@ -129,7 +194,7 @@ async fn real_redis_restarted_while_idle_is_not_noticed() {
     assert_eq!(queue.take(1).await.unwrap(), []);
     redis.restart();
     let thread = Uuid::now_v7();
-    queue.ring(thread, When::Now).await.unwrap();
+    queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     assert_eq!(queue.take(1).await.unwrap().pop().expect("a job").thread, thread);
     redis.restart();
     assert_eq!(queue.take(1).await.unwrap(), []);
@@ -142,7 +207,7 @@ async fn real_redis_hands_out_more_than_a_page() {
     let threads: Vec<Uuid> = (0..2_500).map(|_| Uuid::now_v7()).collect();
     for (place, thread) in threads.iter().enumerate() {
         let when = if place % 2 == 0 { When::Now } else { When::After(Duration::from_millis(1)) };
-        queue.ring(*thread, when).await.unwrap();
+        queue.ring(*thread, &Lane::default(), when).await.unwrap();
     }
     assert_eq!(queue.rung().await.unwrap(), threads.iter().copied().collect());
     let mut jobs = Vec::new();
@@ -164,7 +229,7 @@ async fn real_redis_drops_what_names_no_thread() {
     redis.ask(&format!("XADD {STREAM} * thread nobody"));
     redis.ask(&format!("XADD {STREAM} * else 1"));
     let thread = Uuid::now_v7();
-    queue.ring(thread, When::Now).await.unwrap();
+    queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     let job = take_one(&queue).await;
     assert_eq!(job.thread, thread);
     queue.finish(&job, None).await.unwrap();
@@ -177,10 +242,10 @@ async fn real_redis_drops_what_names_no_thread() {
 async fn real_redis_forgets_only_consumers_without_tokens() {
     let redis = Redis::start();
     let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
-    queue.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
     let held = take_one(&queue).await;
     let idle = RedisQueue::connect(&redis.url(), LONG_LEASE, "idle").await.unwrap();
-    idle.ring(Uuid::now_v7(), When::Now).await.unwrap();
+    idle.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
     let job = take_one(&idle).await;
     idle.finish(&job, None).await.unwrap();
     let began = Instant::now();
@@ -218,7 +283,7 @@ async fn real_redis_fires_delays_of_others_in_time() {
     let mut waited = Duration::ZERO;
     for _ in 0..ROUNDS {
         let gone = RedisQueue::connect(&redis.url(), LONG_LEASE, "gone").await.unwrap();
-        gone.ring(Uuid::now_v7(), When::After(Duration::from_millis(100))).await.unwrap();
+        gone.ring(Uuid::now_v7(), &Lane::default(), When::After(Duration::from_millis(100))).await.unwrap();
         drop(gone);
         let fresh = RedisQueue::connect(&redis.url(), LONG_LEASE, "fresh").await.unwrap();
         let began = Instant::now();

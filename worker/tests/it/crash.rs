@@ -29,6 +29,7 @@ async fn two_workers_meet_on_every_node() {
             experts: Default::default(),
             budget: shared::Budget::default(),
             by: String::new(),
+            tenant: shared::DEFAULT_TENANT.into(),
         };
         let heard = vec![Message::user("call 3; nested; steps 4; stream hello; echo end")];
         let thread = submit_words(&parts, opened, heard).await;
@@ -87,6 +88,7 @@ async fn a_thread_that_cannot_go_on_is_parked() {
         experts: Default::default(),
         budget: shared::Budget::default(),
         by: String::new(),
+        tenant: shared::DEFAULT_TENANT.into(),
     };
     let thread = submit_words(&parts, opened, vec![Message::user("hello")]).await;
     let hands = hands(&parts, Arc::new(Echo));
@@ -117,6 +119,7 @@ pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Me
     let new = NewTurn {
         thread: Opening::New(opened),
         policy: Policy::Auto,
+        priority: store::Priority::Normal,
         messages,
         metadata: serde_json::json!({}),
         author: "test".to_owned(),

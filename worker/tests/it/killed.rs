@@ -16,8 +16,8 @@ use shared::{
     strategies,
 };
 use store::{
-    Error, Head, Log, Mark, Parts, Recorded as Row, Store, Strategies, ThreadId, ThreadLog, Turn, TurnId,
-    Withdrawal,
+    Error, Head, Log, Mark, Parts, Recorded as Row, Runnable, Store, Strategies, ThreadId, ThreadLog, Turn,
+    TurnId, Withdrawal,
 };
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
@@ -110,7 +110,7 @@ impl Log for Wire {
         self.store.refuse_queued(turn, error).await
     }
 
-    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
         self.store.runnable_after(after, limit).await
     }
 }
@@ -273,7 +273,7 @@ async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Opt
             }
         };
         match done {
-            Done::Moved => (),
+            Done::Moved | Done::Next(_) => (),
             Done::Faltered(pause) => {
                 let pause = i64::try_from(pause.as_micros()).unwrap();
                 fate.turned_on.fetch_add(pause, Ordering::SeqCst);

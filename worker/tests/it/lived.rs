@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use serde_json::Value;
 use shared::{Event, Graph, Hearing, Message, Policy, Standing, Supply, reenact, strategies, transcript};
 use store::{
-    MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Store, Strategies, Submitted, ThreadId, ThreadLog, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Store, Strategies, Submitted, ThreadId,
+    ThreadLog, When,
 };
 use worker::{
     Backoff, Hands, Limits, Stop, Worker,
@@ -41,10 +42,11 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
     let mut thread = None;
     let said = |messages, policy, thread| {
         let (metadata, author) = (serde_json::json!({}), "test".to_owned());
-        let turn = NewTurn { thread, policy, messages, metadata, author, idempotency: None };
+        let priority = Priority::Normal;
+        let turn = NewTurn { thread, policy, priority, messages, metadata, author, idempotency: None };
         async {
             let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
-            parts.queue.ring(turn.thread, When::Now).await.unwrap();
+            parts.queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
             turn.thread
         }
     };
@@ -78,7 +80,7 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
                 let mut log = ThreadLog::open(&parts, &strategies, id).await.unwrap();
                 log.push(event.clone()).unwrap();
                 log.flush(&parts).await.unwrap();
-                parts.queue.ring(id, When::Now).await.unwrap();
+                parts.queue.ring(id, &Lane::default(), When::Now).await.unwrap();
             }
             _ => (),
         }

@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId,
+    When,
 };
 use tokio::sync::Notify;
 use worker::{
@@ -86,13 +87,14 @@ impl Two {
         let new = NewTurn {
             thread: thread.map_or(Opening::New(opened), Opening::Existing),
             policy: Policy::Auto,
+            priority: store::Priority::Normal,
             messages: vec![Message::user(words)],
             metadata: serde_json::json!({}),
             author: "test".to_owned(),
             idempotency: None,
         };
         let Submitted::New(turn) = self.parts[0].store.submit(new).await.unwrap() else { panic!("not new") };
-        self.parts[0].queue.ring(turn.thread, When::Now).await.unwrap();
+        self.parts[0].queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
         turn.thread
     }
 

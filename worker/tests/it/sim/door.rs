@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, MemoryQueue, Queue, QueueError, When};
+use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, When};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -38,7 +38,7 @@ impl Door {
             tokio::spawn(async move {
                 sleep(late).await;
                 let bell = this.bell.lock().unwrap().clone();
-                bell.ring(thread, When::Now).await.unwrap();
+                bell.ring(thread, &Lane::default(), When::Now).await.unwrap();
             });
         }
     }
@@ -73,12 +73,12 @@ fn away() -> QueueError {
 
 #[async_trait]
 impl Queue for Consumer {
-    async fn ring(&self, thread: Uuid, when: When) -> Result<(), QueueError> {
+    async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
         self.way().await;
         if self.fails(20) {
             return Err(away());
         }
-        self.bell().ring(thread, when).await
+        self.bell().ring(thread, lane, when).await
     }
 
     async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
@@ -115,5 +115,9 @@ impl Queue for Consumer {
 
     async fn len(&self) -> Result<Depth, QueueError> {
         self.bell().len().await
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+        self.bell().list(limit).await
     }
 }

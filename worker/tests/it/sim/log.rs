@@ -8,8 +8,8 @@ use std::{
 
 use shared::{Event, Heard, Opened, Policy, Replay, strategies};
 use store::{
-    Error, Head, Log, Mark, Recorded, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal,
-    log::chain,
+    Error, Head, Lane, Log, Mark, Priority, Recorded, Runnable, ThreadId, ThreadStatus, Turn, TurnId,
+    TurnStatus, Withdrawal, log::chain,
 };
 use tokio::time::Instant;
 
@@ -108,6 +108,8 @@ impl SimLog {
             id,
             thread,
             status: TurnStatus::Queued,
+            tenant: opened.tenant.clone(),
+            priority: Priority::Normal,
             policy: Policy::Auto,
             messages: heard.messages.clone(),
             metadata: serde_json::Value::Null,
@@ -313,7 +315,8 @@ impl Log for Wire {
     async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
         self.there("next queued").await?;
         let of_thread = |it: &&Turn| it.thread == thread && it.status == TurnStatus::Queued;
-        let next = self.log.tables().turns.iter().find(of_thread).cloned();
+        let urgency = |it: &&Turn| (it.priority, it.position);
+        let next = self.log.tables().turns.iter().filter(of_thread).min_by_key(urgency).cloned();
         self.back().await;
         Ok(next)
     }
@@ -330,7 +333,7 @@ impl Log for Wire {
         Ok(Withdrawal::Withdrawn)
     }
 
-    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
         self.there("sweep").await?;
         if self.log.without == Without::Sweep {
             return Ok(Vec::new());
@@ -341,6 +344,7 @@ impl Log for Wire {
         let can = |id: &ThreadId, rows: &Rows| rows.status == ThreadStatus::Busy || queued(id);
         let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows)).map(|(id, _)| *id);
         let limit = usize::try_from(limit).unwrap();
-        Ok(ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit).collect())
+        let ids = ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit);
+        Ok(ids.map(|thread| Runnable { thread, lane: Lane::default() }).collect())
     }
 }

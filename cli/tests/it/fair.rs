@@ -1,0 +1,98 @@
+//! Tenants at one deployment: who floods keeps nobody waiting, and each sees what is theirs.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::engine::{Engine, turnfold};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How many threads the one tenant opens, and what each does: far more than is waited for.
+const FLOOD: usize = 40;
+const WORDS: &str = "steps 50";
+
+fn said(value: &Value, name: &str) -> String {
+    value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}")).to_owned()
+}
+
+/// How many nodes of this tenant's threads decided after one moment and before another.
+async fn nodes_between(engine: &Engine, tenant: &str, after: &str, before: &str) -> usize {
+    let page: Value = send(engine, tenant, "/v1/threads?limit=1000", None).await;
+    let mut nodes = 0;
+    for thread in page["data"].as_array().unwrap() {
+        for event in engine.events(&said(thread, "id")).await {
+            let at = said(&event, "at");
+            nodes += usize::from(event["kind"] == "decided" && *after < *at && *at < *before);
+        }
+    }
+    nodes
+}
+
+async fn send(engine: &Engine, tenant: &str, path: &str, body: Option<&Value>) -> Value {
+    let request = match body {
+        Some(body) => engine.http.post(format!("{}{path}", engine.url)).json(body),
+        None => engine.http.get(format!("{}{path}", engine.url)),
+    };
+    let response = request.header("X-Turnfold-Tenant", tenant).send().await.unwrap();
+    assert!(response.status().is_success(), "{path}: {response:?}");
+    response.json().await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_a_flood_of_one_tenant_keeps_no_other_waiting() {
+    let engine = Engine::start("[worker]\nslots = 1\n[tenants.flood]\nweight = 1\n").await;
+    for _ in 0..FLOOD {
+        let body = json!({"strategy": "probe", "input": WORDS, "priority": "high"});
+        send(&engine, "flood", "/v1/turns", Some(&body)).await;
+    }
+    let _worker = engine.worker("w1");
+    let began = Instant::now();
+    let under_way = async || {
+        let page = send(&engine, "flood", "/v1/turns?status=running&limit=1000", None).await;
+        page["data"].as_array().unwrap().len()
+    };
+    while under_way().await < FLOOD / 2 {
+        assert!(began.elapsed() < PATIENCE, "{}", engine.told("w1"));
+    }
+    let folder = engine.folder().to_owned();
+    let lone = tokio::task::spawn_blocking(move || {
+        let mut command = turnfold(&folder);
+        command.args([
+            "--tenant",
+            "lone",
+            "-o",
+            "json",
+            "turn",
+            "send",
+            "-g",
+            "probe",
+            "--priority",
+            "low",
+            "echo hi",
+        ]);
+        command.output().unwrap()
+    });
+    let lone = lone.await.unwrap();
+    assert!(lone.status.success(), "{}", String::from_utf8_lossy(&lone.stderr));
+    let lone: Value = serde_json::from_slice(&lone.stdout).unwrap();
+    assert_eq!((&lone["tenant"], &lone["priority"]), (&json!("lone"), &json!("low")));
+    let ended = send(&engine, "lone", &format!("/v1/turns/{}?wait=30", said(&lone, "id")), None).await;
+    assert_eq!(ended["status"], "completed");
+    assert!(under_way().await > 0, "the flood is still under way");
+
+    let events = engine.events(&said(&lone, "thread_id")).await;
+    let heard = events.iter().find(|it| it["kind"] == "heard").unwrap();
+    let between = nodes_between(&engine, "flood", &said(&lone, "created_at"), &said(heard, "at")).await;
+    let all: Vec<Value> =
+        send(&engine, "flood", "/v1/threads?limit=1000", None).await["data"].as_array().unwrap().clone();
+    assert_eq!(all.len(), FLOOD);
+    assert!(between <= 2 + RINGING, "{between} nodes of the flood came first");
+
+    let seen = send(&engine, "lone", "/v1/threads", None).await;
+    assert_eq!(seen["data"].as_array().unwrap().len(), 1, "each sees what is theirs");
+}
+
+/// How many nodes may end between the moment that the turn's row is stamped and the ring that tells of it: its
+/// transaction is on its way to the disk meanwhile.
+const RINGING: usize = 8;
