@@ -5,6 +5,7 @@
 //!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
+//!   limits what all workers together may take of the world       in process or Redis; begin anew when they are lost
 //!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
 //! ```
 //!
@@ -16,6 +17,7 @@ mod gather;
 pub mod time;
 
 pub mod index;
+pub mod limits;
 pub mod log;
 pub mod queue;
 

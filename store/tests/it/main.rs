@@ -1,6 +1,7 @@
-//! Every engine under its suite: the log, the index, the pins, the queue, the news.
+//! Every engine under its suite: the log, the index, the pins, the queue, the limits, the news.
 
 mod index;
+mod limits;
 mod log;
 #[cfg(feature = "milvus")]
 mod milvus;
