@@ -12,6 +12,7 @@ mod m20261121_000002_turns;
 mod m20261121_000003_events;
 mod m20261122_000004_index;
 mod m20261122_000005_pins;
+mod m20261122_000008_pauses;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -69,6 +70,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000003_events::Migration),
             Box::new(m20261122_000004_index::Migration),
             Box::new(m20261122_000005_pins::Migration),
+            Box::new(m20261122_000008_pauses::Migration),
         ]
     }
 }

@@ -4,7 +4,7 @@
 //! is said here, and fails in all the ways that are said here.
 
 use super::{Head, Mark, Recorded, Store, ThreadId, Turn, TurnFilter, TurnId, TurnStatus, Withdrawal};
-use crate::{Error, time};
+use crate::{Error, Pause, time};
 
 /// A log: events appended under the fence, and the turns that wait for their thread's rest.
 pub trait Log: Clone + Send + Sync + 'static {
@@ -51,6 +51,9 @@ pub trait Log: Clone + Send + Sync + 'static {
         after: Option<ThreadId>,
         limit: u64,
     ) -> impl Future<Output = Result<Vec<ThreadId>, Error>> + Send;
+
+    /// As [`Store::pauses`].
+    fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
 }
 
 impl Log for Store {
@@ -94,5 +97,9 @@ impl Log for Store {
 
     async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<ThreadId>, Error> {
         Store::runnable_after(self, after, limit).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Store::pauses(self).await
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, Order, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait,
-    sea_query::{Alias, UnionType},
+    sea_query::{Alias, Expr, SelectStatement, UnionType},
 };
 
 use super::{
@@ -13,7 +13,10 @@ use super::{
     tables::{events, threads, turns},
     unsigned,
 };
-use crate::Error;
+use crate::{
+    Error,
+    pauses::{PauseKind, table as pauses},
+};
 
 /// A thread, as the read model has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,7 +101,8 @@ impl Store {
     }
 
     /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`: those that are
-    /// busy, and those with a turn in the queue. A sweep that pages through all of them starves none.
+    /// busy, and those with a turn in the queue, if their strategy is not paused. A sweep that pages through all of
+    /// them starves none.
     ///
     /// # Errors
     ///
@@ -112,11 +116,13 @@ impl Store {
             .select_only()
             .column_as(turns::Column::ThreadId, "id")
             .filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()))
+            .filter(Expr::exists(paused_thread()).not())
             .apply_if(after, |rows, it| rows.filter(turns::Column::ThreadId.gt(it)));
         let mut busy = threads::Entity::find()
             .select_only()
             .column_as(threads::Column::Id, "id")
             .filter(threads::Column::Status.eq(ThreadStatus::Busy.as_str()))
+            .filter(threads::Column::Strategy.not_in_subquery(paused_strategies()))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.gt(it)));
         QueryTrait::query(&mut busy)
             .union(UnionType::Distinct, waited_for.into_query())
@@ -152,6 +158,22 @@ impl Store {
         let turns = by_status.into_iter().map(count).collect::<Result<_, Error>>()?;
         Ok(Counts { turns, events: unsigned(events.unwrap_or_default())? })
     }
+}
+
+/// The names of the strategies that are paused.
+fn paused_strategies() -> SelectStatement {
+    let paused = pauses::Entity::find().select_only().column(pauses::Column::Name);
+    paused.filter(pauses::Column::Kind.eq(PauseKind::Strategy.as_str())).into_query()
+}
+
+/// The thread of a turn, if its strategy is paused.
+fn paused_thread() -> SelectStatement {
+    let its_own = Expr::col((turns::Entity, turns::Column::ThreadId));
+    let thread = threads::Entity::find().select_only().column(threads::Column::Id);
+    thread
+        .filter(Expr::col((threads::Entity, threads::Column::Id)).eq(its_own))
+        .filter(threads::Column::Strategy.in_subquery(paused_strategies()))
+        .into_query()
 }
 
 impl TryFrom<threads::Model> for Thread {

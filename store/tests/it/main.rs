@@ -1,4 +1,4 @@
-//! Every engine under its suite: the log, the index, the pins, the queue, the limits, the news.
+//! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news.
 
 mod index;
 mod limits;
@@ -6,5 +6,6 @@ mod log;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod news;
+mod pauses;
 mod pins;
 mod queue;
