@@ -46,6 +46,8 @@ kinds! {
     UnknownTurn = NOT_FOUND "unknown-turn" "no such turn",
     /// No such strategy.
     UnknownStrategy = NOT_FOUND "unknown-strategy" "no such strategy",
+    /// No such pause.
+    UnknownPause = NOT_FOUND "unknown-pause" "not paused",
     /// Something is there, but not for this method.
     Method = METHOD_NOT_ALLOWED "method-not-allowed" "not by this method",
     /// The body is too large.

@@ -14,7 +14,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, error, field::Empty, info, info_span, warn};
+use tracing::{Instrument, debug, error, field::Empty, info, info_span, warn};
 
 use crate::{
     job::{Done, Hands},
@@ -130,12 +130,16 @@ impl<L: Log> Worker<L> {
     pub async fn run(self, stop: Stop) {
         let Desk { hands, .. } = &*self.desk;
         info!(worker = %hands.name, slots = self.limits.slots, "working");
+        // Before anything is begun: it may be paused.
+        hands.bounds.pauses.refresh(&hands.parts).await;
         let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep).run());
+        let pauses = tokio::spawn(keep_pauses(self.desk.clone(), self.limits.sweep));
         let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
-        let recalls = tokio::spawn(hear_recalls(self.desk.clone()));
+        let recalls = tokio::spawn(hear_news(self.desk.clone()));
         self.take_jobs(&stop).await;
         sweep.abort();
         self.drain(&stop).await;
+        pauses.abort();
         leases.abort();
         recalls.abort();
         info!(worker = %hands.name, "stopped");
@@ -189,8 +193,12 @@ impl<L: Log> Worker<L> {
                 let next = match done {
                     Done::Moved => Some(now),
                     // Whoever rang may have appended something.
-                    Done::Rested | Done::Faltered(_) if rung_again => Some(When::Now),
+                    Done::Rested | Done::Faltered(_) | Done::Held { .. } if rung_again => Some(When::Now),
                     Done::Faltered(pause) => Some(When::After(pause)),
+                    Done::Held { after, why } => {
+                        debug!(?after, why, "held");
+                        Some(When::After(after))
+                    }
                     Done::Rested => None,
                 };
                 desk.finish(&job, next).await;
@@ -321,19 +329,29 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     }
 }
 
-/// Has jobs under way look at their thread when others have moved it. A recall that is missed costs nothing but what is
-/// asked in vain: the log refuses what comes of it.
-async fn hear_recalls<L: Log>(desk: Arc<Desk<L>>) {
+/// Reads what is paused with every sweep: news of it may be missed.
+async fn keep_pauses<L: Log>(desk: Arc<Desk<L>>, period: Duration) {
+    loop {
+        tokio::time::sleep(period).await;
+        desk.hands.bounds.pauses.refresh(&desk.hands.parts).await;
+    }
+}
+
+/// Has jobs under way look at their thread when others have moved it, and reads what is paused when that has changed. A
+/// recall that is missed costs nothing but what is asked in vain: the log refuses what comes of it.
+async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
     loop {
         match desk.hands.parts.news.subscribe(WORKERS).await {
             Ok(mut notices) => {
                 while let Some(notice) = notices.next().await {
-                    if let Notice::Recalled { thread } = notice {
-                        desk.flights.recall(thread);
+                    match notice {
+                        Notice::Recalled { thread } => desk.flights.recall(thread),
+                        Notice::Paused => desk.hands.bounds.pauses.refresh(&desk.hands.parts).await,
+                        Notice::Appended { .. } | Notice::Delta { .. } => (),
                     }
                 }
             }
-            Err(err) => warn!(error = %err, "cannot hear of cancellations; trying again"),
+            Err(err) => warn!(error = %err, "cannot hear of cancellations and pauses; trying again"),
         }
         tokio::time::sleep(PAUSE).await;
     }

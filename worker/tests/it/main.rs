@@ -4,7 +4,9 @@
 
 mod crash;
 mod killed;
+mod limits;
 mod lived;
+mod pauses;
 mod sim;
 mod stops;
 mod world;

@@ -8,7 +8,7 @@ use std::{
 
 use shared::{Event, Heard, Opened, Policy, Replay, strategies};
 use store::{
-    Error, Head, Log, Mark, Recorded, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal,
+    Error, Head, Log, Mark, Pause, Recorded, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus, Withdrawal,
     log::chain,
 };
 use tokio::time::Instant;
@@ -342,5 +342,9 @@ impl Log for Wire {
         let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows)).map(|(id, _)| *id);
         let limit = usize::try_from(limit).unwrap();
         Ok(ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit).collect())
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Ok(Vec::new())
     }
 }
