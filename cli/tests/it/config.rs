@@ -595,11 +595,11 @@ fn limits_are_read_and_held_to_sense() {
         ),
         (
             "limits.models.'opnai/gpt'.concurrency = 1",
-            "limits.models.opnai/gpt in turnfold.toml names no provider: there are openai; add [providers.opnai]",
+            "limits.models.\"opnai/gpt\" in turnfold.toml names no provider: there are openai; add [providers.opnai]",
         ),
         (
             "limits.models.'openai/gpt'.usd_per_day = 1",
-            "limits.models.openai/gpt in turnfold.toml has a limit in US dollars and no price: set \
+            "limits.models.\"openai/gpt\" in turnfold.toml has a limit in US dollars and no price: set \
              providers.openai.prices for \"gpt\"",
         ),
         (
