@@ -88,6 +88,8 @@ struct Desk<L> {
     /// A job holds one of them until it is acknowledged.
     slots: Arc<Semaphore>,
     flights: Flights,
+    /// Told when something was paused or resumed.
+    paused: Notify,
 }
 
 /// The jobs under way.
@@ -122,6 +124,7 @@ impl<L: Log> Worker<L> {
             warm: Warm::new(),
             slots: Arc::new(Semaphore::new(limits.slots)),
             flights: Flights::default(),
+            paused: Notify::new(),
         };
         Self { desk: Arc::new(desk), limits }
     }
@@ -329,16 +332,19 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     }
 }
 
-/// Reads what is paused with every sweep: news of it may be missed.
+/// Reads what is paused when that has changed, and with every sweep: news of it may be missed.
 async fn keep_pauses<L: Log>(desk: Arc<Desk<L>>, period: Duration) {
     loop {
-        tokio::time::sleep(period).await;
+        tokio::select! {
+            () = desk.paused.notified() => (),
+            () = tokio::time::sleep(period) => (),
+        }
         desk.hands.bounds.pauses.refresh(&desk.hands.parts).await;
     }
 }
 
-/// Has jobs under way look at their thread when others have moved it, and reads what is paused when that has changed. A
-/// recall that is missed costs nothing but what is asked in vain: the log refuses what comes of it.
+/// Has jobs under way look at their thread when others have moved it, and passes on that something was paused. A recall
+/// that is missed costs nothing but what is asked in vain: the log refuses what comes of it.
 async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
     loop {
         match desk.hands.parts.news.subscribe(WORKERS).await {
@@ -346,7 +352,7 @@ async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
                 while let Some(notice) = notices.next().await {
                     match notice {
                         Notice::Recalled { thread } => desk.flights.recall(thread),
-                        Notice::Paused => desk.hands.bounds.pauses.refresh(&desk.hands.parts).await,
+                        Notice::Paused => desk.paused.notify_one(),
                         Notice::Appended { .. } | Notice::Delta { .. } => (),
                     }
                 }
