@@ -236,9 +236,9 @@ impl Measure {
             Measure::Money => {
                 let end = (now.div_euclid(DAY_SECONDS) + 1) * DAY_SECONDS;
                 let end = time::rfc3339(end * 1_000_000);
-                let (dollars, cents) =
+                let (dollars, rest) =
                     (n(cap.micro_usd_per_day) / 1_000_000, n(cap.micro_usd_per_day) % 1_000_000);
-                let usd = format!("{dollars}.{cents:06}");
+                let usd = format!("{dollars}.{rest:06}");
                 let usd = usd.trim_end_matches('0').trim_end_matches('.');
                 format!("{of} has ${usd} for a day, and too little of it is left; the day ends at {end}")
             }

@@ -1,6 +1,7 @@
 //! What all limits must do. An implementation passes when [`limits_conformance`] returns.
 
 use std::{
+    slice::from_ref as one,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -42,7 +43,7 @@ pub async fn limits_conformance(make: impl AsyncFn(Pace) -> Arc<dyn Limits>) {
 async fn nothing_is_limited_that_has_no_limit(limits: &dyn Limits) {
     let none = Want { tokens: u64::MAX, micro_usd: u64::MAX, ..want("free", Cap::default()) };
     for _ in 0..50 {
-        granted(limits, "a", &[none.clone()]).await;
+        granted(limits, "a", one(&none)).await;
     }
     granted(limits, "a", &[]).await;
 }
@@ -120,9 +121,9 @@ async fn given_within_limits(
 }
 
 async fn all_wants_are_reserved_or_none(here: &dyn Limits, there: &dyn Limits) {
-    let one = Cap { concurrency: Some(1), requests_per_minute: Some(1), ..Cap::default() };
-    let (full, free) = (want("full", one), want("untouched", one));
-    let held = granted(here, "a", &[full.clone()]).await;
+    let cap = Cap { concurrency: Some(1), requests_per_minute: Some(1), ..Cap::default() };
+    let (full, free) = (want("full", cap), want("untouched", cap));
+    let held = granted(here, "a", one(&full)).await;
     let why = refused(there, "b", &[free.clone(), full.clone()]).await;
     assert!(why.contains("full"), "the one that lacks is named: {why}");
     let other = granted(there, "c", &[free]).await;
