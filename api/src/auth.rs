@@ -133,6 +133,23 @@ impl<S: Sync> FromRequestParts<S> for Acting {
     }
 }
 
+/// An operator, who sees everything and decides for everybody.
+pub(crate) struct Operator;
+
+impl<S: Sync> FromRequestParts<S> for Operator {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let acting = Acting::from_request_parts(parts, state).await?;
+        if acting.only().is_none() {
+            return Ok(Self);
+        }
+        Err(Kind::Forbidden
+            .because("only an operator may do this, and this request acts for one tenant")
+            .mend("show a key of `[api] keys`, and leave X-Turnfold-Tenant out"))
+    }
+}
+
 /// Whether a `Host` header, with or without a port, names this machine to itself.
 fn is_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|it| it.split_once(']')) {

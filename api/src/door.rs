@@ -29,7 +29,7 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     acts, answers, auth, events, health,
     house::House,
-    inbox,
+    inbox, pauses,
     problem::{Kind, Problem},
     strategies, submit, threads, turns,
 };
@@ -109,6 +109,8 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(answers::reconcile))
         .routes(routes!(inbox::list))
         .routes(routes!(inbox::get, inbox::answer))
+        .routes(routes!(pauses::list))
+        .routes(routes!(pauses::get, pauses::put, pauses::delete))
         .routes(routes!(strategies::list))
         .routes(routes!(strategies::get))
         .routes(routes!(strategies::map))

@@ -217,7 +217,7 @@ impl Follower {
                 let delta = json!({"node": node, "slot": slot, "text": text}).to_string();
                 self.ready.push_back(Event::default().event("delta").data(delta));
             }
-            Sound::Notice(Notice::Delta { .. } | Notice::Recalled { .. }) => (),
+            Sound::Notice(Notice::Delta { .. } | Notice::Recalled { .. } | Notice::Paused) => (),
         }
     }
 }

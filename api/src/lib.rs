@@ -17,6 +17,7 @@ mod events;
 mod health;
 mod inbox;
 mod page;
+mod pauses;
 mod strategies;
 mod submit;
 mod threads;

@@ -38,6 +38,8 @@ kinds! {
     Malformed = BAD_REQUEST "malformed" "the request cannot be read",
     /// It shows no key that fits.
     Unauthorized = UNAUTHORIZED "unauthorized" "no entry",
+    /// Whoever asks may not do this.
+    Forbidden = FORBIDDEN "forbidden" "not yours to decide",
     /// Nothing is there.
     UnknownPath = NOT_FOUND "unknown-path" "nothing is here",
     /// No such thread.
@@ -46,6 +48,8 @@ kinds! {
     UnknownTurn = NOT_FOUND "unknown-turn" "no such turn",
     /// No such strategy.
     UnknownStrategy = NOT_FOUND "unknown-strategy" "no such strategy",
+    /// No such pause.
+    UnknownPause = NOT_FOUND "unknown-pause" "not paused",
     /// Something is there, but not for this method.
     Method = METHOD_NOT_ALLOWED "method-not-allowed" "not by this method",
     /// The body is too large.

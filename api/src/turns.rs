@@ -149,7 +149,9 @@ pub(crate) async fn until_over(
 async fn news(ears: &mut Ears) -> Sound {
     loop {
         match ears.next().await {
-            Sound::Notice(store::Notice::Delta { .. } | store::Notice::Recalled { .. }) => (),
+            Sound::Notice(
+                store::Notice::Delta { .. } | store::Notice::Recalled { .. } | store::Notice::Paused,
+            ) => (),
             sound @ (Sound::Notice(store::Notice::Appended { .. }) | Sound::Silence | Sound::Stop) => {
                 return sound;
             }

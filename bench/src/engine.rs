@@ -21,7 +21,7 @@ use store::{
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
-    Backoff, Hands, Limits, Stop, Worker,
+    Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
 
@@ -176,7 +176,14 @@ pub(crate) async fn migrated(url: &str) -> Result<Store> {
 
 /// What a worker over these needs.
 pub(crate) fn hands(parts: Parts, world: Arc<dyn World>) -> Hands {
-    Hands { parts, strategies: strategies(), world, backoff: Backoff::default(), name: "bench".to_owned() }
+    Hands {
+        parts,
+        strategies: strategies(),
+        world,
+        backoff: Backoff::default(),
+        bounds: Bounds::default(),
+        name: "bench".to_owned(),
+    }
 }
 
 /// What is known here: the walk, and the probe, which can wait.

@@ -74,6 +74,9 @@ pub(crate) enum Command {
     /// The questions that wait for a person
     #[command(subcommand)]
     Inbox(Inbox),
+    /// What is held back: pauses a strategy, a model or a tenant, and resumes it
+    #[command(subcommand)]
+    Queue(Queue),
     /// The strategies and their maps
     #[command(subcommand)]
     Strategy(Strategy),
@@ -297,6 +300,39 @@ pub(crate) enum Inbox {
         #[arg(short, long)]
         wait: bool,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Queue {
+    /// Lists what is paused
+    Pauses,
+    /// Has nothing new begun of a strategy or a tenant, or with a model; what is under way is finished
+    Pause {
+        #[command(flatten)]
+        what: Paused,
+        /// Why, for whoever wonders
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Lets what was paused go on
+    Resume {
+        #[command(flatten)]
+        what: Paused,
+    },
+}
+
+#[derive(clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Paused {
+    /// All threads of this strategy
+    #[arg(long, value_name = "NAME")]
+    pub(crate) strategy: Option<String>,
+    /// All requests to this model
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// All threads of this tenant
+    #[arg(long, value_name = "NAME")]
+    pub(crate) of_tenant: Option<String>,
 }
 
 #[derive(Subcommand)]

@@ -4,22 +4,24 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
+use store::limits::{Cap, Limits as Books, MemoryLimits, Pace, RedisLimits};
 use store::{
     MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, VectorIndex,
     Weights,
 };
 use worker::{
-    Backoff, Hands, Limits, Worker,
+    Backoff, Bounds, Hands, Limits, Worker,
     world::{
-        COMMANDS, Command, Commands, Index, Live, Method, Models, Price, Provider, Providers, Script, Server,
-        Servers, Session, Sight, Structured, ToolRule, Transport, about,
+        COMMANDS, Caps, Command, Commands, Index, Live, Method, Models, Price, Provider, Providers, Script,
+        Server, Servers, Session, Sight, Structured, ToolRule, Transport, about,
     },
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings,
-        SecretRef, SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
+        CommandMethod, CommandSettings, LimitSettings, McpSettings, McpTransport, ModelLimits, PriceSettings,
+        ProviderSettings, SecretRef, ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm,
+        ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -122,7 +124,7 @@ pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<Live> 
     let models = models(settings)?;
     let index = index(settings, entries(settings, store)?, models.clone());
     let servers = servers(settings)?.pinned(store.clone());
-    Ok(Live::new(models, servers, commands(settings)?, index))
+    Ok(Live::new(models, servers, commands(settings)?, index).limited(caps(&settings.limits)))
 }
 
 /// The models of the configuration.
@@ -200,9 +202,59 @@ pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     Ok(Servers::new(servers?))
 }
 
+/// What holds a worker's requests back.
+pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<Bounds> {
+    let url = settings.queue.url.resolve()?;
+    let pace = Pace::holding(lease(settings));
+    // Where nothing is limited nothing is counted, and no connection is needed for that.
+    let limits: Arc<dyn Books> = match url.expose_secret() {
+        url if url.starts_with("redis") && !settings.limits.is_none() => {
+            Arc::new(RedisLimits::connect(url, pace).await?)
+        }
+        _ => Arc::new(MemoryLimits::new(pace)),
+    };
+    Ok(Bounds::new(limits, settings.worker.node_timeout_seconds.map(Duration::from_secs)))
+}
+
+fn caps(settings: &LimitSettings) -> Caps {
+    let of_models = |limits: &BTreeMap<String, ModelLimits>| {
+        limits.iter().map(|(name, it)| (name.clone(), cap(it))).collect::<BTreeMap<_, _>>()
+    };
+    let of_server = |it: &ServerLimits| Cap {
+        concurrency: it.concurrency,
+        requests_per_minute: it.requests_per_minute,
+        ..Cap::default()
+    };
+    Caps {
+        models: of_models(&settings.models),
+        providers: of_models(&settings.providers),
+        servers: settings.servers.iter().map(|(name, it)| (name.clone(), of_server(it))).collect(),
+    }
+}
+
+fn cap(limits: &ModelLimits) -> Cap {
+    let ModelLimits { concurrency, requests_per_minute, tokens_per_minute, usd_per_day } = *limits;
+    Cap { concurrency, requests_per_minute, tokens_per_minute, micro_usd_per_day: usd_per_day.map(micro_usd) }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "what is below zero or beyond all money is cut off"
+)]
+fn micro_usd(usd: f64) -> u64 {
+    (usd * 1e6).round() as u64
+}
+
 /// The worker of the configuration.
-pub(crate) fn worker(settings: &Settings, parts: Parts, strategies: Strategies, world: Arc<Live>) -> Worker {
-    let hands = Hands { parts, strategies, world, backoff: Backoff::default(), name: name(settings) };
+pub(crate) fn worker(
+    settings: &Settings,
+    parts: Parts,
+    strategies: Strategies,
+    world: Arc<Live>,
+    bounds: Bounds,
+) -> Worker {
+    let hands = Hands { parts, strategies, world, backoff: Backoff::default(), bounds, name: name(settings) };
     let limits = Limits {
         slots: settings.worker.slots,
         nodes: settings.worker.nodes_per_job,

@@ -13,6 +13,7 @@ mod m20261121_000003_events;
 mod m20261122_000004_index;
 mod m20261122_000005_pins;
 mod m20261122_000006_tenants;
+mod m20261122_000008_pauses;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -71,6 +72,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000004_index::Migration),
             Box::new(m20261122_000005_pins::Migration),
             Box::new(m20261122_000006_tenants::Migration),
+            Box::new(m20261122_000008_pauses::Migration),
         ]
     }
 }

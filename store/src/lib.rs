@@ -4,7 +4,9 @@
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
 //!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
+//!   pauses what an operator lets nothing new begin of                              in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
+//!   limits what all workers together may take of the world       in process or Redis; begin anew when they are lost
 //!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
 //! ```
 //!
@@ -16,12 +18,14 @@ mod gather;
 pub mod time;
 
 pub mod index;
+pub mod limits;
 pub mod log;
 pub mod queue;
 
 pub mod news;
 
 mod parts;
+mod pauses;
 mod pins;
 mod thread_log;
 
@@ -38,6 +42,7 @@ pub use log::{
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
+pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use queue::{
     Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, UnknownPriority,

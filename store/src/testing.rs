@@ -4,6 +4,7 @@ mod append;
 mod bytes;
 mod index;
 mod marks;
+mod pauses;
 mod pins;
 mod rows;
 mod submit;
@@ -55,6 +56,22 @@ pub async fn pins_conformance(store: &Store) {
     };
     if let Err(error) = outcome.await {
         panic!("the pins do not conform: {error}");
+    }
+}
+
+/// The suite of the pauses. There must be none, and no thread.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn pauses_conformance(store: &Store) {
+    let outcome = async {
+        pauses::stand_until_resumed(store).await?;
+        pauses::of_the_future_are_refused(store).await?;
+        pauses::keep_threads_from_being_rung(store).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("the pauses do not conform: {error}");
     }
 }
 

@@ -4,18 +4,26 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
-use shared::{Attempted, Due, Event, Next, Standing, Unheard};
-use store::{Error, Log, News, Notice, Parts, Priority, Store, Strategies, ThreadId, ThreadLog, time};
+use shared::{Attempted, Due, Event, Next, Request, Standing, Unheard};
+use store::{
+    Error, Head, Log, News, Notice, Parts, PauseKind, Priority, Store, Strategies, ThreadId, ThreadLog,
+    limits::{LONGEST_PAUSE, Reserved},
+    time,
+};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
 use crate::{
     backoff::Backoff,
-    world::{Ask, Deltas, World},
+    bounds::{Bounds, Place},
+    world::{Ask, Deltas, NoDeltas, World},
 };
 
+/// The pause before the books of the limits are asked again when they could not be.
+const BOOKS_PAUSE: Duration = Duration::from_secs(1);
+
 /// What is left to do about a thread once a job is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The next node is due: ring again.
     Moved,
@@ -25,6 +33,13 @@ pub enum Done {
     Rested,
     /// Something faltered: ring again after this pause.
     Faltered(Duration),
+    /// Nothing of the node may be sent now: ring again later. Nothing was tried, so no try is counted.
+    Held {
+        /// After this pause.
+        after: Duration,
+        /// What holds it, in words.
+        why: String,
+    },
 }
 
 /// What a job needs: the log, the strategies, the world.
@@ -37,6 +52,8 @@ pub struct Hands<L = Store> {
     pub world: Arc<dyn World>,
     /// The pauses between tries.
     pub backoff: Backoff,
+    /// What holds requests back.
+    pub bounds: Bounds,
     /// Who this worker is, in the log.
     pub name: String,
 }
@@ -91,6 +108,9 @@ impl<L: Log> Hands<L> {
     /// of date and must be dropped.
     pub(crate) async fn step(&self, log: &mut ThreadLog, rung: &Notify) -> Result<Done, Error> {
         let thread = log.id();
+        if let Some(why) = self.bounds.pauses.hold(thread, PauseKind::Strategy, log.thread().strategy()) {
+            return Ok(Done::Held { after: LONGEST_PAUSE, why });
+        }
         if log.thread().standing() != Standing::Busy && !self.hear(log).await? {
             return Ok(Done::Rested);
         }
@@ -110,9 +130,9 @@ impl<L: Log> Hands<L> {
                     }
                 }
                 Next::Perform(due) => {
-                    if let Some(pause) = self.perform(log, due, rung).await? {
+                    if let Some(done) = self.perform(log, due, rung).await? {
                         log.flush(&self.parts).await?;
-                        return Ok(Done::Faltered(pause));
+                        return Ok(done);
                     }
                 }
                 Next::Rest => {
@@ -156,69 +176,147 @@ impl<L: Log> Hands<L> {
         }
     }
 
-    /// Carries requests out side by side and takes in what comes back; the pause, if something must be tried again.
+    /// Carries requests out side by side and takes in what comes back; what becomes of the job, if it ends with that.
     ///
     /// Every answer is stored the moment it lands, so that a crash pays for nothing twice; the last ones wait for
     /// the decision that follows from them at once.
+    ///
+    /// Those for which there is no place are left as they are: they come up again once the others have landed, and if
+    /// there is a place for none, the job ends.
     async fn perform(
         &self,
         log: &mut ThreadLog,
         due: Vec<Due>,
         rung: &Notify,
-    ) -> Result<Option<Duration>, Error> {
-        for attempt in due.iter().filter(|it| it.is_write()) {
+    ) -> Result<Option<Done>, Error> {
+        let all = due.len();
+        // **Invariant:** a write has its place before it is attempted, so that waiting for one never leaves it in doubt.
+        let admitted = match self.admit(log, due).await {
+            Ok(admitted) => admitted,
+            Err(held) => return Ok(Some(held)),
+        };
+        let some = admitted.len() < all;
+        for (attempt, _) in admitted.iter().filter(|(it, _)| it.is_write()) {
             log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
         }
         log.flush(&self.parts).await?;
-        let node = log.thread().node().unwrap_or_default();
-        let mut stored = Vec::new();
-        let mut last = Vec::new();
         let mut head = *log.head();
-        {
-            let thread = log.thread();
-            let node = &node;
-            let ask = |due: &Due| {
-                let due = due.clone();
-                let key = format!("{}:{}:{}", head.thread, due.asked, due.slot);
-                let id = head.thread;
-                async move {
-                    let deltas = Listeners { news: &*self.parts.news, thread: id, node, slot: due.slot };
-                    let ask = Ask { thread: id, due: &due, key: &key, node, deltas: &deltas };
-                    let outcome = self.world.perform(thread, &ask).await;
-                    (due.slot, thread.receive(due.slot, outcome, self.backoff.pause_ms(due.tries)))
-                }
-            };
-            let under_way: FuturesUnordered<_> = due.iter().map(ask).collect();
-            let mut left = due.len();
-            let mut landings = under_way.ready_chunks(due.len());
-            loop {
-                let landed = tokio::select! {
-                    biased;
-                    landed = landings.next() => landed,
-                    () = rung.notified() => {
-                        if self.parts.store.head(head.thread).await? != head {
-                            return Err(Error::Stale { thread: head.thread, seq: head.seq });
-                        }
-                        continue;
-                    }
-                };
-                let Some(mut landed) = landed else { break };
-                landed.sort_by_key(|(slot, _)| *slot);
-                left -= landed.len();
-                last = landed.into_iter().map(|(_, event)| event).collect();
-                if left > 0 {
-                    ThreadLog::store_landed(&mut head, &self.parts, &last).await?;
-                    stored.append(&mut last);
-                }
-            }
-        }
+        let (stored, last) = self.ask(log, &mut head, admitted, rung).await?;
         let pause = stored.iter().chain(&last).filter_map(pause).max();
         log.settle(head, &stored, self.parts.store.now())?;
         last.into_iter().try_for_each(|event| log.push(event))?;
+        if some {
+            // Whether the others find a place now may take a while to know.
+            log.flush(&self.parts).await?;
+        }
         // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
         let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
-        Ok(pause.filter(|_| matches!(next, Next::Perform(_))))
+        Ok(pause.filter(|_| matches!(next, Next::Perform(_))).map(Done::Faltered))
     }
+
+    /// Which requests may be sent now, each with its place where it needs one.
+    ///
+    /// # Errors
+    ///
+    /// What the job comes to, if none may.
+    async fn admit(&self, log: &ThreadLog, due: Vec<Due>) -> Result<Vec<(Due, Option<Place>)>, Done> {
+        let mut admitted = Vec::new();
+        let mut soonest: Option<(Duration, String)> = None;
+        for due in due {
+            match self.place(log, &due).await {
+                Ok(place) => admitted.push((due, place)),
+                Err((after, why)) => {
+                    if soonest.as_ref().is_none_or(|(before, _)| after < *before) {
+                        soonest = Some((after, why));
+                    }
+                }
+            }
+        }
+        match soonest {
+            Some((after, why)) if admitted.is_empty() => Err(Done::Held { after, why }),
+            Some(_) | None => Ok(admitted),
+        }
+    }
+
+    /// The place of a request, if it needs one.
+    ///
+    /// # Errors
+    ///
+    /// When to come back, and why, if it may not be sent now.
+    async fn place(&self, log: &ThreadLog, due: &Due) -> Result<Option<Place>, (Duration, String)> {
+        let (id, thread) = (log.id(), log.thread());
+        if let Request::Chat { model, .. } = &due.request
+            && let Some(why) = self.bounds.pauses.hold(id, PauseKind::Model, model)
+        {
+            return Err((LONGEST_PAUSE, why));
+        }
+        let (key, node) = (key(id, due), thread.node().unwrap_or_default());
+        let ask = Ask { thread: id, due, key: &key, node: &node, deltas: &NoDeltas };
+        let wants = self.world.wants(thread, &ask);
+        if wants.is_empty() {
+            return Ok(None);
+        }
+        match self.bounds.limits.reserve(&key, &wants).await {
+            Ok(Reserved::Granted(permit)) => Ok(Some(Place::new(self.bounds.limits.clone(), permit))),
+            // Those who were refused together shall not come back together.
+            Ok(Reserved::Wait { after, why }) => Err((after.mul_f64(1.0 + fastrand::f64() / 4.0), why)),
+            Err(error) => {
+                warn!(%error, "cannot reserve a place, so nothing is sent; trying again");
+                Err((BOOKS_PAUSE, error.to_string()))
+            }
+        }
+    }
+
+    /// Sends requests side by side; what was stored of their answers already, and the last ones, which were not.
+    async fn ask(
+        &self,
+        log: &ThreadLog,
+        head: &mut Head,
+        admitted: Vec<(Due, Option<Place>)>,
+        rung: &Notify,
+    ) -> Result<(Vec<Event>, Vec<Event>), Error> {
+        let (id, thread) = (log.id(), log.thread());
+        let node = &thread.node().unwrap_or_default();
+        let ask = |(due, place): (Due, Option<Place>)| async move {
+            let deltas = Listeners { news: &*self.parts.news, thread: id, node, slot: due.slot };
+            let ask = Ask { thread: id, due: &due, key: &key(id, &due), node, deltas: &deltas };
+            let asking = self.bounds.in_time(self.world.perform(thread, &ask));
+            let outcome = match place {
+                Some(place) => place.during(asking).await,
+                None => asking.await,
+            };
+            (due.slot, thread.receive(due.slot, outcome, self.backoff.pause_ms(due.tries)))
+        };
+        let mut left = admitted.len();
+        let under_way: FuturesUnordered<_> = admitted.into_iter().map(ask).collect();
+        let mut landings = under_way.ready_chunks(left);
+        let (mut stored, mut last) = (Vec::new(), Vec::new());
+        loop {
+            let landed = tokio::select! {
+                biased;
+                landed = landings.next() => landed,
+                () = rung.notified() => {
+                    if self.parts.store.head(id).await? != *head {
+                        return Err(Error::Stale { thread: id, seq: head.seq });
+                    }
+                    continue;
+                }
+            };
+            let Some(mut landed) = landed else { return Ok((stored, last)) };
+            landed.sort_by_key(|(slot, _)| *slot);
+            left -= landed.len();
+            last = landed.into_iter().map(|(_, event)| event).collect();
+            if left > 0 {
+                ThreadLog::store_landed(head, &self.parts, &last).await?;
+                stored.append(&mut last);
+            }
+        }
+    }
+}
+
+/// What a request is called wherever it is sent again.
+fn key(thread: ThreadId, due: &Due) -> String {
+    format!("{thread}:{}:{}", due.asked, due.slot)
 }
 
 /// Tells the traces where the job stands.

@@ -6,12 +6,15 @@
 //! ```
 
 mod backoff;
+mod bounds;
 mod job;
+mod pauses;
 mod sweep;
 mod warm;
 mod worker;
 pub mod world;
 
 pub use backoff::Backoff;
+pub use bounds::Bounds;
 pub use job::{Done, Hands};
 pub use worker::{Limits, Stop, Worker};

@@ -9,14 +9,14 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _};
-use store::{Job, Log, Notice, Store, ThreadId, WORKERS, When};
+use store::{Job, Log, Notice, PauseKind, Store, ThreadId, WORKERS, When, limits::LONGEST_PAUSE};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, error, field::Empty, info, info_span, warn};
+use tracing::{Instrument, debug, error, field::Empty, info, info_span, warn};
 
 use crate::{
     job::{Done, Hands},
@@ -90,6 +90,8 @@ struct Desk<L> {
     /// A job holds one of them until it is acknowledged.
     slots: Arc<Semaphore>,
     flights: Flights,
+    /// Told when something was paused or resumed.
+    paused: Notify,
 }
 
 /// The jobs under way.
@@ -124,6 +126,7 @@ impl<L: Log> Worker<L> {
             warm: Warm::new(),
             slots: Arc::new(Semaphore::new(limits.slots)),
             flights: Flights::default(),
+            paused: Notify::new(),
         };
         Self { desk: Arc::new(desk), limits }
     }
@@ -132,12 +135,16 @@ impl<L: Log> Worker<L> {
     pub async fn run(self, stop: Stop) {
         let Desk { hands, .. } = &*self.desk;
         info!(worker = %hands.name, slots = self.limits.slots, "working");
+        // Before anything is begun: it may be paused.
+        hands.bounds.pauses.refresh(&hands.parts).await;
         let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep).run());
+        let pauses = tokio::spawn(keep_pauses(self.desk.clone(), self.limits.sweep));
         let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
-        let recalls = tokio::spawn(hear_recalls(self.desk.clone()));
+        let recalls = tokio::spawn(hear_news(self.desk.clone()));
         self.take_jobs(&stop).await;
         sweep.abort();
         self.drain(&stop).await;
+        pauses.abort();
         leases.abort();
         recalls.abort();
         info!(worker = %hands.name, "stopped");
@@ -194,8 +201,9 @@ impl<L: Log> Worker<L> {
                 let next = match done {
                     Done::Moved | Done::Next(_) => Some(now),
                     // Whoever rang may have appended something.
-                    Done::Rested | Done::Faltered(_) if rung_again => Some(When::Now),
+                    Done::Rested | Done::Faltered(_) | Done::Held { .. } if rung_again => Some(When::Now),
                     Done::Faltered(pause) => Some(When::After(pause)),
+                    Done::Held { after, why } => Some(When::Held { after, why }),
                     Done::Rested => None,
                 };
                 desk.finish(&job, next).await;
@@ -237,7 +245,7 @@ impl<L: Log> Desk<L> {
     async fn attempt(&self, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
         let hands = &self.hands;
         let done = match AssertUnwindSafe(self.nodes(job, &rung, &stop)).catch_unwind().await {
-            Ok(Ok((done, head))) => return (done, Some(head)),
+            Ok(Ok((done, head))) => return (done, head),
             Ok(Err(err)) => hands.sorted(job.thread, Err(err)).await,
             Err(panic) => {
                 let panic = words(&*panic);
@@ -262,8 +270,16 @@ impl<L: Log> Desk<L> {
     /// Lets nodes happen, one after the other, while nobody else needs the slot.
     ///
     /// The token is kept meanwhile: it is the lease of the thread.
-    async fn nodes(&self, job: &Job, rung: &Notify, stop: &Stop) -> Result<(Done, u64), store::Error> {
+    async fn nodes(
+        &self,
+        job: &Job,
+        rung: &Notify,
+        stop: &Stop,
+    ) -> Result<(Done, Option<u64>), store::Error> {
         let began = Instant::now();
+        if let Some(why) = self.hands.bounds.pauses.hold(job.thread, PauseKind::Tenant, &job.lane.tenant) {
+            return Ok((Done::Held { after: LONGEST_PAUSE, why }, job.head));
+        }
         let mut log = self.warm.open(&self.hands, job).await?;
         let mut nodes = 0;
         loop {
@@ -274,12 +290,12 @@ impl<L: Log> Desk<L> {
                 Done::Moved => true,
                 // A turn that is less urgent waits as such.
                 Done::Next(priority) => priority == job.lane.priority,
-                Done::Rested | Done::Faltered(_) => false,
+                Done::Rested | Done::Faltered(_) | Done::Held { .. } => false,
             };
             if !goes_on || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
                 let head = log.head().seq;
                 self.warm.keep(log);
-                return Ok((done, head));
+                return Ok((done, Some(head)));
             }
             // Somebody rang, or the lease was lost: others may have moved the thread.
             if rung.notified().now_or_never().is_some() {
@@ -321,19 +337,32 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     }
 }
 
-/// Has jobs under way look at their thread when others have moved it. A recall that is missed costs nothing but what is
-/// asked in vain: the log refuses what comes of it.
-async fn hear_recalls<L: Log>(desk: Arc<Desk<L>>) {
+/// Reads what is paused when that has changed, and with every sweep: news of it may be missed.
+async fn keep_pauses<L: Log>(desk: Arc<Desk<L>>, period: Duration) {
+    loop {
+        tokio::select! {
+            () = desk.paused.notified() => (),
+            () = tokio::time::sleep(period) => (),
+        }
+        desk.hands.bounds.pauses.refresh(&desk.hands.parts).await;
+    }
+}
+
+/// Has jobs under way look at their thread when others have moved it, and passes on that something was paused. A recall
+/// that is missed costs nothing but what is asked in vain: the log refuses what comes of it.
+async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
     loop {
         match desk.hands.parts.news.subscribe(WORKERS).await {
             Ok(mut notices) => {
                 while let Some(notice) = notices.next().await {
-                    if let Notice::Recalled { thread } = notice {
-                        desk.flights.recall(thread);
+                    match notice {
+                        Notice::Recalled { thread } => desk.flights.recall(thread),
+                        Notice::Paused => desk.paused.notify_one(),
+                        Notice::Appended { .. } | Notice::Delta { .. } => (),
                     }
                 }
             }
-            Err(err) => warn!(error = %err, "cannot hear of cancellations; trying again"),
+            Err(err) => warn!(error = %err, "cannot hear of cancellations and pauses; trying again"),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -3,6 +3,7 @@
 mod event;
 mod inbox;
 mod message;
+mod pause;
 mod strategy;
 mod thread;
 mod took;
@@ -11,6 +12,7 @@ mod turn;
 pub(crate) use event::EventLine;
 pub(crate) use inbox::{AskedKind, HumanInterrupt, InboxAnswer, InboxItem, Way, Ways};
 pub(crate) use message::{Interrupt, Message};
+pub(crate) use pause::{NewPause, PausePage, PauseView};
 pub(crate) use strategy::{StrategyLine, StrategyPage, StrategyView};
 pub(crate) use thread::{
     Answer, ChainView, Reconcile, StandingName, StateView, ThreadLine, ThreadStatus, ThreadView, Verdict,

@@ -5,12 +5,15 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 21] = [
+const ROUTES: [&str; 25] = [
+    "delete /v1/pauses/{kind}/{name}",
     "get /livez",
     "get /openapi.json",
     "get /readyz",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
+    "get /v1/pauses",
+    "get /v1/pauses/{kind}/{name}",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
@@ -27,6 +30,7 @@ const ROUTES: [&str; 21] = [
     "post /v1/turns",
     "post /v1/turns/{id}/cancel",
     "post /v1/turns/{id}/retry",
+    "put /v1/pauses/{kind}/{name}",
 ];
 
 fn operations(document: &Value) -> Vec<(String, &Value)> {

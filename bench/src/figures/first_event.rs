@@ -76,7 +76,7 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
                     return Ok(took);
                 }
             }
-            Notice::Delta { .. } | Notice::Recalled { .. } => {}
+            Notice::Delta { .. } | Notice::Recalled { .. } | Notice::Paused => {}
         }
     }
 }

@@ -5,6 +5,7 @@ mod inbox;
 mod index;
 mod mcp;
 mod pins;
+mod queue;
 mod serve;
 mod strategy;
 pub(crate) mod thread;
@@ -61,6 +62,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Turn(turn) => turn::run(given, turn).await,
         Command::Thread(thread) => thread::run(given, thread).await,
         Command::Inbox(inbox) => inbox::run(given, inbox).await,
+        Command::Queue(queue) => queue::run(given, queue).await,
         Command::Strategy(strategy) => strategy::run(&given, strategy),
         Command::Mcp(mcp) => mcp::run(given, mcp).await,
         Command::Index(index) => index::run(given, index).await,

@@ -24,7 +24,8 @@ pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
     let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
     let world = Arc::new(engine::world(&given.settings, &parts.store)?);
     let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
-    let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone());
+    let bounds = engine::bounds(&given.settings).await?;
+    let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone(), bounds);
     let address = listener.local_addr()?;
     output::remark(&format!(
         "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
@@ -60,7 +61,8 @@ pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
     engine::check_migrated(&store).await?;
     let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
     let world = Arc::new(engine::world(&given.settings, &parts.store)?);
-    let worker = engine::worker(&given.settings, parts, given.strategies, world.clone());
+    let bounds = engine::bounds(&given.settings).await?;
+    let worker = engine::worker(&given.settings, parts, given.strategies, world.clone(), bounds);
     let stop = StopWorker::default();
     let signals = tokio::spawn(heed_signals(stop.clone(), CancellationToken::new()));
     worker.run(stop).await;

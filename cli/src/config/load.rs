@@ -17,7 +17,9 @@ use super::{
     MANUAL,
     error::ConfigError,
     fit::join,
-    layer, mcp_file, named,
+    layer,
+    limits::check_limits,
+    mcp_file, named,
     origins::{DEFAULT, Origins},
     schema::Schema,
     settings::Settings,
@@ -100,6 +102,7 @@ impl Settings {
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;
+        check_limits(&settings, &origins)?;
         Ok((settings, origins))
     }
 }

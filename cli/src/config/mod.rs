@@ -14,6 +14,7 @@ mod commands;
 mod error;
 mod fit;
 mod layer;
+mod limits;
 mod load;
 mod mcp_file;
 mod named;
@@ -25,6 +26,7 @@ mod settings;
 
 pub use commands::{CommandMethod, CommandSettings};
 pub use error::ConfigError;
+pub use limits::{LimitSettings, ModelLimits, ServerLimits};
 pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};

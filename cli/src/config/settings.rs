@@ -9,6 +9,7 @@ use shared::{Budget, Graph};
 
 use super::{
     commands::{CommandKeys, CommandSettings},
+    limits::LimitSettings,
     schema::Schema,
     secret::{Address, SecretRef},
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
@@ -52,6 +53,9 @@ pub struct Settings {
     /// What a turn and a thread may take, whatever the strategy.
     #[serde(default)]
     pub budget: Budget,
+    /// What all workers together may take of models and servers.
+    #[serde(default)]
+    pub limits: LimitSettings,
     /// What is told about all that.
     pub log: LogSettings,
 }
@@ -121,6 +125,9 @@ pub struct WorkerSettings {
     pub nodes_per_job: usize,
     /// How long it may finish what it began when it is told to stop.
     pub drain_seconds: u64,
+    /// How long one request of a node may take; as long as it likes, if absent.
+    #[schemars(range(min = 1))]
+    pub node_timeout_seconds: Option<u64>,
     /// What it is called in the log and in the queue; host and process, if empty.
     pub name: String,
 }

@@ -17,7 +17,7 @@ use store::{Parts, RedisNews, RedisQueue, Store, Strategies};
 use tokio::sync::Mutex;
 use uuid::Uuid;
 use worker::{
-    Backoff, Hands, Limits, Stop, Worker,
+    Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, Recorded, World},
 };
 
@@ -172,6 +172,7 @@ async fn be_the_worker() {
         strategies: Strategies::new(strategies::all()),
         world: Arc::new(Library { folder: library.into(), read: Mutex::default() }),
         backoff: Backoff { base: Duration::from_millis(5), max: Duration::from_millis(20) },
+        bounds: Bounds::default(),
         name: "worker".to_owned(),
     };
     let limits = Limits { slots: 8, nodes: 16, lease, sweep: lease, drain: lease };

@@ -17,6 +17,7 @@ mod llm;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod pins;
+mod queue;
 mod real_servers;
 mod soak;
 mod words;

@@ -6,7 +6,7 @@
 use super::{
     Head, Mark, Recorded, Runnable, Store, ThreadId, Turn, TurnFilter, TurnId, TurnStatus, Withdrawal,
 };
-use crate::{Error, time};
+use crate::{Error, Lane, Pause, time};
 
 /// A log: events appended under the fence, and the turns that wait for their thread's rest.
 pub trait Log: Clone + Send + Sync + 'static {
@@ -53,6 +53,12 @@ pub trait Log: Clone + Send + Sync + 'static {
         after: Option<ThreadId>,
         limit: u64,
     ) -> impl Future<Output = Result<Vec<Runnable>, Error>> + Send;
+
+    /// As [`Store::lane`].
+    fn lane(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Lane>, Error>> + Send;
+
+    /// As [`Store::pauses`].
+    fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
 }
 
 impl Log for Store {
@@ -97,5 +103,13 @@ impl Log for Store {
 
     async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
         Store::runnable_after(self, after, limit).await
+    }
+
+    async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
+        Store::lane(self, thread).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Store::pauses(self).await
     }
 }

@@ -127,18 +127,24 @@ impl Store {
     }
 
     /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`, each with its lane: those
-    /// that are busy, and those with a turn in the queue. A sweep that pages through all of them starves none.
+    /// that are busy, and those with a turn in the queue, if neither their strategy nor
+    /// their tenant is paused. A sweep that pages through all of them starves none.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
-        let which = "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $1 \
-                     UNION SELECT thread_id FROM turns WHERE status = 'queued' AND thread_id > $1 \
-                     ORDER BY id LIMIT $2) ORDER BY threads.id";
+        let free = "NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'strategy' AND name = threads.strategy \
+                    OR kind = 'tenant' AND name = threads.tenant)";
+        let which = format!(
+            "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $1 AND {free} \
+             UNION SELECT thread_id FROM turns JOIN threads ON threads.id = thread_id \
+             WHERE turns.status = 'queued' AND thread_id > $1 AND {free} \
+             ORDER BY id LIMIT $2) ORDER BY threads.id"
+        );
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
-        self.lanes(which, [after.into(), signed(at_most(limit)).into()]).await
+        self.lanes(&which, [after.into(), signed(at_most(limit)).into()]).await
     }
 
     /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is

@@ -41,6 +41,8 @@ pub enum Notice {
         /// Which thread.
         thread: Uuid,
     },
+    /// Said to all [`WORKERS`]: something was paused, or resumed.
+    Paused,
     /// A model says something; what it said in the end will be an event.
     Delta {
         /// The node that asked.

@@ -1,9 +1,11 @@
-//! Every engine under its suite: the log, the index, the pins, the queue, the news.
+//! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news.
 
 mod index;
+mod limits;
 mod log;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod news;
+mod pauses;
 mod pins;
 mod queue;

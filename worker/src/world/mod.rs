@@ -13,6 +13,7 @@
 //! failure comes back as a [`Fault`] that says what may be done about it.
 
 mod arguments;
+mod caps;
 mod commands;
 mod description;
 mod index;
@@ -28,11 +29,13 @@ use std::{
 
 use async_trait::async_trait;
 use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response, ToolOutput};
+use store::limits::Want;
 use tracing::Instrument;
 use uuid::Uuid;
 
 use self::arguments::Schemas;
 pub use arguments::check_parameters;
+pub use caps::Caps;
 pub use commands::{COMMANDS, Command, Commands, Method, about};
 pub use index::{Found, Index};
 pub use mcp::{
@@ -55,6 +58,12 @@ pub trait World: Send + Sync {
     ///
     /// [`Fault`], with what may be done about it.
     async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome;
+
+    /// What a request will take of what all workers share, so that it can be reserved before it is sent; nothing, of a
+    /// world that has no limits.
+    fn wants(&self, _thread: &dyn Replay, _ask: &Ask<'_>) -> Vec<Want> {
+        Vec::new()
+    }
 }
 
 /// One request, and for whom it is carried out.
@@ -93,12 +102,19 @@ pub struct Live {
     commands: Commands,
     index: Index,
     schemas: Schemas,
+    caps: Caps,
 }
 
 impl Live {
     /// A world of these. Nothing is connected before it is used.
     pub fn new(models: Arc<Models>, servers: Servers, commands: Commands, index: Index) -> Self {
-        Self { models, servers, commands, index, schemas: Schemas::default() }
+        Self { models, servers, commands, index, schemas: Schemas::default(), caps: Caps::default() }
+    }
+
+    /// The same world, of which no more may be taken than this.
+    #[must_use]
+    pub fn limited(self, caps: Caps) -> Self {
+        Self { caps, ..self }
     }
 
     /// The MCP servers at hand.
@@ -126,6 +142,16 @@ impl World for Live {
             )
         };
         timed(outcome.instrument(span).await, began)
+    }
+
+    fn wants(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Vec<Want> {
+        let capped = self.caps.of(&ask.due.request);
+        if capped.is_empty() {
+            return Vec::new();
+        }
+        let offers = |server: &str, tool: &str| self.servers.offers(thread, ask.node, server, tool);
+        let (tokens, micro_usd) = self.models.forecast(thread, ask.due, &offers);
+        capped.into_iter().map(|(of, cap)| Want { of, cap, tokens, micro_usd }).collect()
     }
 }
 

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Due, Fault, Message, Replay, Request, Response, Role, Searching, Tool};
+use shared::{Due, Fault, Message, Meter, Replay, Request, Response, Role, Searching, Tool};
 
 use self::endpoint::Endpoint;
 pub use self::{
@@ -70,6 +70,12 @@ enum Answerer {
 /// How long a connection to an endpoint may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// How many bytes of a request are taken for a token before the endpoint has counted them.
+const TOKEN_BYTES: usize = 4;
+
+/// How many tokens a reply is taken to have before it is there.
+const REPLY_TOKENS: u64 = 1_000;
+
 impl Models {
     /// The models of these providers.
     ///
@@ -106,6 +112,20 @@ impl Models {
             Answerer::Locked(why) => return Err(locked(provider, why)),
         };
         Ok((Response::Reply(reply), Some(meter)))
+    }
+
+    /// How many tokens a request will take, and how many millionths of a US dollar: an estimate by the bytes that are sent
+    /// and a reply of [`REPLY_TOKENS`]. What is not asked of a model takes none, and what has no price costs nothing.
+    pub(super) fn forecast(&self, thread: &dyn Replay, due: &Due, offers: &Offers<'_>) -> (u64, u64) {
+        let Ok(prompt) = Prompt::of(thread, due, offers) else { return (0, 0) };
+        let bytes = wire::body(prompt.model, &prompt, None).to_string().len();
+        let input_tokens = u64::try_from(bytes.div_ceil(TOKEN_BYTES)).unwrap_or(u64::MAX);
+        let meter = Meter { input_tokens, output_tokens: REPLY_TOKENS, ..Meter::default() };
+        let cost = match self.answerer(prompt.model) {
+            Ok((Answerer::Endpoint(endpoint), _, model)) => endpoint.cost(model, &meter),
+            Ok((Answerer::Script(_) | Answerer::Locked(_), ..)) | Err(_) => None,
+        };
+        (input_tokens.saturating_add(REPLY_TOKENS), cost.unwrap_or_default())
     }
 
     /// Texts as vectors, by the embedding model `provider/model`; all of one length.

@@ -7,7 +7,7 @@ use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategi
 use store::{Error, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId};
 use tokio::sync::{Barrier, Notify};
 use worker::{
-    Backoff, Done, Hands,
+    Backoff, Bounds, Done, Hands,
     world::{Ask, Outcome, World},
 };
 
@@ -111,6 +111,7 @@ fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
         strategies: Strategies::new(strategies::all()),
         world,
         backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
+        bounds: Bounds::default(),
         name: "w".to_owned(),
     }
 }

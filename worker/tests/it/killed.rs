@@ -16,12 +16,12 @@ use shared::{
     strategies,
 };
 use store::{
-    Error, Head, Log, Mark, Parts, Recorded as Row, Runnable, Store, Strategies, ThreadId, ThreadLog, Turn,
-    TurnId, Withdrawal,
+    Error, Head, Lane, Log, Mark, Parts, Pause, Recorded as Row, Runnable, Store, Strategies, ThreadId,
+    ThreadLog, Turn, TurnId, Withdrawal,
 };
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
-    Backoff, Done, Hands,
+    Backoff, Bounds, Done, Hands,
     world::{Ask, Outcome, Recorded, World},
 };
 
@@ -112,6 +112,14 @@ impl Log for Wire {
 
     async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
         self.store.runnable_after(after, limit).await
+    }
+
+    async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
+        self.store.lane(thread).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        self.store.pauses().await
     }
 }
 
@@ -257,6 +265,7 @@ async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Opt
         strategies: Strategies::new(strategies::all()),
         world: world.clone(),
         backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
+        bounds: Bounds::default(),
         name: "w".to_owned(),
     };
     let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
@@ -274,7 +283,7 @@ async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Opt
         };
         match done {
             Done::Moved | Done::Next(_) => (),
-            Done::Faltered(pause) => {
+            Done::Faltered(pause) | Done::Held { after: pause, .. } => {
                 let pause = i64::try_from(pause.as_micros()).unwrap();
                 fate.turned_on.fetch_add(pause, Ordering::SeqCst);
             }

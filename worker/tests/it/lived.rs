@@ -9,7 +9,7 @@ use store::{
     ThreadLog, When,
 };
 use worker::{
-    Backoff, Hands, Limits, Stop, Worker,
+    Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Recorded, World},
 };
 
@@ -115,6 +115,7 @@ pub(crate) fn worker(parts: &Parts, world: Arc<dyn World>, name: &str) -> Worker
         strategies: Strategies::new(strategies::all()),
         world,
         backoff: Backoff { base: Duration::from_millis(2), max: Duration::from_millis(10) },
+        bounds: Bounds::default(),
         name: name.to_owned(),
     };
     let second = Duration::from_secs(1);

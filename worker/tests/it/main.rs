@@ -5,7 +5,9 @@
 mod crash;
 mod fair;
 mod killed;
+mod limits;
 mod lived;
+mod pauses;
 mod sim;
 mod stops;
 mod world;

@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use shared::{Event, Graph, InterruptKind, Reconciled, Standing, Verdict, strategies};
 use store::{MemoryNews, Parts, Strategies, ThreadId};
 use tokio::time::{Instant, sleep};
-use worker::{Backoff, Hands, Limits, Stop, Worker};
+use worker::{Backoff, Bounds, Hands, Limits, Stop, Worker};
 
 use self::{
     door::Door,
@@ -198,6 +198,7 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
             strategies: Strategies::new(strategies::all()),
             world: world.of(life.clone()),
             backoff: Backoff { base: Duration::from_millis(50), max: Duration::from_millis(400) },
+            bounds: Bounds::default(),
             name: life.name().to_owned(),
         };
         let sweep = Duration::from_secs(2);

@@ -16,7 +16,7 @@ use store::{
 };
 use tokio::sync::Notify;
 use worker::{
-    Backoff, Hands, Limits, Stop, Worker,
+    Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
 
@@ -76,6 +76,7 @@ impl Two {
             strategies: Strategies::new(strategies::all()),
             world: self.world.clone(),
             backoff: Backoff::default(),
+            bounds: Bounds::default(),
             name: format!("w{n}"),
         };
         let minute = Duration::from_secs(60);

@@ -18,6 +18,7 @@ mod scripted;
 mod sessions;
 mod sight;
 mod strictness;
+mod wants;
 
 use std::{
     collections::BTreeMap,

@@ -157,8 +157,13 @@ impl Endpoint {
             form: form.map_or("", Form::name).to_owned(),
             ..Meter::default()
         };
-        meter.micro_usd = self.prices.get(model).and_then(|it| it.of(&meter));
+        meter.micro_usd = self.cost(model, &meter);
         meter
+    }
+
+    /// What the tokens of a meter cost of this model, in millionths of a US dollar, if it has a price.
+    pub(super) fn cost(&self, model: &str, meter: &Meter) -> Option<u64> {
+        self.prices.get(model).and_then(|it| it.of(meter))
     }
 
     /// The form in which this model is asked first.

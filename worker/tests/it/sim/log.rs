@@ -8,7 +8,7 @@ use std::{
 
 use shared::{Event, Heard, Opened, Policy, Replay, strategies};
 use store::{
-    Error, Head, Lane, Log, Mark, Priority, Recorded, Runnable, ThreadId, ThreadStatus, Turn, TurnId,
+    Error, Head, Lane, Log, Mark, Pause, Priority, Recorded, Runnable, ThreadId, ThreadStatus, Turn, TurnId,
     TurnStatus, Withdrawal, log::chain,
 };
 use tokio::time::Instant;
@@ -346,5 +346,13 @@ impl Log for Wire {
         let limit = usize::try_from(limit).unwrap();
         let ids = ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit);
         Ok(ids.map(|thread| Runnable { thread, lane: Lane::default() }).collect())
+    }
+
+    async fn lane(&self, _: ThreadId) -> Result<Option<Lane>, Error> {
+        Ok(Some(Lane::default()))
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Ok(Vec::new())
     }
 }

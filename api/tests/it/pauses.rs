@@ -1,0 +1,51 @@
+//! What an operator pauses and resumes.
+
+use axum::{body::Body, http::Request};
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use store::{Notice, WORKERS};
+
+use crate::room::{Reply, Room};
+
+async fn send(room: &Room, method: &str, path: &str, body: Value) -> Reply {
+    let request = Request::builder().method(method).uri(path);
+    let request = request.header("content-type", "application/json").header("x-turnfold-user", "Ada");
+    room.send(request.body(Body::from(body.to_string())).unwrap()).await
+}
+
+#[tokio::test]
+async fn what_is_paused_is_listed_until_it_is_resumed_and_workers_hear_of_both() {
+    let room = Room::new().await;
+    let mut heard = room.parts.news.subscribe(WORKERS).await.unwrap();
+    assert_eq!(room.get("/v1/pauses").await.json(), json!({"data": [], "has_more": false}));
+
+    let path = "/v1/pauses/model/openai%2Fgpt-4o";
+    let paused = send(&room, "PUT", path, json!({"reason": "too dear"})).await.json();
+    assert_eq!((&paused["kind"], &paused["name"]), (&json!("model"), &json!("openai/gpt-4o")));
+    assert_eq!((&paused["reason"], &paused["by"]), (&json!("too dear"), &json!("Ada")));
+    assert_eq!(heard.next().await, Some(Notice::Paused));
+    let strategy = send(&room, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
+    assert_eq!(heard.next().await, Some(Notice::Paused));
+    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy, paused]));
+    assert_eq!(room.get(path).await.json(), paused);
+
+    assert_eq!(send(&room, "DELETE", path, json!({})).await.json(), paused);
+    assert_eq!(heard.next().await, Some(Notice::Paused));
+    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy]));
+    let detail = send(&room, "DELETE", path, json!({})).await.problem(404, "unknown-pause");
+    assert_eq!(detail, r#"model "openai/gpt-4o" is not paused"#);
+    room.get(path).await.problem(404, "unknown-pause");
+}
+
+#[tokio::test]
+async fn what_cannot_be_paused_is_told() {
+    let room = Room::new().await;
+    let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
+    assert_eq!(detail, r#""mood" cannot be paused: a strategy or a model can"#);
+    let detail = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await.problem(422, "invalid");
+    assert!(detail.contains("known: ") && detail.contains("probe"), "{detail}");
+    let detail = send(&room, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
+    assert!(detail.contains("names no provider"), "{detail}");
+    send(&room, "PUT", "/v1/pauses/strategy/probe", json!({"why": "x"})).await.problem(422, "invalid");
+    assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([]));
+}

@@ -1,0 +1,122 @@
+//! What is held back, from the command line: by a pause, by a limit.
+
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use serde_json::Value;
+use testing::{Redis, free_port};
+
+use crate::engine::{Process, log, turnfold};
+
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// One process that does everything, with its queue in Redis.
+struct Dev {
+    folder: tempfile::TempDir,
+    url: String,
+    _process: Process,
+}
+
+impl Dev {
+    fn start(redis: &Redis, config: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = format!("[queue]\nurl = '{}'\nsweep_seconds = 1\n", redis.url());
+        fs::write(folder.path().join("turnfold.toml"), queue + config).unwrap();
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut command = turnfold(folder.path());
+        let process =
+            Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+        let this = Self { url: format!("http://{listen}"), folder, _process: process };
+        let began = Instant::now();
+        while this.run(&["queue", "pauses"]).0 == 4 {
+            assert!(began.elapsed() < PATIENCE, "nobody listens");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        this
+    }
+
+    /// The exit code, and what was said.
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        run(self.folder.path(), &self.url, args)
+    }
+
+    fn send(&self, strategy: &str, words: &str) -> String {
+        let sent = self.run(&["turn", "send", "-g", strategy, words, "-o", "json"]);
+        let turn: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("{sent:?}"));
+        turn["id"].as_str().unwrap().to_owned()
+    }
+
+    fn status(&self, turn: &str) -> String {
+        let shown = self.run(&["turn", "get", turn, "-o", "json"]);
+        let turn: Value = serde_json::from_str(&shown.1).unwrap_or_else(|_| panic!("{shown:?}"));
+        turn["status"].as_str().unwrap().to_owned()
+    }
+
+    fn until(&self, turn: &str, status: &str) {
+        let began = Instant::now();
+        while self.status(turn) != status {
+            assert!(began.elapsed() < PATIENCE, "it is {}, and not {status}", self.status(turn));
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, String, String) {
+    let output = turnfold(folder).args(["--url", url]).args(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn what_is_paused_waits_until_it_is_resumed() {
+    let redis = Redis::start();
+    let dev = Dev::start(&redis, "");
+    assert_eq!(dev.run(&["queue", "pauses"]).1.trim(), "nothing is paused");
+    let paused = dev.run(&["queue", "pause", "--strategy", "probe", "--reason", "spring cleaning"]);
+    assert_eq!(paused.0, 0, "{paused:?}");
+    let paused = dev.run(&["queue", "pause", "--model", "openai/gpt-4o"]);
+    assert!(paused.1.starts_with("model openai/gpt-4o is paused"), "{paused:?}");
+    let listed = dev.run(&["queue", "pauses"]).1;
+    assert!(listed.contains("spring cleaning") && listed.contains("openai/gpt-4o"), "{listed}");
+
+    let began = Instant::now();
+    let turn = dev.send("probe", "echo end");
+    while redis.ask("ZCARD turnfold:{jobs}:v1:later") != "1" {
+        assert!(began.elapsed() < PATIENCE, "it is not held");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!(dev.status(&turn), "queued");
+    let resumed = dev.run(&["queue", "resume", "--strategy", "probe"]);
+    assert_eq!((resumed.0, resumed.1.trim()), (0, "strategy probe goes on"), "{resumed:?}");
+    dev.until(&turn, "completed");
+
+    assert_eq!(dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]).0, 0);
+    let again = dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]);
+    assert!(again.0 == 2 && again.2.contains("is not paused"), "{again:?}");
+    assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them must be said");
+    assert_eq!(dev.run(&["queue", "pause", "--model", "a/b", "--strategy", "probe"]).0, 2, "and not two");
+    assert_eq!(dev.run(&["queue", "pause", "--strategy", "gone"]).0, 2);
+    assert_eq!(dev.run(&["queue", "pauses", "-o", "json"]).1.trim(), "[]");
+}
+
+/// The second request of a minute waits, and with it nothing else; once Redis is emptied the minute begins anew.
+#[test]
+fn what_has_no_room_waits_until_there_is() {
+    let redis = Redis::start();
+    let config = "[limits.servers.commands]\nrequests_per_minute = 1\n\
+                  [commands.page]\ndescription = 'Pages somebody.'\nurl = 'http://127.0.0.1:1/'\n";
+    let dev = Dev::start(&redis, config);
+    let first = dev.send("index_builder", "build");
+    dev.until(&first, "completed");
+    let second = dev.send("index_builder", "build");
+    dev.until(&second, "running");
+    let other = dev.send("probe", "echo end");
+    dev.until(&other, "completed");
+    assert_eq!(dev.status(&second), "running", "it waits, and has not failed");
+    assert_eq!(redis.ask("ZCARD turnfold:{limits}:v1:minute:server:commands"), "1");
+    redis.flush_all();
+    dev.until(&second, "completed");
+}

@@ -1,0 +1,181 @@
+//! What must happen in Redis in one piece: the scripts of the limits.
+//!
+//! The first key of each is the permit; then come, for each want, its places, its minute, the minute's tokens, its day
+//! and its crowd, in this order. Times are Redis' own.
+
+use std::sync::LazyLock;
+
+use redis::Script;
+
+/// How many keys a want has.
+pub(super) const KEYS: usize = 5;
+
+/// Reserves all wants or none: the permit's name, who asks, and in milliseconds how long a place is kept, how long a minute
+/// is, how long a permit can be settled, the pause for a place, for each of a crowd, the longest, and how late one of a crowd
+/// may be; then for each want how many requests at once, requests a minute, tokens a minute and money a day there are for all
+/// (-1 without a limit), and how many tokens and how much money it takes.
+///
+/// Returns which want there was no room for (from 1; 0 if all is reserved), what of it (1 places, 2 requests, 3 tokens,
+/// 4 money), when to come back in milliseconds, and the time in seconds.
+///
+/// A permit that is there already was given by the same wish, whose answer was lost.
+pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+        local day = math.floor(clock[1] / 86400)
+        local id, asker = ARGV[1], ARGV[2]
+        local hold, minute, settle = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+        local place, each, longest, grace = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
+        if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1] } end
+
+        local function of(want)
+            local k, a = 2 + 5 * want, 10 + 6 * want
+            return {
+                held = KEYS[k], window = KEYS[k + 1], tokens = KEYS[k + 2], money = KEYS[k + 3], crowd = KEYS[k + 4],
+                places = tonumber(ARGV[a]), requests = tonumber(ARGV[a + 1]), rate = tonumber(ARGV[a + 2]),
+                budget = tonumber(ARGV[a + 3]), takes = tonumber(ARGV[a + 4]), costs = tonumber(ARGV[a + 5]),
+            }
+        end
+        local function lasts(key, ms)
+            if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+        end
+        local function forget(it)
+            local old = redis.call('ZRANGEBYSCORE', it.window, '-inf', now - minute)
+            for _, gone in ipairs(old) do
+                local took = redis.call('HGET', it.tokens, gone)
+                if took then
+                    redis.call('HINCRBY', it.tokens, 'sum', -took)
+                    redis.call('HDEL', it.tokens, gone)
+                end
+            end
+            redis.call('ZREMRANGEBYSCORE', it.window, '-inf', now - minute)
+        end
+        -- When so many tokens have left the minute.
+        local function leaves(it, over)
+            local from = 0
+            while true do
+                local page = redis.call('ZRANGE', it.window, from, from + 99, 'WITHSCORES')
+                if #page == 0 then return minute end
+                for i = 1, #page, 2 do
+                    over = over - (redis.call('HGET', it.tokens, page[i]) or 0)
+                    if over <= 0 then return page[i + 1] + minute - now end
+                end
+                from = from + 100
+            end
+        end
+
+        local count = (#KEYS - 1) / 5
+        local late, at, what = -1, 0, 0
+        local function refuse(want, measure, ms)
+            if ms > late then late, at, what = ms, want + 1, measure end
+        end
+        for want = 0, count - 1 do
+            local it = of(want)
+            if it.places >= 0 then
+                redis.call('ZREMRANGEBYSCORE', it.held, '-inf', now)
+                if redis.call('ZCARD', it.held) >= it.places then refuse(want, 1, place) end
+            end
+            if it.requests >= 0 or it.rate >= 0 then forget(it) end
+            if it.requests >= 0 then
+                local over = redis.call('ZCARD', it.window) - it.requests
+                if over >= 0 then
+                    local first = redis.call('ZRANGE', it.window, over, over, 'WITHSCORES')
+                    refuse(want, 2, first[2] and first[2] + minute - now or minute)
+                end
+            end
+            if it.rate >= 0 then
+                local over = (redis.call('HGET', it.tokens, 'sum') or 0) + it.takes - it.rate
+                if over > 0 then refuse(want, 3, leaves(it, over)) end
+            end
+            if it.budget >= 0 then
+                local known = redis.call('HMGET', it.money, 'day', 'spent')
+                local spent = tonumber(known[1]) == day and tonumber(known[2]) or 0
+                if spent + it.costs > it.budget then refuse(want, 4, (day + 1) * 86400000 - now) end
+            end
+        end
+
+        if at > 0 then
+            local crowd = of(at - 1).crowd
+            redis.call('ZREMRANGEBYSCORE', crowd, '-inf', now - grace)
+            redis.call('ZREM', crowd, asker)
+            late = math.min(longest, math.max(late, each * redis.call('ZCARD', crowd)))
+            redis.call('ZADD', crowd, now + late, asker)
+            lasts(crowd, late + grace)
+            return { at, what, math.ceil(late), clock[1] }
+        end
+
+        for want = 0, count - 1 do
+            local it = of(want)
+            redis.call('ZREM', it.crowd, asker)
+            if it.places >= 0 then
+                redis.call('ZADD', it.held, now + hold, id)
+                lasts(it.held, hold)
+            end
+            if it.requests >= 0 or it.rate >= 0 then
+                redis.call('ZADD', it.window, now, id)
+                lasts(it.window, minute)
+            end
+            if it.rate >= 0 then
+                redis.call('HSET', it.tokens, id, it.takes)
+                redis.call('HINCRBY', it.tokens, 'sum', it.takes)
+                lasts(it.tokens, minute)
+            end
+            if it.budget >= 0 then
+                if tonumber(redis.call('HGET', it.money, 'day')) ~= day then
+                    redis.call('HSET', it.money, 'day', day, 'spent', 0)
+                end
+                redis.call('HINCRBY', it.money, 'spent', it.costs)
+                lasts(it.money, 172800000)
+            end
+        end
+        redis.call('SET', KEYS[1], day, 'PX', hold + settle)
+        return { 0, 0, 0, clock[1] }
+        ",
+    )
+});
+
+/// Keeps the places of a permit: its name, and in milliseconds how long a place is kept and a permit can be settled.
+pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+        local clock = redis.call('TIME')
+        local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+        local hold = tonumber(ARGV[2])
+        for k = 2, #KEYS, 5 do
+            redis.call('ZADD', KEYS[k], 'XX', now + hold, ARGV[1])
+            if redis.call('PTTL', KEYS[k]) < hold then redis.call('PEXPIRE', KEYS[k], hold) end
+        end
+        redis.call('PEXPIRE', KEYS[1], hold + ARGV[3])
+        ",
+    )
+});
+
+/// Settles a permit: its name, the tokens and the money that were taken (-1 where nobody told), and for each want the money
+/// that was reserved (-1 without a limit).
+///
+/// **Invariant:** it is the permit's own key that makes it happen once: what is repeated, or comes after `FLUSHALL`, gives
+/// nothing back.
+pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| {
+    Script::new(
+        r"
+        local day = redis.call('GET', KEYS[1])
+        if not day then return end
+        redis.call('DEL', KEYS[1])
+        local id, tokens, money = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+        for want = 0, (#KEYS - 1) / 5 - 1 do
+            local k, reserved = 2 + 5 * want, tonumber(ARGV[4 + want])
+            redis.call('ZREM', KEYS[k], id)
+            local took = redis.call('HGET', KEYS[k + 2], id)
+            if tokens >= 0 and took then
+                redis.call('HSET', KEYS[k + 2], id, tokens)
+                redis.call('HINCRBY', KEYS[k + 2], 'sum', tokens - took)
+            end
+            if money >= 0 and reserved >= 0 and redis.call('HGET', KEYS[k + 3], 'day') == day then
+                redis.call('HINCRBY', KEYS[k + 3], 'spent', money - reserved)
+            end
+        end
+        ",
+    )
+});

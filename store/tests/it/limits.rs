@@ -1,0 +1,101 @@
+//! Both kinds of limits keep their promises, and those in Redis outlive what happens to Redis.
+
+use std::{
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use store::limits::{
+    Cap, Limits, MemoryLimits, Pace, RedisLimits, Reserved, Subject, Want, redis::PREFIX,
+    testing::limits_conformance,
+};
+use testing::Redis;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory() {
+    let books = OnceLock::new();
+    limits_conformance(async |pace| {
+        Arc::new(books.get_or_init(|| MemoryLimits::new(pace)).clone()) as Arc<dyn Limits>
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis() {
+    let redis = Redis::start();
+    limits_conformance(async |pace| {
+        Arc::new(RedisLimits::connect(&redis.url(), pace).await.unwrap()) as Arc<dyn Limits>
+    })
+    .await;
+}
+
+/// Every limit there is, each for one request.
+fn all_of_it() -> Vec<Want> {
+    let cap = Cap {
+        concurrency: Some(1),
+        requests_per_minute: Some(1),
+        tokens_per_minute: Some(1),
+        micro_usd_per_day: Some(1),
+    };
+    let subjects = [Subject::Model("a/b".into()), Subject::Provider("a".into()), Subject::Server("c".into())];
+    subjects.map(|of| Want { of, cap, tokens: 1, micro_usd: 1 }).to_vec()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_expires_every_key() {
+    let redis = Redis::start();
+    let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(30))).await.unwrap();
+    let Reserved::Granted(permit) = limits.reserve("x", &all_of_it()).await.unwrap() else { panic!("room") };
+    assert!(matches!(limits.reserve("y", &all_of_it()).await.unwrap(), Reserved::Wait { .. }));
+    limits.renew(&permit).await.unwrap();
+    let mut keys = vec![format!("{PREFIX}crowd:model:a/b")];
+    for name in ["model:a/b", "provider:a", "server:c"] {
+        keys.extend(["held", "minute", "tokens", "day"].map(|key| format!("{PREFIX}{key}:{name}")));
+    }
+    for key in &keys {
+        let left: i64 = redis.ask(&format!("PTTL {key}")).parse().unwrap();
+        assert!(0 < left && left <= 2 * 24 * 60 * 60 * 1_000, "{key} lasts {left} ms");
+    }
+    // The permit has a name of its own.
+    assert_eq!(redis.ask("DBSIZE"), (keys.len() + 1).to_string());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_emptied_begins_anew() {
+    let redis = Redis::start();
+    let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(30))).await.unwrap();
+    let Reserved::Granted(lost) = limits.reserve("x", &all_of_it()).await.unwrap() else { panic!("room") };
+    redis.flush_all();
+    let Reserved::Granted(permit) = limits.reserve("y", &all_of_it()).await.unwrap() else { panic!("room") };
+    limits.renew(&lost).await.unwrap();
+    limits.settle(&lost, store::limits::Used::NOTHING).await.unwrap();
+    let again = limits.reserve("z", &all_of_it()).await.unwrap();
+    assert!(matches!(again, Reserved::Wait { .. }), "what was forgotten gives nothing back");
+    limits.settle(&permit, store::limits::Used::NOTHING).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_owes_nothing_for_a_day_that_is_over() {
+    let redis = Redis::start();
+    let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(30))).await.unwrap();
+    let cap = Cap { micro_usd_per_day: Some(10), ..Cap::default() };
+    let want = [Want { of: Subject::Model("a/b".into()), cap, tokens: 0, micro_usd: 10 }];
+    assert!(matches!(limits.reserve("x", &want).await.unwrap(), Reserved::Granted(_)));
+    assert!(matches!(limits.reserve("y", &want).await.unwrap(), Reserved::Wait { .. }));
+    redis.ask(&format!("HINCRBY {PREFIX}day:model:a/b day -1"));
+    assert!(matches!(limits.reserve("y", &want).await.unwrap(), Reserved::Granted(_)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_killed_and_started_again_is_used_again() {
+    let mut redis = Redis::start();
+    let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(30))).await.unwrap();
+    assert!(matches!(limits.reserve("x", &all_of_it()).await.unwrap(), Reserved::Granted(_)));
+    redis.kill();
+    assert!(limits.reserve("y", &all_of_it()).await.is_err());
+    redis.restart();
+    let began = std::time::Instant::now();
+    while let Err(error) = limits.reserve("y", &all_of_it()).await {
+        assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+    }
+}

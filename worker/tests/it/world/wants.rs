@@ -1,0 +1,78 @@
+//! What the real world says a request will take of what all workers share.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use shared::{Message, Request, ToolCall};
+use store::limits::{Cap, Subject, Want};
+use uuid::Uuid;
+use worker::world::{Ask, Caps, Live, NoDeltas, Price, Provider, Structured, World as _};
+
+use super::{Stage, chat, due, live, nobody};
+
+fn priced() -> Provider {
+    Provider::OpenAi {
+        base_url: "http://127.0.0.1:1/v1".to_owned(),
+        api_key: None,
+        timeout: Duration::from_secs(1),
+        structured: Structured::Auto,
+        prices: BTreeMap::from([("gpt".to_owned(), Price { input: 2.0, output: 10.0 })]),
+    }
+}
+
+fn cap(concurrency: u64) -> Cap {
+    Cap { concurrency: Some(concurrency), ..Cap::default() }
+}
+
+fn named(name: &str, concurrency: u64) -> BTreeMap<String, Cap> {
+    BTreeMap::from([(name.to_owned(), cap(concurrency))])
+}
+
+fn wants(world: &Live, stage: &Stage, request: Request) -> Vec<Want> {
+    let due = due(request);
+    world.wants(stage, &Ask { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &NoDeltas })
+}
+
+#[tokio::test]
+async fn a_model_is_wanted_with_its_provider_by_what_is_sent() {
+    let caps =
+        Caps { models: named("local/gpt", 1), providers: named("local", 2), servers: named("calendar", 3) };
+    let world = live([("local", priced())], nobody()).limited(caps);
+    let stage = Stage::hearing([Message::user("x".repeat(4_000))]);
+    let asked = wants(&world, &stage, chat("local/gpt", 0..1));
+    let of: Vec<_> = asked.iter().map(|it| (it.of.clone(), it.cap)).collect();
+    assert_eq!(
+        of,
+        [(Subject::Model("local/gpt".to_owned()), cap(1)), (Subject::Provider("local".to_owned()), cap(2)),]
+    );
+    for it in asked {
+        // A thousand for the words, some for what is around them, and a thousand for the reply.
+        assert!((2_000..2_200).contains(&it.tokens), "{}", it.tokens);
+        assert_eq!(it.micro_usd, (it.tokens - 1_000) * 2 + 1_000 * 10);
+    }
+    let other = wants(&world, &stage, chat("local/other", 0..1));
+    assert_eq!(
+        other.iter().map(|it| (&it.of, it.micro_usd)).collect::<Vec<_>>(),
+        [(&Subject::Provider("local".to_owned()), 0)]
+    );
+}
+
+#[tokio::test]
+async fn a_server_is_wanted_by_everything_that_is_asked_of_it() {
+    let world = live([], nobody()).limited(Caps { servers: named("calendar", 3), ..Caps::default() });
+    let server = || "calendar".to_owned();
+    let call = ToolCall { id: "c".to_owned(), name: "book".to_owned(), arguments: serde_json::Value::Null };
+    let requests = [
+        Request::ListTools { server: server() },
+        Request::CallTool { server: server(), call: call.clone() },
+        Request::ListPrompts { server: server() },
+        Request::GetPrompt { server: server(), name: String::new(), arguments: BTreeMap::new() },
+        Request::Describe { server: server() },
+    ];
+    for request in requests {
+        let want = Want { of: Subject::Server(server()), cap: cap(3), tokens: 0, micro_usd: 0 };
+        assert_eq!(wants(&world, &Stage::default(), request), [want]);
+    }
+    let elsewhere = Request::CallTool { server: "mail".to_owned(), call };
+    assert!(wants(&world, &Stage::default(), elsewhere).is_empty());
+    assert!(wants(&live([], nobody()), &Stage::default(), chat("a/b", 0..0)).is_empty());
+}
