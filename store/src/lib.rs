@@ -23,6 +23,7 @@ pub mod news;
 
 mod parts;
 mod pins;
+mod rebuild;
 mod thread_log;
 
 pub mod testing;
@@ -32,12 +33,13 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Store, Stored, Submitted,
-    Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus,
-    Withdrawal,
+    Chain, Counts, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening, Prune, Pruned, Recorded,
+    Round, Store, Stored, Submitted, Thread, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark,
+    TurnStatus, UnknownStatus, Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
 pub use pins::Pin;
 pub use queue::{Depth, Job, MemoryQueue, Queue, QueueError, RedisQueue, When};
+pub use rebuild::{Difference, Differs, Rebuilt};
 pub use thread_log::{Strategies, ThreadLog, park};

@@ -14,4 +14,5 @@ pub mod world;
 
 pub use backoff::Backoff;
 pub use job::{Done, Hands};
+pub use sweep::{ring, unrung};
 pub use worker::{Limits, Stop, Worker};

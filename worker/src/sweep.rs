@@ -6,6 +6,9 @@ use std::{collections::BTreeSet, error::Error, time::Duration};
 use store::{Log, Parts, ThreadId, When};
 use tracing::{info, warn};
 
+/// What the store or the queue says.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// How many threads are looked at in one query.
 const PAGE: u64 = 10_000;
 
@@ -36,26 +39,46 @@ impl<L: Log> Sweep<L> {
         }
     }
 
-    async fn once(&mut self) -> Result<usize, Box<dyn Error + Send + Sync>> {
-        // The threads first: one that is rung for after it was read is not missing.
-        let mut missing = BTreeSet::new();
-        loop {
-            let page = self.parts.store.runnable_after(missing.last().copied(), PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            missing.extend(page);
-        }
-        let rung = self.parts.queue.rung().await?;
-        missing.retain(|it| !rung.contains(it));
-        let due: Vec<ThreadId> = match &self.missed {
+    async fn once(&mut self) -> Result<usize, Failure> {
+        let missing = unrung(&self.parts).await?;
+        let due = match &self.missed {
             Some(before) => missing.intersection(before).copied().collect(),
-            None => missing.iter().copied().collect(),
+            None => missing.clone(),
         };
-        for thread in &due {
-            self.parts.queue.ring(*thread, When::Now).await?;
-        }
+        ring(&self.parts, &due).await?;
         self.missed = Some(missing);
         Ok(due.len())
     }
+}
+
+/// The threads that can move and that nobody has rung for; among them may be one whose ring is on its way.
+///
+/// # Errors
+///
+/// If the store or the queue does not answer.
+pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeSet<ThreadId>, Failure> {
+    // The threads first: one that is rung for after it was read is not missing.
+    let mut missing = BTreeSet::new();
+    loop {
+        let page = parts.store.runnable_after(missing.last().copied(), PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        missing.extend(page);
+    }
+    let rung = parts.queue.rung().await?;
+    missing.retain(|it| !rung.contains(it));
+    Ok(missing)
+}
+
+/// Rings for these threads; one ring too many costs a look.
+///
+/// # Errors
+///
+/// If the queue does not answer.
+pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeSet<ThreadId>) -> Result<(), Failure> {
+    for thread in threads {
+        parts.queue.ring(*thread, When::Now).await?;
+    }
+    Ok(())
 }

@@ -33,8 +33,8 @@ pub use servers::{
     StructuredForm, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings,
-    WorkerSettings,
+    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,
+    StoreSettings, WorkerSettings,
 };
 
 /// Every key with what it does, its unit and its default: the lowest layer, and the manual.

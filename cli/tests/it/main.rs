@@ -18,4 +18,5 @@ mod milvus;
 mod pins;
 mod real_servers;
 mod soak;
+mod upkeep;
 mod words;

@@ -5,6 +5,12 @@
 //!
 //! One statement is all or nothing by itself, so steps that change no status need no transaction around them, and one
 //! round trip. A text that does not depend on how many events there are is prepared once a connection.
+//!
+//! ## Why the rows of the threads are counted along
+//!
+//! A thread may be deleted ([`Store::prune`]), and with its events goes the fence: a writer that slept through it would
+//! find every number free. So the statement writes only if all its threads are there, which costs one look for all of
+//! them; a foreign key would look for each event.
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -71,7 +77,8 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Stale`] if `head` is not the end of the log any more, or the turn was heard or withdrawn
-    /// before; [`Error::Unavailable`] if the database stayed away for long.
+    /// before; [`Error::UnknownThread`] if the thread was deleted; [`Error::Unavailable`] if the database stayed away
+    /// for long.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
     pub async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
         let batch = Batch::new(head, events, time::now())?;
@@ -133,7 +140,7 @@ async fn mark_alone(
 }
 
 /// Makes sure that `head` is the end of the log, and stays so for whoever marks next: they wait for the row.
-async fn hold(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
+pub(super) async fn hold(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
     threads::Entity::find_by_id(head.thread).lock_exclusive().one(tx).await?;
     let end = super::read::head(tx, head.thread).await?;
     if end == *head { Ok(()) } else { Err(Error::Stale { thread: head.thread, seq: head.seq }) }
@@ -204,12 +211,14 @@ impl Batch {
         self.kinds.is_empty()
     }
 
-    /// Inserts all events of all of them, or none.
+    /// Inserts all events of all of them, or none. No two are of one thread.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
         let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
         let postgres = db.get_database_backend() == DbBackend::Postgres;
         let statement = if postgres { for_postgres(batches) } else { for_sqlite(batches) };
         match db.execute_raw(statement).await {
+            // All or nothing; of several threads nobody knows here which is not there.
+            Ok(done) if done.rows_affected() == 0 => Err(Error::UnknownThread(thread)),
             Ok(_) => Ok(()),
             // Of several batches nobody knows here which it was.
             Err(error) if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) => {
@@ -233,11 +242,14 @@ fn for_postgres(batches: &[&Batch]) -> Statement {
         payloads.extend(batch.payloads.iter().cloned());
         hashes.extend(batch.hashes.iter().map(|it| it.to_vec()));
     }
-    let values = [threads.into(), ats.into(), seqs.into(), kinds.into(), payloads.into(), hashes.into()];
+    let all: Vec<ThreadId> = batches.iter().map(|it| it.from.thread).collect();
+    let values =
+        [threads.into(), ats.into(), seqs.into(), kinds.into(), payloads.into(), hashes.into(), all.into()];
     let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
                SELECT thread_id, at, 'json', seq, kind, payload, hash \
                FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::text[], $5::text[], $6::bytea[]) \
-               AS it (thread_id, at, seq, kind, payload, hash)";
+               AS it (thread_id, at, seq, kind, payload, hash) \
+               WHERE (SELECT count(*) FROM threads WHERE id = ANY($7::uuid[])) = cardinality($7::uuid[])";
     Statement::from_sql_and_values(DbBackend::Postgres, sql, values)
 }
 
@@ -252,7 +264,10 @@ fn for_sqlite(batches: &[&Batch]) -> Statement {
     }
     let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
                SELECT unhex(value ->> 0), value ->> 1, 'json', value ->> 2, value ->> 3, value ->> 4, \
-               unhex(value ->> 5) FROM json_each(?1)";
-    let values = [serde_json::Value::Array(rows).to_string().into()];
+               unhex(value ->> 5) FROM json_each(?1) \
+               WHERE (SELECT count(*) FROM threads WHERE id IN (SELECT unhex(value) FROM json_each(?2))) \
+               = json_array_length(?2)";
+    let all: serde_json::Value = batches.iter().map(|it| it.from.thread.simple().to_string()).collect();
+    let values = [serde_json::Value::Array(rows).to_string().into(), all.to_string().into()];
     Statement::from_sql_and_values(DbBackend::Sqlite, sql, values)
 }

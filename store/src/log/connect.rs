@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use super::{Store, database::Database};
 use crate::{Error, error};
 
-/// How many connections one process keeps to PostgreSQL, at most. A server allows a hundred by default.
+/// How many connections one process keeps to PostgreSQL, at most, if nobody says. A server allows a hundred by default.
 const POSTGRES_CONNECTIONS: u32 = 16;
 
 /// How many connections one process keeps to a SQLite file, at most: one writes, the others read.
@@ -46,9 +46,18 @@ impl Store {
     ///
     /// [`Error::Address`] if this can never work, [`Error::Unavailable`] if it may work later.
     pub async fn connect(url: &str) -> Result<Store, Error> {
+        Store::connect_with(url, POSTGRES_CONNECTIONS).await
+    }
+
+    /// The same with so many connections to PostgreSQL, at most; SQLite has its own number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::connect`].
+    pub async fn connect_with(url: &str, connections: u32) -> Result<Store, Error> {
         match url.split_once(':') {
             Some(("sqlite", _)) => sqlite(url).await,
-            Some(("postgres" | "postgresql", _)) => postgres(url).await,
+            Some(("postgres" | "postgresql", _)) => postgres(url, connections).await,
             // The address may hold a password, so it is not shown.
             Some(_) | None => Err(Error::Address(
                 "its address begins with neither `sqlite:` nor `postgres://`: give `sqlite:PATH` or \
@@ -102,14 +111,14 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
     Ok(migrations::migrate(tx).await?)
 }
 
-async fn postgres(url: &str) -> Result<Store, Error> {
+async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| Error::Address(format!("the `postgres://` address is malformed: {error}")))?
         .application_name("turnfold")
         .disable_statement_logging();
     let place = format!("PostgreSQL at {}:{}", options.get_host(), options.get_port());
     let pool = PgPoolOptions::new()
-        .max_connections(POSTGRES_CONNECTIONS)
+        .max_connections(connections)
         .acquire_timeout(PATIENCE)
         .test_before_acquire(false)
         .before_acquire(|connection, meta| {
@@ -123,7 +132,8 @@ async fn postgres(url: &str) -> Result<Store, Error> {
         .connect_with(options)
         .await
         .map_err(|error| unreached(&place, &error))?;
-    Ok(Store::over(Database { pool: SqlxPostgresConnector::from_sqlx_postgres_pool(pool), writers: None }))
+    let pool = SqlxPostgresConnector::from_sqlx_postgres_pool(pool);
+    Ok(Store::over(Database { pool, writers: None, connections }))
 }
 
 async fn sqlite(url: &str) -> Result<Store, Error> {
@@ -140,15 +150,15 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         .disable_statement_logging();
     let file = options.get_filename().to_owned();
     let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false);
-    let pool = if url.contains(":memory:") || url.contains("mode=memory") {
+    let (pool, connections) = if url.contains(":memory:") || url.contains("mode=memory") {
         // **Invariant:** such a database lives in its one connection, so that one is never closed.
-        pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
+        (pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None), 1)
     } else {
         let folder = file.parent().unwrap_or(&file);
         tokio::fs::create_dir_all(folder).await.map_err(|error| {
             Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
         })?;
-        pool.max_connections(SQLITE_CONNECTIONS)
+        (pool.max_connections(SQLITE_CONNECTIONS), SQLITE_CONNECTIONS)
     };
     let place = format!("the SQLite file {}", file.display());
     // A file becomes one with a WAL under a lock that nobody waits for: of two that open a new file at the same moment,
@@ -161,7 +171,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         }
     };
     let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store::over(Database { pool, writers: Some(Arc::new(Mutex::new(()))) }))
+    Ok(Store::over(Database { pool, writers: Some(Arc::new(Mutex::new(()))), connections }))
 }
 
 /// Why there is no first connection, in words that name the place and no password.

@@ -23,6 +23,8 @@ use crate::Error;
 pub(crate) struct Database {
     pub(crate) pool: DatabaseConnection,
     pub(super) writers: Option<Arc<Mutex<()>>>,
+    /// How many there are at most.
+    pub(super) connections: u32,
 }
 
 impl Database {

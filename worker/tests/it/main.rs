@@ -5,6 +5,7 @@
 mod crash;
 mod killed;
 mod lived;
+mod rebuilt;
 mod sim;
 mod stops;
 mod world;
