@@ -1,6 +1,6 @@
 //! The command line: `turnfold NOUN VERB`.
 
-use std::{net::SocketAddr, path::PathBuf};
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Parser, Subcommand};
 use uuid::Uuid;
@@ -71,12 +71,15 @@ pub(crate) enum Command {
     /// Reads threads straight from the store: what happened, and whether it would happen again
     #[command(subcommand)]
     Thread(Thread),
+    /// Looks after the store: is it whole, are its read models right, what may go
+    #[command(subcommand)]
+    Store(Store),
+    /// The queue: what is held back by a pause, and how it is filled again when it was lost
+    #[command(subcommand)]
+    Queue(Queue),
     /// The questions that wait for a person
     #[command(subcommand)]
     Inbox(Inbox),
-    /// What is held back: pauses a strategy, a model or a tenant, and resumes it
-    #[command(subcommand)]
-    Queue(Queue),
     /// The strategies and their maps
     #[command(subcommand)]
     Strategy(Strategy),
@@ -200,6 +203,9 @@ pub(crate) enum Thread {
         /// Only idle, busy, interrupted or error ones
         #[arg(long)]
         status: Option<String>,
+        /// Only those under a hold, with its reason: all of them
+        #[arg(long, conflicts_with_all = ["status", "limit"])]
+        held: bool,
         /// At most so many
         #[arg(long, default_value_t = 50)]
         limit: u64,
@@ -238,6 +244,19 @@ pub(crate) enum Thread {
         /// Which; `last` is the newest
         id: String,
     },
+    /// Holds a thread: nothing deletes it until it is released
+    Hold {
+        /// Which; `last` is the newest
+        id: String,
+        /// Why
+        #[arg(long)]
+        reason: String,
+    },
+    /// Lets go of a thread that was held
+    Release {
+        /// Which; `last` is the newest
+        id: String,
+    },
     /// Says what became of a call whose answer was lost
     Reconcile {
         /// Which thread
@@ -255,6 +274,60 @@ pub(crate) enum Thread {
         #[arg(long, group = "verdict")]
         skip: bool,
     },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Checks every stored event: the hash chains, the numbers, and whether this version can read it
+    Verify {
+        #[command(flatten)]
+        round: Round,
+    },
+    /// Makes the rows of threads and turns again from the events, where they are not as the log says
+    Rebuild {
+        #[command(flatten)]
+        round: Round,
+        /// Only say what differs
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Deletes threads that are idle or failed and were not touched for long, with their turns and events; none that is
+    /// held
+    Prune {
+        /// For so long, as in 90d, 12h or 30m [default: as retention.after_days says]
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
+        /// Only those under this strategy
+        #[arg(long)]
+        strategy: Option<String>,
+        /// Only say how many
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Which threads a command goes over, and how.
+#[derive(clap::Args)]
+pub(crate) struct Round {
+    /// Only this thread; `last` is the newest
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// How many ranges of threads at once [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+}
+
+/// Reads `90d`, `12h`, `30m` or `10s`.
+fn age(text: &str) -> Result<Duration, String> {
+    let seconds = |number: &str, each: u64| number.parse::<u64>().ok()?.checked_mul(each);
+    let read = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((number, "d")) => seconds(number, 24 * 60 * 60),
+        Some((number, "h")) => seconds(number, 60 * 60),
+        Some((number, "m")) => seconds(number, 60),
+        Some((number, "s")) => seconds(number, 1),
+        Some(_) | None => None,
+    };
+    read.map(Duration::from_secs).ok_or_else(|| "give a number and d, h, m or s, as in 90d".to_owned())
 }
 
 #[derive(Subcommand)]
@@ -304,6 +377,12 @@ pub(crate) enum Inbox {
 
 #[derive(Subcommand)]
 pub(crate) enum Queue {
+    /// Rings for every thread that can move and that nobody has rung for, as the workers' sweep does
+    Rebuild {
+        /// Only say how many
+        #[arg(long)]
+        dry_run: bool,
+    },
     /// Lists what is paused
     Pauses,
     /// Has nothing new begun of a strategy or a tenant, or with a model; what is under way is finished

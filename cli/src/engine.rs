@@ -37,8 +37,8 @@ pub(crate) enum Alone {
 
 /// The store of the configuration, brought up to date or not.
 pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
-    let store = Store::connect(settings.store.url.resolve()?.expose_secret()).await?;
-    Ok(store)
+    let url = settings.store.url.resolve()?;
+    Ok(Store::connect_with(url.expose_secret(), settings.store.connections).await?)
 }
 
 /// The log, the doorbell and the news.

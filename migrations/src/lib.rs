@@ -4,8 +4,8 @@
 //!
 //! ## Why no foreign keys
 //!
-//! Nothing is ever deleted, a thread and its first event are written in one transaction, and a foreign key
-//! from `events` would cost every append a second index probe.
+//! A thread and its first event are written in one transaction, and a thread is deleted, if ever, with all that is
+//! its own in one (`store/src/log/prune.rs`): so there is nothing for a foreign key to find.
 
 mod m20261121_000001_threads;
 mod m20261121_000002_turns;
@@ -13,7 +13,9 @@ mod m20261121_000003_events;
 mod m20261122_000004_index;
 mod m20261122_000005_pins;
 mod m20261122_000006_tenants;
+mod m20261122_000007_holds;
 mod m20261122_000008_pauses;
+mod m20261122_000009_partitions;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -72,7 +74,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000004_index::Migration),
             Box::new(m20261122_000005_pins::Migration),
             Box::new(m20261122_000006_tenants::Migration),
+            Box::new(m20261122_000007_holds::Migration),
             Box::new(m20261122_000008_pauses::Migration),
+            Box::new(m20261122_000009_partitions::Migration),
         ]
     }
 }

@@ -27,6 +27,7 @@ pub mod news;
 mod parts;
 mod pauses;
 mod pins;
+mod rebuild;
 mod thread_log;
 
 pub mod testing;
@@ -36,9 +37,9 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Runnable, Store, Stored,
-    Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus,
-    UnknownStatus, Withdrawal,
+    Chain, Counts, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening, Prune, Pruned, Recorded,
+    Round, Runnable, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter,
+    TurnId, TurnMark, TurnStatus, UnknownStatus, Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
@@ -49,4 +50,5 @@ pub use queue::{
     Weights, When,
     lane::{TENANT_MAX, is_tenant},
 };
+pub use rebuild::{Difference, Differs, Rebuilt};
 pub use thread_log::{Strategies, ThreadLog, park};

@@ -6,15 +6,20 @@ mod index;
 mod marks;
 mod pauses;
 mod pins;
+mod prune;
 mod rows;
 mod submit;
 mod tables;
+mod verify;
+mod wreck;
 
 use shared::{DEFAULT_TENANT, Decided, Event, Goto, Heard, Message, Opened, Policy};
 
 use crate::{
     Error, Head, Idempotency, NewTurn, Opening, Priority, Store, Submitted, ThreadId, Turn, VectorIndex,
 };
+
+pub use wreck::wreck;
 
 /// The suite of the log. The store must be connected to a database of its own that is still empty: the first
 /// thing the suite tries is to do without tables.
@@ -104,7 +109,14 @@ async fn log(store: &Store) -> Result<(), Error> {
     rows::tell_in_which_lane_they_wait(store).await?;
     rows::are_listed_by_tenant(store).await?;
     rows::tell_who_waits_for_a_person(store).await?;
-    rows::are_counted(store).await
+    rows::are_counted(store).await?;
+
+    verify::finds_what_was_done(store).await?;
+    verify::finds_what_it_cannot_read(store).await?;
+    verify::counts_what_it_saw(store).await?;
+
+    prune::deletes_what_rests(store).await?;
+    prune::races_with_whoever_wants_it(store).await
 }
 
 /// A new thread with a queued turn.

@@ -54,10 +54,16 @@ pub struct ThreadLog {
     due_at: i64,
 }
 
+/// What the read model says of a thread.
 #[derive(PartialEq)]
-struct Status {
-    thread: ThreadStatus,
-    turn: Option<TurnMark>,
+pub(crate) struct Status {
+    pub(crate) thread: ThreadStatus,
+    pub(crate) turn: Option<TurnMark>,
+}
+
+impl Status {
+    /// Of one that has just been opened.
+    pub(crate) const START: Self = Self { thread: ThreadStatus::Idle, turn: None };
 }
 
 impl ThreadLog {
@@ -73,21 +79,8 @@ impl ThreadLog {
         id: ThreadId,
     ) -> Result<Self, Error> {
         let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
-        let name = match recorded.first().map(|it| &it.event) {
-            Some(Event::Opened(opened)) => &opened.strategy,
-            None => return Err(Error::UnknownThread(id)),
-            Some(_) => {
-                return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() });
-            }
-        };
-        let graph = strategies.find(name).ok_or_else(|| {
-            let known = strategies.names().join(", ");
-            let what = format!("no strategy is called {name:?} here; known: {known}");
-            Error::Stuck { thread: id, what }
-        })?;
-        let (thread, unwritten) = (graph.begin(), Vec::new());
-        let marked = Status { thread: ThreadStatus::Idle, turn: None };
-        let mut this = Self { thread, head: Head::start(id), unwritten, marked, due_at: 0 };
+        let (thread, unwritten) = (begin(strategies, id, &recorded)?, Vec::new());
+        let mut this = Self { thread, head: Head::start(id), unwritten, marked: Status::START, due_at: 0 };
         this.take_in(head, &recorded)?;
         Ok(this)
     }
@@ -214,8 +207,27 @@ impl ThreadLog {
     }
 }
 
+/// A thread with nothing folded in yet, under the strategy that its log begins with.
+pub(crate) fn begin(
+    strategies: &Strategies,
+    id: ThreadId,
+    recorded: &[Recorded],
+) -> Result<Box<dyn Replay>, Error> {
+    let name = match recorded.first().map(|it| &it.event) {
+        Some(Event::Opened(opened)) => &opened.strategy,
+        None => return Err(Error::UnknownThread(id)),
+        Some(_) => return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() }),
+    };
+    let graph = strategies.find(name).ok_or_else(|| {
+        let known = strategies.names().join(", ");
+        let what = format!("no strategy is called {name:?} here; known: {known}");
+        Error::Stuck { thread: id, what }
+    })?;
+    Ok(graph.begin())
+}
+
 /// What the read model must say of a thread that stands so after `last`.
-fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
+pub(crate) fn status(thread: &dyn Replay, last: Option<&Event>) -> Status {
     let (status, turn, error) = match thread.standing() {
         Standing::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
         Standing::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),

@@ -15,3 +15,8 @@ pub fn rfc3339(micros: i64) -> String {
     let beyond = if micros < 0 { DateTime::<Utc>::MIN_UTC } else { DateTime::<Utc>::MAX_UTC };
     DateTime::from_timestamp_micros(micros).unwrap_or(beyond).to_rfc3339_opts(SecondsFormat::Micros, true)
 }
+
+/// The same the other way; `None` if the text is no such time.
+pub fn micros(text: &str) -> Option<i64> {
+    DateTime::parse_from_rfc3339(text).ok().map(|it| it.timestamp_micros())
+}

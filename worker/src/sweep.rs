@@ -10,6 +10,9 @@ use std::{
 use store::{Lane, Log, Parts, ThreadId, When};
 use tracing::{info, warn};
 
+/// What the store or the queue says.
+type Failure = Box<dyn Error + Send + Sync>;
+
 /// How many threads are looked at in one query.
 const PAGE: u64 = 10_000;
 
@@ -40,27 +43,48 @@ impl<L: Log> Sweep<L> {
         }
     }
 
-    async fn once(&mut self) -> Result<usize, Box<dyn Error + Send + Sync>> {
-        // The threads first: one that is rung for after it was read is not missing.
-        let mut missing: BTreeMap<ThreadId, Lane> = BTreeMap::new();
-        loop {
-            let last = missing.last_key_value().map(|(thread, _)| *thread);
-            let page = self.parts.store.runnable_after(last, PAGE).await?;
-            if page.is_empty() {
-                break;
-            }
-            missing.extend(page.into_iter().map(|it| (it.thread, it.lane)));
+    async fn once(&mut self) -> Result<usize, Failure> {
+        let missing = unrung(&self.parts).await?;
+        let mut due = missing.clone();
+        if let Some(before) = &self.missed {
+            due.retain(|thread, _| before.contains(thread));
         }
-        let rung = self.parts.queue.rung().await?;
-        missing.retain(|thread, _| !rung.contains(thread));
-        let mut due = 0;
-        for (thread, lane) in &missing {
-            if self.missed.as_ref().is_none_or(|before| before.contains(thread)) {
-                self.parts.queue.ring(*thread, lane, When::Now).await?;
-                due += 1;
-            }
-        }
+        ring(&self.parts, &due).await?;
         self.missed = Some(missing.into_keys().collect());
-        Ok(due)
+        Ok(due.len())
     }
+}
+
+/// The threads that can move and that nobody has rung for, each with its lane; among them may be one whose ring is on its
+/// way.
+///
+/// # Errors
+///
+/// If the store or the queue does not answer.
+pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<ThreadId, Lane>, Failure> {
+    // The threads first: one that is rung for after it was read is not missing.
+    let mut missing: BTreeMap<ThreadId, Lane> = BTreeMap::new();
+    loop {
+        let last = missing.last_key_value().map(|(thread, _)| *thread);
+        let page = parts.store.runnable_after(last, PAGE).await?;
+        if page.is_empty() {
+            break;
+        }
+        missing.extend(page.into_iter().map(|it| (it.thread, it.lane)));
+    }
+    let rung = parts.queue.rung().await?;
+    missing.retain(|thread, _| !rung.contains(thread));
+    Ok(missing)
+}
+
+/// Rings for these threads; one ring too many costs a look.
+///
+/// # Errors
+///
+/// If the queue does not answer.
+pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<ThreadId, Lane>) -> Result<(), Failure> {
+    for (thread, lane) in threads {
+        parts.queue.ring(*thread, lane, When::Now).await?;
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! One file a noun.
 
 mod config;
+mod holds;
 mod inbox;
 mod index;
 mod mcp;
@@ -10,12 +11,13 @@ mod serve;
 mod strategy;
 pub(crate) mod thread;
 mod turn;
+mod upkeep;
 
 use shared::Graph;
 use store::Strategies;
 
 use crate::{
-    args::{Args, Command, Global},
+    args::{Args, Command, Global, Store},
     config::{LogFormat, Origins, Settings, Sources},
     exit::Exit,
     output::Format,
@@ -31,6 +33,11 @@ pub(crate) struct Given {
     pub(crate) tenant: Option<String>,
 }
 
+/// Who sits at the command line.
+fn person() -> String {
+    std::env::var("USER").ok().filter(|it| !it.is_empty()).unwrap_or_else(|| "operator".to_owned())
+}
+
 /// Does what the command line says.
 pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::Result<Exit> {
     let Args { global, command } = args;
@@ -44,7 +51,11 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         sources = sources.flag("--listen", "api.listen", listen.to_string());
     }
     let (settings, origins) = Settings::load(sources)?;
-    let serves = matches!(command, Command::Dev { .. } | Command::Api { .. } | Command::Worker);
+    // What is deleted is told like what is served: it is asked for later.
+    let serves = matches!(
+        command,
+        Command::Dev { .. } | Command::Api { .. } | Command::Worker | Command::Store(Store::Prune { .. })
+    );
     trace(&settings, serves)?;
     let given = Given {
         settings,
@@ -61,6 +72,8 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
         Command::Turn(turn) => turn::run(given, turn).await,
         Command::Thread(thread) => thread::run(given, thread).await,
+        Command::Store(store) => upkeep::run(given, store).await,
+        Command::Queue(queue) => queue::run(given, queue).await,
         Command::Inbox(inbox) => inbox::run(given, inbox).await,
         Command::Queue(queue) => queue::run(given, queue).await,
         Command::Strategy(strategy) => strategy::run(&given, strategy),

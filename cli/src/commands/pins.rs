@@ -108,7 +108,7 @@ async fn approve(
     // A pin that cannot be read says nothing, and is mended by this.
     let before = store.pin(name).await?.and_then(|it| pinned(&it).ok()).unwrap_or_default();
     let changes = changes(&before, &tools);
-    let by = std::env::var("USER").ok().filter(|it| !it.is_empty()).unwrap_or_else(|| "operator".to_owned());
+    let by = super::person();
     store.approve(Pin::new(name, &definitions(&tools).map_err(unusable)?, &by)).await?;
     let things: Vec<Value> = changes.iter().map(thing).collect();
     output::many(given.format, &things, || changes.iter().map(words).collect::<Vec<_>>().join("\n"))?;

@@ -1,10 +1,11 @@
-//! `turnfold thread`: reads threads straight from the store. Only `reconcile` writes, and it goes through the api.
+//! `turnfold thread`: reads threads straight from the store. `hold` and `release` write there, beside the log; what writes to
+//! a log, `reconcile`, goes through the api.
 
 use serde_json::{Value, json};
 use shared::{Event, Graph, Replay, Standing};
 use store::{Chain, Recorded, Store, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time};
 
-use super::Given;
+use super::{Given, holds};
 use crate::{
     args::Thread,
     client::Client,
@@ -23,7 +24,8 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
     match command {
-        Thread::Ls { status, limit } => ls(&given, &store, status, limit).await,
+        Thread::Ls { held: true, .. } => holds::list(&given, &store).await,
+        Thread::Ls { status, limit, held: false } => ls(&given, &store, status, limit).await,
         Thread::Get { id } => get(&given, &store, find(&store, &id).await?).await,
         Thread::Events { id, from, limit } => {
             events(&given, &store, find(&store, &id).await?, from, limit).await
@@ -31,11 +33,13 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
         Thread::State { id, at } => state(&given, &store, find(&store, &id).await?, at).await,
         Thread::Replay { id } => replay(&given, &store, find(&store, &id).await?).await,
         Thread::Verify { id } => verify(&given, &store, find(&store, &id).await?).await,
+        Thread::Hold { id, reason } => holds::place(&given, &store, find(&store, &id).await?, &reason).await,
+        Thread::Release { id } => holds::release(&given, &store, find(&store, &id).await?).await,
         Thread::Reconcile { .. } => Ok(Exit::Usage),
     }
 }
 
-async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
+pub(super) async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
     if id == "last" {
         let newest = store.threads(ThreadFilter::default(), None, 1).await?;
         return newest

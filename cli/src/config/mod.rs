@@ -35,8 +35,8 @@ pub use servers::{
     StructuredForm, ToolSettings,
 };
 pub use settings::{
-    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, Settings, StoreSettings,
-    TenantSettings, WorkerSettings,
+    ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,
+    StoreSettings, TenantSettings, WorkerSettings,
 };
 
 /// Every key with what it does, its unit and its default: the lowest layer, and the manual.

@@ -21,6 +21,9 @@ use super::{
 pub struct Settings {
     /// Where the log is kept.
     pub store: StoreSettings,
+    /// How long threads are kept.
+    #[serde(default)]
+    pub retention: RetentionSettings,
     /// Where the tokens are kept.
     pub queue: QueueSettings,
     /// The door.
@@ -66,6 +69,18 @@ pub struct Settings {
 pub struct StoreSettings {
     /// `sqlite:PATH`, `postgres://…`, or where that is.
     pub url: Address,
+    /// How many connections a process has to PostgreSQL, at most.
+    #[schemars(range(min = 2))]
+    pub connections: u32,
+}
+
+/// How long threads are kept.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RetentionSettings {
+    /// After how many days without a touch `turnfold store prune` deletes a thread at rest; never, if none is named.
+    #[schemars(range(min = 1))]
+    pub after_days: Option<u64>,
 }
 
 /// Where the tokens are kept.

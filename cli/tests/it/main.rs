@@ -20,4 +20,5 @@ mod pins;
 mod queue;
 mod real_servers;
 mod soak;
+mod upkeep;
 mod words;

@@ -5,6 +5,12 @@
 //!
 //! One statement is all or nothing by itself, so steps that change no status need no transaction around them, and one
 //! round trip. A text that does not depend on how many events there are is prepared once a connection.
+//!
+//! ## Why the rows of the threads are counted along
+//!
+//! A thread may be deleted ([`Store::prune`]), and with its events goes the fence: a writer that slept through it would
+//! find every number free. So the statement writes only if all its threads are there, which costs one look for all of
+//! them; a foreign key would look for each event.
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -71,7 +77,8 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Stale`] if `head` is not the end of the log any more, or the turn was heard or withdrawn
-    /// before; [`Error::Unavailable`] if the database stayed away for long.
+    /// before; [`Error::UnknownThread`] if the thread was deleted; [`Error::Unavailable`] if the database stayed away
+    /// for long.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
     pub async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
         let batch = Batch::new(head, events, time::now())?;
@@ -133,7 +140,7 @@ async fn mark_alone(
 }
 
 /// Makes sure that `head` is the end of the log, and stays so for whoever marks next: they wait for the row.
-async fn hold(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
+pub(super) async fn hold(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
     threads::Entity::find_by_id(head.thread).lock_exclusive().one(tx).await?;
     let end = super::read::head(tx, head.thread).await?;
     if end == *head { Ok(()) } else { Err(Error::Stale { thread: head.thread, seq: head.seq }) }
@@ -208,7 +215,7 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Inserts all events of all of them, or none.
+    /// Inserts all events of all of them, or none. No two are of one thread.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
         let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
         let postgres = db.get_database_backend() == DbBackend::Postgres;

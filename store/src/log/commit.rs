@@ -69,7 +69,7 @@ impl Step {
 }
 
 /// The turn that is heard by this event.
-fn heard_by(event: &Event) -> Option<TurnId> {
+pub(crate) fn heard_by(event: &Event) -> Option<TurnId> {
     match event {
         Event::Heard(it) => Some(it.turn),
         Event::Supplied(it) => Some(it.turn),

@@ -20,7 +20,7 @@ use tokio::sync::Mutex;
 use super::{Store, database::Database};
 use crate::{Error, error};
 
-/// How many connections one process keeps to PostgreSQL, at most. A server allows a hundred by default.
+/// How many connections one process keeps to PostgreSQL, at most, if nobody says. A server allows a hundred by default.
 const POSTGRES_CONNECTIONS: u32 = 16;
 
 /// How many more are for the steps of workers alone.
@@ -49,9 +49,18 @@ impl Store {
     ///
     /// [`Error::Address`] if this can never work, [`Error::Unavailable`] if it may work later.
     pub async fn connect(url: &str) -> Result<Store, Error> {
+        Store::connect_with(url, POSTGRES_CONNECTIONS).await
+    }
+
+    /// The same with so many connections to PostgreSQL, at most; SQLite has its own number.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::connect`].
+    pub async fn connect_with(url: &str, connections: u32) -> Result<Store, Error> {
         match url.split_once(':') {
             Some(("sqlite", _)) => sqlite(url).await,
-            Some(("postgres" | "postgresql", _)) => postgres(url).await,
+            Some(("postgres" | "postgresql", _)) => postgres(url, connections).await,
             // The address may hold a password, so it is not shown.
             Some(_) | None => Err(Error::Address(
                 "its address begins with neither `sqlite:` nor `postgres://`: give `sqlite:PATH` or \
@@ -105,7 +114,7 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
     Ok(migrations::migrate(tx).await?)
 }
 
-async fn postgres(url: &str) -> Result<Store, Error> {
+async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
     let options = PgConnectOptions::from_str(url)
         .map_err(|error| Error::Address(format!("the `postgres://` address is malformed: {error}")))?
         .application_name("turnfold")
@@ -124,10 +133,10 @@ async fn postgres(url: &str) -> Result<Store, Error> {
     );
     let hot = told(pool.clone(), HOT_ARE_TOLD).max_connections(HOT_CONNECTIONS);
     let hot = hot.connect_lazy_with(options.clone());
-    let pool = told(pool, ARE_TOLD).max_connections(POSTGRES_CONNECTIONS).connect_with(options).await;
+    let pool = told(pool, ARE_TOLD).max_connections(connections).connect_with(options).await;
     let pool = pool.map_err(|error| unreached(&place, &error))?;
     let (pool, hot) = (connector(pool), connector(hot));
-    Ok(Store::over(Database { pool, hot, writers: None }))
+    Ok(Store::over(Database { pool, hot, writers: None, connections }))
 }
 
 /// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
@@ -160,15 +169,15 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         .disable_statement_logging();
     let file = options.get_filename().to_owned();
     let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false);
-    let pool = if url.contains(":memory:") || url.contains("mode=memory") {
+    let (pool, connections) = if url.contains(":memory:") || url.contains("mode=memory") {
         // **Invariant:** such a database lives in its one connection, so that one is never closed.
-        pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None)
+        (pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None), 1)
     } else {
         let folder = file.parent().unwrap_or(&file);
         tokio::fs::create_dir_all(folder).await.map_err(|error| {
             Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
         })?;
-        pool.max_connections(SQLITE_CONNECTIONS)
+        (pool.max_connections(SQLITE_CONNECTIONS), SQLITE_CONNECTIONS)
     };
     let place = format!("the SQLite file {}", file.display());
     // A file becomes one with a WAL under a lock that nobody waits for: of two that open a new file at the same moment,
@@ -181,7 +190,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         }
     };
     let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store::over(Database { hot: pool.clone(), pool, writers: Some(Arc::new(Mutex::new(()))) }))
+    Ok(Store::over(Database { hot: pool.clone(), pool, writers: Some(Arc::new(Mutex::new(()))), connections }))
 }
 
 /// Why there is no first connection, in words that name the place and no password.

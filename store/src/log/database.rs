@@ -31,6 +31,8 @@ pub(crate) struct Database {
     /// said thousands of times a second is said over few, which always know it.
     pub(super) hot: DatabaseConnection,
     pub(super) writers: Option<Arc<Mutex<()>>>,
+    /// How many there are at most.
+    pub(super) connections: u32,
 }
 
 impl Database {

@@ -12,14 +12,20 @@ mod append;
 mod commit;
 mod connect;
 pub(crate) mod database;
+mod differences;
 mod engine;
+mod holds;
 mod postgres;
+mod prune;
 mod read;
+mod round;
 mod status;
 mod submit;
 pub(crate) mod tables;
 mod threads;
 mod turns;
+mod verify;
+mod walk;
 
 use self::{
     commit::{Committer, committer},
@@ -29,13 +35,21 @@ use self::{
 };
 use crate::Error;
 
+pub(crate) use commit::heard_by;
+pub(crate) use round::statement;
+
 pub use append::{Head, Mark, TurnMark};
 pub use engine::Log;
+pub use holds::Hold;
+pub use prune::{Prune, Pruned};
 pub use read::{Chain, Recorded, Stored};
+pub use round::Round;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, NewTurn, Opening, Submitted};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Turn, TurnFilter, Withdrawal};
+pub use verify::Verified;
+pub use walk::{Finding, Wrong};
 
 /// Names a thread: a UUIDv7.
 pub type ThreadId = uuid::Uuid;

@@ -9,15 +9,18 @@ use serde_json::json;
 use shared::Event;
 
 use super::{
-    Head, Store, ThreadId, at_most, chain, corrupt, database::Database, signed, tables::events, unsigned,
+    Head, Store, ThreadId, at_most, corrupt,
+    database::Database,
+    round::{Pages, Range},
+    signed,
+    tables::events,
+    unsigned,
+    walk::{Finding, Walk, Wrong},
 };
 use crate::{Error, gather::Gather};
 
 /// How events are stored now.
 const CODEC: &str = "json";
-
-/// How many events [`Store::verify_chain`] holds at once.
-const PAGE: u64 = 500;
 
 /// An event, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -142,22 +145,24 @@ impl Store {
     /// [`Error::UnknownThread`] if it has no event.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
     pub async fn verify_chain(&self, thread: ThreadId) -> Result<Chain, Error> {
-        let mut head = Head::start(thread);
+        let mut walk = Walk::new(thread);
+        let mut pages = Pages::of(Range::of(thread));
         loop {
-            let rows = self.page(thread, head.seq, PAGE).await?;
-            for row in &rows {
-                if let Err(what) = advance(&mut head, row) {
-                    return Ok(Chain::Broken { seq: head.seq, what });
-                }
-            }
-            if rows.is_empty() {
+            let page = pages.next(&self.database.pool).await?;
+            if page.is_empty() {
                 break;
             }
+            page.into_iter().for_each(|row| walk.step(row));
         }
-        match head.seq {
-            0 => Err(Error::UnknownThread(thread)),
-            events => Ok(Chain::Intact { events, head: head.hash }),
+        let (events, head) = walk.end();
+        if events == 0 {
+            return Err(Error::UnknownThread(thread));
         }
+        let broken = walk.finish().into_iter().find(|it| it.wrong != Wrong::Unreadable);
+        Ok(match broken {
+            Some(Finding { seq, what, .. }) => Chain::Broken { seq, what },
+            None => Chain::Intact { events, head },
+        })
     }
 
     async fn page(&self, thread: ThreadId, from: u64, limit: u64) -> Result<Vec<events::Model>, Error> {
@@ -235,7 +240,7 @@ fn of(thread: ThreadId) -> sea_orm::Select<events::Entity> {
     events::Entity::find().filter(events::Column::ThreadId.eq(thread)).order_by_asc(events::Column::Seq)
 }
 
-fn recorded(row: &events::Model) -> Result<Recorded, Error> {
+pub(super) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
     let seq = unsigned(row.seq)?;
     if row.codec != CODEC {
         let what = format!("event {seq} of thread {} is stored as {:?}", row.thread_id, row.codec);
@@ -252,17 +257,4 @@ fn digest(row: &events::Model) -> Result<[u8; 32], Error> {
         corrupt(row.thread_id, format_args!("the hash of event {seq} has {bytes} bytes and not 32"))
     };
     row.hash.as_slice().try_into().map_err(wrong)
-}
-
-/// Walks over one row, or says what is wrong with it.
-fn advance(head: &mut Head, row: &events::Model) -> Result<(), String> {
-    if row.seq != signed(head.seq) {
-        return Err(format!("event {} is missing: the next one is {}", head.seq, row.seq));
-    }
-    let hash = chain::link(&head.hash, head.seq, row.at, &row.kind, &row.payload);
-    if row.hash != hash {
-        return Err(format!("event {} is not what was appended: its hash does not fit", head.seq));
-    }
-    *head = Head { seq: head.seq + 1, hash, ..*head };
-    Ok(())
 }

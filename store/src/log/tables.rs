@@ -94,3 +94,25 @@ pub(crate) mod events {
 
     impl ActiveModelBehavior for ActiveModel {}
 }
+
+pub(crate) mod holds {
+    //! A thread that nothing may delete.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "holds")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false)]
+        pub thread_id: Uuid,
+        #[sea_orm(column_type = "Text")]
+        pub reason: String,
+        #[sea_orm(column_type = "Text")]
+        pub placed_by: String,
+        pub placed_at: i64,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}

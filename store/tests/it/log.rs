@@ -2,7 +2,7 @@
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
-use sea_orm::sqlx::{Connection, Executor, SqliteConnection};
+use sea_orm::sqlx::{self, Connection, Executor, PgConnection, SqliteConnection};
 use shared::{Decided, Event, Goto};
 use store::{Error, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
 
@@ -47,6 +47,40 @@ async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
         }
     };
     assert_eq!(store.head(turn.thread).await.unwrap(), end);
+}
+
+/// A store of before the partitions: its rows are carried over, to the byte.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_events_are_carried_into_partitions() {
+    let postgres = testing::Postgres::start();
+    let store = Store::connect_with(&postgres.url(), 2).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut before = Vec::new();
+    for _ in 0..100 {
+        let thread = store.submit(new_turn()).await.unwrap().into_turn().thread;
+        store.append(&store.head(thread).await.unwrap(), &[decided(), decided()], None).await.unwrap();
+        before.push((thread, store.stored(thread, 0, 9).await.unwrap()));
+    }
+    let mut old = PgConnection::connect(&postgres.url()).await.unwrap();
+    for sql in [
+        "CREATE TABLE plain AS TABLE events",
+        "DROP TABLE events",
+        "ALTER TABLE plain RENAME TO events",
+        "ALTER TABLE events ADD CONSTRAINT events_thread_seq PRIMARY KEY (thread_id, seq)",
+        "ALTER TABLE events ALTER at SET NOT NULL, ALTER hash SET NOT NULL",
+        "DELETE FROM seaql_migrations WHERE version LIKE '%_partitions'",
+    ] {
+        old.execute(sql).await.unwrap();
+    }
+    assert_eq!(store.migrate().await.unwrap(), ["m20261122_000009_partitions"]);
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    for (thread, events) in before {
+        assert_eq!(store.stored(thread, 0, 9).await.unwrap(), events);
+        store.append(&store.head(thread).await.unwrap(), &[decided()], None).await.unwrap();
+    }
+    let parts: i64 =
+        sqlx::query_scalar("SELECT count(DISTINCT tableoid) FROM events").fetch_one(&mut old).await.unwrap();
+    assert_eq!(parts, 16, "a hundred threads are in all parts");
 }
 
 #[tokio::test]

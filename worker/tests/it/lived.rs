@@ -33,10 +33,18 @@ async fn every_fixture_gives_the_same_transcript() {
 
 /// Lives a thread with a worker; what came from outside is done when the log has come to where it stands in the script.
 async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde_json::Value) {
-    let parts = parts().await;
+    live_in(&parts().await, graph, script).await
+}
+
+/// The same in parts that are there.
+pub(crate) async fn live_in(
+    parts: &Parts,
+    graph: &'static dyn Graph,
+    script: &[Event],
+) -> (Vec<Event>, serde_json::Value) {
     let strategies = Strategies::new(strategies::all());
     let world = Arc::new(Recorded::new(graph, script).unwrap());
-    let worker = tokio::spawn(worker(&parts, world, "w1").run(Stop::default()));
+    let worker = tokio::spawn(worker(parts, world, "w1").run(Stop::default()));
     let whole = reenact(graph, script).unwrap().log;
     let Event::Opened(opened) = whole[0].clone() else { panic!("a fixture begins with `opened`") };
     let mut thread = None;
@@ -54,7 +62,7 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
         match event {
             Event::Heard(heard) => {
                 if let Some(thread) = thread {
-                    until(&parts, thread, seq).await;
+                    until(parts, thread, seq).await;
                 }
                 let policy = match heard.hearing {
                     Hearing::Input => Policy::Replan,
@@ -65,7 +73,7 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
             }
             Event::Supplied(supplied) => {
                 let id = thread.unwrap();
-                until(&parts, id, seq).await;
+                until(parts, id, seq).await;
                 let words = match &supplied.answer {
                     Supply::Accept(Value::Null) => "done".to_owned(),
                     Supply::Accept(fields) => fields.to_string(),
@@ -76,18 +84,18 @@ async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde
             }
             Event::Retried(_) | Event::Cancelled(_) | Event::Reconciled(_) => {
                 let id = thread.unwrap();
-                until(&parts, id, seq).await;
-                let mut log = ThreadLog::open(&parts, &strategies, id).await.unwrap();
+                until(parts, id, seq).await;
+                let mut log = ThreadLog::open(parts, &strategies, id).await.unwrap();
                 log.push(event.clone()).unwrap();
-                log.flush(&parts).await.unwrap();
+                log.flush(parts).await.unwrap();
                 parts.queue.ring(id, &Lane::default(), When::Now).await.unwrap();
             }
             _ => (),
         }
     }
     let thread = thread.unwrap();
-    until(&parts, thread, whole.len()).await;
-    let log = ThreadLog::open(&parts, &strategies, thread).await.unwrap();
+    until(parts, thread, whole.len()).await;
+    let log = ThreadLog::open(parts, &strategies, thread).await.unwrap();
     assert_ne!(log.thread().standing(), Standing::Busy);
     let state = log.thread().state().unwrap();
     worker.abort();

@@ -8,6 +8,7 @@ mod killed;
 mod limits;
 mod lived;
 mod pauses;
+mod rebuilt;
 mod sim;
 mod stops;
 mod world;

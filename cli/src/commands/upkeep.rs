@@ -1,0 +1,152 @@
+//! `turnfold store`: whether it is whole, whether its read models are right, and what of it may go.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use serde_json::json;
+use store::{Differs, Prune, Pruned, Rebuilt, Verified, time};
+
+use super::{Given, thread};
+use crate::{
+    args::{Round, Store},
+    engine,
+    exit::{Exit, Stop},
+    output,
+};
+
+pub(crate) async fn run(given: Given, command: Store) -> anyhow::Result<Exit> {
+    let store = engine::store(&given.settings).await?;
+    engine::check_migrated(&store).await?;
+    match command {
+        Store::Verify { round } => verify(&given, &store, round).await,
+        Store::Rebuild { round, dry_run } => rebuild(&given, &store, round, dry_run).await,
+        Store::Prune { older_than, strategy, dry_run } => {
+            prune(&given, &store, older_than, strategy, dry_run).await
+        }
+    }
+}
+
+async fn verify(given: &Given, store: &store::Store, round: Round) -> anyhow::Result<Exit> {
+    let spinner = spinner()?;
+    let began = Instant::now();
+    let verified = store.verify(&over(store, round, &spinner).await?).await?;
+    spinner.finish_and_clear();
+    let seconds = began.elapsed().as_secs_f64().max(0.001);
+    let Verified { threads, events, bytes, found, findings } = verified;
+    let thing = json!({
+        "threads": threads, "events": events, "bytes": bytes, "seconds": seconds,
+        "found": found, "findings": findings,
+    });
+    output::one(given.format, &thing, || {
+        let looked = format!(
+            "{events} events of {threads} threads ({}) in {seconds:.1} s: {:.0} events/s",
+            HumanBytes(bytes),
+            events as f64 / seconds
+        );
+        if found == 0 {
+            return format!(
+                "{looked}\nevery hash chain holds, no number is missing, and all of it can be read"
+            );
+        }
+        let told = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        format!("{looked}\nFOUND {found}{}{}", told.collect::<String>(), more(found, findings.len()))
+    })?;
+    Ok(if found == 0 { Exit::Ok } else { Exit::Finding })
+}
+
+async fn rebuild(given: &Given, store: &store::Store, round: Round, dry_run: bool) -> anyhow::Result<Exit> {
+    let spinner = spinner()?;
+    let rebuilt = store.rebuild(&given.strategies, &over(store, round, &spinner).await?, dry_run).await?;
+    spinner.finish_and_clear();
+    let Rebuilt { threads, found, differences } = rebuilt;
+    let all: u64 = found.values().sum();
+    let right = found.keys().all(|it| it.is_mendable() && !dry_run);
+    let thing = json!({
+        "threads": threads, "written": !dry_run, "found": found, "differences": differences,
+    });
+    output::one(given.format, &thing, || {
+        if all == 0 {
+            return format!("{threads} threads: every row is as its log says");
+        }
+        let kinds =
+            found.iter().map(|(it, count): (&Differs, &u64)| format!("\n{count:>8} × {}", it.words()));
+        let told = differences.iter().map(|it| {
+            let of = it.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
+            format!("\n  thread {}{of}: {}", it.thread, it.what)
+        });
+        let done = if dry_run { "nothing was written" } else { "put right" };
+        format!(
+            "{threads} threads, {all} differences, {done}:{}{}{}",
+            kinds.collect::<String>(),
+            told.collect::<String>(),
+            more(all, differences.len())
+        )
+    })?;
+    Ok(if right { Exit::Ok } else { Exit::Finding })
+}
+
+async fn prune(
+    given: &Given,
+    store: &store::Store,
+    older_than: Option<Duration>,
+    strategy: Option<String>,
+    dry_run: bool,
+) -> anyhow::Result<Exit> {
+    let days = given.settings.retention.after_days;
+    let kept = || days.map(|it| Duration::from_secs(it.saturating_mul(24 * 60 * 60)));
+    let age = older_than.or_else(kept).ok_or_else(|| {
+        let words =
+            "nothing says how long threads are kept: give --older-than 90d, or set retention.after_days";
+        Stop::because(Exit::Usage, words)
+    })?;
+    let age = i64::try_from(age.as_micros()).context("nothing is that old")?;
+    let which = Prune { before: time::now().saturating_sub(age), strategy, by: super::person() };
+    let spinner = spinner()?;
+    let told = |it: Pruned| spinner.set_position(it.threads);
+    let Pruned { threads, turns, events } = store.prune(&which, dry_run, told).await?;
+    spinner.finish_and_clear();
+    let before = time::rfc3339(which.before);
+    let thing = json!({
+        "before": before, "deleted": !dry_run, "threads": threads, "turns": turns, "events": events,
+    });
+    output::one(given.format, &thing, || {
+        let verb = if dry_run { "would delete" } else { "deleted" };
+        format!(
+            "{verb} {threads} threads that rest since before {before}, with {turns} turns and {events} events"
+        )
+    })?;
+    Ok(Exit::Ok)
+}
+
+async fn over(store: &store::Store, round: Round, spinner: &ProgressBar) -> anyhow::Result<store::Round> {
+    let thread = match &round.thread {
+        Some(id) => Some(thread::find(store, id).await?),
+        None => None,
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let spinner = spinner.clone();
+    Ok(store::Round {
+        thread,
+        jobs: round.jobs.map_or_else(cores, usize::from),
+        told: Arc::new(move |threads| spinner.inc(threads)),
+    })
+}
+
+/// A sign of life for whoever watches.
+fn spinner() -> anyhow::Result<ProgressBar> {
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_style(ProgressStyle::with_template("{spinner} {pos} threads, {per_sec}, {elapsed}")?);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    Ok(spinner)
+}
+
+fn more(all: u64, told: usize) -> String {
+    match all.saturating_sub(told as u64) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    }
+}

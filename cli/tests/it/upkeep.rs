@@ -1,0 +1,130 @@
+//! The store and the queue looked after from the command line.
+
+use std::{path::Path, process::Output};
+
+use serde_json::{Value, json};
+use store::{NewTurn, Opening, Store, ThreadId};
+
+use crate::engine::turnfold;
+
+fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
+    let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+}
+
+fn words(folder: &Path, args: &[&str]) -> String {
+    let Output { stdout, stderr, .. } = turnfold(folder).args(args).output().unwrap();
+    String::from_utf8([stdout, stderr].concat()).unwrap()
+}
+
+/// A thread with a turn that nobody has heard.
+async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
+    let opened = serde_json::from_value(json!({"format": shared::FORMAT, "strategy": "probe"})).unwrap();
+    let new = NewTurn {
+        thread: Opening::New(opened),
+        policy: shared::Policy::Auto,
+        messages: vec![shared::Message::user("hello")],
+        metadata: json!({}),
+        author: String::new(),
+        idempotency: None,
+    };
+    let turn = store.submit(new).await.unwrap().into_turn();
+    (turn.thread, turn.id)
+}
+
+fn home() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), &["migrate"]).0, 0);
+    let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
+    (folder, url)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_verified_and_rebuilt() {
+    let (folder, url) = home();
+    let folder = folder.path();
+    let store = Store::connect(&url).await.unwrap();
+    let (thread, _) = submitted(&store).await;
+    let (exit, verified) = run(folder, &["store", "verify", "--jobs", "2"]);
+    assert_eq!((exit, &verified["threads"], &verified["found"]), (0, &json!(1), &json!(0)), "{verified}");
+    assert!(words(folder, &["store", "verify", "--thread", "last"]).contains("every hash chain holds"));
+    assert_eq!(run(folder, &["store", "rebuild"]).0, 0);
+
+    store::testing::wreck(&store).await.unwrap();
+    assert_eq!(store.thread(thread).await.unwrap(), None);
+    let (exit, found) = run(folder, &["store", "rebuild", "--dry-run"]);
+    assert_eq!((exit, &found["found"]["thread_missing"]), (1, &json!(1)), "{found}");
+    let (exit, found) = run(folder, &["store", "rebuild"]);
+    assert_eq!((exit, &found["found"]["thread_missing"]), (0, &json!(1)), "{found}");
+    assert!(store.thread(thread).await.unwrap().is_some());
+    assert!(words(folder, &["store", "rebuild"]).contains("every row is as its log says"));
+
+    // As a newer turnfold would write it.
+    let head = store.head(thread).await.unwrap();
+    let cut = store::Head { seq: head.seq + 2, ..head };
+    let event: shared::Event = shared::Retried { by: String::new() }.into();
+    store.append(&cut, &[event], None).await.unwrap();
+    let (exit, verified) = run(folder, &["store", "verify"]);
+    assert_eq!((exit, &verified["found"]), (1, &json!(1)), "{verified}");
+    let finding = &verified["findings"][0];
+    assert_eq!(
+        (&finding["thread"], &finding["seq"], &finding["wrong"]),
+        (&json!(thread), &json!(1), &json!("missing"))
+    );
+    assert!(words(folder, &["store", "verify"]).contains("events 1 to 2 are missing"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_is_held_released_and_pruned() {
+    let (folder, url) = home();
+    let folder = folder.path();
+    let store = Store::connect(&url).await.unwrap();
+    let (thread, turn) = submitted(&store).await;
+    let id = thread.to_string();
+    store.cancel_queued(turn).await.unwrap();
+
+    let untold = words(folder, &["store", "prune"]);
+    assert!(untold.contains("--older-than 90d") && untold.contains("retention.after_days"), "{untold}");
+    assert_eq!(run(folder, &["store", "prune", "--older-than", "soon"]).0, 2);
+    assert_eq!(run(folder, &["store", "prune", "--set", "retention.after_days=1"]).1["threads"], 0);
+
+    assert_eq!(run(folder, &["thread", "hold", &id, "--reason", "a lawsuit"]).0, 0);
+    assert_eq!(run(folder, &["thread", "hold", &id, "--reason", "another"]).0, 1);
+    let (_, held) = run(folder, &["thread", "ls", "--held"]);
+    assert_eq!((&held[0]["thread"], &held[0]["reason"]), (&json!(id), &json!("a lawsuit")));
+    assert_eq!(run(folder, &["store", "prune", "--older-than", "0s"]).1["threads"], 0);
+    assert_eq!(run(folder, &["thread", "release", &id]).0, 0);
+    assert_eq!(run(folder, &["thread", "release", &id]).0, 2);
+
+    let (_, counted) = run(folder, &["store", "prune", "--older-than", "0s", "--dry-run"]);
+    assert_eq!((&counted["threads"], &counted["deleted"]), (&json!(1), &json!(false)));
+    assert_eq!(
+        run(folder, &["store", "prune", "--older-than", "0s", "--strategy", "planner"]).1["threads"],
+        0
+    );
+    let told = words(folder, &["store", "prune", "--older-than", "0s"]);
+    assert!(told.contains("deleted 1 threads") && told.contains("pruned"), "the trace tells too: {told}");
+    assert_eq!(store.thread(thread).await.unwrap(), None);
+    assert_eq!(run(folder, &["store", "verify"]).1["events"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_queue_is_filled_again() {
+    let (folder, url) = home();
+    let folder = folder.path();
+    let store = Store::connect(&url).await.unwrap();
+    submitted(&store).await;
+    submitted(&store).await;
+    assert!(words(folder, &["queue", "rebuild"]).contains("queue.url is memory"));
+
+    let redis = testing::Redis::start();
+    let queue = format!("queue.url={}", redis.url());
+    let rebuild = |more: &[&str]| {
+        let (exit, told) = run(folder, &[&["queue", "rebuild", "--set", &queue], more].concat());
+        (exit, told["missing"].as_u64(), told["rung"].as_u64())
+    };
+    assert_eq!(rebuild(&["--dry-run"]), (0, Some(2), Some(0)));
+    assert_eq!(rebuild(&[]), (0, Some(2), Some(2)));
+    assert_eq!(rebuild(&[]), (0, Some(0), Some(0)));
+}

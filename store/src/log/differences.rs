@@ -1,0 +1,192 @@
+//! Holds the rows of a thread against what its log says, and puts them right.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveModelTrait as _,
+    ActiveValue::{NotSet, Set, Unchanged},
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+};
+
+use super::{
+    Store, ThreadId, TurnId, TurnStatus,
+    append::hold,
+    corrupt, signed,
+    tables::{threads, turns},
+    turns::policy_text,
+};
+use crate::{
+    Error,
+    rebuild::{Difference, Differs, Folded, FoldedTurn},
+};
+
+/// The rows of one thread.
+struct Rows {
+    thread: Option<threads::Model>,
+    turns: BTreeMap<TurnId, turns::Model>,
+}
+
+impl Store {
+    /// Where the rows are not as the log says.
+    pub(crate) async fn differences(&self, folded: &Folded) -> Result<Vec<Difference>, Error> {
+        Ok(compare(folded, &rows(&self.database.pool, folded.head.thread).await?))
+    }
+
+    /// The same while the thread stands still at the head that was folded, and then, unless it is only to be looked,
+    /// the rows are put right.
+    pub(crate) async fn put_right(&self, folded: Folded, look_only: bool) -> Result<Vec<Difference>, Error> {
+        self.database.transact(move |tx| put_right(tx, folded, look_only).boxed()).await
+    }
+}
+
+async fn put_right(
+    tx: &DatabaseTransaction,
+    folded: Folded,
+    look_only: bool,
+) -> Result<Vec<Difference>, Error> {
+    hold(tx, &folded.head).await?;
+    let rows = rows(tx, folded.head.thread).await?;
+    let differences = compare(&folded, &rows);
+    if look_only {
+        return Ok(differences);
+    }
+    let mendable = || differences.iter().filter(|it| it.differs.is_mendable());
+    if mendable().any(|it| it.turn.is_none()) {
+        write_thread(tx, &folded, rows.thread.is_none()).await?;
+    }
+    let wrong: BTreeSet<TurnId> = mendable().filter_map(|it| it.turn).collect();
+    for id in wrong {
+        if let Some(turn) = folded.turns.get(&id) {
+            write_turn(tx, folded.head.thread, id, turn, rows.turns.get(&id)).await?;
+        }
+    }
+    Ok(differences)
+}
+
+async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error> {
+    let turns = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread)).all(db).await?;
+    Ok(Rows {
+        thread: threads::Entity::find_by_id(thread).one(db).await?,
+        turns: turns.into_iter().map(|it| (it.id, it)).collect(),
+    })
+}
+
+fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut find = |turn, differs, what: String| {
+        found.push(Difference { thread: folded.head.thread, turn, differs, what });
+    };
+    match &rows.thread {
+        None => {
+            find(None, Differs::ThreadMissing, format!("there is no row of this {} thread", folded.status))
+        }
+        Some(row) => {
+            if row.strategy != folded.strategy {
+                let what = format!("its row says {:?}, its log {:?}", row.strategy, folded.strategy);
+                find(None, Differs::ThreadStrategy, what);
+            }
+            if row.status != folded.status.as_str() {
+                let what = format!("its row says {}, its log {}", row.status, folded.status);
+                find(None, Differs::ThreadStatus, what);
+            }
+            if row.created_at != folded.created_at {
+                let what = format!("its row says {}, its log {}", row.created_at, folded.created_at);
+                find(None, Differs::ThreadCreated, what);
+            }
+        }
+    }
+    for (id, turn) in &folded.turns {
+        match rows.turns.get(id) {
+            None => {
+                let what = "there is no row; its key and its metadata are lost".to_owned();
+                find(Some(*id), Differs::TurnMissing, what);
+            }
+            Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
+        }
+    }
+    for (id, row) in rows.turns.iter().filter(|(id, _)| !folded.turns.contains_key(id)) {
+        // What was never heard can only be queued, refused or called off.
+        let unheard = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
+        if row.heard_seq.is_some() || !unheard.iter().any(|it| it.as_str() == row.status) {
+            let what = format!("its row says {}, and the log has never heard it", row.status);
+            find(Some(*id), Differs::Unheard, what);
+        }
+    }
+    found
+}
+
+fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+    if row.status != turn.status.as_str() {
+        find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
+    }
+    let number = |it: Option<i64>| it.map_or_else(|| "none".to_owned(), |it| format!("event {it}"));
+    let (heard, ended) = (Some(signed(turn.heard_seq)), turn.ended_seq.map(signed));
+    if row.heard_seq != heard {
+        let what = format!("its row says {}, its log {}", number(row.heard_seq), number(heard));
+        find(Differs::TurnHeard, what);
+    }
+    if row.ended_seq != ended {
+        let what = format!("its row says {}, its log {}", number(row.ended_seq), number(ended));
+        find(Differs::TurnEnded, what);
+    }
+    if row.error != turn.error {
+        find(Differs::TurnError, format!("its row says {:?}, its log {:?}", row.error, turn.error));
+    }
+}
+
+/// **The place for columns that come later:** what the log knows of them is told here once more.
+async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> Result<(), Error> {
+    let id = folded.head.thread;
+    let row = threads::ActiveModel {
+        id: if anew { Set(id) } else { Unchanged(id) },
+        strategy: Set(folded.strategy.clone()),
+        status: Set(folded.status.to_string()),
+        created_at: Set(folded.created_at),
+        updated_at: Set(folded.updated_at),
+    };
+    if anew {
+        threads::Entity::insert(row).exec_without_returning(tx).await?;
+    } else {
+        row.update(tx).await?;
+    }
+    Ok(())
+}
+
+async fn write_turn(
+    tx: &DatabaseTransaction,
+    thread: ThreadId,
+    id: TurnId,
+    turn: &FoldedTurn,
+    known: Option<&turns::Model>,
+) -> Result<(), Error> {
+    let told = turns::ActiveModel {
+        position: known.map_or(NotSet, |it| Unchanged(it.position)),
+        status: Set(turn.status.to_string()),
+        heard_seq: Set(Some(signed(turn.heard_seq))),
+        ended_seq: Set(turn.ended_seq.map(signed)),
+        error: Set(turn.error.clone()),
+        updated_at: Set(turn.updated_at),
+        ..Default::default()
+    };
+    if known.is_some() {
+        told.update(tx).await?;
+        return Ok(());
+    }
+    let input = serde_json::to_string(&turn.messages)
+        .map_err(|error| corrupt(thread, format_args!("the words of turn {id} have no JSON: {error}")))?;
+    let row = turns::ActiveModel {
+        id: Set(id),
+        thread_id: Set(thread),
+        policy: Set(policy_text(turn.policy).to_owned()),
+        input: Set(input),
+        metadata: Set("{}".to_owned()),
+        author: Set(turn.author.clone()),
+        idempotency_key: Set(None),
+        request_hash: Set(None),
+        created_at: Set(turn.created_at),
+        ..told
+    };
+    turns::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(())
+}

@@ -1,0 +1,87 @@
+//! Threads that nothing may delete, for as long as a person says so.
+
+use futures::FutureExt as _;
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryOrder, QuerySelect};
+
+use super::{
+    Store, ThreadId, plain,
+    tables::{holds, threads},
+};
+use crate::{Error, time};
+
+/// A person's word that a thread must be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// Which thread.
+    pub thread: ThreadId,
+    /// Why.
+    pub reason: String,
+    /// Who placed it.
+    pub by: String,
+    /// When, in microseconds since the Unix epoch.
+    pub at: i64,
+}
+
+impl Store {
+    /// Holds a thread, and says which hold it is under now: this one, or one that was there before.
+    ///
+    /// **Invariant:** the row of the thread is locked meanwhile, as by whatever would delete it: so one of the two sees
+    /// the other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownThread`] if there is none, or none any more.
+    #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
+    pub async fn hold(&self, thread: ThreadId, reason: &str, by: &str) -> Result<Hold, Error> {
+        let hold = Hold { thread, reason: plain(reason), by: plain(by), at: time::now() };
+        self.database.transact(move |tx| place(tx, hold).boxed()).await
+    }
+
+    /// Lets go of a thread, and says of which hold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
+    pub async fn release(&self, thread: ThreadId) -> Result<Option<Hold>, Error> {
+        self.database.transact(move |tx| lift(tx, thread).boxed()).await
+    }
+
+    /// All holds, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn holds(&self) -> Result<Vec<Hold>, Error> {
+        let rows = holds::Entity::find().order_by_desc(holds::Column::PlacedAt);
+        Ok(rows.all(&self.database.pool).await?.into_iter().map(Hold::from).collect())
+    }
+}
+
+async fn place(tx: &DatabaseTransaction, hold: Hold) -> Result<Hold, Error> {
+    let row = threads::Entity::find_by_id(hold.thread).lock_exclusive().one(tx).await?;
+    row.ok_or(Error::UnknownThread(hold.thread))?;
+    if let Some(before) = holds::Entity::find_by_id(hold.thread).one(tx).await? {
+        return Ok(before.into());
+    }
+    let row = holds::ActiveModel {
+        thread_id: Set(hold.thread),
+        reason: Set(hold.reason.clone()),
+        placed_by: Set(hold.by.clone()),
+        placed_at: Set(hold.at),
+    };
+    holds::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(hold)
+}
+
+async fn lift(tx: &DatabaseTransaction, thread: ThreadId) -> Result<Option<Hold>, Error> {
+    let hold = holds::Entity::find_by_id(thread).one(tx).await?;
+    holds::Entity::delete_by_id(thread).exec(tx).await?;
+    Ok(hold.map(Hold::from))
+}
+
+impl From<holds::Model> for Hold {
+    fn from(row: holds::Model) -> Self {
+        Self { thread: row.thread_id, reason: row.reason, by: row.placed_by, at: row.placed_at }
+    }
+}

@@ -1,0 +1,125 @@
+//! What was done to stored events is found, and named.
+
+use std::sync::Arc;
+
+use sea_orm::{ActiveValue::Set, ConnectionTrait, EntityTrait};
+
+use super::{decided, opened};
+use crate::{
+    Error, Head, Round, Store, ThreadId, Verified, Wrong,
+    log::{chain, tables::events},
+};
+
+/// One thread, or all by a few at once.
+pub(super) fn round(thread: Option<ThreadId>) -> Round {
+    Round { thread, jobs: 3, told: Arc::new(|_| ()) }
+}
+
+pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
+    use Wrong::{Edited, Missing, Reordered};
+    let cases: [(&[&str], &[(u64, Wrong)]); 8] = [
+        (&[], &[]),
+        (&["UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1"], &[(3, Edited)]),
+        (
+            &["UPDATE events SET kind = 'failed' WHERE seq IN (2, 9) AND thread_id = $1"],
+            &[(2, Edited), (9, Edited)],
+        ),
+        (&["DELETE FROM events WHERE seq IN (0, 4, 5) AND thread_id = $1"], &[(0, Missing), (4, Missing)]),
+        (&["DELETE FROM events WHERE thread_id = $1"], &[(0, Missing)]),
+        (
+            &[
+                "UPDATE events SET seq = 99 WHERE seq = 3 AND thread_id = $1",
+                "UPDATE events SET seq = 3 WHERE seq = 4 AND thread_id = $1",
+                "UPDATE events SET seq = 4 WHERE seq = 99 AND thread_id = $1",
+            ],
+            &[(3, Reordered), (4, Reordered)],
+        ),
+        (
+            &[
+                "UPDATE events SET seq = 99 WHERE seq = 2 AND thread_id = $1",
+                "UPDATE events SET seq = 2 WHERE seq = 6 AND thread_id = $1",
+                "UPDATE events SET seq = 6 WHERE seq = 99 AND thread_id = $1",
+            ],
+            &[(2, Reordered), (6, Reordered)],
+        ),
+        // Taken away, and the numbers closed up behind it: the one that followed fits nothing any more.
+        (
+            &[
+                "DELETE FROM events WHERE seq = 3 AND thread_id = $1",
+                "UPDATE events SET seq = -seq WHERE seq > 3 AND thread_id = $1",
+                "UPDATE events SET seq = -seq - 1 WHERE seq < 0 AND thread_id = $1",
+            ],
+            &[(3, Edited), (4, Reordered)],
+        ),
+    ];
+    let mut damaged = Vec::new();
+    for (statements, expected) in cases {
+        let (start, _) = opened(store).await?;
+        let all: Vec<_> = (1..=10).map(decided).collect();
+        store.append(&start, &all, None).await?;
+        for sql in statements {
+            change(store, sql, start.thread).await?;
+        }
+        let verified = store.verify(&round(Some(start.thread))).await?;
+        let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
+        assert_eq!(found, expected, "{statements:?}: {verified:?}");
+        assert_eq!(verified.found, expected.len() as u64);
+        damaged.extend(verified.findings);
+    }
+    let all = store.verify(&round(None)).await?;
+    for finding in damaged {
+        assert!(all.findings.contains(&finding), "{finding:?} is not among {all:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn finds_what_it_cannot_read(store: &Store) -> Result<(), Error> {
+    for (kind, payload, codec) in
+        [("dreamt", "{}", "json"), ("decided", "{\"node\":7}", "json"), ("decided", "{}", "zstd")]
+    {
+        let (start, _) = opened(store).await?;
+        // As a newer turnfold would: its chain holds.
+        let hash = chain::link(&start.hash, 1, 7, kind, payload);
+        let row = events::ActiveModel {
+            thread_id: Set(start.thread),
+            seq: Set(1),
+            at: Set(7),
+            kind: Set(kind.to_owned()),
+            payload: Set(payload.to_owned()),
+            codec: Set(codec.to_owned()),
+            hash: Set(hash.to_vec()),
+        };
+        events::Entity::insert(row).exec_without_returning(&store.database.pool).await?;
+        let head = Head { seq: 2, hash, ..start };
+        store.append(&head, &[decided("after")], None).await?;
+        let verified = store.verify(&round(Some(start.thread))).await?;
+        let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
+        assert_eq!(found, [(1, Wrong::Unreadable)], "{verified:?}");
+    }
+    Ok(())
+}
+
+pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let long = "x".repeat(1 << 20);
+    let all: Vec<_> = (0..12).map(|_| decided(&long)).collect();
+    store.append(&start, &all, None).await?;
+    let verified = store.verify(&round(Some(start.thread))).await?;
+    let Verified { threads, events, bytes, found, findings } = verified;
+    assert_eq!((threads, events, found, findings.len()), (1, 13, 0, 0));
+    assert!(bytes > 12 << 20, "{bytes} bytes in pages of a few megabytes");
+
+    let everything = store.verify(&round(None)).await?;
+    assert_eq!(everything.events, store.counts().await?.events, "each event is seen once");
+    let nobody = uuid::Uuid::now_v7();
+    let unknown = store.verify(&round(Some(nobody))).await;
+    assert!(matches!(unknown, Err(Error::UnknownThread(id)) if id == nobody), "{unknown:?}");
+    Ok(())
+}
+
+/// Does to a thread's events what no turnfold does.
+async fn change(store: &Store, sql: &str, thread: ThreadId) -> Result<(), Error> {
+    let db = &store.database.pool;
+    db.execute_raw(crate::log::statement(db, sql, [thread.into()])).await?;
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! The read models of every fixture, lived by a worker: beside it nothing in them is ever wrong, and once they are
+//! wrecked they are made again as they were, from the events alone.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use shared::strategies;
+use store::{
+    Differs, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId, TurnFilter, TurnId,
+    testing::wreck,
+};
+
+use crate::lived::{fixtures, live_in, read};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_read_models_are_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    made_again(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_postgres_read_models_are_made_again() {
+    let postgres = testing::Postgres::start();
+    made_again(&postgres.url()).await;
+}
+
+async fn made_again(url: &str) {
+    let store = Store::connect(url).await.unwrap();
+    store.migrate().await.unwrap();
+    for graph in strategies::all() {
+        // Some of each strategy: all of them are lived elsewhere, and here everything is folded again beside each.
+        for path in fixtures(graph).into_iter().step_by(3) {
+            let script = read(&path);
+            // A queue of its own: whatever an earlier worker left running rings in another.
+            let queue = Arc::new(MemoryQueue::new(Duration::from_secs(10)));
+            let parts = Parts { store: store.clone(), queue, news: Arc::new(MemoryNews::new()) };
+            let lived = tokio::time::timeout(Duration::from_secs(60), live_in(&parts, graph, &script));
+            let (lived, beside) = tokio::join!(lived, rebuild(&store, false));
+            lived.unwrap_or_else(|_| panic!("{} does not come to its end", path.display()));
+            let only_moving = beside.found.keys().all(|it| *it == Differs::Moving);
+            assert!(only_moving, "beside a worker nothing is wrong: {beside:?}");
+        }
+    }
+    assert_eq!(rebuild(&store, true).await.found, BTreeMap::new(), "what was lived is as its log says");
+
+    let before = rows(&store).await;
+    wreck(&store).await.unwrap();
+    let looked = rebuild(&store, true).await;
+    assert_ne!(rows(&store).await, before, "whoever only looks writes nothing");
+    let found = rebuild(&store, false).await;
+    assert_eq!(found, looked);
+    for differs in [
+        Differs::ThreadMissing,
+        Differs::ThreadStrategy,
+        Differs::ThreadStatus,
+        Differs::ThreadCreated,
+        Differs::TurnMissing,
+        Differs::TurnStatus,
+        Differs::TurnHeard,
+        Differs::TurnEnded,
+        Differs::TurnError,
+    ] {
+        assert!(found.found.contains_key(&differs), "{differs:?} is not among {:?}", found.found);
+    }
+    assert!(found.found.keys().all(|it| it.is_mendable()), "{found:?}");
+    assert_eq!(rows(&store).await, before);
+    assert_eq!(rebuild(&store, false).await.found, BTreeMap::new(), "a second time finds nothing");
+    assert_eq!(store.verify(&round()).await.unwrap().found, 0, "no event was touched");
+}
+
+async fn rebuild(store: &Store, look_only: bool) -> Rebuilt {
+    store.rebuild(&Strategies::new(strategies::all()), &round(), look_only).await.unwrap()
+}
+
+fn round() -> Round {
+    Round { thread: None, jobs: 2, told: Arc::new(|_| ()) }
+}
+
+/// All that a log knows of the rows; when one was last written is not among it.
+async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, String>) {
+    let threads = store.threads(None, None, 10_000).await.unwrap().into_iter();
+    let turns = store.turns(TurnFilter::default(), None, 10_000).await.unwrap().into_iter();
+    (
+        threads.map(|it| (it.id, format!("{} {} {}", it.strategy, it.status, it.created_at))).collect(),
+        turns
+            .map(|it| {
+                let told =
+                    (it.thread, it.status, it.heard_seq, it.ended_seq, it.error, it.author, it.messages);
+                (it.id, format!("{told:?}"))
+            })
+            .collect(),
+    )
+}
