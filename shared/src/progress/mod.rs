@@ -29,6 +29,7 @@ use crate::{
 
 /// What a thread needs now.
 #[derive(Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one is made a step, and used up at once")]
 pub enum Next {
     /// Append this event, then look again.
     Append(Event),

@@ -40,6 +40,7 @@ pub struct NewTurn {
 
 /// The thread that a turn is submitted to.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one is made a submission, and used up at once")]
 pub enum Opening {
     /// One that opens with it.
     New(Opened),
