@@ -38,8 +38,8 @@ pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
     Chain, Counts, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening, Prune, Pruned, Recorded,
-    Round, Runnable, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter,
-    TurnId, TurnMark, TurnStatus, UnknownStatus, Verified, Withdrawal, Wrong,
+    Round, Runnable, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn,
+    TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus, Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::{Event, Hearing, Message, Policy, Supply};
+use shared::{DEFAULT_TENANT, Event, Hearing, Message, Policy, Supply};
 
 use crate::{
     Error, Head, Recorded, Round, Store, Strategies, ThreadId, ThreadStatus, TurnId, TurnStatus,
@@ -51,6 +51,8 @@ pub enum Differs {
     ThreadMissing,
     /// Another strategy stood in the thread's row.
     ThreadStrategy,
+    /// Another tenant stood in the thread's row.
+    ThreadTenant,
     /// Another status stood in the thread's row.
     ThreadStatus,
     /// Another time of opening stood in the thread's row.
@@ -81,6 +83,7 @@ impl Differs {
         match self {
             Differs::ThreadMissing
             | Differs::ThreadStrategy
+            | Differs::ThreadTenant
             | Differs::ThreadStatus
             | Differs::ThreadCreated
             | Differs::TurnMissing
@@ -97,6 +100,7 @@ impl Differs {
         match self {
             Differs::ThreadMissing => "thread had no row",
             Differs::ThreadStrategy => "thread had another strategy",
+            Differs::ThreadTenant => "thread had another tenant",
             Differs::ThreadStatus => "thread had another status",
             Differs::ThreadCreated => "thread had another time of opening",
             Differs::TurnMissing => "turn had no row",
@@ -117,6 +121,7 @@ impl Differs {
 pub(crate) struct Folded {
     pub(crate) head: Head,
     pub(crate) strategy: String,
+    pub(crate) tenant: String,
     pub(crate) status: ThreadStatus,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
@@ -237,9 +242,14 @@ fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -> Result<Fo
     let id = head.thread;
     let mut thread = begin(strategies, id, recorded)?;
     let opened_at = recorded.first().map(|it| it.at).unwrap_or_default();
+    let tenant = match recorded.first().map(|it| &it.event) {
+        Some(Event::Opened(opened)) => &opened.tenant,
+        Some(_) | None => DEFAULT_TENANT,
+    };
     let mut folded = Folded {
         head,
         strategy: plain(thread.strategy()),
+        tenant: plain(tenant),
         status: ThreadStatus::Idle,
         created_at: opened_at,
         updated_at: opened_at,

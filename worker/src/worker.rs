@@ -16,7 +16,7 @@ use tokio::{
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
-use tracing::{Instrument, debug, error, field::Empty, info, info_span, warn};
+use tracing::{Instrument, error, field::Empty, info, info_span, warn};
 
 use crate::{
     job::{Done, Hands},

@@ -75,7 +75,6 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Store(store) => upkeep::run(given, store).await,
         Command::Queue(queue) => queue::run(given, queue).await,
         Command::Inbox(inbox) => inbox::run(given, inbox).await,
-        Command::Queue(queue) => queue::run(given, queue).await,
         Command::Strategy(strategy) => strategy::run(&given, strategy),
         Command::Mcp(mcp) => mcp::run(given, mcp).await,
         Command::Index(index) => index::run(given, index).await,

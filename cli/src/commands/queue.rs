@@ -20,7 +20,7 @@ use crate::{
 const USER_HEADER: &str = "x-turnfold-user";
 
 pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref())?;
+    let client = Client::new(&given.settings, given.url.as_deref(), None)?;
     match command {
         Queue::Rebuild { dry_run } => rebuild(&given, dry_run).await,
         Queue::Pauses => list(&given, &client).await,

@@ -22,6 +22,7 @@ fn words(folder: &Path, args: &[&str]) -> String {
 async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
     let opened = serde_json::from_value(json!({"format": shared::FORMAT, "strategy": "probe"})).unwrap();
     let new = NewTurn {
+        priority: store::Priority::Normal,
         thread: Opening::New(opened),
         policy: shared::Policy::Auto,
         messages: vec![shared::Message::user("hello")],

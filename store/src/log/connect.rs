@@ -190,7 +190,12 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         }
     };
     let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store::over(Database { hot: pool.clone(), pool, writers: Some(Arc::new(Mutex::new(()))), connections }))
+    Ok(Store::over(Database {
+        hot: pool.clone(),
+        pool,
+        writers: Some(Arc::new(Mutex::new(()))),
+        connections,
+    }))
 }
 
 /// Why there is no first connection, in words that name the place and no password.

@@ -18,6 +18,7 @@ use super::{
 };
 use crate::{
     Error,
+    queue::Priority,
     rebuild::{Difference, Differs, Folded, FoldedTurn},
 };
 
@@ -58,7 +59,7 @@ async fn put_right(
     let wrong: BTreeSet<TurnId> = mendable().filter_map(|it| it.turn).collect();
     for id in wrong {
         if let Some(turn) = folded.turns.get(&id) {
-            write_turn(tx, folded.head.thread, id, turn, rows.turns.get(&id)).await?;
+            write_turn(tx, &folded, id, turn, rows.turns.get(&id)).await?;
         }
     }
     Ok(differences)
@@ -85,6 +86,10 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
             if row.strategy != folded.strategy {
                 let what = format!("its row says {:?}, its log {:?}", row.strategy, folded.strategy);
                 find(None, Differs::ThreadStrategy, what);
+            }
+            if row.tenant != folded.tenant {
+                let what = format!("its row says {:?}, its log {:?}", row.tenant, folded.tenant);
+                find(None, Differs::ThreadTenant, what);
             }
             if row.status != folded.status.as_str() {
                 let what = format!("its row says {}, its log {}", row.status, folded.status);
@@ -141,6 +146,7 @@ async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> 
     let row = threads::ActiveModel {
         id: if anew { Set(id) } else { Unchanged(id) },
         strategy: Set(folded.strategy.clone()),
+        tenant: Set(folded.tenant.clone()),
         status: Set(folded.status.to_string()),
         created_at: Set(folded.created_at),
         updated_at: Set(folded.updated_at),
@@ -155,11 +161,12 @@ async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> 
 
 async fn write_turn(
     tx: &DatabaseTransaction,
-    thread: ThreadId,
+    folded: &Folded,
     id: TurnId,
     turn: &FoldedTurn,
     known: Option<&turns::Model>,
 ) -> Result<(), Error> {
+    let (thread, tenant) = (folded.head.thread, &folded.tenant);
     let told = turns::ActiveModel {
         position: known.map_or(NotSet, |it| Unchanged(it.position)),
         status: Set(turn.status.to_string()),
@@ -184,6 +191,8 @@ async fn write_turn(
         author: Set(turn.author.clone()),
         idempotency_key: Set(None),
         request_hash: Set(None),
+        tenant: Set(tenant.clone()),
+        priority: Set(Priority::Normal.rank().into()),
         created_at: Set(turn.created_at),
         ..told
     };

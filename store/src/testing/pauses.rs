@@ -2,8 +2,12 @@
 
 use sea_orm::ConnectionTrait as _;
 
+use shared::DEFAULT_TENANT;
+
 use super::{heard, new_turn};
-use crate::{Error, Mark, Opening, Pause, PauseKind, Store, ThreadStatus, Turn, TurnMark, TurnStatus};
+use crate::{
+    Error, Mark, Opening, Pause, PauseKind, Store, ThreadId, ThreadStatus, Turn, TurnMark, TurnStatus,
+};
 
 pub(super) async fn stand_until_resumed(store: &Store) -> Result<(), Error> {
     assert_eq!(store.pauses().await?, []);
@@ -43,19 +47,22 @@ pub(super) async fn keep_threads_from_being_rung(store: &Store) -> Result<(), Er
     store.append(&head, &[heard(&busy)], Some(&Mark { status: ThreadStatus::Busy, turn })).await?;
     let other = under(store, "planner").await?.thread;
     let all = vec![queued, busy.thread, other];
-    assert_eq!(store.runnable(9).await?, all);
+    assert_eq!(runnable(store, None).await?, all);
 
     store.pause(&Pause::new(PauseKind::Model, "probe", "another kind", "Ada")).await?;
-    assert_eq!(store.runnable(9).await?, all, "a model is not a strategy");
+    assert_eq!(runnable(store, None).await?, all, "a model is not a strategy");
     store.pause(&Pause::new(PauseKind::Strategy, "probe", "", "Ada")).await?;
-    assert_eq!(store.runnable(9).await?, [other]);
+    assert_eq!(runnable(store, None).await?, [other]);
     store.pause(&Pause::new(PauseKind::Strategy, "planner", "", "Ada")).await?;
-    assert!(store.runnable(9).await?.is_empty());
+    assert!(runnable(store, None).await?.is_empty());
     store.resume(PauseKind::Strategy, "probe").await?;
-    assert_eq!(store.runnable(9).await?, [queued, busy.thread]);
+    assert_eq!(runnable(store, None).await?, [queued, busy.thread]);
     store.resume(PauseKind::Strategy, "planner").await?;
+    store.pause(&Pause::new(PauseKind::Tenant, DEFAULT_TENANT, "", "Ada")).await?;
+    assert!(runnable(store, None).await?.is_empty());
+    store.resume(PauseKind::Tenant, DEFAULT_TENANT).await?;
     store.resume(PauseKind::Model, "probe").await?;
-    assert_eq!(store.runnable_after(Some(queued), 9).await?, [busy.thread, other]);
+    assert_eq!(runnable(store, Some(queued)).await?, [busy.thread, other]);
     Ok(())
 }
 
@@ -66,4 +73,8 @@ async fn under(store: &Store, strategy: &str) -> Result<Turn, Error> {
         opened.strategy = strategy.to_owned();
     }
     Ok(store.submit(new).await?.into_turn())
+}
+
+async fn runnable(store: &Store, after: Option<ThreadId>) -> Result<Vec<ThreadId>, Error> {
+    Ok(store.runnable_after(after, 9).await?.into_iter().map(|it| it.thread).collect())
 }

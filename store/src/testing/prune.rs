@@ -72,7 +72,7 @@ async fn is_gone(store: &Store, head: Head) -> Result<(), Error> {
     assert!(matches!(refused, Err(Error::UnknownThread(id)) if id == thread), "{refused:?}");
     assert_eq!(store.stored(thread, 0, 9).await?, []);
     assert_eq!(store.thread(thread).await?, None);
-    let of_thread = TurnFilter { thread: Some(thread), status: None };
+    let of_thread = TurnFilter { thread: Some(thread), ..TurnFilter::default() };
     assert_eq!(store.turns(of_thread, None, 9).await?, []);
     Ok(())
 }
@@ -107,7 +107,9 @@ pub(super) async fn races_with_whoever_wants_it(store: &Store) -> Result<(), Err
             _ => panic!("round {round}: {pruned:?} and {wanted:?}"),
         }
         store.release(head.thread).await?;
-        for turn in store.turns(TurnFilter { thread: Some(head.thread), status: None }, None, 9).await? {
+        for turn in
+            store.turns(TurnFilter { thread: Some(head.thread), ..TurnFilter::default() }, None, 9).await?
+        {
             store.cancel_queued(turn.id).await?;
         }
         prune(store, name, FAR, false).await?;

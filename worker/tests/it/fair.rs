@@ -77,6 +77,7 @@ fn start(parts: &Parts, gate: &Arc<Gate>, stop: &Stop) -> tokio::task::JoinHandl
         strategies: Strategies::new(strategies::all()),
         world: gate.clone(),
         backoff: Backoff::default(),
+        bounds: worker::Bounds::default(),
         name: "w".to_owned(),
     };
     let limits = Limits { slots: 1, nodes: 16, lease: LEASE, sweep: LEASE, drain: LEASE };

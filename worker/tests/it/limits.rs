@@ -110,7 +110,7 @@ impl House {
     async fn says(&self, words: &str) -> ThreadId {
         let opened: Opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
         let thread = crate::crash::submit_words(&self.parts[0], opened, vec![Message::user(words)]).await;
-        self.parts[0].queue.ring(thread, When::Now).await.unwrap();
+        self.parts[0].queue.ring(thread, &store::Lane::default(), When::Now).await.unwrap();
         thread
     }
 
@@ -141,7 +141,10 @@ impl House {
 async fn until_idle(parts: &Parts, thread: ThreadId) -> Vec<Event> {
     let began = Instant::now();
     loop {
-        let turn = parts.store.turns(store::TurnFilter { thread: Some(thread), status: None }, None, 1).await;
+        let turn = parts
+            .store
+            .turns(store::TurnFilter { thread: Some(thread), ..Default::default() }, None, 1)
+            .await;
         if turn.unwrap()[0].status.is_over() {
             let (_, log) = parts.store.load(thread).await.unwrap();
             return log.into_iter().map(|it| it.event).collect();
@@ -394,7 +397,7 @@ async fn a_request_that_times_out_is_tried_again() {
         match hands.work(thread, &rung).await.unwrap() {
             Done::Rested => break,
             Done::Faltered(pause) => tokio::time::sleep(pause).await,
-            Done::Moved => (),
+            Done::Moved | Done::Next(_) => (),
             held @ Done::Held { .. } => panic!("{held:?}"),
         }
     }

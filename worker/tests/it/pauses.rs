@@ -75,7 +75,7 @@ impl Office {
 
     async fn says(&self, opened: Opened, messages: Vec<Message>) -> ThreadId {
         let thread = crate::crash::submit_words(&self.parts, opened, messages).await;
-        self.parts.queue.ring(thread, When::Now).await.unwrap();
+        self.parts.queue.ring(thread, &store::Lane::default(), When::Now).await.unwrap();
         thread
     }
 
@@ -111,7 +111,7 @@ impl Office {
 
     async fn until_over(&self, thread: ThreadId) {
         let began = Instant::now();
-        let of = store::TurnFilter { thread: Some(thread), status: None };
+        let of = store::TurnFilter { thread: Some(thread), ..Default::default() };
         while !self.parts.store.turns(of, None, 1).await.unwrap()[0].status.is_over() {
             assert!(began.elapsed() < PATIENCE, "it does not come to its end: {:?}", self.log(thread).await);
             tokio::time::sleep(Duration::from_millis(5)).await;

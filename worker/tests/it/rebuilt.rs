@@ -77,7 +77,7 @@ fn round() -> Round {
 
 /// All that a log knows of the rows; when one was last written is not among it.
 async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, String>) {
-    let threads = store.threads(None, None, 10_000).await.unwrap().into_iter();
+    let threads = store.threads(store::ThreadFilter::default(), None, 10_000).await.unwrap().into_iter();
     let turns = store.turns(TurnFilter::default(), None, 10_000).await.unwrap().into_iter();
     (
         threads.map(|it| (it.id, format!("{} {} {}", it.strategy, it.status, it.created_at))).collect(),
