@@ -41,11 +41,23 @@ async fn what_is_paused_is_listed_until_it_is_resumed_and_workers_hear_of_both()
 async fn what_cannot_be_paused_is_told() {
     let room = Room::new().await;
     let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
-    assert_eq!(detail, r#""mood" cannot be paused: a strategy or a model can"#);
+    assert_eq!(detail, r#""mood" cannot be paused: a strategy, a model or a tenant can"#);
     let detail = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await.problem(422, "invalid");
     assert!(detail.contains("known: ") && detail.contains("probe"), "{detail}");
     let detail = send(&room, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
     assert!(detail.contains("names no provider"), "{detail}");
     send(&room, "PUT", "/v1/pauses/strategy/probe", json!({"why": "x"})).await.problem(422, "invalid");
     assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([]));
+}
+
+#[tokio::test]
+async fn a_tenant_is_paused_by_an_operator_alone() {
+    let room = Room::new().await;
+    let paused = send(&room, "PUT", "/v1/pauses/tenant/acme", json!({"reason": "unpaid"})).await.json();
+    assert_eq!((&paused["kind"], &paused["name"]), (&json!("tenant"), &json!("acme")));
+    send(&room, "PUT", "/v1/pauses/tenant/Acme%20Inc", json!({})).await.problem(422, "invalid");
+
+    let as_acme = Request::builder().uri("/v1/pauses").header("x-turnfold-tenant", "acme");
+    let detail = room.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
+    assert!(detail.contains("only an operator"), "{detail}");
 }

@@ -80,7 +80,7 @@ async fn real_postgres_events_are_carried_into_partitions() {
     }
     let parts: i64 =
         sqlx::query_scalar("SELECT count(DISTINCT tableoid) FROM events").fetch_one(&mut old).await.unwrap();
-    assert_eq!(parts, 16, "a hundred threads are in all parts");
+    assert_eq!(parts, 8, "a hundred threads are in all parts");
 }
 
 #[tokio::test]
