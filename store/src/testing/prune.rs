@@ -27,7 +27,7 @@ pub(super) async fn deletes_what_rests(store: &Store) -> Result<(), Error> {
     let other = at_rest(store, "another", ThreadStatus::Idle).await?;
     let hold = store.hold(held.thread, "a lawsuit", "eve").await?;
     assert_eq!(store.hold(held.thread, "another", "bob").await?, hold, "the first hold stands");
-    assert_eq!(store.holds().await?, [hold.clone()]);
+    assert_eq!(store.holds().await?, std::slice::from_ref(&hold));
 
     let touched = store.thread(idle.thread).await?.expect("it is there").updated_at;
     assert_eq!(prune(store, name, touched, false).await?, Pruned::default(), "what was touched since stays");

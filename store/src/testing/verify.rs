@@ -15,9 +15,12 @@ pub(super) fn round(thread: Option<ThreadId>) -> Round {
     Round { thread, jobs: 3, told: Arc::new(|_| ()) }
 }
 
+/// What is to be found: where, and what.
+type Found = &'static [(u64, Wrong)];
+
 pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
     use Wrong::{Edited, Missing, Reordered};
-    let cases: [(&[&str], &[(u64, Wrong)]); 8] = [
+    let cases: [(&[&str], Found); 8] = [
         (&[], &[]),
         (&["UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1"], &[(3, Edited)]),
         (

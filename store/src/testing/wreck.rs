@@ -18,7 +18,9 @@ pub async fn wreck(store: &Store) -> Result<(), Error> {
     for (nth, row) in threads::Entity::find().all(db).await?.into_iter().enumerate() {
         let mut wrong = row.clone().into_active_model();
         match nth % 4 {
-            0 => drop(row.delete(db).await?),
+            0 => {
+                row.delete(db).await?;
+            }
             1 => {
                 wrong.status = Set(if row.status == "busy" { "idle" } else { "busy" }.to_owned());
                 wrong.update(db).await?;
@@ -37,7 +39,9 @@ pub async fn wreck(store: &Store) -> Result<(), Error> {
     for (nth, row) in heard.enumerate() {
         let mut wrong = row.clone().into_active_model();
         match nth % 5 {
-            0 => drop(row.delete(db).await?),
+            0 => {
+                row.delete(db).await?;
+            }
             1 => {
                 let running = TurnStatus::Running.as_str();
                 let queued = TurnStatus::Queued.as_str();
