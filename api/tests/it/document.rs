@@ -5,12 +5,14 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 21] = [
+const ROUTES: [&str; 24] = [
     "get /livez",
     "get /openapi.json",
     "get /readyz",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
+    "get /v1/models",
+    "get /v1/models/{model}",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
@@ -21,6 +23,7 @@ const ROUTES: [&str; 21] = [
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
     "get /v1/turns/{id}",
+    "post /v1/chat/completions",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/reconcile",

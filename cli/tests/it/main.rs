@@ -16,6 +16,7 @@ mod index;
 mod llm;
 #[cfg(feature = "milvus")]
 mod milvus;
+mod openai_clients;
 mod pins;
 mod real_servers;
 mod soak;
