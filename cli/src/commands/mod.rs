@@ -1,5 +1,6 @@
 //! One file a noun.
 
+mod batch;
 mod config;
 mod inbox;
 mod index;
@@ -42,6 +43,12 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     if let Command::Dev { listen: Some(listen) } | Command::Api { listen: Some(listen) } = &command {
         sources = sources.flag("--listen", "api.listen", listen.to_string());
     }
+    if let Command::Batch(batch) = &command
+        && batch.is_local()
+    {
+        sources =
+            sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
+    }
     let (settings, origins) = Settings::load(sources)?;
     let serves = matches!(command, Command::Dev { .. } | Command::Api { .. } | Command::Worker);
     trace(&settings, serves)?;
@@ -59,6 +66,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Worker => serve::worker(given).await,
         Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
         Command::Turn(turn) => turn::run(given, turn).await,
+        Command::Batch(batch) => batch::run(given, batch).await,
         Command::Thread(thread) => thread::run(given, thread).await,
         Command::Inbox(inbox) => inbox::run(given, inbox).await,
         Command::Strategy(strategy) => strategy::run(&given, strategy),
