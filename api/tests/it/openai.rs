@@ -254,6 +254,19 @@ async fn the_wait_is_bounded_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn a_client_that_hangs_up_calls_nothing_off() {
+    let room = Room::new().await;
+    // Nobody works, so it waits until it is dropped.
+    let asked = tokio::time::timeout(Duration::from_millis(50), room.post(CHAT, say("echo hi"))).await;
+    assert!(asked.is_err(), "{asked:?}");
+    let turns = async || room.get("/v1/turns").await.json()["data"].clone();
+    let turn = turns().await[0].clone();
+    assert_eq!(turn["status"], "queued", "{turn}");
+    room.live(thread_of(&turn)).await;
+    assert_eq!(turns().await[0]["output"]["reply"], "Done: hi.");
+}
+
+#[tokio::test]
 async fn a_repeated_request_is_the_same_turn() {
     let room = Room::new().await;
     let key = [("idempotency-key", "once")];

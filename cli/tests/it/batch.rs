@@ -21,7 +21,7 @@ fn a_file_is_checked_without_a_server() {
     let at = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
     at("good.jsonl", &format!("{}\n\n{}\n", line("a"), line("b")));
     let (code, out, _) = run(folder.path(), &["validate", "good.jsonl"]);
-    assert_eq!((code, out.trim()), (0, "good.jsonl: 2 lines for /v1/turns, nothing is wrong with them"));
+    assert_eq!((code, out.trim()), (0, "good.jsonl: nothing is wrong with its lines, 2 for /v1/turns"));
 
     at("bad.jsonl", &format!("{}\nnot json\n{}\n", line("a"), line("a")));
     let (code, out, _) = run(folder.path(), &["validate", "bad.jsonl"]);

@@ -129,7 +129,7 @@ impl Checked {
         let (name, lines) = (file.display(), self.lines);
         if self.is_good() {
             let url = self.url.as_deref().unwrap_or_default();
-            return format!("{name}: {lines} lines for {url}, nothing is wrong with them");
+            return format!("{name}: nothing is wrong with its lines, {lines} for {url}");
         }
         let faults = self.faults.iter().map(|it| format!("{name}:{}: {}\n", it.line, it.message));
         let told = u64::try_from(self.faults.len()).unwrap_or(u64::MAX);

@@ -65,22 +65,21 @@ pub(super) fn progress(batch: &Value) -> String {
     let it = Counts::of(batch);
     let some = |n: u64, what: &str| (0 < n).then(|| format!("{n} {what}"));
     let ours = &batch["turnfold"];
-    let rate = ours["rate_per_s"].as_f64().filter(|it| 0.0 < *it).map(|it| format!("{it:.1}/s"));
-    let eta = ours["eta_s"].as_f64().filter(|it| 0.0 < *it).map(|it| format!("{} to go", duration(it)));
-    let usd = ours["usd"].as_f64().filter(|it| 0.0 < *it).map(|it| format!("${it:.4}"));
-    let stopped = ours["stopped"].as_str().map(|it| format!("begins no more: {it}"));
+    let told = |name: &str| ours[name].as_f64().filter(|it| 0.0 < *it);
+    // How quick it was says nothing of a batch that is over.
+    let paced = |name: &str| told(name).filter(|_| !is_over(batch));
     let parts = [
+        ours["stopped"].as_str().map(|it| format!("begins no more: {it}")),
         some(it.failed, "failed"),
         some(it.expired, "expired"),
         some(it.waiting, "wait for a person"),
+        paced("rate_per_s").map(|it| format!("{it:.1}/s")),
+        paced("eta_s").map(|it| format!("{} to go", duration(it))),
+        told("usd").map(|it| format!("${it:.4}")),
+        causes(batch).map(|it| format!("failures: {it}")),
         some(it.running, "running"),
         some(it.queued, "queued"),
         some(it.reused, "reused"),
-        rate,
-        eta,
-        usd,
-        stopped,
-        causes(batch).map(|it| format!("failures: {it}")),
     ];
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
@@ -136,9 +135,9 @@ pub(super) fn list(batches: &[Value]) -> String {
 
 /// What a quote says: its fields, as they come.
 pub(super) fn quote(quote: &Value) -> String {
-    let told = |(name, it): (&String, &Value)| match it {
-        Value::String(text) => format!("{name}: {text}"),
-        other => format!("{name}: {other}"),
+    let told = |(name, it): (&String, &Value)| {
+        let words = it.as_str().map_or_else(|| it.to_string(), str::to_owned);
+        format!("{name}: {words}")
     };
     quote.as_object().into_iter().flatten().map(told).collect::<Vec<_>>().join("\n")
 }

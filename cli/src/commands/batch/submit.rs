@@ -57,6 +57,10 @@ pub(super) async fn submit(
 }
 
 /// What the lines of a file come to, without running any.
+///
+/// ## Why the api is asked first whether it quotes
+///
+/// One that does not know the question would take it for a submission, and run everything.
 pub(super) async fn quote(
     client: &Client,
     settings: &Settings,
@@ -64,6 +68,12 @@ pub(super) async fn quote(
     plan: &Plan,
 ) -> anyhow::Result<Value> {
     let checked = checked(file, settings)?;
+    let document = client.get("/openapi.json").await?;
+    let known = document["paths"]["/v1/batches"]["post"]["parameters"].as_array();
+    if !known.is_some_and(|it| it.iter().any(|it| it["in"] == "query" && it["name"] == "quote")) {
+        let words = "this api quotes nothing before it is submitted; nothing was sent";
+        return Err(Stop::because(Exit::Usage, words));
+    }
     let mut body = creation(&checked, plan);
     let id = upload(client, file).await?;
     body["input_file_id"] = json!(id);
