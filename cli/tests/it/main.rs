@@ -17,6 +17,7 @@ mod index;
 mod llm;
 #[cfg(feature = "milvus")]
 mod milvus;
+mod openai_batches;
 mod openai_clients;
 mod pins;
 mod real_servers;
