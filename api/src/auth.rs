@@ -27,7 +27,7 @@ use crate::{
 pub(crate) const USER_HEADER: &str = "x-turnfold-user";
 
 /// The longest name that a user may have, in characters.
-const USER_MAX: usize = 200;
+pub(crate) const USER_MAX: usize = 200;
 
 /// Names the tenant that a request is made for.
 pub(crate) const TENANT_HEADER: &str = "x-turnfold-tenant";

@@ -8,7 +8,7 @@ use axum::{
     Router,
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::Uri,
-    middleware::from_fn_with_state,
+    middleware::{from_fn_with_state, map_response},
     response::Redirect,
     routing::get,
     serve::ListenerExt,
@@ -29,7 +29,9 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 use crate::{
     acts, answers, auth, events, health,
     house::House,
-    inbox, pauses,
+    inbox,
+    openai::{chat, error::in_dialect, models},
+    pauses,
     problem::{Kind, Problem},
     strategies, submit, threads, turns,
 };
@@ -55,6 +57,8 @@ pub struct Door {
     pub tenants: BTreeMap<String, Vec<SecretString>>,
     /// The largest body that is read, in bytes.
     pub body_limit: usize,
+    /// How long a chat completion is waited for, before the client is told to look for it later.
+    pub chat_wait: Duration,
 }
 
 /// The door as a router, for a server of one's own.
@@ -90,7 +94,7 @@ pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -
 
 /// The OpenAPI document, as JSON.
 pub fn openapi() -> String {
-    docs::document(open_routes().merge(keyed_routes()).into_openapi())
+    docs::document(open_routes().merge(keyed_routes()).merge(openai_routes()).into_openapi())
 }
 
 /// The routes that need a key.
@@ -116,6 +120,14 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(strategies::map))
 }
 
+/// The routes that need a key and speak OpenAI's dialect, also when something is the matter.
+fn openai_routes() -> OpenApiRouter<Arc<House>> {
+    OpenApiRouter::default()
+        .routes(routes!(chat::create))
+        .routes(routes!(models::list))
+        .routes(routes!(models::get))
+}
+
 /// The routes that are open to all.
 fn open_routes() -> OpenApiRouter<Arc<House>> {
     OpenApiRouter::default()
@@ -130,8 +142,14 @@ fn build(door: Door, stop: CancellationToken) -> Router {
     let keyed: Router<Arc<House>> = keyed_routes().into();
     // **Invariant:** nothing behind the guard is reached past it; what has no route has nothing to guard.
     let keyed = keyed.route_layer(from_fn_with_state(Arc::clone(&house), auth::guard));
+    let openai: Router<Arc<House>> = openai_routes().into();
+    let openai = openai
+        .route("/v1/models/{model}/{name}", get(models::get_of))
+        .route_layer(from_fn_with_state(Arc::clone(&house), auth::guard))
+        .route_layer(map_response(in_dialect));
     let open: Router<Arc<House>> = open_routes().into();
     open.merge(keyed)
+        .merge(openai)
         .merge(docs::page())
         .route("/", get(async || Redirect::to("/docs/")))
         .fallback(nothing_here)

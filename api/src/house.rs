@@ -1,6 +1,6 @@
 //! What stands behind the door: all that a route may use.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::extract::State;
 use serde_json::Value;
@@ -19,6 +19,8 @@ pub(crate) struct House {
     pub(crate) tuned: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) keys: Keys,
+    /// How long a chat completion is waited for.
+    pub(crate) chat_wait: Duration,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -28,9 +30,10 @@ pub(crate) type Inside = State<Arc<House>>;
 
 impl House {
     pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
-        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _ } = door;
+        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _, chat_wait } =
+            door;
         let keys = Keys::new(&keys, &tenants);
-        Self { parts, strategies, experts, tuned, budget, keys, stop }
+        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, stop }
     }
 
     /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not

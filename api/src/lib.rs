@@ -16,6 +16,7 @@ mod answers;
 mod events;
 mod health;
 mod inbox;
+mod openai;
 mod page;
 mod pauses;
 mod strategies;

@@ -46,12 +46,16 @@ kinds! {
     UnknownThread = NOT_FOUND "unknown-thread" "no such thread",
     /// No such turn.
     UnknownTurn = NOT_FOUND "unknown-turn" "no such turn",
+    /// No such model, in OpenAI's dialect.
+    UnknownModel = NOT_FOUND "model-not-found" "no such model",
     /// No such strategy.
     UnknownStrategy = NOT_FOUND "unknown-strategy" "no such strategy",
     /// No such pause.
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
     /// Something is there, but not for this method.
     Method = METHOD_NOT_ALLOWED "method-not-allowed" "not by this method",
+    /// A parameter that others know has no meaning here.
+    Unsupported = BAD_REQUEST "unsupported-parameter" "not supported here",
     /// The body is too large.
     TooLarge = PAYLOAD_TOO_LARGE "too-large" "the body is too large",
     /// The body is no JSON.
@@ -76,6 +80,12 @@ kinds! {
     InDoubt = CONFLICT "in-doubt" "a call is in doubt",
     /// Nothing is in doubt there.
     NotInDoubt = CONFLICT "not-in-doubt" "nothing is in doubt",
+    /// What was waited for was called off.
+    TurnCancelled = CONFLICT "turn-cancelled" "the turn was called off",
+    /// What was waited for failed.
+    TurnFailed = INTERNAL_SERVER_ERROR "turn-failed" "the turn failed",
+    /// What was waited for goes on.
+    NotYet = GATEWAY_TIMEOUT "not-yet" "it has not ended yet",
     /// Others write to the thread at the same time.
     Stale = CONFLICT "stale" "someone else was first",
     /// Something is away for the moment.
@@ -110,13 +120,24 @@ pub(crate) struct Problem {
     /// What to do about it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
+    /// The parameter that is the matter, for those who say so in a field of its own.
+    #[serde(skip)]
+    param: Option<String>,
 }
 
 impl Kind {
     /// A problem of this kind.
     pub(crate) fn because(self, detail: impl Into<String>) -> Problem {
         let (status, urn, title) = self.parts();
-        Problem { kind: self, urn, title, status: status.as_u16(), detail: detail.into(), mend: None }
+        Problem {
+            kind: self,
+            urn,
+            title,
+            status: status.as_u16(),
+            detail: detail.into(),
+            mend: None,
+            param: None,
+        }
     }
 }
 
@@ -127,9 +148,38 @@ impl Problem {
         self
     }
 
+    /// Names the parameter that is the matter, if none is named yet.
+    pub(crate) fn about(mut self, param: impl Into<String>) -> Self {
+        self.param.get_or_insert_with(|| param.into());
+        self
+    }
+
     /// What is the matter, in words.
     pub(crate) fn detail(&self) -> &str {
         &self.detail
+    }
+
+    /// What is the matter and what to do about it, in words.
+    pub(crate) fn words(&self) -> String {
+        match &self.mend {
+            Some(mend) => format!("{} ({mend})", self.detail),
+            None => self.detail.clone(),
+        }
+    }
+
+    /// What is the matter, for programs: the last part of its URN.
+    pub(crate) fn name(&self) -> &'static str {
+        self.urn.rsplit(':').next().unwrap_or(self.urn)
+    }
+
+    /// The parameter that is the matter, if it is one.
+    pub(crate) fn param(&self) -> Option<&str> {
+        self.param.as_deref()
+    }
+
+    /// The HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.kind.parts().0
     }
 }
 
@@ -137,7 +187,9 @@ impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, ..) = self.kind.parts();
         let kind = self.kind;
-        let mut response = (status, Json(self)).into_response();
+        let mut response = (status, Json(&self)).into_response();
+        // Whoever answers in another dialect says it anew.
+        response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if kind == Kind::Unavailable {

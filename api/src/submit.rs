@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{DEFAULT_TENANT, FORMAT, Graph, Message, Opened};
+use shared::{Budget, FORMAT, Graph, Message, Opened};
 use store::{Idempotency, Lane, Opening, Submitted, ThreadId};
 
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// Says that the turn was submitted before.
-const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Submits a turn
 ///
@@ -62,9 +62,8 @@ pub(crate) async fn submit(
     let wait = patience.check()?;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
-            let budget = new.budget.unwrap_or_default().within(&house.budget);
-            let tenant = acting.tenant().to_owned();
-            Opening::New(Opened { budget, tenant, ..open(&house, &strategy, new.config, &author)? })
+            let tuned = Tuned { config: new.config, budget: new.budget };
+            Opening::New(opened(&house, &acting, &strategy, tuned, &author)?)
         }
         (None, Some(_)) if new.config.is_some() => {
             let words =
@@ -105,6 +104,12 @@ pub(crate) async fn take_in(
     turn: store::NewTurn,
     wait: Option<Duration>,
 ) -> Result<Response, Problem> {
+    let (turn, known) = enqueue(house, turn).await?;
+    if known { told_again(house, turn, wait).await } else { told(house, turn, wait).await }
+}
+
+/// Queues a turn and rings for its thread; the turn, and whether it was submitted before.
+pub(crate) async fn enqueue(house: &House, turn: store::NewTurn) -> Result<(store::Turn, bool), Problem> {
     let submitted = house.parts.store.submit(turn).await?;
     let (known, at_rest) = match &submitted {
         Submitted::New(_) => (false, true),
@@ -117,7 +122,7 @@ pub(crate) async fn take_in(
     if at_rest {
         house.ring_in(turn.thread, &Lane::new(&turn.tenant, turn.priority)).await;
     }
-    if known { told_again(house, turn, wait).await } else { told(house, turn, wait).await }
+    Ok((turn, known))
 }
 
 /// What a request of which this one is a repetition was told, if there was one. Asked first where a request makes
@@ -164,19 +169,31 @@ pub(crate) fn hash_of(what: &str, thread: ThreadId, raw: &[u8]) -> String {
     hex::encode(hash.finalize())
 }
 
+/// What a client tunes of a new thread.
+pub(crate) struct Tuned {
+    pub(crate) config: Option<Map<String, Value>>,
+    pub(crate) budget: Option<Budget>,
+}
+
 /// How a thread under this strategy opens.
-fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) -> Result<Opened, Problem> {
+pub(crate) fn opened(
+    house: &House,
+    acting: &Acting,
+    name: &str,
+    tuned: Tuned,
+    by: &str,
+) -> Result<Opened, Problem> {
     let graph = house.strategies.find(name).ok_or_else(|| unknown(Kind::Invalid, house, name))?;
-    let config = configure(graph, house.tuned.get(name), asked)?;
+    let config = configure(graph, house.tuned.get(name), tuned.config)?;
     Ok(Opened {
         format: FORMAT,
         strategy: graph.name().to_owned(),
         version: graph.version(),
         config,
         experts: house.experts.clone(),
-        budget: house.budget.clone(),
+        budget: tuned.budget.unwrap_or_default().within(&house.budget),
         by: by.to_owned(),
-        tenant: DEFAULT_TENANT.to_owned(),
+        tenant: acting.tenant().to_owned(),
     })
 }
 

@@ -1,10 +1,13 @@
 //! The command line: `turnfold NOUN VERB`.
 
+mod batch;
+
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Parser, Subcommand};
 use uuid::Uuid;
 
+pub(crate) use self::batch::{Batch, Form, Only, Plan, Reuse};
 use crate::output::Format;
 
 /// Runs conversation turns of LLM agents as durable jobs, and keeps a log of every step.
@@ -68,6 +71,9 @@ pub(crate) enum Command {
     /// Submits turns and looks after them
     #[command(subcommand)]
     Turn(Turn),
+    /// Runs files of turns, in the format of OpenAI's batches
+    #[command(subcommand)]
+    Batch(Batch),
     /// Reads threads straight from the store: what happened, and whether it would happen again
     #[command(subcommand)]
     Thread(Thread),

@@ -61,7 +61,11 @@ impl Client {
         }
         let problem: Value = response.json().await.unwrap_or_default();
         let words = |name: &str| problem[name].as_str().map(str::to_owned);
-        let told = words("detail").or(words("title")).unwrap_or_else(|| format!("the api answered {status}"));
+        let in_dialect = || problem["error"]["message"].as_str().map(str::to_owned);
+        let told = words("detail")
+            .or_else(in_dialect)
+            .or(words("title"))
+            .unwrap_or_else(|| format!("the api answered {status}"));
         let mend = words("mend").map(|it| format!(" ({it})")).unwrap_or_default();
         let exit = match status.as_u16() {
             400 | 404 | 422 => Exit::Usage,

@@ -86,7 +86,8 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
-    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit })
+    let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
+    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit, chat_wait })
 }
 
 /// Refuses a key that would open for two: nobody could say for whom it acts.

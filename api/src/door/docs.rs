@@ -21,6 +21,7 @@ use utoipa_swagger_ui::Config;
 use crate::{
     extract::Path,
     house::House,
+    openai::error::ErrorReply,
     problem::{Kind, PROBLEM_JSON, Problem},
 };
 
@@ -42,12 +43,13 @@ const BEARER: &str = "bearer";
                        everything that came of it.\n\nErrors are problem details (RFC 9457); times are RFC 3339; \
                        ids are UUIDs; lists come in pages, newest first, continued with `after`."
     ),
-    components(schemas(Problem)),
+    components(schemas(Problem, ErrorReply)),
     tags(
         (name = "turns", description = "What is said, and what came of it."),
         (name = "threads", description = "Conversations: one log each."),
         (name = "inbox", description = "What is asked of people, in the form that agent inboxes speak."),
         (name = "pauses", description = "What an operator lets nothing new begin of."),
+        (name = "openai", description = "The same in OpenAI's dialect: a strategy is a model. Errors have OpenAI's shape."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
     )
@@ -79,9 +81,11 @@ fn keyed(operation: &mut Operation) {
     let nothing: [&str; 0] = [];
     operation.security =
         Some(vec![SecurityRequirement::new(BEARER, nothing), SecurityRequirement::default()]);
+    let openai = operation.tags.iter().flatten().any(|it| it == "openai");
+    let (schema, kind) = if openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
     let problem = |words: &str| {
-        let content = Content::new(Some(Ref::from_schema_name("Problem")));
-        RefOr::T(ResponseBuilder::new().description(words).content(PROBLEM_JSON, content).build())
+        let content = Content::new(Some(Ref::from_schema_name(schema)));
+        RefOr::T(ResponseBuilder::new().description(words).content(kind, content).build())
     };
     let responses = &mut operation.responses.responses;
     responses.insert("401".to_owned(), problem("A key is asked for."));

@@ -87,4 +87,11 @@ impl Interrupt {
             slot: doubted.filter(|_| it.kind == InterruptKind::InDoubt),
         }
     }
+
+    /// What is asked, with its options, as somebody would say it.
+    pub(crate) fn words(&self) -> String {
+        let option = |(n, it): (usize, &String)| format!("\n{}. {it}", n + 1);
+        let options: String = self.options.iter().enumerate().map(option).collect();
+        format!("{}{options}", self.question)
+    }
 }

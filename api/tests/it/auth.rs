@@ -55,11 +55,20 @@ async fn every_route_under_v1_is_guarded() {
     let mut guarded = 0;
     for (path, item) in document["paths"].as_object().unwrap() {
         let id = if path.contains("strategies") { "probe" } else { "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d" };
-        let place = path.replace("{id}", id).replace("{thread_id}", id).replace("{name}", id);
-        for method in item.as_object().unwrap().keys() {
+        let place =
+            path.replace("{id}", id).replace("{thread_id}", id).replace("{name}", id).replace("{model}", id);
+        for (method, operation) in item.as_object().unwrap() {
             let request = Request::builder().method(method.to_uppercase().as_str()).uri(&place);
             let reply = room.send(request.body(Body::empty()).unwrap()).await;
-            if path.starts_with("/v1/") {
+            if operation["tags"] == json!(["openai"]) {
+                let error = reply.json()["error"].clone();
+                assert_eq!(
+                    (reply.status.as_u16(), &error["code"]),
+                    (401, &json!("invalid_api_key")),
+                    "{path}"
+                );
+                guarded += 1;
+            } else if path.starts_with("/v1/") {
                 reply.problem(401, "unauthorized");
                 guarded += 1;
             } else {
@@ -67,7 +76,7 @@ async fn every_route_under_v1_is_guarded() {
             }
         }
     }
-    assert_eq!(guarded, 22);
+    assert_eq!(guarded, 25);
 }
 
 #[tokio::test]

@@ -5,13 +5,15 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 25] = [
+const ROUTES: [&str; 28] = [
     "delete /v1/pauses/{kind}/{name}",
     "get /livez",
     "get /openapi.json",
     "get /readyz",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
+    "get /v1/models",
+    "get /v1/models/{model}",
     "get /v1/pauses",
     "get /v1/pauses/{kind}/{name}",
     "get /v1/strategies",
@@ -24,6 +26,7 @@ const ROUTES: [&str; 25] = [
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
     "get /v1/turns/{id}",
+    "post /v1/chat/completions",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/reconcile",

@@ -9,6 +9,7 @@ mod events;
 mod health;
 mod inbox;
 mod leave;
+mod openai;
 mod pauses;
 mod problems;
 mod room;

@@ -1,5 +1,6 @@
 //! One file a noun.
 
+mod batch;
 mod config;
 mod holds;
 mod inbox;
@@ -50,6 +51,12 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
     if let Command::Dev { listen: Some(listen) } | Command::Api { listen: Some(listen) } = &command {
         sources = sources.flag("--listen", "api.listen", listen.to_string());
     }
+    if let Command::Batch(batch) = &command
+        && batch.is_local()
+    {
+        sources =
+            sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
+    }
     let (settings, origins) = Settings::load(sources)?;
     // What is deleted is told like what is served: it is asked for later.
     let serves = matches!(
@@ -71,6 +78,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Worker => serve::worker(given).await,
         Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
         Command::Turn(turn) => turn::run(given, turn).await,
+        Command::Batch(batch) => batch::run(given, batch).await,
         Command::Thread(thread) => thread::run(given, thread).await,
         Command::Store(store) => upkeep::run(given, store).await,
         Command::Queue(queue) => queue::run(given, queue).await,

@@ -1,12 +1,15 @@
 //! The commands that run until they are told to stop, and the one that prepares their database.
 
-use std::sync::Arc;
+use std::{io, net::SocketAddr, sync::Arc};
 
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::{
+    net::TcpListener,
+    signal::unix::{SignalKind, signal},
+};
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use worker::Stop as StopWorker;
+use worker::{Stop as StopWorker, Worker, world::Live};
 
 use super::Given;
 use crate::{
@@ -17,27 +20,59 @@ use crate::{
 
 /// Api and worker in one process; the database is brought up to date first.
 pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
-    let listener = engine::listen(&given.settings).await?;
-    let store = engine::store(&given.settings).await?;
-    store.migrate().await?;
-    let name = engine::name(&given.settings);
-    let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
-    let world = Arc::new(engine::world(&given.settings, &parts.store)?);
-    let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
-    let bounds = engine::bounds(&given.settings).await?;
-    let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone(), bounds);
-    let address = listener.local_addr()?;
+    let dev = Dev::ready(&given).await?;
+    let address = dev.address()?;
     output::remark(&format!(
         "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
          \n  turnfold turn send -g probe \"echo hello\" --follow\n  turnfold thread events last\n\nCtrl-C stops it."
     ));
     let (stop_worker, stop_api) = (StopWorker::default(), CancellationToken::new());
     let signals = tokio::spawn(heed_signals(stop_worker.clone(), stop_api.clone()));
-    let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
+    let served = dev.serve(stop_worker, stop_api).await;
     signals.abort();
-    world.close().await;
     served?;
     Ok(Exit::Ok)
+}
+
+/// Api and worker in one process, ready to serve.
+pub(super) struct Dev {
+    listener: TcpListener,
+    door: api::Door,
+    worker: Worker,
+    world: Arc<Live>,
+}
+
+impl Dev {
+    /// Opens the port and brings the database up to date.
+    pub(super) async fn ready(given: &Given) -> anyhow::Result<Self> {
+        let listener = engine::listen(&given.settings).await?;
+        let store = engine::store(&given.settings).await?;
+        store.migrate().await?;
+        let name = engine::name(&given.settings);
+        let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
+        let world = Arc::new(engine::world(&given.settings, &parts.store)?);
+        let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
+        let bounds = engine::bounds(&given.settings).await?;
+        let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone(), bounds);
+        Ok(Self { listener, door, worker, world })
+    }
+
+    /// Where it listens.
+    pub(super) fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Serves until both are told to stop.
+    pub(super) async fn serve(
+        self,
+        stop_worker: StopWorker,
+        stop_api: CancellationToken,
+    ) -> anyhow::Result<()> {
+        let Self { listener, door, worker, world } = self;
+        let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
+        world.close().await;
+        Ok(served?)
+    }
 }
 
 /// The api alone.

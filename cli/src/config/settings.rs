@@ -109,6 +109,9 @@ pub struct ApiSettings {
     /// The largest request, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
+    /// How long a chat completion is waited for.
+    #[schemars(range(min = 1))]
+    pub chat_wait_seconds: u64,
 }
 
 /// Whom threads belong to.

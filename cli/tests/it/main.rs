@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
+mod batch;
 mod books;
 mod config;
 mod distance;
@@ -16,6 +17,8 @@ mod index;
 mod llm;
 #[cfg(feature = "milvus")]
 mod milvus;
+mod openai_batches;
+mod openai_clients;
 mod pins;
 mod queue;
 mod real_servers;

@@ -1,0 +1,330 @@
+//! The dialect of OpenAI, from outside: models, chat completions whole and streamed, and what errors look like.
+
+use std::time::Duration;
+
+use axum::{
+    body::Body,
+    http::{Request, header},
+};
+use serde_json::{Value, json};
+
+use crate::room::{Reply, Room, thread_of};
+
+const CHAT: &str = "/v1/chat/completions";
+
+/// Asks, and plays the worker until the answer is there.
+async fn chat_with(room: &Room, headers: &[(&str, &str)], body: Value) -> Reply {
+    let work = async {
+        loop {
+            for thread in room.rung().await {
+                room.live(thread).await;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let asked = tokio::time::timeout(Duration::from_secs(30), room.post_with(CHAT, headers, body));
+    tokio::select! {
+        reply = asked => reply.unwrap(),
+        () = work => panic!("nobody stops working"),
+    }
+}
+
+async fn chat(room: &Room, body: Value) -> Reply {
+    chat_with(room, &[], body).await
+}
+
+fn say(words: &str) -> Value {
+    json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": words}]})
+}
+
+/// An error of this status and code about this parameter; its message.
+#[track_caller]
+fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String {
+    assert_eq!(reply.status.as_u16(), status, "{reply:?}");
+    assert_eq!(reply.headers[header::CONTENT_TYPE], "application/json");
+    let body = reply.json();
+    let kind = if status < 500 { "invalid_request_error" } else { "server_error" };
+    let error = body["error"].as_object().unwrap();
+    assert_eq!(
+        (&error["type"], &error["code"], &error["param"]),
+        (&json!(kind), &json!(code), &json!(param)),
+        "{body}"
+    );
+    assert_eq!((error.len(), body.as_object().unwrap().len()), (4, 1), "{body}");
+    error["message"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn every_strategy_is_a_model() {
+    let room = Room::new().await;
+    let list = room.get("/v1/models").await.json();
+    assert_eq!(list["object"], "list");
+    let ids: Vec<&str> =
+        list["data"].as_array().unwrap().iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert!(ids.contains(&"turnfold/probe") && ids.contains(&"turnfold/planner"), "{ids:?}");
+    for path in ["turnfold/probe", "turnfold%2Fprobe", "probe"] {
+        let model = room.get(&format!("/v1/models/{path}")).await.json();
+        assert_eq!((&model["id"], &model["object"]), (&json!("turnfold/probe"), &json!("model")), "{path}");
+    }
+    for path in ["turnfold/nobody", "nobody", "openai/probe"] {
+        let reply = room.get(&format!("/v1/models/{path}")).await;
+        let words = error(&reply, 404, "model_not_found", Some("model"));
+        assert!(words.contains("turnfold/probe"), "{words}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_opens_a_thread_and_its_answer_says_which() {
+    let room = Room::new().await;
+    let body = json!({
+        "model": "probe",
+        "messages": [
+            {"role": "developer", "content": "Be brief."},
+            {"role": "user", "content": "echo one"},
+            {"role": "assistant", "content": "one"},
+            {"role": "user", "content": [{"type": "text", "text": "echo two"}]},
+        ],
+        "temperature": 0.2, "max_tokens": 10, "n": 1, "tools": [], "logprobs": null, "stop": "x",
+        "user": "ada", "metadata": {"order": "17"},
+        "turnfold": {"config": {"padding": 3}, "budget": {"turn": {"tokens": 5}}, "priority": "high"},
+    });
+    let reply = chat(&room, body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    let said = reply.json();
+    assert_eq!((&said["object"], &said["model"]), (&json!("chat.completion"), &json!("turnfold/probe")));
+    assert_eq!(
+        said["choices"][0]["message"],
+        json!({"role": "assistant", "content": "Done: two.", "refusal": null})
+    );
+    assert_eq!(said["choices"][0]["finish_reason"], "stop");
+    assert_eq!(said["usage"], json!({"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}));
+    let (thread, turn) =
+        (said["turnfold"]["thread_id"].as_str().unwrap(), said["turnfold"]["turn_id"].as_str().unwrap());
+    assert_eq!(reply.headers["x-turnfold-thread"], thread);
+    assert_eq!(reply.headers["x-turnfold-turn"], turn);
+    assert_eq!(said["id"], format!("chatcmpl-{turn}"));
+
+    let row = room.get(&format!("/v1/turns/{turn}")).await.json();
+    let roles: Vec<&str> =
+        row["input"].as_array().unwrap().iter().map(|it| it["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["system", "user", "assistant", "user"]);
+    assert_eq!((&row["author"], &row["priority"]), (&json!("ada"), &json!("high")));
+    assert_eq!(row["metadata"], json!({"order": "17"}));
+    let opened = room.get(&format!("/v1/threads/{thread}/events")).await.json()["data"][0]["event"].clone();
+    assert_eq!(
+        (&opened["config"]["padding"], &opened["budget"]["turn"]["tokens"]),
+        (&json!(3), &json!(5)),
+        "{opened}"
+    );
+}
+
+#[tokio::test]
+async fn a_question_is_an_answer_and_the_next_words_answer_it() {
+    let room = Room::new().await;
+    let asked = chat(&room, say("ask Which colour? | red | green")).await.json();
+    assert_eq!(asked["choices"][0]["message"]["content"], "Which colour?\n1. red\n2. green");
+    assert_eq!(asked["choices"][0]["finish_reason"], "stop");
+    let ours = &asked["turnfold"];
+    assert_eq!(
+        (&ours["status"], &ours["interrupt"]["options"]),
+        (&json!("interrupted"), &json!(["red", "green"]))
+    );
+    let thread = thread_of(ours).to_string();
+
+    // Only the last of the user's words are taken: the thread remembers the others.
+    let mut more = say("ask Which colour? | red | green");
+    let said = json!([
+        {"role": "assistant", "content": "Which colour?"},
+        {"role": "user", "content": "green"},
+        {"role": "assistant", "content": "(thinks)"},
+    ]);
+    more["messages"].as_array_mut().unwrap().extend(said.as_array().unwrap().clone());
+    more["metadata"] = json!({"thread_id": thread});
+    let answered = chat(&room, more).await;
+    assert_eq!(answered.json()["choices"][0]["message"]["content"], "Done: heard \"green\".", "{answered:?}");
+    assert_eq!(answered.headers["x-turnfold-thread"], thread.as_str());
+    let turn = answered.json()["turnfold"]["turn_id"].as_str().unwrap().to_owned();
+    let row = room.get(&format!("/v1/turns/{turn}")).await.json();
+    assert_eq!(row["input"].as_array().unwrap().len(), 1, "{row}");
+
+    let again = chat_with(&room, &[("x-turnfold-thread", &thread)], say("echo more")).await;
+    assert_eq!(again.json()["choices"][0]["message"]["content"], "Done: more.");
+    assert_eq!(again.headers["x-turnfold-thread"], thread.as_str());
+}
+
+#[tokio::test]
+async fn a_thread_is_gone_on_with_as_it_is() {
+    let room = Room::new().await;
+    let thread =
+        chat(&room, say("echo hi")).await.json()["turnfold"]["thread_id"].as_str().unwrap().to_owned();
+    let on = |change: Value| {
+        let mut body = say("echo more");
+        body["metadata"] = json!({"thread_id": thread});
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        body
+    };
+    let other = chat(&room, on(json!({"model": "planner"}))).await;
+    assert!(error(&other, 400, "invalid", Some("model")).contains("turnfold/probe"));
+    let tuned = chat(&room, on(json!({"turnfold": {"config": {}}}))).await;
+    error(&tuned, 400, "invalid", Some("turnfold"));
+    let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
+    let unknown = chat(&room, on(json!({"metadata": {"thread_id": nobody}}))).await;
+    error(&unknown, 404, "unknown_thread", Some("metadata.thread_id"));
+    let none = chat(&room, on(json!({"metadata": {"thread_id": "x"}}))).await;
+    error(&none, 400, "invalid", Some("metadata.thread_id"));
+    let two = chat_with(&room, &[("x-turnfold-thread", nobody)], on(json!({}))).await;
+    error(&two, 400, "invalid", Some("metadata.thread_id"));
+}
+
+#[tokio::test]
+async fn what_has_no_meaning_here_is_refused_by_name() {
+    let room = Room::new().await;
+    let unsupported = [
+        ("n", json!(2), "only 1"),
+        ("logprobs", json!(true), "only false"),
+        ("tools", json!([{"type": "function"}]), "MCP servers"),
+        ("response_format", json!({"type": "json_object"}), "in words"),
+        ("audio", json!({}), "text"),
+        ("temprature", json!(1), "no such parameter"),
+    ];
+    for (name, value, words) in unsupported {
+        let mut body = say("echo hi");
+        body[name] = value;
+        let told = error(&chat(&room, body).await, 400, "unsupported_parameter", Some(name));
+        assert!(told.starts_with(name) && told.contains(words), "{told}");
+    }
+    let invalid = [
+        (json!({"model": null}), "model"),
+        (json!({"messages": []}), "messages"),
+        (json!({"messages": [{"role": "system", "content": "x"}]}), "messages"),
+        (json!({"messages": [{"role": "user", "content": " "}]}), "messages[0].content"),
+        (json!({"messages": [{"role": "king", "content": "x"}]}), "messages[0].role"),
+        (json!({"stream": "yes"}), "stream"),
+        (json!({"user": ""}), "user"),
+        (json!({"turnfold": {"confg": {}}}), "turnfold"),
+        (json!({"turnfold": {"config": {"paddding": 1}}}), "turnfold.config"),
+    ];
+    for (change, param) in invalid {
+        let mut body = say("echo hi");
+        body.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        error(&chat(&room, body).await, 400, "invalid", Some(param));
+    }
+    let parts = [
+        (
+            json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}),
+            "messages[0].content[0]",
+        ),
+        (json!({"role": "tool", "tool_call_id": "a", "content": "x"}), "messages[0].role"),
+    ];
+    for (message, param) in parts {
+        let body = json!({"model": "probe", "messages": [message]});
+        error(&chat(&room, body).await, 400, "unsupported_parameter", Some(param));
+    }
+    let mut unknown = say("echo hi");
+    unknown["model"] = json!("gpt-4o");
+    error(&chat(&room, unknown).await, 404, "model_not_found", Some("model"));
+    let text =
+        Request::post(CHAT).header(header::CONTENT_TYPE, "application/json").body(Body::from("{")).unwrap();
+    error(&room.send(text).await, 400, "malformed", None);
+    assert!(room.rung().await.is_empty(), "a request that is refused submits nothing");
+}
+
+#[tokio::test]
+async fn a_turn_that_fails_is_an_error_with_its_reason_and_is_not_tried_again() {
+    let room = Room::new().await;
+    let reply = chat(&room, say("fail out of paper")).await;
+    let told = error(&reply, 500, "turn_failed", None);
+    let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
+    assert!(told.contains("out of paper") && told.contains(&format!("/v1/turns/{turn}/retry")), "{told}");
+    assert_eq!(reply.headers["x-should-retry"], "false");
+}
+
+#[tokio::test]
+async fn the_wait_is_bounded_and_nothing_is_lost() {
+    let room = Room::with(|door| door.chat_wait = Duration::from_millis(20)).await;
+    // Nobody works.
+    let reply = room.post(CHAT, say("echo hi")).await;
+    let told = error(&reply, 504, "not_yet", None);
+    let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
+    assert!(told.contains(thread), "{told}");
+    assert_eq!(reply.headers["x-should-retry"], "false");
+    room.live(thread.parse().unwrap()).await;
+    let turn = reply.headers["x-turnfold-turn"].to_str().unwrap();
+    assert_eq!(room.get(&format!("/v1/turns/{turn}")).await.json()["output"]["reply"], "Done: hi.");
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_calls_nothing_off() {
+    let room = Room::new().await;
+    // Nobody works, so it waits until it is dropped.
+    let asked = tokio::time::timeout(Duration::from_millis(50), room.post(CHAT, say("echo hi"))).await;
+    assert!(asked.is_err(), "{asked:?}");
+    let turns = async || room.get("/v1/turns").await.json()["data"].clone();
+    let turn = turns().await[0].clone();
+    assert_eq!(turn["status"], "queued", "{turn}");
+    room.live(thread_of(&turn)).await;
+    assert_eq!(turns().await[0]["output"]["reply"], "Done: hi.");
+}
+
+#[tokio::test]
+async fn a_repeated_request_is_the_same_turn() {
+    let room = Room::new().await;
+    let key = [("idempotency-key", "once")];
+    let first = chat_with(&room, &key, say("echo hi")).await;
+    let second = chat_with(&room, &key, say("echo hi")).await;
+    assert_eq!(first.json(), second.json());
+    assert_eq!(second.headers["idempotency-replayed"], "true");
+    let other = chat_with(&room, &key, say("echo something else")).await;
+    error(&other, 409, "key_reused", None);
+    assert_eq!(other.headers["x-should-retry"], "false");
+}
+
+/// The data of every event of a stream.
+fn events(reply: &Reply) -> Vec<&str> {
+    assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream");
+    reply.text().lines().filter_map(|it| it.strip_prefix("data: ")).collect()
+}
+
+#[tokio::test]
+async fn a_stream_is_the_answer_in_pieces() {
+    let room = Room::new().await;
+    let long = "one two three four five six seven eight nine ten eleven twelve thirteen";
+    let mut body = say(&format!("echo {long}"));
+    body["stream"] = json!(true);
+    body["stream_options"] = json!({"include_usage": true});
+    let reply = chat(&room, body).await;
+    let mut told = events(&reply);
+    assert_eq!(told.pop(), Some("[DONE]"));
+    let chunks: Vec<Value> = told.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+    assert!(chunks.iter().all(|it| it["object"] == "chat.completion.chunk" && it["id"] == chunks[0]["id"]));
+    assert_eq!(chunks[0]["choices"][0]["delta"]["role"], "assistant");
+    assert_eq!(chunks[0]["turnfold"]["thread_id"], reply.headers["x-turnfold-thread"].to_str().unwrap());
+    let words: Vec<&str> =
+        chunks.iter().filter_map(|it| it["choices"][0]["delta"]["content"].as_str()).collect();
+    assert_eq!(words.concat(), format!("Done: {long}."));
+    assert!(words.len() > 3, "{words:?}");
+    let [.., last, usage] = chunks.as_slice() else { panic!("{chunks:?}") };
+    assert_eq!(last["choices"][0]["finish_reason"], "stop");
+    assert_eq!(last["turnfold"]["status"], "completed");
+    assert_eq!((&usage["choices"], &usage["usage"]["total_tokens"]), (&json!([]), &json!(0)));
+
+    let mut body = say("fail out of paper");
+    body["stream"] = json!(true);
+    let reply = chat(&room, body).await;
+    let told = events(&reply);
+    let broken: Value = serde_json::from_str(told[told.len() - 2]).unwrap();
+    assert_eq!(broken["error"]["code"], "turn_failed", "{broken}");
+    let mut body = say("echo hi");
+    (body["stream"], body["n"]) = (json!(true), json!(2));
+    error(&chat(&room, body).await, 400, "unsupported_parameter", Some("n"));
+}
+
+#[tokio::test]
+async fn a_key_is_asked_for_in_the_dialect() {
+    let room = Room::with(|door| door.keys = vec!["first-key".into()]).await;
+    let reply = room.post(CHAT, say("echo hi")).await;
+    error(&reply, 401, "invalid_api_key", None);
+    assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
+    error(&room.get("/v1/models/turnfold/probe").await, 401, "invalid_api_key", None);
+    room.get("/v1/turns").await.problem(401, "unauthorized");
+}

@@ -1,0 +1,174 @@
+//! What may be said to `turnfold batch`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use super::Priority;
+
+#[derive(Subcommand)]
+pub(crate) enum Batch {
+    /// Checks a file line by line, without a server
+    Validate {
+        /// The file: lines of {"custom_id": …, "method": "POST", "url": "/v1/turns", "body": {…}}
+        file: PathBuf,
+    },
+    /// Uploads a file and has its lines run; the same command again finds the same batch
+    Submit {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        plan: Plan,
+        /// Only say what is in the file and what it may cost, and run nothing
+        #[arg(long)]
+        quote: bool,
+        /// Stay until all lines have ended
+        #[arg(short, long, conflicts_with = "quote")]
+        wait: bool,
+    },
+    /// Lists batches, the newest first
+    Ls {
+        /// At most so many
+        #[arg(long, default_value_t = 20)]
+        limit: u64,
+    },
+    /// Shows how far a batch has come
+    Get {
+        /// Which
+        id: String,
+        /// Stay until all lines have ended
+        #[arg(short, long)]
+        wait: bool,
+    },
+    /// Prints what came of the lines, in the order of their ends; also while the batch is run
+    Results {
+        /// Which
+        id: String,
+        /// Stay until all lines have ended
+        #[arg(short, long)]
+        follow: bool,
+        /// In which form
+        #[arg(long, value_enum, default_value_t)]
+        format: Form,
+        /// Where to; the file appears once it is whole [default: stdout]
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+    },
+    /// Calls a batch off: what has ended stays, and nothing more is begun
+    Cancel {
+        /// Which
+        id: String,
+    },
+    /// Begins no more lines of a batch until it is resumed
+    Pause {
+        /// Which
+        id: String,
+    },
+    /// Goes on with a batch that was paused or has spent its money, or runs lines again
+    Resume {
+        /// Which
+        id: String,
+        /// Run these lines again, and no others
+        #[arg(long, value_enum)]
+        only: Option<Only>,
+        /// What the whole batch may cost from now on, in US dollars
+        #[arg(long, value_name = "USD")]
+        max_usd: Option<f64>,
+    },
+    /// From file to file: submits, waits, and writes the results; the same command again goes on where it stopped
+    Run {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        plan: Plan,
+        /// Where the results go; the file appears once it is whole
+        #[arg(long, value_name = "FILE")]
+        out: PathBuf,
+        /// In which form they are written
+        #[arg(long, value_enum, default_value_t)]
+        format: Form,
+    },
+}
+
+/// How the lines of a file are to be run.
+#[derive(clap::Args)]
+pub(crate) struct Plan {
+    /// Begin no more lines once the batch has cost so many US dollars
+    #[arg(long, value_name = "USD")]
+    pub(crate) max_usd: Option<f64>,
+    /// Run at most so many lines at once
+    #[arg(long, value_name = "LINES")]
+    pub(crate) window: Option<u32>,
+    /// How urgent the lines are among the turns of their tenant [default: as the api says]
+    #[arg(long, value_enum)]
+    pub(crate) priority: Option<Priority>,
+    /// Whether earlier results of the same lines are taken again [default: as the api says]
+    #[arg(long, value_enum)]
+    pub(crate) reuse: Option<Reuse>,
+    /// Without a server: run everything in this process, on SQLite, and stay until it is done
+    #[arg(long)]
+    pub(crate) local: bool,
+}
+
+/// Whether earlier results are taken again.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Reuse {
+    /// Every line is run
+    None,
+}
+
+impl Reuse {
+    /// Its name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Reuse::None => "none",
+        }
+    }
+}
+
+/// Which lines are run again.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Only {
+    /// Those that failed
+    Failed,
+    /// Those whose time was over
+    Expired,
+}
+
+impl Only {
+    /// Its name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Only::Failed => "failed",
+            Only::Expired => "expired",
+        }
+    }
+}
+
+/// In which form results are written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Form {
+    /// Every line as the api gives it, with all there is to know
+    #[default]
+    Jsonl,
+    /// custom_id, status, answer, error, tokens, usd: for a spreadsheet
+    Csv,
+    /// The same columns, for a data frame
+    Parquet,
+}
+
+impl Batch {
+    /// Whether it brings its own engine along.
+    pub(crate) fn is_local(&self) -> bool {
+        match self {
+            Batch::Submit { plan, .. } | Batch::Run { plan, .. } => plan.local,
+            Batch::Validate { .. }
+            | Batch::Ls { .. }
+            | Batch::Get { .. }
+            | Batch::Results { .. }
+            | Batch::Cancel { .. }
+            | Batch::Pause { .. }
+            | Batch::Resume { .. } => false,
+        }
+    }
+}

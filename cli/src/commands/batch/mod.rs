@@ -1,0 +1,185 @@
+//! `turnfold batch`: many turns from a file, through the api's own batches.
+//!
+//! Everything here is a client of `/v1/files` and `/v1/batches`, which are OpenAI's with fields and verbs of our own;
+//! `--local` brings the api and a worker along, in this process, and talks to them in the same way.
+
+mod lines;
+mod local;
+mod results;
+mod rows;
+mod shown;
+mod submit;
+mod table;
+mod watch;
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use self::{local::Local, watch::Watched};
+use super::{Given, turn::name};
+use crate::{
+    args::{Batch, Form, Only, Plan},
+    client::Client,
+    exit::Exit,
+    output::{self, remark},
+};
+
+pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
+    let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
+    match command {
+        Batch::Validate { file } => validate(&given, &file),
+        Batch::Submit { file, plan, quote: true, .. } => {
+            with(&given, &plan, async |client| quote(&given, client, &file, &plan).await).await
+        }
+        Batch::Submit { file, plan, quote: false, wait } => {
+            let wait = wait || plan.local;
+            with(&given, &plan, async |client| {
+                let batch = submit::submit(client, &given.settings, &file, &plan).await?;
+                if wait { stay(&given, client, batch, &plan).await } else { show(&given, &batch) }
+            })
+            .await
+        }
+        Batch::Run { file, plan, out, format } => {
+            let to = results::To { format, out: Some(&out) };
+            to.check()?;
+            with(&given, &plan, async |client| from_file_to_file(&given, client, &file, &plan, to).await)
+                .await
+        }
+        Batch::Ls { limit } => ls(&given, &client()?, limit).await,
+        Batch::Get { id, wait } => {
+            let client = client()?;
+            let batch = client.get(&format!("/v1/batches/{id}")).await?;
+            match wait {
+                true => {
+                    let watched = watch::until_over(&client, batch, Left::Elsewhere).await?;
+                    end(&given, watched)
+                }
+                false => show(&given, &batch),
+            }
+        }
+        Batch::Results { id, follow, format, out } => {
+            let to = results::To { format, out: out.as_deref() };
+            to.check()?;
+            results::write(&client()?, &id, follow, to).await?;
+            Ok(Exit::Ok)
+        }
+        Batch::Cancel { id } => act(&given, &client()?, &id, "cancel", &json!({})).await,
+        Batch::Pause { id } => act(&given, &client()?, &id, "pause", &json!({})).await,
+        Batch::Resume { id, only, max_usd } => {
+            let mut body = json!({});
+            if let Some(only) = only.map(Only::as_str) {
+                body["only"] = json!(only);
+            }
+            if let Some(usd) = max_usd {
+                body["max_usd"] = json!(usd);
+            }
+            act(&given, &client()?, &id, "resume", &body).await
+        }
+    }
+}
+
+/// Where a batch goes on when nobody watches it any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Left {
+    /// With the api, wherever that is.
+    Elsewhere,
+    /// Not before the same command is given again: its engine is this process.
+    Here,
+}
+
+impl Left {
+    fn of(plan: &Plan) -> Self {
+        if plan.local { Left::Here } else { Left::Elsewhere }
+    }
+}
+
+/// Does something with the api: the one that runs somewhere, or one of our own that ends with it.
+async fn with(
+    given: &Given,
+    plan: &Plan,
+    what: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
+) -> anyhow::Result<Exit> {
+    let tenant = given.tenant.as_deref();
+    if !plan.local {
+        return what(&Client::new(&given.settings, given.url.as_deref(), tenant)?).await;
+    }
+    let local = Local::start(given).await?;
+    let done = match Client::new(&given.settings, Some(local.url()), tenant) {
+        Ok(client) => what(&client).await,
+        Err(err) => Err(err),
+    };
+    local.stop().await?;
+    done
+}
+
+fn validate(given: &Given, file: &Path) -> anyhow::Result<Exit> {
+    let checked = lines::check(file, lines::longest(&given.settings))?;
+    output::one(given.format, &checked, || checked.words(file))?;
+    Ok(if checked.is_good() { Exit::Ok } else { Exit::Finding })
+}
+
+async fn quote(given: &Given, client: &Client, file: &Path, plan: &Plan) -> anyhow::Result<Exit> {
+    let quote = submit::quote(client, &given.settings, file, plan).await?;
+    output::one(given.format, &quote, || shown::quote(&quote))?;
+    Ok(Exit::Ok)
+}
+
+async fn from_file_to_file(
+    given: &Given,
+    client: &Client,
+    file: &Path,
+    plan: &Plan,
+    to: results::To<'_>,
+) -> anyhow::Result<Exit> {
+    let batch = submit::submit(client, &given.settings, file, plan).await?;
+    let watched = watch::until_over(client, batch, Left::of(plan)).await?;
+    if let Watched::Over(batch) = &watched {
+        let lines = results::write(client, name(batch, "id"), false, to).await?;
+        if let Some(out) = to.out {
+            remark(&format!("{lines} lines of results are in {}", out.display()));
+        }
+    }
+    end(given, watched)
+}
+
+async fn stay(given: &Given, client: &Client, batch: Value, plan: &Plan) -> anyhow::Result<Exit> {
+    let watched = watch::until_over(client, batch, Left::of(plan)).await?;
+    end(given, watched)
+}
+
+/// Shows a batch that was watched; the exit says how it ended.
+fn end(given: &Given, watched: Watched) -> anyhow::Result<Exit> {
+    match watched {
+        Watched::Over(batch) => {
+            show(given, &batch)?;
+            Ok(shown::exit(&batch))
+        }
+        Watched::Left => Ok(Exit::Partial),
+    }
+}
+
+async fn ls(given: &Given, client: &Client, limit: u64) -> anyhow::Result<Exit> {
+    let page = client.get(&format!("/v1/batches?limit={limit}")).await?;
+    let batches = page["data"].as_array().cloned().unwrap_or_default();
+    output::many(given.format, &batches, || shown::list(&batches))?;
+    Ok(Exit::Ok)
+}
+
+async fn act(given: &Given, client: &Client, id: &str, verb: &str, body: &Value) -> anyhow::Result<Exit> {
+    show(given, &client.post(&format!("/v1/batches/{id}/{verb}"), body).await?)
+}
+
+fn show(given: &Given, batch: &Value) -> anyhow::Result<Exit> {
+    output::one(given.format, batch, || shown::batch(batch))?;
+    Ok(Exit::Ok)
+}
+
+/// The name of a form, as a person would give it.
+fn form_name(form: Form) -> &'static str {
+    match form {
+        Form::Jsonl => "jsonl",
+        Form::Csv => "csv",
+        Form::Parquet => "parquet",
+    }
+}

@@ -1,0 +1,111 @@
+//! What came of a line, as a row of a table.
+
+use serde_json::Value;
+
+/// The columns, in order.
+pub(super) const COLUMNS: [&str; 7] =
+    ["custom_id", "status", "answer", "error_code", "error_message", "tokens", "usd"];
+
+/// What came of a line.
+#[derive(Debug, Default, PartialEq)]
+pub(super) struct Row {
+    pub(super) custom_id: String,
+    /// `completed`, `failed`, `expired`, …
+    pub(super) status: String,
+    pub(super) answer: Option<String>,
+    pub(super) error_code: Option<String>,
+    pub(super) error_message: Option<String>,
+    pub(super) tokens: Option<i64>,
+    pub(super) usd: Option<f64>,
+}
+
+impl Row {
+    /// The row of a line of results.
+    pub(super) fn of(line: &Value) -> Self {
+        let body = &line["response"]["body"];
+        let text = |it: &Value| it.as_str().map(str::to_owned);
+        // What came of a turn is told by the line, or by the body that the turn's own route would have answered.
+        let error = [&line["error"], &body["error"]].into_iter().find(|it| it.is_object());
+        let told = [&body["turnfold"]["status"], &body["status"]].into_iter().find_map(text);
+        let status = match error {
+            Some(_) => told.filter(|it| it != "completed").unwrap_or_else(|| "failed".to_owned()),
+            None => told.unwrap_or_else(|| "completed".to_owned()),
+        };
+        let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
+        let took = [&body["turnfold"]["took"], &body["took"]].into_iter().find(|it| it.is_object());
+        let tokens = took.map(|it| {
+            let count = |name: &str| it[name].as_i64().unwrap_or_default();
+            count("input_tokens").saturating_add(count("output_tokens"))
+        });
+        Self {
+            custom_id: text(&line["custom_id"]).unwrap_or_default(),
+            status,
+            answer: answers.into_iter().find_map(text),
+            error_code: error.and_then(|it| text(&it["code"])),
+            error_message: error.and_then(|it| text(&it["message"])),
+            tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
+            usd: took.and_then(|it| it["usd"].as_f64()),
+        }
+    }
+
+    /// It as a line of CSV (RFC 4180), with its end.
+    pub(super) fn csv(&self) -> String {
+        let Self { custom_id, status, answer, error_code, error_message, tokens, usd } = self;
+        let cells = [
+            custom_id.clone(),
+            status.clone(),
+            answer.clone().unwrap_or_default(),
+            error_code.clone().unwrap_or_default(),
+            error_message.clone().unwrap_or_default(),
+            tokens.map(|it| it.to_string()).unwrap_or_default(),
+            usd.map(|it| it.to_string()).unwrap_or_default(),
+        ];
+        cells.map(|it| quoted(&it)).join(",") + "\r\n"
+    }
+}
+
+fn quoted(cell: &str) -> String {
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::{Value, json};
+
+    use super::Row;
+
+    /// A line of each kind.
+    pub(in super::super) fn lines() -> [Value; 4] {
+        let took = json!({"input_tokens": 3, "output_tokens": 4, "usd": 0.25});
+        let chat = json!({
+            "choices": [{"message": {"content": "a, \"b\"\nc"}}], "usage": {"total_tokens": 7},
+            "turnfold": {"status": "completed", "took": took}
+        });
+        let turn = json!({"status": "completed", "output": {"reply": "done"}, "took": took});
+        let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
+        [
+            json!({"n": 1, "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
+            json!({"n": 2, "custom_id": "b", "response": {"status_code": 200, "body": turn}, "error": null}),
+            json!({"n": 3, "custom_id": "c", "response": {"status_code": 500, "body": failed}, "error": null}),
+            json!({"n": 4, "custom_id": "d", "response": null, "error": {"code": "batch_expired", "message": "too late"}}),
+        ]
+    }
+
+    #[test]
+    fn every_kind_of_line_is_a_row() {
+        let rows = lines().map(|it| Row::of(&it).csv());
+        assert_eq!(
+            rows,
+            [
+                "a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25\r\n",
+                "b,completed,done,,,7,0.25\r\n",
+                "c,failed,,turn_failed,out of paper,,\r\n",
+                "d,failed,,batch_expired,too late,,\r\n",
+            ]
+        );
+    }
+}

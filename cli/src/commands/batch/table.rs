@@ -1,0 +1,108 @@
+//! Rows as Parquet, a group of them at a time.
+
+use std::{io::Write, sync::Arc};
+
+use parquet::{
+    data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type},
+    errors::ParquetError,
+    file::writer::{SerializedFileWriter, SerializedRowGroupWriter},
+    schema::parser::parse_message_type,
+};
+
+use super::rows::{COLUMNS, Row};
+
+/// How many rows are held before they are written.
+const GROUP: usize = 10_000;
+
+/// A file of rows that is being written.
+pub(super) struct Parquet<W: Write + Send> {
+    file: SerializedFileWriter<W>,
+    held: Vec<Row>,
+}
+
+impl<W: Write + Send> Parquet<W> {
+    pub(super) fn begin(to: W) -> Result<Self, ParquetError> {
+        let [id, status, answer, code, message, tokens, usd] = COLUMNS;
+        let schema = format!(
+            "message result {{ REQUIRED BINARY {id} (UTF8); REQUIRED BINARY {status} (UTF8);
+             OPTIONAL BINARY {answer} (UTF8); OPTIONAL BINARY {code} (UTF8); OPTIONAL BINARY {message} (UTF8);
+             OPTIONAL INT64 {tokens}; OPTIONAL DOUBLE {usd}; }}"
+        );
+        let schema = Arc::new(parse_message_type(&schema)?);
+        Ok(Self { file: SerializedFileWriter::new(to, schema, Arc::default())?, held: Vec::new() })
+    }
+
+    pub(super) fn push(&mut self, row: Row) -> Result<(), ParquetError> {
+        self.held.push(row);
+        if self.held.len() < GROUP { Ok(()) } else { self.flush() }
+    }
+
+    /// Writes what is held and the end of the file.
+    pub(super) fn end(mut self) -> Result<W, ParquetError> {
+        self.flush()?;
+        self.file.into_inner()
+    }
+
+    fn flush(&mut self) -> Result<(), ParquetError> {
+        let rows = std::mem::take(&mut self.held);
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let mut group = self.file.next_row_group()?;
+        let all = |of: fn(&Row) -> &str| rows.iter().map(|it| ByteArray::from(of(it))).collect::<Vec<_>>();
+        let some = |of: fn(&Row) -> Option<&str>| {
+            rows.iter().map(|it| of(it).map(ByteArray::from)).collect::<Vec<_>>()
+        };
+        required(&mut group, &all(|it| &it.custom_id))?;
+        required(&mut group, &all(|it| &it.status))?;
+        optional::<ByteArrayType, _>(&mut group, some(|it| it.answer.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|it| it.error_code.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|it| it.error_message.as_deref()))?;
+        optional::<Int64Type, _>(&mut group, rows.iter().map(|it| it.tokens).collect())?;
+        optional::<DoubleType, _>(&mut group, rows.iter().map(|it| it.usd).collect())?;
+        group.close()?;
+        Ok(())
+    }
+}
+
+fn required<W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: &[ByteArray],
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    column.typed::<ByteArrayType>().write_batch(values, None, None)?;
+    column.close()
+}
+
+fn optional<T: parquet::data_type::DataType, W: Write + Send>(
+    group: &mut SerializedRowGroupWriter<'_, W>,
+    values: Vec<Option<T::T>>,
+) -> Result<(), ParquetError> {
+    let Some(mut column) = group.next_column()? else { return Ok(()) };
+    let levels: Vec<i16> = values.iter().map(|it| i16::from(it.is_some())).collect();
+    let values: Vec<T::T> = values.into_iter().flatten().collect();
+    column.typed::<T>().write_batch(&values, Some(&levels), None)?;
+    column.close()
+}
+
+#[test]
+fn what_is_written_can_be_read() {
+    use parquet::{
+        file::reader::{FileReader as _, SerializedFileReader},
+        record::RowAccessor as _,
+    };
+
+    let mut file = Parquet::begin(tempfile::tempfile().unwrap()).unwrap();
+    for _ in 0..6_000 {
+        for line in super::rows::tests::lines() {
+            file.push(Row::of(&line)).unwrap();
+        }
+    }
+    let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
+    assert_eq!((reader.num_row_groups(), reader.metadata().file_metadata().num_rows()), (3, 24_000));
+    let rows: Vec<_> = reader.get_row_iter(None).unwrap().take(4).map(Result::unwrap).collect();
+    assert_eq!(rows[0].get_string(2).unwrap(), "a, \"b\"\nc");
+    assert_eq!((rows[1].get_long(5).unwrap(), rows[1].get_double(6).unwrap()), (7, 0.25));
+    assert_eq!(rows[3].get_string(3).unwrap(), "batch_expired");
+    assert!(rows[3].get_string(2).is_err(), "it is null");
+}

@@ -1,0 +1,129 @@
+//! A batch is watched until it is over: a live line for whoever sits before it, plain lines for a file.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde_json::Value;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::Instant,
+};
+
+use super::{
+    Left,
+    shown::{Counts, is_over, progress},
+};
+use crate::{
+    client::Client,
+    commands::turn::name,
+    exit::{Exit, Stop},
+    output::{remark, watched},
+};
+
+/// How often is looked.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// How often a line is written where nobody watches.
+const TELL: Duration = Duration::from_secs(10);
+
+/// How long the api may be away before the watch is given up. A batch does not need to be watched.
+const AWAY: Duration = Duration::from_secs(60);
+
+/// How a watch ended.
+pub(super) enum Watched {
+    /// With the batch.
+    Over(Value),
+    /// Before it: somebody pressed Ctrl-C.
+    Left,
+}
+
+/// Watches a batch until nothing more comes of it by itself, or nobody wants to know.
+pub(super) async fn until_over(client: &Client, batch: Value, left: Left) -> anyhow::Result<Watched> {
+    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    tokio::select! {
+        over = follow(client, batch.clone()) => over.map(Watched::Over),
+        _ = terminate.recv() => Ok(leave(&batch, left)),
+        _ = interrupt.recv() => Ok(leave(&batch, left)),
+    }
+}
+
+fn leave(batch: &Value, left: Left) -> Watched {
+    let id = name(batch, "id");
+    remark(&match left {
+        Left::Elsewhere => format!("\n{id} goes on without you: turnfold batch get {id} --wait"),
+        Left::Here => format!("\n{id} rests: the same command again goes on where it stopped"),
+    });
+    Watched::Left
+}
+
+async fn follow(client: &Client, mut batch: Value) -> anyhow::Result<Value> {
+    let path = format!("/v1/batches/{}", name(&batch, "id"));
+    let mut display = Display::new()?;
+    let mut seen = Instant::now();
+    loop {
+        display.show(&batch);
+        if is_over(&batch) {
+            display.end(&batch);
+            return Ok(batch);
+        }
+        tokio::time::sleep(LOOK).await;
+        match client.get(&path).await {
+            Ok(it) => (batch, seen) = (it, Instant::now()),
+            Err(err) if is_away(&err) && seen.elapsed() < AWAY => {}
+            Err(err) => return Err(err),
+        }
+    }
+}
+
+fn is_away(err: &anyhow::Error) -> bool {
+    err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
+}
+
+/// Where progress is shown.
+enum Display {
+    Live(ProgressBar),
+    Plain { told: String, at: Option<Instant> },
+}
+
+impl Display {
+    fn new() -> anyhow::Result<Self> {
+        if !watched() {
+            return Ok(Display::Plain { told: String::new(), at: None });
+        }
+        let bar = ProgressBar::new(0);
+        bar.set_style(ProgressStyle::with_template("  {bar:30} {pos}/{len}  {elapsed}  {wide_msg}")?);
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Ok(Display::Live(bar))
+    }
+
+    fn show(&mut self, batch: &Value) {
+        let counts = Counts::of(batch);
+        match self {
+            Display::Live(bar) => {
+                bar.set_length(counts.total);
+                bar.set_position(counts.ended());
+                bar.set_message(progress(batch));
+            }
+            Display::Plain { at, .. } if at.is_none_or(|it| TELL <= it.elapsed()) => self.tell(batch),
+            Display::Plain { .. } => {}
+        }
+    }
+
+    fn end(mut self, batch: &Value) {
+        match &self {
+            Display::Live(bar) => bar.finish_and_clear(),
+            Display::Plain { .. } => self.tell(batch),
+        }
+    }
+
+    /// Writes a line, if it says something new.
+    fn tell(&mut self, batch: &Value) {
+        let Display::Plain { told, at } = self else { return };
+        let counts = Counts::of(batch);
+        let words = format!("{}/{} ended; {}", counts.ended(), counts.total, progress(batch));
+        if *told != words {
+            remark(words.trim_end_matches("; "));
+            (*told, *at) = (words, Some(Instant::now()));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Batches, by OpenAI's own clients and by `turnfold batch`.
+
+use std::{
+    fs,
+    path::Path,
+    process::Output,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+
+use crate::{
+    engine::{Process, log, turnfold},
+    openai_clients::{Dev, javascript, python},
+};
+
+#[test]
+fn real_client_for_python_runs_a_batch() {
+    Dev::start().is_fine_with(&mut python(), "batches");
+}
+
+#[test]
+fn real_client_for_javascript_runs_a_batch() {
+    Dev::start().is_fine_with(&mut javascript(), "batches");
+}
+
+/// A file of these many lines, of which the eighth fails.
+fn lines(folder: &Path, count: usize, words: &str) {
+    let line = |n: usize| {
+        let input = if n == 7 { "fail on purpose".to_owned() } else { format!("{words}; echo {n}") };
+        json!({
+            "custom_id": format!("line-{n}"), "method": "POST", "url": "/v1/turns",
+            "body": {"strategy": "probe", "input": input}
+        })
+    };
+    let text: String = (0..count).map(|n| format!("{}\n", line(n))).collect();
+    fs::write(folder.join("lines.jsonl"), text).unwrap();
+}
+
+fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = turnfold(folder).arg("batch").args(args).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+#[test]
+fn a_batch_is_submitted_watched_and_written_down() {
+    let dev = Dev::start();
+    let folder = dev.folder();
+    lines(folder, 20, "steps 1");
+    let batch = |args: &[&str]| run(folder, &[args, &["--url", &dev.url]].concat());
+    let quoted = batch(&["submit", "lines.jsonl", "--quote"]);
+    // An api that quotes nothing before it is submitted is not sent anything.
+    assert!(quoted.0 == 0 || (quoted.0 == 2 && quoted.2.contains("nothing was sent")), "{quoted:?}");
+    assert_eq!(batch(&["ls", "-o", "json"]).1.trim(), "[]", "a quote makes no batch");
+
+    let submitted = batch(&["submit", "lines.jsonl", "--wait", "-o", "json"]);
+    assert_eq!(submitted.0, 5, "one fails: {submitted:?}");
+    let done: Value = serde_json::from_str(&submitted.1).unwrap();
+    assert_eq!(
+        (&done["status"], &done["request_counts"]["failed"]),
+        (&json!("completed"), &json!(1)),
+        "{done}"
+    );
+    assert!(submitted.2.contains("20/20 ended"), "{}", submitted.2);
+    let id = done["id"].as_str().unwrap();
+    let again = batch(&["submit", "lines.jsonl", "-o", "json"]);
+    assert_eq!(serde_json::from_str::<Value>(&again.1).unwrap()["id"], id, "{again:?}");
+    let other = batch(&["submit", "lines.jsonl", "--reuse", "none", "--wait", "-o", "json"]);
+    assert_ne!(serde_json::from_str::<Value>(&other.1).unwrap()["id"], id, "{other:?}");
+
+    let results = batch(&["results", id]);
+    assert_eq!((results.0, results.1.lines().count()), (0, 20), "{results:?}");
+    let csv = batch(&["results", id, "--format", "csv", "--out", "r.csv"]);
+    assert_eq!(csv.0, 0, "{csv:?}");
+    let csv = fs::read_to_string(folder.join("r.csv")).unwrap();
+    assert!(csv.starts_with("custom_id,status,answer,") && csv.contains("line-3,completed,"), "{csv}");
+    assert_eq!(batch(&["results", id, "--format", "parquet", "--out", "r.parquet"]).0, 0);
+    assert!(fs::read(folder.join("r.parquet")).unwrap().starts_with(b"PAR1"));
+    assert!(batch(&["ls"]).1.contains(id) && batch(&["get", id]).1.contains("--only failed"));
+    assert_eq!(batch(&["get", "batch_nobody"]).0, 2);
+}
+
+#[test]
+fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, 30, "wait 0.5");
+    let args = ["run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "4"];
+    let mut command = turnfold(folder);
+    let mut first = Process::start(command.arg("batch").args(args).stderr(log(folder, "first")));
+    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let began = Instant::now();
+    while !told().contains("ended") {
+        assert!(began.elapsed() < Duration::from_secs(60) && first.lives(), "{}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    first.signal("INT");
+    assert_eq!(first.wait().code(), Some(5), "{}", told());
+    assert!(told().contains("goes on where it stopped") && !folder.join("out.jsonl").exists(), "{}", told());
+    let done = run(folder, &args);
+    assert_eq!(done.0, 5, "one fails: {done:?}");
+    assert!(done.2.contains("submitted before"), "{done:?}");
+    let results = fs::read_to_string(folder.join("out.jsonl")).unwrap();
+    assert_eq!(results.lines().count(), 30, "{results}");
+    assert!(!folder.join("out.jsonl.part").exists());
+}

@@ -1,0 +1,82 @@
+//! OpenAI's own clients, as they are published, against `turnfold dev`.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use tempfile::TempDir;
+use testing::free_port;
+
+use crate::engine::{Process, demo_config, log, turnfold};
+
+/// Pinned: a test should change only when we change it.
+const PYTHON: [(&str, &str); 1] = [("openai", "3.54.0")];
+const JAVASCRIPT: [(&str, &str); 1] = [("openai", "7.57.0")];
+
+#[test]
+fn real_client_for_python_chats() {
+    Dev::start().is_fine_with(&mut python(), "chat");
+}
+
+#[test]
+fn real_client_for_javascript_chats() {
+    Dev::start().is_fine_with(&mut javascript(), "chat");
+}
+
+/// The client for Python, and what it does.
+pub(crate) fn python() -> Command {
+    let mut command = Command::new(testing::pip(&PYTHON).join("bin/python"));
+    command.arg(script("client.py"));
+    command
+}
+
+/// The client for JavaScript, and what it does.
+pub(crate) fn javascript() -> Command {
+    let mut command = Command::new("node");
+    command.env("NODE_PATH", testing::npm(&JAVASCRIPT).join("node_modules")).arg(script("client.cjs"));
+    command
+}
+
+fn script(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/openai_clients").join(name)
+}
+
+/// `turnfold dev` with the demo's scripted model and servers.
+pub(crate) struct Dev {
+    _process: Process,
+    folder: TempDir,
+    pub(crate) url: String,
+}
+
+impl Dev {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("turnfold.toml"), demo_config()).unwrap();
+        let listen = format!("127.0.0.1:{}", free_port());
+        let mut command = turnfold(folder.path());
+        let process =
+            Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
+        let began = Instant::now();
+        while std::net::TcpStream::connect(&listen).is_err() {
+            assert!(began.elapsed() < Duration::from_secs(60), "nobody listens");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        Self { _process: process, folder, url: format!("http://{listen}") }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The client does this, and finds everything as it should be.
+    pub(crate) fn is_fine_with(&self, client: &mut Command, what: &str) {
+        let output = client.args([&self.url, what]).output().unwrap();
+        let told = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();
+        let said =
+            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+        assert!(output.status.success() && said.contains("as expected"), "{said}\n{told}");
+    }
+}

@@ -1,0 +1,111 @@
+// turnfold through OpenAI's own client for JavaScript: `client.cjs BASE_URL chat|batches`.
+
+const assert = require("node:assert/strict");
+const OpenAI = require("openai");
+
+const [base, what] = process.argv.slice(2);
+const client = new OpenAI({ baseURL: base + "/v1", apiKey: "any", maxRetries: 2 });
+const user = (content) => ({ role: "user", content });
+const say = (words, more = {}, options = {}) =>
+  client.chat.completions.create({ model: "turnfold/probe", messages: [user(words)], ...more }, options);
+
+async function models() {
+  const ids = [];
+  for await (const model of client.models.list()) ids.push(model.id);
+  assert(ids.includes("turnfold/probe") && ids.includes("turnfold/planner"), ids.join());
+  assert.equal((await client.models.retrieve("turnfold/planner")).owned_by, "turnfold");
+  await assert.rejects(client.models.retrieve("turnfold/nobody"), (error) => {
+    assert(error instanceof OpenAI.NotFoundError);
+    return error.code === "model_not_found" && error.param === "model";
+  });
+}
+
+async function wholeAndStreamed() {
+  const answer = await say("echo hello there", { temperature: 0.1, metadata: { order: "17" }, user: "ada" });
+  assert.equal(answer.choices[0].message.content, "Done: hello there.");
+  assert.equal(answer.turnfold.status, "completed");
+  let words = "";
+  let usage;
+  const streamed = { stream: true, stream_options: { include_usage: true } };
+  for await (const chunk of await say("echo one two three four five six seven eight", streamed)) {
+    usage = chunk.usage ?? usage;
+    for (const choice of chunk.choices) words += choice.delta.content ?? "";
+  }
+  assert.equal(words, "Done: one two three four five six seven eight.");
+  assert.equal(usage.total_tokens, 0);
+  const { data, response } = await say("echo hi", { turnfold: { priority: "high" } }).withResponse();
+  assert.equal(data.turnfold.thread_id, response.headers.get("x-turnfold-thread"));
+}
+
+async function aQuestionIsAnswered() {
+  const asked = await say("ask Which colour? | red | green");
+  assert.equal(asked.choices[0].message.content, "Which colour?\n1. red\n2. green");
+  const headers = { "x-turnfold-thread": asked.turnfold.thread_id };
+  const answered = await say("green", {}, { headers });
+  assert.equal(answered.choices[0].message.content, 'Done: heard "green".');
+  assert.equal(answered.turnfold.thread_id, asked.turnfold.thread_id);
+}
+
+async function errors() {
+  await assert.rejects(say("echo hi", { n: 2 }), (error) => {
+    assert(error instanceof OpenAI.BadRequestError);
+    return error.code === "unsupported_parameter" && error.param === "n";
+  });
+  await assert.rejects(say("fail no toner"), (error) => {
+    assert(error instanceof OpenAI.InternalServerError);
+    return error.code === "turn_failed" && error.message.includes("no toner");
+  });
+  // Not tried again by the client itself, which would be another turn each time.
+  const failed = (await client.get("/turns?status=failed")).data;
+  assert.equal(failed.filter((it) => it.input[0].content.includes("no toner")).length, 1);
+  await assert.rejects(async () => {
+    for await (const _ of await say("fail no string", { stream: true }));
+  }, OpenAI.APIError);
+}
+
+async function planner() {
+  const words = "Add Olaf Quist with the address olaf.quist@example.org to my contacts";
+  const answer = await client.chat.completions.create({ model: "turnfold/planner", messages: [user(words)] });
+  assert(answer.choices[0].message.content.includes("Olaf Quist"), JSON.stringify(answer));
+}
+
+async function batches() {
+  const line = (n) => ({
+    custom_id: `line-${n}`,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model: "turnfold/probe", messages: [user(n === 7 ? "fail on purpose" : `echo ${n}`)] },
+  });
+  const lines = Array.from({ length: 20 }, (_, n) => JSON.stringify(line(n))).join("\n");
+  const file = await client.files.create({ file: await OpenAI.toFile(Buffer.from(lines), "lines.jsonl"), purpose: "batch" });
+  let batch = await client.batches.create({
+    input_file_id: file.id,
+    endpoint: "/v1/chat/completions",
+    completion_window: "24h",
+  });
+  const until = Date.now() + 120_000;
+  while (!["completed", "failed", "expired", "cancelled"].includes(batch.status)) {
+    assert(Date.now() < until, JSON.stringify(batch));
+    await new Promise((done) => setTimeout(done, 100));
+    batch = await client.batches.retrieve(batch.id);
+  }
+  const { total, completed, failed } = batch.request_counts;
+  assert.deepEqual([batch.status, total, completed, failed], ["completed", 20, 19, 1]);
+  const text = await (await client.files.content(batch.output_file_id)).text();
+  const results = text.trim().split("\n").map((it) => JSON.parse(it));
+  assert.equal(results.length, 19);
+  const third = results.find((it) => it.custom_id === "line-3");
+  assert.equal(third.response.body.choices[0].message.content, "Done: 3.");
+}
+
+async function chat() {
+  for (const part of [models, wholeAndStreamed, aQuestionIsAnswered, errors, planner]) await part();
+}
+
+({ chat, batches })[what]().then(
+  () => console.log("as expected"),
+  (error) => {
+    console.error(error);
+    process.exit(1);
+  },
+);

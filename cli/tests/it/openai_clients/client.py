@@ -1,0 +1,137 @@
+"""turnfold through OpenAI's own client for Python: `client.py BASE_URL chat|batches`."""
+
+import json
+import sys
+import time
+
+import openai
+
+BASE, WHAT = sys.argv[1], sys.argv[2]
+client = openai.OpenAI(base_url=BASE + "/v1", api_key="any", max_retries=2)
+
+
+def said(words, **more):
+    return client.chat.completions.create(
+        model="turnfold/probe", messages=[{"role": "user", "content": words}], **more
+    )
+
+
+def raised(kind, what):
+    try:
+        what()
+    except kind as error:
+        return error
+    raise AssertionError(f"no {kind.__name__} is raised")
+
+
+def models():
+    ids = [it.id for it in client.models.list()]
+    assert "turnfold/probe" in ids and "turnfold/planner" in ids, ids
+    assert client.models.retrieve("turnfold/planner").owned_by == "turnfold"
+    error = raised(openai.NotFoundError, lambda: client.models.retrieve("turnfold/nobody"))
+    assert error.code == "model_not_found" and error.param == "model", error
+
+
+def whole_and_streamed():
+    answer = said("echo hello there", temperature=0.1, metadata={"order": "17"}, user="ada")
+    assert answer.choices[0].message.content == "Done: hello there.", answer
+    assert answer.choices[0].finish_reason == "stop" and answer.usage.total_tokens == 0, answer
+    assert answer.turnfold["status"] == "completed", answer
+
+    words, usage, done = "", None, None
+    for chunk in said("echo one two three four five six seven eight", stream=True, stream_options={"include_usage": True}):
+        usage = chunk.usage or usage
+        for choice in chunk.choices:
+            words += choice.delta.content or ""
+            done = choice.finish_reason or done
+    assert words == "Done: one two three four five six seven eight.", words
+    assert done == "stop" and usage.total_tokens == 0
+
+    raw = client.chat.completions.with_raw_response.create(
+        model="probe", messages=[{"role": "user", "content": "echo hi"}], extra_body={"turnfold": {"priority": "high"}}
+    )
+    assert raw.parse().turnfold["thread_id"] == raw.headers["x-turnfold-thread"]
+
+
+def a_question_is_answered():
+    asked = said("ask Which colour? | red | green")
+    assert asked.choices[0].message.content == "Which colour?\n1. red\n2. green", asked
+    assert asked.turnfold["interrupt"]["options"] == ["red", "green"], asked
+    thread = asked.turnfold["thread_id"]
+    answered = client.chat.completions.create(
+        model="turnfold/probe",
+        messages=[
+            {"role": "user", "content": "ask Which colour? | red | green"},
+            asked.choices[0].message,
+            {"role": "user", "content": "green"},
+        ],
+        metadata={"thread_id": thread},
+    )
+    assert answered.choices[0].message.content == 'Done: heard "green".', answered
+    assert answered.turnfold["thread_id"] == thread
+
+
+def errors():
+    error = raised(openai.BadRequestError, lambda: said("echo hi", n=2))
+    assert error.code == "unsupported_parameter" and error.param == "n" and "only 1" in str(error), error
+    # Not tried again by the client itself, which would be another turn each time.
+    error = raised(openai.InternalServerError, lambda: said("fail out of paper"))
+    assert error.code == "turn_failed" and "out of paper" in str(error), error
+    turns = client.get("/turns?status=failed", cast_to=object)["data"]
+    assert len([it for it in turns if "out of paper" in it["input"][0]["content"]]) == 1, turns
+    error = raised(openai.APIError, lambda: list(said("fail no ink", stream=True)))
+    assert "no ink" in str(error), error
+    key = {"Idempotency-Key": "python"}
+    assert said("echo once", extra_headers=key).id == said("echo once", extra_headers=key).id
+
+
+def planner():
+    answer = client.chat.completions.create(
+        model="turnfold/planner",
+        messages=[{"role": "user", "content": "Add Nora Quist with the address nora.quist@example.org to my contacts"}],
+    )
+    assert "Nora Quist" in answer.choices[0].message.content, answer
+    assert answer.turnfold["took"]["ms"] >= 0, answer
+
+
+def batches():
+    line = lambda n: {
+        "custom_id": f"line-{n}",
+        "method": "POST",
+        "url": "/v1/chat/completions",
+        "body": {
+            "model": "turnfold/probe",
+            "messages": [{"role": "user", "content": "fail on purpose" if n == 7 else f"echo {n}"}],
+        },
+    }
+    lines = "\n".join(json.dumps(line(n)) for n in range(20)).encode()
+    file = client.files.create(file=("lines.jsonl", lines), purpose="batch")
+    assert file.purpose == "batch" and file.bytes == len(lines), file
+    batch = client.batches.create(
+        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h", metadata={"from": "python"}
+    )
+    assert batch.object == "batch" and batch.metadata == {"from": "python"}, batch
+    until = time.time() + 120
+    while batch.status not in ("completed", "failed", "expired", "cancelled"):
+        assert time.time() < until, batch
+        time.sleep(0.1)
+        batch = client.batches.retrieve(batch.id)
+    assert batch.status == "completed", batch
+    counts = batch.request_counts
+    assert (counts.total, counts.completed, counts.failed) == (20, 19, 1), batch
+    results = [json.loads(it) for it in client.files.content(batch.output_file_id).text.splitlines()]
+    answers = {it["custom_id"]: it["response"]["body"]["choices"][0]["message"]["content"] for it in results}
+    assert answers["line-3"] == "Done: 3." and len(answers) == 19, answers
+    errors = [json.loads(it) for it in client.files.content(batch.error_file_id).text.splitlines()]
+    assert [it["custom_id"] for it in errors] == ["line-7"], errors
+    assert batch.id in [it.id for it in client.batches.list(limit=5)]
+    raised(openai.NotFoundError, lambda: client.batches.retrieve("batch_nobody"))
+
+
+def chat():
+    for part in (models, whole_and_streamed, a_question_is_answered, errors, planner):
+        part()
+
+
+{"chat": chat, "batches": batches}[WHAT]()
+print("as expected")
