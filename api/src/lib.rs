@@ -14,6 +14,7 @@ mod exposure;
 mod acts;
 mod answers;
 mod events;
+mod failures;
 mod health;
 mod inbox;
 mod page;
@@ -22,6 +23,7 @@ mod strategies;
 mod submit;
 mod threads;
 mod turns;
+mod waits;
 
 mod auth;
 mod ears;
@@ -30,6 +32,8 @@ mod fold;
 mod house;
 mod problem;
 mod schema;
+mod threshold;
 
 pub use door::{Door, openapi, router, serve};
 pub use exposure::{Exposed, check_exposure};
+pub use threshold::WaitingMax;

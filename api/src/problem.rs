@@ -76,6 +76,8 @@ kinds! {
     InDoubt = CONFLICT "in-doubt" "a call is in doubt",
     /// Nothing is in doubt there.
     NotInDoubt = CONFLICT "not-in-doubt" "nothing is in doubt",
+    /// Too many turns wait.
+    TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many turns wait",
     /// Others write to the thread at the same time.
     Stale = CONFLICT "stale" "someone else was first",
     /// Something is away for the moment.
@@ -98,6 +100,9 @@ kinds! {
 pub(crate) struct Problem {
     #[serde(skip)]
     pub(crate) kind: Kind,
+    /// In how many seconds the request may be sent again, where that is known.
+    #[serde(skip)]
+    retry_after: Option<u64>,
     /// What is the matter, for programs.
     #[serde(rename = "type")]
     urn: &'static str,
@@ -116,7 +121,9 @@ impl Kind {
     /// A problem of this kind.
     pub(crate) fn because(self, detail: impl Into<String>) -> Problem {
         let (status, urn, title) = self.parts();
-        Problem { kind: self, urn, title, status: status.as_u16(), detail: detail.into(), mend: None }
+        let retry_after = (self == Kind::Unavailable).then_some(1);
+        let (status, detail) = (status.as_u16(), detail.into());
+        Problem { kind: self, retry_after, urn, title, status, detail, mend: None }
     }
 }
 
@@ -124,6 +131,12 @@ impl Problem {
     /// Says what to do about it.
     pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
         self.mend = Some(mend.into());
+        self
+    }
+
+    /// Says when to send the request again.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
         self
     }
 
@@ -136,12 +149,12 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, ..) = self.kind.parts();
-        let kind = self.kind;
+        let (kind, retry_after) = (self.kind, self.retry_after);
         let mut response = (status, Json(self)).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if kind == Kind::Unavailable {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if kind == Kind::Unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

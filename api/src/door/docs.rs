@@ -47,6 +47,7 @@ const BEARER: &str = "bearer";
         (name = "turns", description = "What is said, and what came of it."),
         (name = "threads", description = "Conversations: one log each."),
         (name = "inbox", description = "What is asked of people, in the form that agent inboxes speak."),
+        (name = "queue", description = "What turns wait for."),
         (name = "pauses", description = "What an operator lets nothing new begin of."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")

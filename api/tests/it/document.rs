@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 25] = [
+const ROUTES: [&str; 27] = [
     "delete /v1/pauses/{kind}/{name}",
     "get /livez",
     "get /openapi.json",
@@ -14,6 +14,7 @@ const ROUTES: [&str; 25] = [
     "get /v1/inbox/{thread_id}",
     "get /v1/pauses",
     "get /v1/pauses/{kind}/{name}",
+    "get /v1/queue",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
@@ -23,6 +24,7 @@ const ROUTES: [&str; 25] = [
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
+    "get /v1/turns/causes",
     "get /v1/turns/{id}",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",

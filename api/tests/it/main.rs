@@ -18,3 +18,4 @@ mod submit;
 mod tenants;
 mod threads;
 mod turns;
+mod waits;

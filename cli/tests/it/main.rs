@@ -19,6 +19,7 @@ mod milvus;
 mod pins;
 mod queue;
 mod real_servers;
+mod redrive;
 mod soak;
 mod upkeep;
 mod words;
