@@ -86,6 +86,7 @@ pub(crate) async fn say(
         metadata: Value::Object(Map::new()),
         author,
         idempotency,
+        due_at: None,
     };
     take_in(house, turn, wait).await
 }

@@ -27,13 +27,15 @@ use tracing::{Span, info_span, warn};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    acts, answers, auth, events, health,
+    acts, answers, auth, events, failures, health,
     house::House,
     inbox,
     openai::{chat, error::in_dialect, models},
     pauses,
     problem::{Kind, Problem},
-    strategies, submit, threads, turns,
+    strategies, submit, threads,
+    threshold::WaitingMax,
+    turns, waits,
 };
 
 /// How long requests that are under way may go on once the door closes.
@@ -59,6 +61,8 @@ pub struct Door {
     pub body_limit: usize,
     /// How long a chat completion is waited for, before the client is told to look for it later.
     pub chat_wait: Duration,
+    /// How many turns may wait before no more are let in.
+    pub waiting_max: WaitingMax,
 }
 
 /// The door as a router, for a server of one's own.
@@ -101,6 +105,7 @@ pub fn openapi() -> String {
 fn keyed_routes() -> OpenApiRouter<Arc<House>> {
     OpenApiRouter::default()
         .routes(routes!(submit::submit, turns::list))
+        .routes(routes!(failures::causes))
         .routes(routes!(turns::get))
         .routes(routes!(acts::cancel))
         .routes(routes!(acts::retry))
@@ -113,6 +118,7 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(answers::reconcile))
         .routes(routes!(inbox::list))
         .routes(routes!(inbox::get, inbox::answer))
+        .routes(routes!(waits::list))
         .routes(routes!(pauses::list))
         .routes(routes!(pauses::get, pauses::put, pauses::delete))
         .routes(routes!(strategies::list))

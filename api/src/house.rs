@@ -9,7 +9,7 @@ use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{auth::Keys, door::Door};
+use crate::{auth::Keys, door::Door, threshold::Threshold};
 
 /// All that a route may use.
 pub(crate) struct House {
@@ -21,6 +21,7 @@ pub(crate) struct House {
     pub(crate) keys: Keys,
     /// How long a chat completion is waited for.
     pub(crate) chat_wait: Duration,
+    pub(crate) threshold: Threshold,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -30,25 +31,36 @@ pub(crate) type Inside = State<Arc<House>>;
 
 impl House {
     pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
-        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _, chat_wait } =
-            door;
+        let Door {
+            parts,
+            strategies,
+            experts,
+            tuned,
+            budget,
+            keys,
+            tenants,
+            body_limit: _,
+            chat_wait,
+            waiting_max,
+        } = door;
         let keys = Keys::new(&keys, &tenants);
-        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, stop }
+        let threshold = Threshold::new(waiting_max);
+        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, threshold, stop }
     }
 
     /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not
     /// rung for.
     pub(crate) async fn ring(&self, thread: ThreadId) {
         match self.parts.store.lane(thread).await {
-            Ok(Some(lane)) => self.ring_in(thread, &lane).await,
+            Ok(Some(lane)) => self.ring_in(thread, &lane, When::Now).await,
             Ok(None) => warn!(%thread, "nobody can ring for a thread that is not there"),
             Err(error) => warn!(%thread, %error, "cannot ring; the sweep will"),
         }
     }
 
     /// Rings for a thread in this lane.
-    pub(crate) async fn ring_in(&self, thread: ThreadId, lane: &Lane) {
-        if let Err(error) = self.parts.queue.ring(thread, lane, When::Now).await {
+    pub(crate) async fn ring_in(&self, thread: ThreadId, lane: &Lane, when: When) {
+        if let Err(error) = self.parts.queue.ring(thread, lane, when).await {
             warn!(%thread, %error, "cannot ring; the sweep will");
         }
     }

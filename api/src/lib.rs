@@ -14,6 +14,7 @@ mod exposure;
 mod acts;
 mod answers;
 mod events;
+mod failures;
 mod health;
 mod inbox;
 mod openai;
@@ -23,6 +24,7 @@ mod strategies;
 mod submit;
 mod threads;
 mod turns;
+mod waits;
 
 mod auth;
 mod ears;
@@ -31,6 +33,8 @@ mod fold;
 mod house;
 mod problem;
 mod schema;
+mod threshold;
 
 pub use door::{Door, openapi, router, serve};
 pub use exposure::{Exposed, check_exposure};
+pub use threshold::WaitingMax;

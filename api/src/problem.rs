@@ -86,6 +86,8 @@ kinds! {
     TurnFailed = INTERNAL_SERVER_ERROR "turn-failed" "the turn failed",
     /// What was waited for goes on.
     NotYet = GATEWAY_TIMEOUT "not-yet" "it has not ended yet",
+    /// Too many turns wait.
+    TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many turns wait",
     /// Others write to the thread at the same time.
     Stale = CONFLICT "stale" "someone else was first",
     /// Something is away for the moment.
@@ -108,6 +110,9 @@ kinds! {
 pub(crate) struct Problem {
     #[serde(skip)]
     pub(crate) kind: Kind,
+    /// In how many seconds the request may be sent again, where that is known.
+    #[serde(skip)]
+    retry_after: Option<u64>,
     /// What is the matter, for programs.
     #[serde(rename = "type")]
     urn: &'static str,
@@ -129,8 +134,10 @@ impl Kind {
     /// A problem of this kind.
     pub(crate) fn because(self, detail: impl Into<String>) -> Problem {
         let (status, urn, title) = self.parts();
+        let retry_after = (self == Kind::Unavailable).then_some(1);
         Problem {
             kind: self,
+            retry_after,
             urn,
             title,
             status: status.as_u16(),
@@ -151,6 +158,12 @@ impl Problem {
     /// Names the parameter that is the matter, if none is named yet.
     pub(crate) fn about(mut self, param: impl Into<String>) -> Self {
         self.param.get_or_insert_with(|| param.into());
+        self
+    }
+
+    /// Says when to send the request again.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.retry_after = Some(seconds);
         self
     }
 
@@ -186,14 +199,14 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, ..) = self.kind.parts();
-        let kind = self.kind;
+        let (kind, retry_after) = (self.kind, self.retry_after);
         let mut response = (status, Json(&self)).into_response();
         // Whoever answers in another dialect says it anew.
         response.extensions_mut().insert(self);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
-        if kind == Kind::Unavailable {
-            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         if kind == Kind::Unauthorized {
             headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

@@ -10,8 +10,10 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{Budget, FORMAT, Graph, Message, Opened};
-use store::{Idempotency, Lane, Opening, Submitted, ThreadId};
+use shared::{Budget, DEFAULT_TENANT, FORMAT, Graph, Message, Opened};
+use store::{
+    Idempotency, Lane, Opening, Submitted, ThreadId, When, limits::LONGEST_PAUSE, queue::LONGEST_DELAY, time,
+};
 
 use crate::{
     auth::{Acting, By},
@@ -29,7 +31,7 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
 /// Submits a turn
 ///
 /// Opens a thread under `strategy`, or goes on with `thread_id`; exactly one of them. The turn waits for its thread's
-/// rest and is then heard. With `wait`, the response waits until the turn has ended, at most so many seconds.
+/// rest and is then heard, not before `not_before` or `delay_seconds` if one of them is said. With `wait`, the response waits until the turn has ended, at most so many seconds.
 ///
 /// With `Idempotency-Key`, the same body sent again gives the same turn.
 #[utoipa::path(
@@ -48,7 +50,8 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json"),
         (status = 409, description = "The idempotency key belongs to another request.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "It makes no sense; the detail names the field.", body = Problem, content_type = "application/problem+json")
+        (status = 422, description = "It makes no sense; the detail names the field.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many turns wait: send it again after `Retry-After`.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn submit(
@@ -86,6 +89,7 @@ pub(crate) async fn submit(
             );
         }
     };
+    let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
     let turn = store::NewTurn {
         thread,
         policy: new.policy.into(),
@@ -94,6 +98,7 @@ pub(crate) async fn submit(
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author,
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
+        due_at,
     };
     take_in(&house, turn, wait).await
 }
@@ -110,6 +115,19 @@ pub(crate) async fn take_in(
 
 /// Queues a turn and rings for its thread; the turn, and whether it was submitted before.
 pub(crate) async fn enqueue(house: &House, turn: store::NewTurn) -> Result<(store::Turn, bool), Problem> {
+    let tenant = match &turn.thread {
+        Opening::New(opened) => opened.tenant.clone(),
+        Opening::Existing(id) => {
+            let thread = house.parts.store.thread(*id).await?;
+            thread.ok_or(store::Error::UnknownThread(*id))?.tenant
+        }
+    };
+    if let Err(full) = house.threshold.pass(&house.parts.store, &tenant).await {
+        // What is in already is no more than there was.
+        let Some(idempotency) = &turn.idempotency else { return Err(full) };
+        let known = house.parts.store.submitted(&tenant, idempotency).await?;
+        return known.map(|turn| (turn, true)).ok_or(full);
+    }
     let submitted = house.parts.store.submit(turn).await?;
     let (known, at_rest) = match &submitted {
         Submitted::New(_) => (false, true),
@@ -119,8 +137,13 @@ pub(crate) async fn enqueue(house: &House, turn: store::NewTurn) -> Result<(stor
     };
     let turn = submitted.into_turn();
     tracing::info!(thread = %turn.thread, turn = %turn.id, known, "submitted");
-    if at_rest {
-        house.ring_in(turn.thread, &Lane::new(&turn.tenant, turn.priority)).await;
+    let early = turn.due_at.map_or(0, |it| it.saturating_sub(time::now()));
+    let early = Duration::from_micros(u64::try_from(early).unwrap_or_default());
+    // One that is due much later is the sweep's: a ring that waits for it would hide from the sweep, all that time, that
+    // the ring of another turn of its thread was lost.
+    if at_rest && early <= LONGEST_PAUSE {
+        let when = if early.is_zero() { When::Now } else { When::After(early) };
+        house.ring_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
     }
     Ok((turn, known))
 }
@@ -173,6 +196,37 @@ pub(crate) fn hash_of(what: &str, thread: ThreadId, raw: &[u8]) -> String {
 pub(crate) struct Tuned {
     pub(crate) config: Option<Map<String, Value>>,
     pub(crate) budget: Option<Budget>,
+}
+
+/// When a turn is due, in microseconds since the Unix epoch; none, if at once.
+fn due(not_before: Option<&str>, delay_seconds: Option<u64>) -> Result<Option<i64>, Problem> {
+    let (field, at) = match (not_before, delay_seconds) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            let words = "not_before, delay_seconds: at most one of them says when the turn is due";
+            return Err(Kind::Invalid.because(words));
+        }
+        (Some(text), None) => {
+            let wrong = || {
+                Kind::Invalid
+                    .because(format!("not_before: {text:?} is no time"))
+                    .mend("write it as RFC 3339, such as 2026-12-24T18:00:00Z")
+            };
+            ("not_before", time::micros(text).ok_or_else(wrong)?)
+        }
+        (None, Some(0)) => return Ok(None),
+        (None, Some(seconds)) => {
+            let micros = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+            ("delay_seconds", time::now().saturating_add(micros))
+        }
+    };
+    let year = i64::try_from(LONGEST_DELAY.as_micros()).unwrap_or(i64::MAX);
+    if at <= time::now().saturating_add(year) {
+        return Ok(Some(at));
+    }
+    Err(Kind::Invalid
+        .because(format!("{field}: that is more than a year ahead"))
+        .mend("submit it when it is less than 366 days ahead"))
 }
 
 /// How a thread under this strategy opens.

@@ -4,9 +4,12 @@ use std::{collections::BTreeMap, time::Duration};
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use store::{ThreadId, TurnFilter, TurnId, time::rfc3339};
+use store::{
+    Conditions, Order, ThreadId, TurnFilter, TurnId,
+    time::{self, rfc3339},
+};
 use tokio::time::Instant;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
 use crate::{
@@ -59,19 +62,40 @@ pub(crate) struct Which {
     /// Those in this status.
     #[param(inline)]
     status: Option<TurnStatus>,
-    /// Those submitted before this turn: the last of the page before.
+    /// Those that fulfil these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields are status, strategy, tenant,
+    /// priority, author, thread, error, cause, created, updated and metadata.KEY; operators = != ~ (contains) < >. A
+    /// value is a word or stands between quotes; a time is RFC 3339 or so long ago, as 7d.
+    #[param(example = "status = failed and error ~ 'timed out' and created > 7d")]
+    r#where: Option<String>,
+    /// In which order: `newest` first if nobody says, or `oldest` first.
+    #[param(inline)]
+    order: Option<TurnOrder>,
+    /// Those after this turn: the last of the page before.
     after: Option<Uuid>,
     /// At most so many; 50 if nobody says.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
 
+/// In which order turns are listed.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TurnOrder {
+    /// The last one submitted first.
+    Newest,
+    /// The first one submitted first.
+    Oldest,
+}
+
 /// Lists turns
 ///
-/// Newest first.
+/// Newest first, unless `order` says otherwise.
 #[utoipa::path(
     get, path = "/v1/turns", tag = "turns", operation_id = "list_turns", params(Which),
-    responses((status = 200, description = "A page of turns.", body = Page<Turn>))
+    responses(
+        (status = 200, description = "A page of turns.", body = Page<Turn>),
+        (status = 422, description = "The conditions make no sense; the detail names the place.", body = Problem, content_type = "application/problem+json")
+    )
 )]
 pub(crate) async fn list(
     State(house): Inside,
@@ -83,10 +107,26 @@ pub(crate) async fn list(
         find(&house, &acting, after).await?;
     }
     let (tenant, status) = (acting.only(), which.status.map(Into::into));
-    let filter = TurnFilter { tenant, thread: which.thread_id, status };
+    let conditions = conditions(which.r#where.as_deref(), time::now())?;
+    let order = match which.order {
+        Some(TurnOrder::Oldest) => Order::OldestFirst,
+        Some(TurnOrder::Newest) | None => Order::NewestFirst,
+    };
+    let filter =
+        TurnFilter { tenant, thread: which.thread_id, status, conditions: conditions.as_ref(), order };
     let rows = house.parts.store.turns(filter, which.after, limit + 1).await?;
     let Page { data, has_more } = Page::cut(rows, limit);
     Ok(Json(Page { data: show_all(&house, data).await?, has_more }))
+}
+
+/// Reads conditions, if there are any.
+pub(crate) fn conditions(text: Option<&str>, now: i64) -> Result<Option<Conditions>, Problem> {
+    let read = |text| {
+        Conditions::parse(text, now).map_err(|it| {
+            Kind::Invalid.because(format!("where: at character {}: {}", it.at, it.what)).mend(it.mend)
+        })
+    };
+    text.map(read).transpose()
 }
 
 /// Shows a turn
@@ -223,6 +263,8 @@ fn compose(turn: store::Turn, said: &mut BTreeMap<ThreadId, Said>) -> Turn {
         took: outcome.took,
         spent: outcome.spent,
         error: turn.error.or(unreadable),
+        cause: turn.cause,
+        not_before: turn.due_at.map(rfc3339),
         metadata: turn.metadata,
         author: turn.author,
         created_at: rfc3339(turn.created_at),

@@ -201,6 +201,7 @@ pub(crate) fn turn(thread: Opening) -> NewTurn {
         metadata: serde_json::json!({}),
         author: "bench".to_owned(),
         idempotency: None,
+        due_at: None,
     }
 }
 

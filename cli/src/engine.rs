@@ -21,7 +21,7 @@ use crate::{
     config::{
         CommandMethod, CommandSettings, LimitSettings, McpSettings, McpTransport, ModelLimits, PriceSettings,
         ProviderSettings, SecretRef, ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm,
-        ToolSettings,
+        TenantSettings, ToolSettings,
     },
     exit::{Exit, Stop},
 };
@@ -86,8 +86,24 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
+    let of_tenant = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.waiting_max?));
+    let waiting_max = api::WaitingMax {
+        all: settings.api.waiting_max,
+        tenants: settings.tenants.iter().filter_map(of_tenant).collect(),
+    };
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
-    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit, chat_wait })
+    Ok(api::Door {
+        parts,
+        strategies,
+        experts,
+        tuned,
+        budget,
+        keys,
+        tenants,
+        body_limit,
+        chat_wait,
+        waiting_max,
+    })
 }
 
 /// Refuses a key that would open for two: nobody could say for whom it acts.

@@ -16,6 +16,7 @@ mod m20261122_000006_tenants;
 mod m20261122_000007_holds;
 mod m20261122_000008_pauses;
 mod m20261122_000009_partitions;
+mod m20261122_000012_due;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -77,6 +78,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000007_holds::Migration),
             Box::new(m20261122_000008_pauses::Migration),
             Box::new(m20261122_000009_partitions::Migration),
+            Box::new(m20261122_000012_due::Migration),
         ]
     }
 }

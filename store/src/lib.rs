@@ -24,6 +24,7 @@ pub mod queue;
 
 pub mod news;
 
+mod conditions;
 mod parts;
 mod pauses;
 mod pins;
@@ -32,14 +33,16 @@ mod thread_log;
 
 pub mod testing;
 
+pub use conditions::{Conditions, Unread};
 pub use error::Error;
 #[cfg(feature = "milvus")]
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening, Prune, Pruned, Recorded,
-    Round, Runnable, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn,
-    TurnFilter, TurnId, TurnMark, TurnStatus, UnknownStatus, Verified, Withdrawal, Wrong,
+    Chain, Counts, Crowd, Failure, Failures, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening,
+    Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter,
+    ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus,
+    Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;

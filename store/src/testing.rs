@@ -2,6 +2,7 @@
 
 mod append;
 mod bytes;
+mod conditions;
 mod index;
 mod marks;
 mod pauses;
@@ -107,9 +108,14 @@ async fn log(store: &Store) -> Result<(), Error> {
     rows::are_listed_by_page(store).await?;
     rows::tell_what_can_move(store).await?;
     rows::tell_in_which_lane_they_wait(store).await?;
+    rows::pass_over_what_is_not_due(store).await?;
+    rows::tell_what_they_wait_for(store).await?;
     rows::are_listed_by_tenant(store).await?;
     rows::tell_who_waits_for_a_person(store).await?;
     rows::are_counted(store).await?;
+
+    conditions::find_the_same_rows(store).await?;
+    conditions::count_failures_by_cause(store).await?;
 
     verify::finds_what_was_done(store).await?;
     verify::finds_what_it_cannot_read(store).await?;
@@ -144,6 +150,7 @@ fn new_turn(words: &str) -> NewTurn {
         metadata: serde_json::json!({ "line": 7 }),
         author: "conformance".to_owned(),
         idempotency: None,
+        due_at: None,
     }
 }
 

@@ -8,6 +8,7 @@ use shared::{Attempted, Due, Event, Next, Request, Standing, Unheard};
 use store::{
     Error, Head, Log, News, Notice, Parts, PauseKind, Priority, Store, Strategies, ThreadId, ThreadLog,
     limits::{LONGEST_PAUSE, Reserved},
+    queue::RETRY,
     time,
 };
 use tokio::sync::Notify;
@@ -31,8 +32,13 @@ pub enum Done {
     Next(Priority),
     /// A person speaks next, or another worker is ahead.
     Rested,
-    /// Something faltered: ring again after this pause.
-    Faltered(Duration),
+    /// Something faltered: ring again later.
+    Faltered {
+        /// After this pause.
+        after: Duration,
+        /// What it was, in words.
+        why: String,
+    },
     /// Nothing of the node may be sent now: ring again later. Nothing was tried, so no try is counted.
     Held {
         /// After this pause.
@@ -116,7 +122,8 @@ impl<L: Log> Hands<L> {
         }
         let early = log.due_at().saturating_sub(self.parts.store.now());
         if let Ok(early @ 1..) = u64::try_from(early) {
-            return Ok(Done::Faltered(Duration::from_micros(early)));
+            let why = format!("{RETRY}what faltered has its pause");
+            return Ok(Done::Faltered { after: Duration::from_micros(early), why });
         }
         note(log);
         loop {
@@ -202,7 +209,7 @@ impl<L: Log> Hands<L> {
         log.flush(&self.parts).await?;
         let mut head = *log.head();
         let (stored, last) = self.ask(log, &mut head, admitted, rung).await?;
-        let pause = stored.iter().chain(&last).filter_map(pause).max();
+        let pause = stored.iter().chain(&last).filter_map(pause).max_by_key(|(after, _)| *after);
         log.settle(head, &stored, self.parts.store.now())?;
         last.into_iter().try_for_each(|event| log.push(event))?;
         if some {
@@ -211,7 +218,8 @@ impl<L: Log> Hands<L> {
         }
         // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
         let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
-        Ok(pause.filter(|_| matches!(next, Next::Perform(_))).map(Done::Faltered))
+        let faltered = |(after, why)| Done::Faltered { after, why };
+        Ok(pause.filter(|_| matches!(next, Next::Perform(_))).map(faltered))
     }
 
     /// Which requests may be sent now, each with its place where it needs one.
@@ -343,9 +351,11 @@ fn over(event: &Event) -> bool {
     matches!(event, Event::Decided(_) | Event::Failed(_))
 }
 
-fn pause(event: &Event) -> Option<Duration> {
+/// How long what faltered is not tried again, and what that was.
+fn pause(event: &Event) -> Option<(Duration, String)> {
     let Event::Faltered(faltered) = event else { return None };
-    faltered.again_after_ms.map(Duration::from_millis)
+    let why = || format!("{RETRY}{}", faltered.error.lines().next().unwrap_or_default());
+    Some((Duration::from_millis(faltered.again_after_ms?), why()))
 }
 
 /// Passes pieces of a reply on to whoever listens to the thread.

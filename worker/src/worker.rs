@@ -9,7 +9,9 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _};
-use store::{Job, Log, Notice, PauseKind, Store, ThreadId, WORKERS, When, limits::LONGEST_PAUSE};
+use store::{
+    Job, Log, Notice, PauseKind, Store, ThreadId, WORKERS, When, limits::LONGEST_PAUSE, queue::RETRY,
+};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     task::AbortHandle,
@@ -201,9 +203,10 @@ impl<L: Log> Worker<L> {
                 let next = match done {
                     Done::Moved | Done::Next(_) => Some(now),
                     // Whoever rang may have appended something.
-                    Done::Rested | Done::Faltered(_) | Done::Held { .. } if rung_again => Some(When::Now),
-                    Done::Faltered(pause) => Some(When::After(pause)),
-                    Done::Held { after, why } => Some(When::Held { after, why }),
+                    Done::Rested | Done::Faltered { .. } | Done::Held { .. } if rung_again => Some(When::Now),
+                    Done::Faltered { after, why } | Done::Held { after, why } => {
+                        Some(When::Held { after, why })
+                    }
                     Done::Rested => None,
                 };
                 desk.finish(&job, next).await;
@@ -262,7 +265,7 @@ impl<L: Log> Desk<L> {
             }
             Err(err) => {
                 warn!(error = %err, "the job could not be done; it comes back");
-                (Done::Faltered(PAUSE), None)
+                (Done::Faltered { after: PAUSE, why: format!("{RETRY}{err}") }, None)
             }
         }
     }
@@ -290,7 +293,7 @@ impl<L: Log> Desk<L> {
                 Done::Moved => true,
                 // A turn that is less urgent waits as such.
                 Done::Next(priority) => priority == job.lane.priority,
-                Done::Rested | Done::Faltered(_) | Done::Held { .. } => false,
+                Done::Rested | Done::Faltered { .. } | Done::Held { .. } => false,
             };
             if !goes_on || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
                 let head = log.head().seq;

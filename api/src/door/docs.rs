@@ -48,6 +48,7 @@ const BEARER: &str = "bearer";
         (name = "turns", description = "What is said, and what came of it."),
         (name = "threads", description = "Conversations: one log each."),
         (name = "inbox", description = "What is asked of people, in the form that agent inboxes speak."),
+        (name = "queue", description = "What turns wait for."),
         (name = "pauses", description = "What an operator lets nothing new begin of."),
         (name = "openai", description = "The same in OpenAI's dialect: a strategy is a model. Errors have OpenAI's shape."),
         (name = "strategies", description = "The graphs that threads run under."),

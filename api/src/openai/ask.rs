@@ -147,6 +147,7 @@ impl Asked {
 
     fn turn(self, thread: Opening, author: String) -> store::NewTurn {
         store::NewTurn {
+            due_at: None,
             thread,
             policy: Policy::Auto,
             priority: self.ours.priority.into(),

@@ -1,6 +1,7 @@
 //! What goes over the wire, as types: the document is made of them.
 
 mod event;
+mod failure;
 mod inbox;
 mod message;
 mod pause;
@@ -8,8 +9,10 @@ mod strategy;
 mod thread;
 mod took;
 mod turn;
+mod wait;
 
 pub(crate) use event::EventLine;
+pub(crate) use failure::{FailurePage, FailureView};
 pub(crate) use inbox::{AskedKind, HumanInterrupt, InboxAnswer, InboxItem, Way, Ways};
 pub(crate) use message::{Interrupt, Message};
 pub(crate) use pause::{NewPause, PausePage, PauseView};
@@ -20,3 +23,4 @@ pub(crate) use thread::{
 };
 pub(crate) use took::{Spent, Took};
 pub(crate) use turn::{NewTurn, Output, Priority, Turn, TurnStatus, Words};
+pub(crate) use wait::{WaitCause, WaitGroup, WaitLine, WaitPage};

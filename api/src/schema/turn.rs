@@ -49,6 +49,14 @@ pub(crate) struct NewTurn {
     /// How urgent it is, among the turns of its tenant.
     #[serde(default)]
     pub(crate) priority: Priority,
+    /// It is not heard before this (RFC 3339), at most a year ahead; at once if nobody says.
+    #[serde(default)]
+    #[schema(examples("2026-12-24T18:00:00Z"))]
+    pub(crate) not_before: Option<String>,
+    /// It is not heard before so many seconds have passed, at most a year; instead of `not_before`.
+    #[serde(default)]
+    #[schema(examples(600))]
+    pub(crate) delay_seconds: Option<u64>,
 }
 
 /// The words of a turn: a text, or messages of a conversation that the client brings along.
@@ -232,6 +240,10 @@ pub(crate) struct Turn {
     pub(crate) spent: Option<Spent>,
     /// Why it failed.
     pub(crate) error: Option<String>,
+    /// The same without what differs from case to case: by it failures are counted.
+    pub(crate) cause: Option<String>,
+    /// It is not heard before this (RFC 3339), if that was said.
+    pub(crate) not_before: Option<String>,
     /// What the client wants to find again.
     #[schema(value_type = Object)]
     pub(crate) metadata: Value,

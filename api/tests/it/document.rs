@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 28] = [
+const ROUTES: [&str; 30] = [
     "delete /v1/pauses/{kind}/{name}",
     "get /livez",
     "get /openapi.json",
@@ -16,6 +16,7 @@ const ROUTES: [&str; 28] = [
     "get /v1/models/{model}",
     "get /v1/pauses",
     "get /v1/pauses/{kind}/{name}",
+    "get /v1/queue",
     "get /v1/strategies",
     "get /v1/strategies/{name}",
     "get /v1/strategies/{name}/map",
@@ -25,6 +26,7 @@ const ROUTES: [&str; 28] = [
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
+    "get /v1/turns/causes",
     "get /v1/turns/{id}",
     "post /v1/chat/completions",
     "post /v1/inbox/{thread_id}",

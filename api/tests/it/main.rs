@@ -19,3 +19,4 @@ mod submit;
 mod tenants;
 mod threads;
 mod turns;
+mod waits;

@@ -57,6 +57,7 @@ pub(crate) fn door(parts: &Parts) -> Door {
         tenants: BTreeMap::new(),
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
+        waiting_max: api::WaitingMax::default(),
     }
 }
 

@@ -231,3 +231,44 @@ async fn a_ring_that_fails_is_no_error() {
     let turn = room.probe("echo hi").await;
     assert_eq!(turn["status"], "queued");
 }
+
+/// What is due soon is rung for by then; what is due later is the sweep's.
+#[tokio::test]
+async fn a_turn_waits_until_it_is_due() {
+    let room = Room::new().await;
+    let send = async |extra: Value| {
+        let mut body = json!({"strategy": "probe", "input": "echo later"});
+        body.as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
+        room.post("/v1/turns", body).await
+    };
+    let soon = send(json!({"delay_seconds": 50})).await.json();
+    assert!(soon["created_at"].as_str() < soon["not_before"].as_str(), "{soon}");
+    let depth = room.parts.queue.len().await.unwrap();
+    assert_eq!((depth.waiting, depth.delayed), (0, 1));
+    let late =
+        send(json!({"not_before": store::time::rfc3339(store::time::now() + 3_600_000_000)})).await.json();
+    assert_eq!(room.parts.queue.len().await.unwrap(), depth, "nobody rings for what is due in an hour");
+    let past = send(json!({"not_before": "2026-01-01T00:00:00Z"})).await.json();
+    assert_eq!(room.parts.queue.len().await.unwrap().waiting, 1, "it is due");
+    for (turn, heard) in [(&soon, false), (&late, false), (&past, true)] {
+        assert_eq!(room.hear(thread_of(turn)).await, heard, "{turn}");
+    }
+    let thread = thread_of(&late);
+    let other = room.post("/v1/turns", json!({"thread_id": thread, "input": "echo now"})).await.json();
+    room.live(thread).await;
+    let path = |it: &Value| format!("/v1/turns/{}", id_of(it));
+    assert_eq!(room.get(&path(&other)).await.json()["status"], "completed", "it keeps no other waiting");
+    let cancelled = room.post(&format!("{}/cancel", path(&late)), Value::Null).await.json();
+    assert_eq!(cancelled["status"], "cancelled");
+
+    for (wrong, words) in [
+        (json!({"delay_seconds": 1, "not_before": "2026-12-24T18:00:00Z"}), "at most one"),
+        (json!({"delay_seconds": 366 * 24 * 3600 + 60}), "more than a year"),
+        (json!({"delay_seconds": u64::MAX}), "more than a year"),
+        (json!({"not_before": "2999-01-01T00:00:00Z"}), "more than a year"),
+        (json!({"not_before": "tomorrow"}), "is no time"),
+    ] {
+        let detail = send(wrong.clone()).await.problem(422, "invalid");
+        assert!(detail.contains(words), "{wrong}: {detail}");
+    }
+}

@@ -138,6 +138,7 @@ async fn a_log_of_a_newer_version_is_said_to_be_one() {
         metadata: json!({}),
         author: String::new(),
         idempotency: None,
+        due_at: None,
     };
     let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;
     for tail in ["", "/events", "/state"] {

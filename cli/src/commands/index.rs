@@ -30,6 +30,8 @@ fn build() -> Turn {
         thread: None,
         tune: None,
         priority: None,
+        delay: None,
+        not_before: None,
         replan: false,
         idempotency_key: None,
         wait: false,

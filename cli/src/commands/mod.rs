@@ -8,11 +8,13 @@ mod index;
 mod mcp;
 mod pins;
 mod queue;
+mod redrive;
 mod serve;
 mod strategy;
 pub(crate) mod thread;
 mod turn;
 mod upkeep;
+mod waits;
 
 use shared::Graph;
 use store::Strategies;

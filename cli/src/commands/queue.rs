@@ -1,4 +1,4 @@
-//! `turnfold queue`: what is paused, through the api; and a queue that was lost, filled from what the store knows.
+//! `turnfold queue`: what waits and what is paused, through the api; and a queue that was lost, filled from what the store knows.
 
 use std::error::Error;
 
@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use store::QueueError;
 
-use super::{Given, turn::name};
+use super::{Given, turn::name, waits};
 use crate::{
     args::{Paused, Queue},
     client::Client,
@@ -22,6 +22,10 @@ const USER_HEADER: &str = "x-turnfold-user";
 pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
     let client = Client::new(&given.settings, given.url.as_deref(), None)?;
     match command {
+        Queue::Ls { limit } => {
+            let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+            waits::list(&given, &client, limit).await
+        }
         Queue::Rebuild { dry_run } => rebuild(&given, dry_run).await,
         Queue::Pauses => list(&given, &client).await,
         Queue::Pause { what, reason } => {

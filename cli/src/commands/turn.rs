@@ -4,12 +4,13 @@ use std::{io::Read as _, time::Duration};
 
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
+use reqwest::Url;
 use serde_json::{Value, json};
 use sse_stream::SseStream;
 
-use super::Given;
+use super::{Given, redrive};
 use crate::{
-    args::Turn,
+    args::{GroupBy, Turn},
     client::Client,
     exit::{Exit, Stop},
     output,
@@ -19,10 +20,14 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     match command {
         Turn::Send { .. } => send(&given, &client, command).await,
-        Turn::Ls { thread, status, limit } => {
+        Turn::Ls { conditions, group_by: Some(GroupBy::Cause), limit, .. } => {
+            redrive::causes(&given, &client, conditions.as_deref(), limit).await
+        }
+        Turn::Ls { thread, status, conditions, group_by: None, limit } => {
             let thread = thread.map(|it| format!("&thread_id={it}")).unwrap_or_default();
             let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
-            let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}")).await?;
+            let conditions = asked_for(conditions.as_deref())?;
+            let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}{conditions}")).await?;
             let turns = page["data"].as_array().cloned().unwrap_or_default();
             output::many(given.format, &turns, || {
                 let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
@@ -50,12 +55,35 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
             show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?)
         }
         Turn::Retry { id } => show(&given, &client.post(&format!("/v1/turns/{id}/retry"), &json!({})).await?),
+        Turn::Redrive { conditions, rate, dry_run, yes } => {
+            let how = redrive::How { conditions, pause: rate, dry_run, yes };
+            redrive::run(&given, &client, &how).await
+        }
     }
 }
 
+/// Conditions, as they stand in a query.
+pub(super) fn asked_for(conditions: Option<&str>) -> anyhow::Result<String> {
+    let Some(conditions) = conditions else { return Ok(String::new()) };
+    // Only for its way of writing what a query cannot hold.
+    let url = Url::parse_with_params("http://api/", [("where", conditions)])?;
+    Ok(format!("&{}", url.query().unwrap_or_default()))
+}
+
 async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<Exit> {
-    let Turn::Send { text, strategy, thread, tune, priority, replan, idempotency_key, wait, follow } =
-        command
+    let Turn::Send {
+        text,
+        strategy,
+        thread,
+        tune,
+        priority,
+        delay,
+        not_before,
+        replan,
+        idempotency_key,
+        wait,
+        follow,
+    } = command
     else {
         return Ok(Exit::Usage);
     };
@@ -77,6 +105,12 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     }
     if let Some(priority) = priority {
         body["priority"] = json!(priority.as_str());
+    }
+    if let Some(delay) = delay {
+        body["delay_seconds"] = json!(delay.as_secs());
+    }
+    if let Some(not_before) = not_before {
+        body["not_before"] = json!(not_before);
     }
     if replan {
         body["policy"] = json!("replan");

@@ -112,6 +112,9 @@ pub struct ApiSettings {
     /// How long a chat completion is waited for.
     #[schemars(range(min = 1))]
     pub chat_wait_seconds: u64,
+    /// How many turns may wait before no more are let in.
+    #[schemars(range(min = 1))]
+    pub waiting_max: u64,
 }
 
 /// Whom threads belong to.
@@ -125,6 +128,10 @@ pub struct TenantSettings {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub weight: u32,
+    /// How many of its turns may wait before no more of them are let in; as many as of all, if absent.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
+    pub waiting_max: Option<u64>,
 }
 
 fn one() -> u32 {

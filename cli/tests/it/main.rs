@@ -22,6 +22,7 @@ mod openai_clients;
 mod pins;
 mod queue;
 mod real_servers;
+mod redrive;
 mod soak;
 mod upkeep;
 mod words;

@@ -14,14 +14,14 @@ use crate::engine::{Process, log, turnfold};
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// One process that does everything, with its queue in Redis.
-struct Dev {
+pub(crate) struct Dev {
     folder: tempfile::TempDir,
     url: String,
     _process: Process,
 }
 
 impl Dev {
-    fn start(redis: &Redis, config: &str) -> Self {
+    pub(crate) fn start(redis: &Redis, config: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let queue = format!("[queue]\nurl = '{}'\nsweep_seconds = 1\n", redis.url());
         fs::write(folder.path().join("turnfold.toml"), queue + config).unwrap();
@@ -38,24 +38,29 @@ impl Dev {
         this
     }
 
+    /// Where its api is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// The exit code, and what was said.
-    fn run(&self, args: &[&str]) -> (i32, String, String) {
+    pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         run(self.folder.path(), &self.url, args)
     }
 
-    fn send(&self, strategy: &str, words: &str) -> String {
+    pub(crate) fn send(&self, strategy: &str, words: &str) -> String {
         let sent = self.run(&["turn", "send", "-g", strategy, words, "-o", "json"]);
         let turn: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("{sent:?}"));
         turn["id"].as_str().unwrap().to_owned()
     }
 
-    fn status(&self, turn: &str) -> String {
+    pub(crate) fn status(&self, turn: &str) -> String {
         let shown = self.run(&["turn", "get", turn, "-o", "json"]);
         let turn: Value = serde_json::from_str(&shown.1).unwrap_or_else(|_| panic!("{shown:?}"));
         turn["status"].as_str().unwrap().to_owned()
     }
 
-    fn until(&self, turn: &str, status: &str) {
+    pub(crate) fn until(&self, turn: &str, status: &str) {
         let began = Instant::now();
         while self.status(turn) != status {
             assert!(began.elapsed() < PATIENCE, "it is {}, and not {status}", self.status(turn));

@@ -29,6 +29,7 @@ async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
         metadata: json!({}),
         author: String::new(),
         idempotency: None,
+        due_at: None,
     };
     let turn = store.submit(new).await.unwrap().into_turn();
     (turn.thread, turn.id)

@@ -96,6 +96,7 @@ fn a_log_of_a_newer_version() {
             metadata: json!({}),
             author: String::new(),
             idempotency: None,
+            due_at: None,
         };
         match store.submit(new).await.unwrap() {
             store::Submitted::New(turn) | store::Submitted::Behind(turn) | store::Submitted::Known(turn) => {

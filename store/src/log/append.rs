@@ -20,7 +20,9 @@ use sea_orm::{
 use shared::Event;
 
 use super::{
-    Store, ThreadId, ThreadStatus, TurnId, TurnStatus, chain,
+    Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
+    cause::cause,
+    chain,
     commit::Step,
     corrupt, plain, postgres, signed,
     tables::{threads, turns},
@@ -63,6 +65,13 @@ pub struct TurnMark {
     pub status: TurnStatus,
     /// Why it failed.
     pub error: Option<String>,
+}
+
+impl TurnMark {
+    /// Why it failed, in words by which failures can be counted.
+    pub(super) fn cause(&self) -> Option<String> {
+        self.error.as_deref().map(cause)
+    }
 }
 
 impl Store {
@@ -157,6 +166,7 @@ async fn mark_turn(
     let mut row = turns::ActiveModel {
         status: Set(mark.status.to_string()),
         error: Set(mark.error.as_deref().map(plain)),
+        cause: Set(mark.cause()),
         ended_seq: Set(last.filter(|_| mark.status.is_over())),
         updated_at: Set(time::now()),
         ..Default::default()

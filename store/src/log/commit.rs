@@ -227,6 +227,7 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
             "thread_id": bytes(step.thread()),
             "status": mark.status.as_str(),
             "error": mark.error.as_deref().map(plain),
+            "cause": mark.cause(),
             "ended_seq": step.ended(),
             "heard_seq": step.heard,
         }))
@@ -236,6 +237,7 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
         return Ok(());
     }
     let sql = "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
+               cause = it.value ->> 'cause', \
                ended_seq = it.value ->> 'ended_seq', \
                heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
                FROM json_each(?2) AS it \

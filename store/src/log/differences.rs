@@ -12,6 +12,7 @@ use sea_orm::{
 use super::{
     Store, ThreadId, TurnId, TurnStatus,
     append::hold,
+    cause::cause,
     corrupt, signed,
     tables::{threads, turns},
     turns::policy_text,
@@ -173,6 +174,7 @@ async fn write_turn(
         heard_seq: Set(Some(signed(turn.heard_seq))),
         ended_seq: Set(turn.ended_seq.map(signed)),
         error: Set(turn.error.clone()),
+        cause: Set(turn.error.as_deref().map(cause)),
         updated_at: Set(turn.updated_at),
         ..Default::default()
     };
@@ -191,6 +193,7 @@ async fn write_turn(
         author: Set(turn.author.clone()),
         idempotency_key: Set(None),
         request_hash: Set(None),
+        due_at: Set(None),
         tenant: Set(tenant.clone()),
         priority: Set(Priority::Normal.rank().into()),
         created_at: Set(turn.created_at),

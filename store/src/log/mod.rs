@@ -9,12 +9,15 @@
 pub mod chain;
 
 mod append;
+mod cause;
 mod commit;
 mod connect;
 pub(crate) mod database;
 mod differences;
 mod engine;
+mod failures;
 mod holds;
+mod matching;
 mod postgres;
 mod prune;
 mod read;
@@ -25,6 +28,7 @@ pub(crate) mod tables;
 mod threads;
 mod turns;
 mod verify;
+mod waits;
 mod walk;
 
 use self::{
@@ -40,6 +44,7 @@ pub(crate) use round::statement;
 
 pub use append::{Head, Mark, TurnMark};
 pub use engine::Log;
+pub use failures::{Failure, Failures};
 pub use holds::Hold;
 pub use prune::{Prune, Pruned};
 pub use read::{Chain, Recorded, Stored};
@@ -47,8 +52,9 @@ pub use round::Round;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, NewTurn, Opening, Submitted};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
-pub use turns::{Turn, TurnFilter, Withdrawal};
+pub use turns::{Order, Turn, TurnFilter, Withdrawal};
 pub use verify::Verified;
+pub use waits::{Crowd, Stance, Unfinished};
 pub use walk::{Finding, Wrong};
 
 /// Names a thread: a UUIDv7.

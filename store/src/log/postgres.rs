@@ -32,10 +32,10 @@ const INSERT_AND_MARK: &str = concat!(
     insert!(),
     "), standing AS (UPDATE threads SET status = it.status, updated_at = $7 \
      FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = it.id RETURNING 1), \
-     told AS (UPDATE turns SET status = it.status, error = it.error, ended_seq = it.ended_seq, \
+     told AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, ended_seq = it.ended_seq, \
      heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $7 \
-     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[]) \
-     AS it (id, thread_id, status, error, ended_seq, heard_seq) \
+     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[]) \
+     AS it (id, thread_id, status, error, ended_seq, heard_seq, cause) \
      WHERE turns.id = it.id AND turns.thread_id = it.thread_id \
      AND (it.heard_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
      SELECT 1 / CASE WHEN (SELECT count(*) FROM standing) = $16 AND (SELECT count(*) FROM told) = $17 \
@@ -79,7 +79,8 @@ pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), 
             .bind(&marks.ended)
             .bind(&marks.heard)
             .bind(count(&marks.threads))
-            .bind(count(&marks.turns));
+            .bind(count(&marks.turns))
+            .bind(&marks.causes);
     }
     match query.execute(pool).await {
         Ok(_) => Ok(()),
@@ -135,6 +136,7 @@ struct Marks {
     turn_threads: Vec<uuid::Uuid>,
     statuses: Vec<&'static str>,
     errors: Vec<Option<String>>,
+    causes: Vec<Option<String>>,
     ended: Vec<Option<i64>>,
     heard: Vec<Option<i64>>,
 }
@@ -150,6 +152,7 @@ impl Marks {
             self.turn_threads.push(thread);
             self.statuses.push(turn.status.as_str());
             self.errors.push(turn.error.as_deref().map(plain));
+            self.causes.push(turn.cause());
             self.ended.push(step.ended());
             self.heard.push(step.heard.map(signed));
         }

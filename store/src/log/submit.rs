@@ -36,6 +36,8 @@ pub struct NewTurn {
     pub author: String,
     /// What makes a repeated submission the same one.
     pub idempotency: Option<Idempotency>,
+    /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
+    pub due_at: Option<i64>,
 }
 
 /// The thread that a turn is submitted to.
@@ -165,6 +167,8 @@ fn row(new: &NewTurn, thread: ThreadId, tenant: &str, id: Uuid) -> Result<turns:
         updated_at: Set(now),
         tenant: Set(tenant.to_owned()),
         priority: Set(new.priority.rank().into()),
+        due_at: Set(new.due_at),
+        cause: Set(None),
     })
 }
 

@@ -60,6 +60,9 @@ pub(crate) mod turns {
         #[sea_orm(column_type = "Text")]
         pub tenant: String,
         pub priority: i32,
+        pub due_at: Option<i64>,
+        #[sea_orm(column_type = "Text", nullable)]
+        pub cause: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -15,6 +15,7 @@ use super::{
 use crate::{
     Error,
     queue::{Lane, Priority},
+    time,
 };
 
 /// A thread, as the read model has it.
@@ -127,7 +128,7 @@ impl Store {
     }
 
     /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`, each with its lane: those
-    /// that are busy, and those with a turn in the queue, if neither their strategy nor
+    /// that are busy, and those with a turn in the queue that is due, if neither their strategy nor
     /// their tenant is paused. A sweep that pages through all of them starves none.
     ///
     /// # Errors
@@ -139,12 +140,12 @@ impl Store {
         let which = format!(
             "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $1 AND {free} \
              UNION SELECT thread_id FROM turns JOIN threads ON threads.id = thread_id \
-             WHERE turns.status = 'queued' AND thread_id > $1 AND {free} \
-             ORDER BY id LIMIT $2) ORDER BY threads.id"
+             WHERE turns.status = 'queued' AND (turns.due_at IS NULL OR turns.due_at <= $3) \
+             AND thread_id > $1 AND {free} ORDER BY id LIMIT $2) ORDER BY threads.id"
         );
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
-        self.lanes(&which, [after.into(), signed(at_most(limit)).into()]).await
+        self.lanes(&which, [after.into(), signed(at_most(limit)).into(), time::now().into()]).await
     }
 
     /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is
@@ -174,9 +175,10 @@ impl Store {
              WHERE turns.thread_id = threads.id AND turns.status = 'running' LIMIT 1), \
              (SELECT turns.priority FROM turns \
              WHERE turns.thread_id = threads.id AND turns.status = 'queued' \
-             ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
+             AND (turns.due_at IS NULL OR turns.due_at <= {now}) ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
              FROM threads WHERE {which}",
-            normal = Priority::Normal.rank()
+            normal = Priority::Normal.rank(),
+            now = time::now()
         );
         let backend = self.database.pool.get_database_backend();
         let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql };

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Statement,
+    QuerySelect, QueryTrait, Select, Statement,
 };
 use serde_json::Value;
 use shared::{Message, Policy};
 
 use super::{
-    Store, ThreadId, TurnId, TurnStatus, at_most, corrupt, database::Database, plain, tables::turns, unsigned,
+    Store, ThreadId, TurnId, TurnStatus, at_most, cause::cause, corrupt, database::Database,
+    matching::all_of, plain, tables::turns, unsigned,
 };
-use crate::{Error, gather::Gather, queue::Priority, time};
+use crate::{Error, conditions::Conditions, gather::Gather, queue::Priority, time};
 
 /// A turn, as the read model has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +45,10 @@ pub struct Turn {
     pub ended_seq: Option<u64>,
     /// Why it failed.
     pub error: Option<String>,
+    /// The same without what differs from case to case, so that failures can be counted by it.
+    pub cause: Option<String>,
+    /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
+    pub due_at: Option<i64>,
     /// When it was submitted, in microseconds since the Unix epoch.
     pub created_at: i64,
     /// When its row was last written, in microseconds since the Unix epoch.
@@ -59,6 +64,31 @@ pub struct TurnFilter<'a> {
     pub thread: Option<ThreadId>,
     /// Those in this status.
     pub status: Option<TurnStatus>,
+    /// Those that fulfil all of these.
+    pub conditions: Option<&'a Conditions>,
+    /// In which order.
+    pub order: Order,
+}
+
+/// In which order turns are listed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The last one submitted comes first.
+    #[default]
+    NewestFirst,
+    /// The first one submitted comes first.
+    OldestFirst,
+}
+
+impl TurnFilter<'_> {
+    /// The rows that it lets through.
+    pub(super) fn rows(self, backend: DbBackend) -> Select<turns::Entity> {
+        turns::Entity::find()
+            .apply_if(self.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
+            .apply_if(self.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
+            .apply_if(self.status, |rows, it| rows.filter(turns::Column::Status.eq(it.as_str())))
+            .apply_if(self.conditions, |rows, it| rows.filter(all_of(backend, it)))
+    }
 }
 
 /// What became of the wish to take a turn out of the queue.
@@ -81,8 +111,8 @@ impl Store {
         rows.one(&self.database.pool).await?.map(Turn::try_from).transpose()
     }
 
-    /// Turns, newest first, at most `limit`; those submitted before `after`, and that the filter lets
-    /// through.
+    /// Turns, newest first unless the filter says otherwise, at most `limit`; those that come after `after` in this order,
+    /// and that the filter lets through.
     ///
     /// # Errors
     ///
@@ -97,17 +127,22 @@ impl Store {
             Some(id) => Some(self.turn(id).await?.ok_or(Error::UnknownTurn(id))?.position),
             None => None,
         };
-        let rows = turns::Entity::find()
-            .apply_if(filter.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
-            .apply_if(filter.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
-            .apply_if(filter.status, |rows, it| rows.filter(turns::Column::Status.eq(it.as_str())))
-            .apply_if(after, |rows, it| rows.filter(turns::Column::Position.lt(it)))
-            .order_by_desc(turns::Column::Position)
-            .limit(at_most(limit));
+        let position = turns::Column::Position;
+        let rows = filter.rows(self.database.pool.get_database_backend());
+        let rows = match filter.order {
+            Order::NewestFirst => {
+                rows.apply_if(after, |rows, it| rows.filter(position.lt(it))).order_by_desc(position)
+            }
+            Order::OldestFirst => {
+                rows.apply_if(after, |rows, it| rows.filter(position.gt(it))).order_by_asc(position)
+            }
+        };
+        let rows = rows.limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
     }
 
-    /// The turn that a thread should hear next: of the most urgent ones that which has waited longest.
+    /// The turn that a thread should hear next: of the most urgent ones that which has waited longest. Those that are not
+    /// due yet are passed over.
     ///
     /// # Errors
     ///
@@ -145,6 +180,7 @@ impl Store {
     ) -> Result<Withdrawal, Error> {
         let row = turns::ActiveModel {
             status: Set(status.to_string()),
+            cause: Set(error.as_deref().map(cause)),
             error: Set(error),
             updated_at: Set(time::now()),
             ..Default::default()
@@ -184,19 +220,19 @@ async fn first_waiting(
     db: &impl ConnectionTrait,
     threads: &[ThreadId],
 ) -> Result<BTreeMap<ThreadId, turns::Model>, Error> {
-    let backend = db.get_database_backend();
+    let (backend, now) = (db.get_database_backend(), time::now());
     let statement = if backend == DbBackend::Postgres {
         let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
                    (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
-                   ORDER BY turns.priority, turns.position LIMIT 1) AS turn";
-        Statement::from_sql_and_values(backend, sql, [threads.to_vec().into()])
+                   AND (turns.due_at IS NULL OR turns.due_at <= $2) ORDER BY turns.priority, turns.position LIMIT 1) AS turn";
+        Statement::from_sql_and_values(backend, sql, [threads.to_vec().into(), now.into()])
     } else {
         let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
         let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
                    (SELECT waiting.position FROM turns AS waiting \
                    WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued' \
-                   ORDER BY waiting.priority, waiting.position LIMIT 1)";
-        Statement::from_sql_and_values(backend, sql, [ids.to_string().into()])
+                   AND (waiting.due_at IS NULL OR waiting.due_at <= ?2) ORDER BY waiting.priority, waiting.position LIMIT 1)";
+        Statement::from_sql_and_values(backend, sql, [ids.to_string().into(), now.into()])
     };
     let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
     Ok(rows.into_iter().map(|row| (row.thread_id, row)).collect())
@@ -225,6 +261,8 @@ impl TryFrom<turns::Model> for Turn {
             heard_seq: row.heard_seq.map(unsigned).transpose()?,
             ended_seq: row.ended_seq.map(unsigned).transpose()?,
             error: row.error,
+            cause: row.cause,
+            due_at: row.due_at,
             created_at: row.created_at,
             updated_at: row.updated_at,
         })

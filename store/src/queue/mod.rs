@@ -45,6 +45,9 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 /// How much of why a ring is held back is kept, in bytes.
 pub const WHY_MAX: usize = 200;
 
+/// How the reason begins for which a ring is held back after something faltered.
+pub const RETRY: &str = "retry: ";
+
 /// How many tokens [`Queue::list`] tells of, at most.
 pub const LIST_MAX: usize = 1000;
 

@@ -28,13 +28,16 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     assert_eq!(seen(&turn).await?, (ThreadStatus::Busy, TurnStatus::Running, Some(2), None, None));
 
     // PostgreSQL has no NUL in a text: what the world said must not keep a step from being written.
-    let failed = mark(ThreadStatus::Error, &turn, TurnStatus::Failed, Some("no \0 model"));
+    let failed = mark(ThreadStatus::Error, &turn, TurnStatus::Failed, Some("no \0 model in 30s"));
     let head = store.append(&head, &[decided(2), decided(3)], Some(&failed)).await?;
-    let because = Some("no \u{fffd} model".to_owned());
+    let because = Some("no \u{fffd} model in 30s".to_owned());
     assert_eq!(seen(&turn).await?, (ThreadStatus::Error, TurnStatus::Failed, Some(2), Some(5), because));
+    let cause = async || Ok::<_, Error>(store.turn(turn.id).await?.and_then(|it| it.cause));
+    assert_eq!(cause().await?.as_deref(), Some("no model in #"));
 
     let head = store.append(&head, &[decided("retried")], Some(&running)).await?;
     assert_eq!(seen(&turn).await?, (ThreadStatus::Busy, TurnStatus::Running, Some(2), None, None));
+    assert_eq!(cause().await?, None, "it has not failed any more");
 
     let asks = mark(ThreadStatus::Interrupted, &turn, TurnStatus::Interrupted, None);
     let head = store.append(&head, &[decided("asks")], Some(&asks)).await?;

@@ -2,7 +2,7 @@
 
 use super::{decided, heard, of_tenant, opened, queued};
 use crate::{
-    Error, Lane, Mark, NewTurn, Opening, Priority, Runnable, Store, Thread, ThreadFilter, ThreadId,
+    Error, Lane, Mark, NewTurn, Opening, Priority, Runnable, Stance, Store, Thread, ThreadFilter, ThreadId,
     ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Withdrawal,
 };
 
@@ -99,6 +99,93 @@ pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     assert_eq!(store.runnable(1).await?.len(), 1);
     let all = ids(store.runnable(100_000).await?);
     assert!(all.contains(&waits.thread) && all.contains(&moves.thread) && !all.contains(&rests.thread));
+    Ok(())
+}
+
+/// Every turn that is not over has one stance.
+pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "stances";
+    let submit = async |thread: Option<ThreadId>, priority, due_at| {
+        let new = NewTurn { priority, due_at, ..of_tenant(TENANT, "hello") };
+        let new = match thread {
+            Some(thread) => NewTurn { thread: Opening::Existing(thread), ..new },
+            None => new,
+        };
+        Ok::<_, Error>(store.submit(new).await?.into_turn())
+    };
+    let (now, hour) = (crate::time::now(), 3_600_000_000);
+    let running = submit(None, Priority::Normal, None).await?;
+    let behind = submit(Some(running.thread), Priority::High, None).await?;
+    let mark = |status, turn: &Turn, turn_status| {
+        let turn = TurnMark { turn: turn.id, status: turn_status, error: None };
+        Mark { status, turn: Some(turn) }
+    };
+    let head = store.head(running.thread).await?;
+    let busy = mark(ThreadStatus::Busy, &running, TurnStatus::Running);
+    store.append(&head, &[heard(&running)], Some(&busy)).await?;
+    let low = submit(None, Priority::Low, None).await?;
+    let first = submit(Some(low.thread), Priority::High, Some(now - hour)).await?;
+    let later = submit(Some(low.thread), Priority::High, Some(now + hour)).await?;
+    let mut asked = Vec::new();
+    for _ in 0..2 {
+        let turn = submit(asked.first().map(|it: &Turn| it.thread), Priority::Normal, None).await?;
+        let asks = mark(ThreadStatus::Interrupted, &turn, TurnStatus::Interrupted);
+        store.append(&store.head(turn.thread).await?, &[heard(&turn), decided("asks")], Some(&asks)).await?;
+        asked.push(turn);
+    }
+    submit(None, Priority::Normal, None).await.map(|it| it.id)?;
+    let gone = submit(None, Priority::Normal, None).await?;
+    store.cancel_queued(gone.id).await?;
+
+    let crowd = store.stances(Some(TENANT)).await?;
+    let told: Vec<(Stance, u64)> = crowd.iter().map(|(stance, it)| (*stance, it.turns)).collect();
+    assert_eq!(told, [(Stance::Could, 3), (Stance::Behind, 2), (Stance::NotDue, 1), (Stance::Person, 1)]);
+    assert!(crowd.values().all(|it| now <= it.since), "{crowd:?}");
+    for (stance, ids) in [
+        (Stance::Could, vec![running.id, first.id]),
+        (Stance::Behind, vec![behind.id, low.id]),
+        (Stance::NotDue, vec![later.id]),
+        (Stance::Person, vec![asked[1].id]),
+    ] {
+        let found = store.unfinished(stance, Some(TENANT), 2).await?;
+        assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), ids, "{stance:?}");
+        assert!(found.iter().all(|it| it.strategy == "probe" && it.tenant == TENANT));
+    }
+    let all: u64 = store.stances(None).await?.values().map(|it| it.turns).sum();
+    assert!(7 < all, "those of all tenants: {all}");
+    assert_eq!(store.queued(Some(TENANT), 100).await?, 5);
+    assert_eq!(store.queued(Some(TENANT), 2).await?, 2, "nobody counts on");
+    assert!(5 < store.queued(None, 1_000_000).await?);
+    Ok(())
+}
+
+/// A turn that is not due is not heard, brings nobody, and keeps no other of its thread waiting.
+pub(super) async fn pass_over_what_is_not_due(store: &Store) -> Result<(), Error> {
+    let (now, hour) = (crate::time::now(), 3_600_000_000);
+    let at =
+        |due_at| NewTurn { due_at: Some(due_at), priority: Priority::High, ..of_tenant("acme", "later") };
+    let late = store.submit(at(now + hour)).await?.into_turn();
+    let thread = late.thread;
+    assert_eq!(store.turn(late.id).await?.and_then(|it| it.due_at), Some(now + hour));
+    let before = thread.as_u128().checked_sub(1).map(ThreadId::from_u128);
+    let next = async || Ok::<_, Error>(store.next_queued(thread).await?.map(|it| it.id));
+    let swept = async || {
+        let swept = store.runnable_after(before, 1).await?.pop();
+        Ok::<_, Error>(swept.filter(|it| it.thread == thread).map(|it| it.lane.priority))
+    };
+    assert_eq!((next().await?, swept().await?), (None, None));
+    let lane = store.lane(thread).await?.map(|it| it.priority);
+    assert_eq!(lane, Some(Priority::Normal), "what is not due is not urgent");
+
+    let soon = queued(store, thread, "at once").await?;
+    assert_eq!((next().await?, swept().await?), (Some(soon.id), Some(Priority::Normal)));
+    store.cancel_queued(soon.id).await?;
+    let past = NewTurn { thread: Opening::Existing(thread), ..at(now - 1) };
+    let past = store.submit(past).await?.into_turn();
+    assert_eq!((next().await?, swept().await?), (Some(past.id), Some(Priority::High)));
+    store.cancel_queued(past.id).await?;
+    assert_eq!(store.cancel_queued(late.id).await?, Withdrawal::Withdrawn);
+    assert_eq!((next().await?, swept().await?), (None, None));
     Ok(())
 }
 

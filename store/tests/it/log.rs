@@ -216,6 +216,7 @@ fn new_turn() -> NewTurn {
         metadata: serde_json::json!({}),
         author: String::new(),
         idempotency: None,
+        due_at: None,
     }
 }
 

@@ -125,6 +125,7 @@ pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Me
         metadata: serde_json::json!({}),
         author: "test".to_owned(),
         idempotency: None,
+        due_at: None,
     };
     let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
     turn.thread

@@ -59,6 +59,7 @@ async fn says(parts: &Parts, thread: Option<ThreadId>, tenant: &str, priority: P
         metadata: serde_json::json!({}),
         author: "test".to_owned(),
         idempotency: None,
+        due_at: None,
     };
     let turn = parts.store.submit(new).await.unwrap().into_turn();
     parts.queue.ring(turn.thread, &Lane::new(tenant, priority), When::Now).await.unwrap();

@@ -283,7 +283,7 @@ async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Opt
         };
         match done {
             Done::Moved | Done::Next(_) => (),
-            Done::Faltered(pause) | Done::Held { after: pause, .. } => {
+            Done::Faltered { after: pause, .. } | Done::Held { after: pause, .. } => {
                 let pause = i64::try_from(pause.as_micros()).unwrap();
                 fate.turned_on.fetch_add(pause, Ordering::SeqCst);
             }

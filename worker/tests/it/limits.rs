@@ -396,7 +396,7 @@ async fn a_request_that_times_out_is_tried_again() {
     loop {
         match hands.work(thread, &rung).await.unwrap() {
             Done::Rested => break,
-            Done::Faltered(pause) => tokio::time::sleep(pause).await,
+            Done::Faltered { after: pause, .. } => tokio::time::sleep(pause).await,
             Done::Moved | Done::Next(_) => (),
             held @ Done::Held { .. } => panic!("{held:?}"),
         }

@@ -51,7 +51,8 @@ pub(crate) async fn live_in(
     let said = |messages, policy, thread| {
         let (metadata, author) = (serde_json::json!({}), "test".to_owned());
         let priority = Priority::Normal;
-        let turn = NewTurn { thread, policy, priority, messages, metadata, author, idempotency: None };
+        let turn =
+            NewTurn { thread, policy, priority, messages, metadata, author, idempotency: None, due_at: None };
         async {
             let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
             parts.queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();

@@ -215,3 +215,34 @@ async fn a_worker_that_heard_no_news_learns_of_it_all_the_same() {
     office.until_over(held).await;
     office.end().await;
 }
+
+/// Nobody rings for it, as after a `FLUSHALL`: the sweep does, once it is due and not before.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_turn_that_becomes_due_is_swept() {
+    let mut office = Office::new(None).await;
+    let opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
+    let due = store::time::now() + 1_500_000;
+    let new = store::NewTurn {
+        thread: store::Opening::New(opened),
+        policy: shared::Policy::Auto,
+        priority: store::Priority::Normal,
+        messages: vec![Message::user("echo later")],
+        metadata: serde_json::json!({}),
+        author: "test".to_owned(),
+        idempotency: None,
+        due_at: Some(due),
+    };
+    let turn = office.parts.store.submit(new).await.unwrap().into_turn();
+    // One that comes early finds nothing to do, and does not come back by itself.
+    office.parts.queue.ring(turn.thread, &store::Lane::default(), When::Now).await.unwrap();
+    office.work(Duration::from_millis(100));
+    let began = Instant::now();
+    while !office.parts.store.turn(turn.id).await.unwrap().unwrap().status.is_over() {
+        assert!(began.elapsed() < PATIENCE, "nobody has rung for it");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let (_, log) = office.parts.store.load(turn.thread).await.unwrap();
+    assert!(due <= log[1].at, "it was heard {} µs too early", due - log[1].at);
+    office.stop.drain();
+    office.worker.take().unwrap().await.unwrap();
+}

@@ -93,6 +93,7 @@ impl Two {
             metadata: serde_json::json!({}),
             author: "test".to_owned(),
             idempotency: None,
+            due_at: None,
         };
         let Submitted::New(turn) = self.parts[0].store.submit(new).await.unwrap() else { panic!("not new") };
         self.parts[0].queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();

@@ -117,6 +117,10 @@ impl SimLog {
             heard_seq: None,
             ended_seq: None,
             error: None,
+            cause: None,
+            // Some wait for a while; nobody rings for them but the sweep.
+            due_at: (self.dice.below(3) == 0)
+                .then(|| now + i64::try_from(self.dice.below(6_000_000)).unwrap()),
             created_at: now,
             updated_at: now,
         };
@@ -229,6 +233,11 @@ impl SimLog {
     }
 }
 
+/// Whether a turn may be heard now.
+fn waits(turn: &Turn, now: i64) -> bool {
+    turn.status == TurnStatus::Queued && turn.due_at.is_none_or(|it| it <= now)
+}
+
 /// The wire from one process to the log: slow, and it may break before or after the write.
 #[derive(Clone)]
 pub(super) struct Wire {
@@ -314,7 +323,8 @@ impl Log for Wire {
 
     async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
         self.there("next queued").await?;
-        let of_thread = |it: &&Turn| it.thread == thread && it.status == TurnStatus::Queued;
+        let now = self.log.now();
+        let of_thread = |it: &&Turn| it.thread == thread && waits(it, now);
         let urgency = |it: &&Turn| (it.priority, it.position);
         let next = self.log.tables().turns.iter().filter(of_thread).min_by_key(urgency).cloned();
         self.back().await;
@@ -339,8 +349,8 @@ impl Log for Wire {
             return Ok(Vec::new());
         }
         let tables = self.log.tables();
-        let queued =
-            |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && it.status == TurnStatus::Queued);
+        let now = self.log.now();
+        let queued = |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && waits(it, now));
         let can = |id: &ThreadId, rows: &Rows| rows.status == ThreadStatus::Busy || queued(id);
         let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows)).map(|(id, _)| *id);
         let limit = usize::try_from(limit).unwrap();

@@ -1,0 +1,68 @@
+//! Many failed turns at once, from the command line: found, counted, and tried again.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use testing::Redis;
+
+use crate::queue::Dev;
+
+#[test]
+fn failed_turns_are_found_counted_and_redriven() {
+    let redis = Redis::start();
+    let dev = Dev::start(&redis, "");
+    let failed = [1, 2].map(|nth| dev.send("probe", &format!("fail no paper in tray {nth}")));
+    let past = dev.send("probe", "fail past");
+    for turn in failed.iter().chain([&past]) {
+        dev.until(turn, "failed");
+    }
+    let thread = |turn: &str| {
+        let shown: Value = serde_json::from_str(&dev.run(&["turn", "get", turn, "-o", "json"]).1).unwrap();
+        shown["thread_id"].as_str().unwrap().to_owned()
+    };
+    let on = dev.run(&["turn", "send", "--thread", &thread(&past), "echo on", "--wait"]);
+    assert_eq!((on.0, on.1.trim()), (0, "on"), "its thread goes on without it: {on:?}");
+    let body = json!({"thread_id": thread(&past), "input": "yes", "policy": "answer"});
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let unheard = runtime.block_on(async {
+        let sent = reqwest::Client::new().post(format!("{}/v1/turns", dev.url())).json(&body).send();
+        sent.await.unwrap().json::<Value>().await.unwrap()["id"].as_str().unwrap().to_owned()
+    });
+    dev.until(&unheard, "failed");
+
+    let listed = dev.run(&["turn", "ls", "--where", "status = failed and error ~ 'paper in'", "-o", "json"]);
+    let listed: Vec<Value> = serde_json::from_str(&listed.1).unwrap_or_else(|_| panic!("{listed:?}"));
+    let ids: Vec<&str> = listed.iter().map(|it| it["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, [&failed[1], &failed[0]]);
+    let wrong = dev.run(&["turn", "ls", "--where", "status = failed or status = queued"]);
+    assert!(
+        wrong.0 == 2 && wrong.2.contains("character 17") && wrong.2.contains("there is only"),
+        "{wrong:?}"
+    );
+    let causes = dev.run(&["turn", "ls", "--group-by", "cause", "--where", "cause ~ paper"]);
+    assert!(causes.1.contains("no paper in tray #") && causes.1.lines().count() == 2, "{causes:?}");
+
+    let unsure = dev.run(&["turn", "redrive"]);
+    assert!(unsure.0 == 2 && unsure.2.contains("--yes"), "nobody sits there: {unsure:?}");
+    let dry = dev.run(&["turn", "redrive", "--dry-run"]);
+    assert!(dry.1.contains("3 failed turns would try again; 1 failed before"), "{dry:?}");
+    assert_eq!(dev.status(&failed[0]), "failed");
+
+    let some = dev.run(&["turn", "redrive", "--where", "cause ~ paper", "--yes"]);
+    assert_eq!((some.0, some.1.trim()), (0, "2 failed turns try again"), "{some:?}");
+    for turn in &failed {
+        dev.until(turn, "failed");
+        let events = dev.run(&["thread", "events", &thread(turn)]).1;
+        assert_eq!(events.matches("retried").count(), 1, "{events}");
+    }
+    let began = Instant::now();
+    let all = dev.run(&["turn", "redrive", "--yes", "--rate", "4/s", "-o", "json"]);
+    assert!(Duration::from_millis(500) <= began.elapsed(), "three in {:?}", began.elapsed());
+    let done: Value = serde_json::from_str(&all.1).unwrap_or_else(|_| panic!("{all:?}"));
+    assert_eq!(all.0, 5, "{all:?}");
+    assert_eq!((&done["redriven"], &done["refused"], &done["unheard"]), (&json!(2), &json!(1), &json!(1)));
+    assert!(done["reasons"][0].as_str().unwrap().contains(&past), "{done}");
+    let none = dev.run(&["turn", "redrive", "--where", "error = nothing"]);
+    assert_eq!((none.0, none.1.trim()), (0, "0 failed turns try again"), "{none:?}");
+    assert_eq!(dev.run(&["turn", "redrive", "--rate", "fast"]).0, 2);
+}

@@ -1,0 +1,358 @@
+//! The language in which turns are asked for: `status = failed and error ~ 'timed out' and created > 7d`.
+//!
+//! A condition is a field, `=`, `!=`, `~` (contains), `<` or `>`, and a value: one word, or anything between quotes.
+//! Conditions are joined by `and`, and there is nothing else. A time is RFC 3339, a day of UTC, or so long ago: `7d` is the
+//! moment seven days before now, so `created > 7d` is what was submitted since.
+
+use uuid::Uuid;
+
+use crate::{TurnStatus, queue::Priority, time};
+
+/// How many conditions there may be.
+const MOST: usize = 20;
+
+/// Every field there is, for whoever named another.
+const FIELDS: &str =
+    "status, strategy, tenant, priority, author, thread, error, cause, created, updated and metadata.KEY";
+
+/// What all of a list must fulfil.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions(pub(crate) Vec<Condition>);
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Text { field: TextField, how: How, value: String },
+    Status { is: Is, value: TurnStatus },
+    Priority { is: Is, value: Priority },
+    Thread { is: Is, value: Uuid },
+    Time { field: TimeField, side: Side, at: i64 },
+}
+
+/// What is compared as text; what is not there is as an empty one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TextField {
+    Strategy,
+    Tenant,
+    Author,
+    Error,
+    Cause,
+    /// What the client wants to find again, by this key.
+    Metadata(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeField {
+    Created,
+    Updated,
+}
+
+/// How two texts are compared, letter by letter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Is,
+    IsNot,
+    Holds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Is {
+    Is,
+    IsNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+/// Conditions that cannot be read, with the place and the mend.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at character {at}: {what}; {mend}")]
+pub struct Unread {
+    /// Which character it is, counting from 1.
+    pub at: usize,
+    /// What is the matter there.
+    pub what: String,
+    /// What to write instead.
+    pub mend: String,
+}
+
+impl Conditions {
+    /// Reads conditions, where it is `now`, in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Unread`] where it makes no sense.
+    pub fn parse(text: &str, now: i64) -> Result<Self, Unread> {
+        let mut reader = Reader { text, at: 0 };
+        let mut conditions = Vec::new();
+        loop {
+            conditions.push(reader.condition(now)?);
+            reader.skip_blanks();
+            if reader.rest().is_empty() {
+                return Ok(Self(conditions));
+            }
+            reader.and()?;
+            if conditions.len() == MOST {
+                return Err(reader.wrong(format!("there are more than {MOST} conditions"), "ask for less"));
+            }
+        }
+    }
+}
+
+struct Reader<'a> {
+    text: &'a str,
+    /// The byte that comes next.
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// All characters from here on that are such.
+    fn take(&mut self, such: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let taken = &rest[..rest.find(|it| !such(it)).unwrap_or(rest.len())];
+        self.at += taken.len();
+        taken
+    }
+
+    fn wrong(&self, what: impl Into<String>, mend: impl Into<String>) -> Unread {
+        let at = self.text[..self.at].chars().count() + 1;
+        Unread { at, what: what.into(), mend: mend.into() }
+    }
+
+    fn name(&mut self) -> &'a str {
+        self.skip_blanks();
+        self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
+    }
+
+    fn and(&mut self) -> Result<(), Unread> {
+        let here = Self { text: self.text, at: self.at };
+        let word = self.name();
+        if word.eq_ignore_ascii_case("and") {
+            return Ok(());
+        }
+        if word.eq_ignore_ascii_case("or") || self.rest().starts_with('|') {
+            let mend = "there is only `and`: ask once for each side of the `or`";
+            return Err(here.wrong("`or` is not known", mend));
+        }
+        let mend = "join conditions by `and`, and put a value of several words between quotes";
+        Err(here.wrong("another condition begins here, or the value before goes on", mend))
+    }
+
+    fn condition(&mut self, now: i64) -> Result<Condition, Unread> {
+        self.skip_blanks();
+        let here = Self { text: self.text, at: self.at };
+        let field = self.name();
+        match self.rest().chars().next() {
+            Some('(') | Some(')') if field.is_empty() => {
+                return Err(here.wrong("parentheses are not known", "join conditions by `and` alone"));
+            }
+            _ if field.is_empty() => {
+                let mend = format!("write FIELD = VALUE; fields are {FIELDS}");
+                return Err(here.wrong("a field is missing", mend));
+            }
+            _ => {}
+        }
+        self.skip_blanks();
+        let at_operator = Self { text: self.text, at: self.at };
+        let operator = match self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>')) {
+            it @ ("=" | "!=" | "~" | "<" | ">") => it,
+            other => {
+                let what = if other.is_empty() {
+                    format!("an operator is missing after {field}")
+                } else {
+                    format!("{other} is no operator")
+                };
+                return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
+            }
+        };
+        self.skip_blanks();
+        let at_value = Self { text: self.text, at: self.at };
+        let value = self.value()?;
+        let text = |field| {
+            let how = match operator {
+                "=" => How::Is,
+                "!=" => How::IsNot,
+                "~" => How::Holds,
+                _ => {
+                    return Err(at_operator.wrong(format!("{operator} compares times"), "here go = != and ~"));
+                }
+            };
+            Ok(Condition::Text { field, how, value: value.clone() })
+        };
+        let is = || match operator {
+            "=" => Ok(Is::Is),
+            "!=" => Ok(Is::IsNot),
+            _ => Err(at_operator.wrong(format!("{operator} does not go with {field}"), "here go = and !=")),
+        };
+        let unknown = |error: &dyn std::fmt::Display| at_value.wrong(error.to_string(), "name one of these");
+        let time = |field| {
+            let side = match operator {
+                "<" => Side::Before,
+                ">" => Side::After,
+                _ => {
+                    return Err(
+                        at_operator.wrong(format!("{operator} does not compare times"), "here go < and >")
+                    );
+                }
+            };
+            let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
+            let at =
+                moment(&value, now).ok_or_else(|| at_value.wrong(format!("{value:?} is no time"), mend))?;
+            Ok(Condition::Time { field, side, at })
+        };
+        match field {
+            "status" => Ok(Condition::Status { is: is()?, value: value.parse().map_err(|it| unknown(&it))? }),
+            "priority" => {
+                Ok(Condition::Priority { is: is()?, value: value.parse().map_err(|it| unknown(&it))? })
+            }
+            "thread" => {
+                let wrong = |_| at_value.wrong(format!("{value:?} is no thread"), "name it by its whole id");
+                Ok(Condition::Thread { is: is()?, value: value.parse().map_err(wrong)? })
+            }
+            "strategy" => text(TextField::Strategy),
+            "tenant" => text(TextField::Tenant),
+            "author" => text(TextField::Author),
+            "error" => text(TextField::Error),
+            "cause" => text(TextField::Cause),
+            "created" => time(TimeField::Created),
+            "updated" => time(TimeField::Updated),
+            _ => match field.strip_prefix("metadata.") {
+                Some(key) if is_key(key) => text(TextField::Metadata(key.to_owned())),
+                Some(_) | None => {
+                    let mend = format!("fields are {FIELDS}");
+                    Err(here.wrong(format!("there is no field {field}"), mend))
+                }
+            },
+        }
+    }
+
+    /// One word, or what stands between quotes.
+    fn value(&mut self) -> Result<String, Unread> {
+        if let Some(quote @ ('"' | '\'')) = self.rest().chars().next() {
+            let inside = &self.rest()[1..];
+            let Some(end) = inside.find(quote) else {
+                return Err(self.wrong("the quote is not closed", format!("end the value with {quote}")));
+            };
+            self.at += end + 2;
+            return Ok(inside[..end].to_owned());
+        }
+        let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
+        if word.is_empty() {
+            return Err(self.wrong("a value is missing", "write a word, or anything between quotes"));
+        }
+        Ok(word.to_owned())
+    }
+}
+
+/// Keys of other characters cannot be asked for: an engine would read them each in its own way.
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'))
+}
+
+fn moment(text: &str, now: i64) -> Option<i64> {
+    let units = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+    let ago = |(unit, seconds): (char, i64)| {
+        let number = text.strip_suffix(unit)?;
+        let number: i64 = number.bytes().all(|it| it.is_ascii_digit()).then(|| number.parse().ok())??;
+        now.checked_sub(number.checked_mul(seconds)?.checked_mul(1_000_000)?)
+    };
+    units
+        .into_iter()
+        .find_map(ago)
+        .or_else(|| time::micros(text))
+        .or_else(|| time::micros(&format!("{text}T00:00:00Z")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000_000_000;
+
+    fn text(field: TextField, how: How, value: &str) -> Condition {
+        Condition::Text { field, how, value: value.to_owned() }
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        use {How::*, TextField::*};
+        let id = Uuid::from_u128(7);
+        let day = time::micros("2026-11-20T00:00:00Z").unwrap_or_default();
+        for (words, read) in [
+            ("status = failed", vec![Condition::Status { is: super::Is::Is, value: TurnStatus::Failed }]),
+            ("status!=failed", vec![Condition::Status { is: super::Is::IsNot, value: TurnStatus::Failed }]),
+            ("priority = low", vec![Condition::Priority { is: super::Is::Is, value: Priority::Low }]),
+            (
+                "strategy = planner and error ~ 'timed out' AND author != \"O'Hara\"",
+                vec![
+                    text(Strategy, How::Is, "planner"),
+                    text(Error, Holds, "timed out"),
+                    text(Author, How::IsNot, "O'Hara"),
+                ],
+            ),
+            ("  tenant=acme  and cause='' ", vec![text(Tenant, How::Is, "acme"), text(Cause, How::Is, "")]),
+            ("metadata.order-id = a=b/c", vec![text(Metadata("order-id".to_owned()), How::Is, "a=b/c")]),
+            (&format!("thread = {id}"), vec![Condition::Thread { is: super::Is::Is, value: id }]),
+            (
+                "created > 7d and updated < 2026-11-20",
+                vec![
+                    Condition::Time {
+                        field: TimeField::Created,
+                        side: Side::After,
+                        at: NOW - 7 * 86_400_000_000,
+                    },
+                    Condition::Time { field: TimeField::Updated, side: Side::Before, at: day },
+                ],
+            ),
+            (
+                "created < 2026-11-20T01:00:00+01:00",
+                vec![Condition::Time { field: TimeField::Created, side: Side::Before, at: day }],
+            ),
+        ] {
+            assert_eq!(Conditions::parse(words, NOW), Ok(Conditions(read)), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_place_and_the_mend() {
+        let many = ["error = x"; MOST + 1].join(" and ");
+        for (words, at, holds) in [
+            ("", 1, "fields are status, strategy"),
+            ("status", 7, "operators are"),
+            ("status == failed", 8, "== is no operator"),
+            ("status ~ failed", 8, "here go = and !="),
+            ("status = broken", 10, "queued, running"),
+            ("status =", 9, "a value is missing"),
+            ("state = failed", 1, "there is no field state"),
+            ("metadata = x", 1, "metadata.KEY"),
+            ("metadata.a.b = x", 1, "metadata.KEY"),
+            ("status = failed or status = queued", 17, "there is only `and`"),
+            ("status = failed || status = queued", 17, "there is only `and`"),
+            ("error ~ timed out", 15, "between quotes"),
+            ("error ~ 'timed out", 9, "not closed"),
+            ("error < x", 7, "< compares times"),
+            ("created = 7d", 9, "here go < and >"),
+            ("created > soon", 11, "RFC 3339"),
+            ("created > -7d", 11, "RFC 3339"),
+            ("thread = 7", 10, "whole id"),
+            ("(status = failed)", 1, "parentheses"),
+            ("status = failed and", 20, "a field is missing"),
+            ("author = ä and x", 17, "an operator is missing after x"),
+            (&many, 280, "more than 20"),
+        ] {
+            let wrong = Conditions::parse(words, NOW).expect_err(words);
+            assert!(wrong.at == at && wrong.to_string().contains(holds), "{words}: {wrong}");
+        }
+    }
+}

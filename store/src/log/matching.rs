@@ -1,0 +1,93 @@
+//! Conditions as SQL, every value bound: the same rows on both engines.
+
+use sea_orm::{
+    ColumnTrait, Condition as All, DbBackend, ExprTrait,
+    sea_query::{CaseStatement, Expr, Func, Query},
+};
+
+use super::{
+    plain,
+    tables::{threads, turns},
+};
+use crate::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField};
+
+/// What a row of `turns` must fulfil.
+pub(super) fn all_of(backend: DbBackend, conditions: &Conditions) -> All {
+    conditions.0.iter().fold(All::all(), |all, it| all.add(one(backend, it)))
+}
+
+fn one(backend: DbBackend, condition: &Condition) -> Expr {
+    match condition {
+        Condition::Text { field, how, value } => text(backend, field, *how, &plain(value)),
+        Condition::Status { is, value } => equal(turns::Column::Status, *is, value.as_str()),
+        Condition::Priority { is, value } => equal(turns::Column::Priority, *is, i32::from(value.rank())),
+        Condition::Thread { is, value } => equal(turns::Column::ThreadId, *is, *value),
+        Condition::Time { field, side, at } => {
+            let column = match field {
+                TimeField::Created => turns::Column::CreatedAt,
+                TimeField::Updated => turns::Column::UpdatedAt,
+            };
+            match side {
+                Side::Before => column.lt(*at),
+                Side::After => column.gt(*at),
+            }
+        }
+    }
+}
+
+fn equal(column: turns::Column, is: Is, value: impl Into<sea_orm::Value>) -> Expr {
+    match is {
+        Is::Is => column.eq(value),
+        Is::IsNot => column.ne(value),
+    }
+}
+
+fn text(backend: DbBackend, field: &TextField, how: How, value: &str) -> Expr {
+    let column = |it: turns::Column| Expr::col((turns::Entity, it));
+    let held = match field {
+        TextField::Strategy => {
+            let named = compare(backend, Expr::col(threads::Column::Strategy), how, value);
+            let of =
+                Query::select().column(threads::Column::Id).from(threads::Entity).and_where(named).take();
+            return turns::Column::ThreadId.in_subquery(of);
+        }
+        TextField::Tenant => column(turns::Column::Tenant),
+        TextField::Author => column(turns::Column::Author),
+        TextField::Error => column(turns::Column::Error),
+        TextField::Cause => column(turns::Column::Cause),
+        TextField::Metadata(key) => metadata(backend, column(turns::Column::Metadata), key),
+    };
+    // What is not there differs from everything, instead of being unknown.
+    compare(backend, Func::coalesce([held, Expr::val("")]).into(), how, value)
+}
+
+fn compare(backend: DbBackend, held: Expr, how: How, value: &str) -> Expr {
+    match how {
+        How::Is => held.eq(value),
+        How::IsNot => held.ne(value),
+        // Not LIKE: whether that tells small letters from capitals differs from engine to engine.
+        How::Holds => place(backend, held, value).gt(0),
+    }
+}
+
+/// What stands at a key, as text; nothing, if there is a NUL in any of it: PostgreSQL fails on that, and one row of a
+/// client must not make a list fail.
+fn metadata(backend: DbBackend, column: Expr, key: &str) -> Expr {
+    let value: Expr = if backend == DbBackend::Postgres {
+        Func::cust("json_extract_path_text").arg(column.clone().cast_as("json")).arg(Expr::val(key)).into()
+    } else {
+        let path = format!("$.\"{key}\"");
+        let of = |what: &'static str| Func::cust(what).arg(column.clone()).arg(Expr::val(path.clone()));
+        // SQLite makes 1 and 0 of these.
+        let named = |it: &'static str| Expr::from(of("json_type")).eq(it);
+        let text = Expr::from(of("json_extract")).cast_as("text");
+        CaseStatement::new().case(named("true"), "true").case(named("false"), "false").finally(text).into()
+    };
+    CaseStatement::new().case(place(backend, column, "\\u0000").eq(0), value).into()
+}
+
+/// Where a text is in another, counting from 1; 0 if it is not.
+fn place(backend: DbBackend, within: Expr, what: &str) -> Expr {
+    let name = if backend == DbBackend::Postgres { "strpos" } else { "instr" };
+    Func::cust(name).arg(within).arg(Expr::val(what)).into()
+}
