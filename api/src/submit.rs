@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{Budget, DEFAULT_TENANT, FORMAT, Graph, Message, Opened};
+use shared::{Budget, FORMAT, Graph, Message, Opened};
 use store::{
     Idempotency, Lane, Opening, Submitted, ThreadId, When, limits::LONGEST_PAUSE, queue::LONGEST_DELAY, time,
 };
