@@ -27,7 +27,9 @@ use tracing::{Span, info_span, warn};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    acts, answers, auth, events, health,
+    acts, answers, auth,
+    batches::{Bulk, keeper::Keeper, quote, results, routes as batches},
+    events, files, health,
     house::House,
     inbox,
     problem::{Kind, Problem},
@@ -55,20 +57,31 @@ pub struct Door {
     pub tenants: BTreeMap<String, Vec<SecretString>>,
     /// The largest body that is read, in bytes.
     pub body_limit: usize,
+    /// What batches may be, and how they are looked after.
+    pub bulk: Bulk,
 }
 
 /// The door as a router, for a server of one's own.
 pub fn router(door: Door) -> Router {
-    build(door, CancellationToken::new())
+    let body_limit = door.body_limit;
+    build(Arc::new(House::new(door, CancellationToken::new())), body_limit)
 }
 
-/// Serves until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
+/// Looks after batches until `stop` is cancelled, without a door: [`serve`] does so beside its own.
+pub async fn keep(door: Door, stop: CancellationToken) {
+    Keeper::new(Arc::new(House::new(door, stop))).run().await;
+}
+
+/// Serves, and looks after batches, until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
 ///
 /// # Errors
 ///
 /// If the listener fails.
 pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -> io::Result<()> {
-    let router = build(door, stop.clone());
+    let body_limit = door.body_limit;
+    let house = Arc::new(House::new(door, stop.clone()));
+    let kept = tokio::spawn(Keeper::new(Arc::clone(&house)).run());
+    let router = build(house, body_limit);
     // A stream's events are small, and each is waited for.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
@@ -79,8 +92,18 @@ pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -
         stop.cancelled().await;
         tokio::time::sleep(CLOSING).await;
     };
+    let served = async {
+        let ended =
+            axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()).await;
+        if stop.is_cancelled()
+            && let Err(error) = kept.await
+        {
+            warn!(%error, "the keeper of batches broke off");
+        }
+        ended
+    };
     tokio::select! {
-        ended = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()) => ended,
+        ended = served => ended,
         () = late => {
             warn!("some requests did not end in time; leaving them");
             Ok(())
@@ -90,7 +113,7 @@ pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -
 
 /// The OpenAPI document, as JSON.
 pub fn openapi() -> String {
-    docs::document(open_routes().merge(keyed_routes()).into_openapi())
+    docs::document(open_routes().merge(keyed_routes()).merge(bulk_routes()).into_openapi())
 }
 
 /// The routes that need a key.
@@ -114,6 +137,24 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(strategies::map))
 }
 
+/// The routes of files and batches, which need a key.
+fn bulk_routes() -> OpenApiRouter<Arc<House>> {
+    let upload = OpenApiRouter::default().routes(routes!(files::upload)).layer(DefaultBodyLimit::disable());
+    OpenApiRouter::default()
+        // A file has a limit of its own.
+        .merge(upload)
+        .routes(routes!(files::list))
+        .routes(routes!(files::get, files::delete))
+        .routes(routes!(files::content))
+        .routes(routes!(batches::create, batches::list))
+        .routes(routes!(batches::get))
+        .routes(routes!(batches::cancel))
+        .routes(routes!(batches::pause))
+        .routes(routes!(batches::resume))
+        .routes(routes!(results::results))
+        .routes(routes!(quote::quote))
+}
+
 /// The routes that are open to all.
 fn open_routes() -> OpenApiRouter<Arc<House>> {
     OpenApiRouter::default()
@@ -122,10 +163,8 @@ fn open_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(docs::openapi))
 }
 
-fn build(door: Door, stop: CancellationToken) -> Router {
-    let body_limit = door.body_limit;
-    let house = Arc::new(House::new(door, stop));
-    let keyed: Router<Arc<House>> = keyed_routes().into();
+fn build(house: Arc<House>, body_limit: usize) -> Router {
+    let keyed: Router<Arc<House>> = keyed_routes().merge(bulk_routes()).into();
     // **Invariant:** nothing behind the guard is reached past it; what has no route has nothing to guard.
     let keyed = keyed.route_layer(from_fn_with_state(Arc::clone(&house), auth::guard));
     let open: Router<Arc<House>> = open_routes().into();

@@ -6,10 +6,11 @@ use axum::extract::State;
 use serde_json::Value;
 use shared::Budget;
 use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{auth::Keys, door::Door};
+use crate::{auth::Keys, batches::Bulk, door::Door};
 
 /// All that a route may use.
 pub(crate) struct House {
@@ -19,6 +20,9 @@ pub(crate) struct House {
     pub(crate) tuned: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) keys: Keys,
+    pub(crate) bulk: Bulk,
+    /// Told when there is something to do for the keeper of batches.
+    pub(crate) stirred: Notify,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -28,9 +32,9 @@ pub(crate) type Inside = State<Arc<House>>;
 
 impl House {
     pub(crate) fn new(door: Door, stop: CancellationToken) -> Self {
-        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _ } = door;
+        let Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit: _, bulk } = door;
         let keys = Keys::new(&keys, &tenants);
-        Self { parts, strategies, experts, tuned, budget, keys, stop }
+        Self { parts, strategies, experts, tuned, budget, keys, bulk, stirred: Notify::new(), stop }
     }
 
     /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not

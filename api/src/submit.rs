@@ -10,7 +10,7 @@ use axum::{
 };
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{DEFAULT_TENANT, FORMAT, Graph, Message, Opened};
+use shared::{Budget, FORMAT, Graph, Message, Opened};
 use store::{Idempotency, Lane, Opening, Submitted, ThreadId};
 
 use crate::{
@@ -62,9 +62,8 @@ pub(crate) async fn submit(
     let wait = patience.check()?;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
-            let budget = new.budget.unwrap_or_default().within(&house.budget);
-            let tenant = acting.tenant().to_owned();
-            Opening::New(Opened { budget, tenant, ..open(&house, &strategy, new.config, &author)? })
+            let tuned = Tuned { config: new.config, budget: new.budget };
+            Opening::New(opened(&house, &acting, &strategy, tuned, &author)?)
         }
         (None, Some(_)) if new.config.is_some() => {
             let words =
@@ -164,19 +163,31 @@ pub(crate) fn hash_of(what: &str, thread: ThreadId, raw: &[u8]) -> String {
     hex::encode(hash.finalize())
 }
 
+/// What a client tunes of a new thread.
+pub(crate) struct Tuned {
+    pub(crate) config: Option<Map<String, Value>>,
+    pub(crate) budget: Option<Budget>,
+}
+
 /// How a thread under this strategy opens.
-fn open(house: &House, name: &str, asked: Option<Map<String, Value>>, by: &str) -> Result<Opened, Problem> {
+pub(crate) fn opened(
+    house: &House,
+    acting: &Acting,
+    name: &str,
+    tuned: Tuned,
+    by: &str,
+) -> Result<Opened, Problem> {
     let graph = house.strategies.find(name).ok_or_else(|| unknown(Kind::Invalid, house, name))?;
-    let config = configure(graph, house.tuned.get(name), asked)?;
+    let config = configure(graph, house.tuned.get(name), tuned.config)?;
     Ok(Opened {
         format: FORMAT,
         strategy: graph.name().to_owned(),
         version: graph.version(),
         config,
         experts: house.experts.clone(),
-        budget: house.budget.clone(),
+        budget: tuned.budget.unwrap_or_default().within(&house.budget),
         by: by.to_owned(),
-        tenant: DEFAULT_TENANT.to_owned(),
+        tenant: acting.tenant().to_owned(),
     })
 }
 
@@ -205,7 +216,7 @@ fn configure(
 }
 
 /// Lays one configuration over another: objects field by field, anything else as a whole.
-fn overlay(under: &mut Value, over: Value) {
+pub(crate) fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (key, value) in over {
@@ -217,7 +228,7 @@ fn overlay(under: &mut Value, over: Value) {
 }
 
 /// The words of a turn, if there are any.
-fn words(input: Words) -> Result<Vec<Message>, Problem> {
+pub(crate) fn words(input: Words) -> Result<Vec<Message>, Problem> {
     let messages = match input {
         Words::Text(text) => vec![Message::user(text)],
         Words::Messages(it) => {

@@ -84,7 +84,13 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
-    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit })
+    let bulk = api::Bulk {
+        window: settings.batch.window,
+        file_max: settings.batch.file_mib.saturating_mul(1024 * 1024),
+        line_max: usize::try_from(settings.batch.line_kib)?.saturating_mul(1024),
+        ..api::Bulk::default()
+    };
+    Ok(api::Door { parts, strategies, experts, tuned, budget, keys, tenants, body_limit, bulk })
 }
 
 /// Refuses a key that would open for two: nobody could say for whom it acts.

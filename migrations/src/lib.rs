@@ -4,8 +4,8 @@
 //!
 //! ## Why no foreign keys
 //!
-//! Nothing is ever deleted, a thread and its first event are written in one transaction, and a foreign key
-//! from `events` would cost every append a second index probe.
+//! Threads, turns and events are never deleted, a thread and its first event are written in one transaction, and a foreign key
+//! from `events` would cost every append a second index probe. Chunks of files go with their file, in one transaction.
 
 mod m20261121_000001_threads;
 mod m20261121_000002_turns;
@@ -13,6 +13,7 @@ mod m20261121_000003_events;
 mod m20261122_000004_index;
 mod m20261122_000005_pins;
 mod m20261122_000006_tenants;
+mod m20261122_000010_bulk;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -71,6 +72,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000004_index::Migration),
             Box::new(m20261122_000005_pins::Migration),
             Box::new(m20261122_000006_tenants::Migration),
+            Box::new(m20261122_000010_bulk::Migration),
         ]
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
+//!   bulk   files of lines, batches of them, results            in the log's database
 //!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
@@ -15,6 +16,7 @@ mod error;
 mod gather;
 pub mod time;
 
+pub mod bulk;
 pub mod index;
 pub mod log;
 pub mod queue;
@@ -32,9 +34,9 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Head, Idempotency, Log, Mark, NewTurn, Opening, Recorded, Runnable, Store, Stored,
-    Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus,
-    UnknownStatus, Withdrawal,
+    Chain, Counts, Head, Idempotency, Log, MOST_SUBMITTED, Mark, NewTurn, Opening, Recorded, Runnable, Store,
+    Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark,
+    TurnStatus, UnknownStatus, Withdrawal,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;

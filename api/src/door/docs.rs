@@ -47,6 +47,7 @@ const BEARER: &str = "bearer";
         (name = "turns", description = "What is said, and what came of it."),
         (name = "threads", description = "Conversations: one log each."),
         (name = "inbox", description = "What is asked of people, in the form that agent inboxes speak."),
+        (name = "bulk", description = "Files of lines, and batches of them, in OpenAI's dialect."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
     )
@@ -65,7 +66,7 @@ pub(super) fn document(routes: utoipa::openapi::OpenApi) -> String {
     let components = document.components.get_or_insert_default();
     components.security_schemes.insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(scheme.build())));
     for (path, item) in &mut document.paths.paths {
-        let operations = [&mut item.get, &mut item.post].into_iter().flatten();
+        let operations = [&mut item.get, &mut item.post, &mut item.delete].into_iter().flatten();
         operations.filter(|_| path.starts_with("/v1/")).for_each(keyed);
     }
     // A document made of strings and numbers has JSON.

@@ -17,4 +17,4 @@ pub(crate) use thread::{
     Verification,
 };
 pub(crate) use took::{Spent, Took};
-pub(crate) use turn::{NewTurn, Output, Turn, TurnStatus, Words};
+pub(crate) use turn::{NewTurn, Output, Priority, Turn, TurnStatus, Words};

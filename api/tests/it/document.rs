@@ -5,10 +5,18 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 21] = [
+const ROUTES: [&str; 34] = [
+    "delete /v1/files/{id}",
     "get /livez",
     "get /openapi.json",
     "get /readyz",
+    "get /v1/batches",
+    "get /v1/batches/{id}",
+    "get /v1/batches/{id}/quote",
+    "get /v1/batches/{id}/results",
+    "get /v1/files",
+    "get /v1/files/{id}",
+    "get /v1/files/{id}/content",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/strategies",
@@ -21,6 +29,11 @@ const ROUTES: [&str; 21] = [
     "get /v1/threads/{id}/verify",
     "get /v1/turns",
     "get /v1/turns/{id}",
+    "post /v1/batches",
+    "post /v1/batches/{id}/cancel",
+    "post /v1/batches/{id}/pause",
+    "post /v1/batches/{id}/resume",
+    "post /v1/files",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/reconcile",

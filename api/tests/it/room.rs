@@ -56,6 +56,7 @@ pub(crate) fn door(parts: &Parts) -> Door {
         keys: Vec::new(),
         tenants: BTreeMap::new(),
         body_limit: 64 * 1024,
+        bulk: api::Bulk::default(),
     }
 }
 

@@ -24,6 +24,8 @@ pub struct Settings {
     pub queue: QueueSettings,
     /// The door.
     pub api: ApiSettings,
+    /// What batches may be.
+    pub batch: BatchSettings,
     /// The hands.
     pub worker: WorkerSettings,
     /// Whom threads belong to, by name.
@@ -90,6 +92,21 @@ pub struct ApiSettings {
     /// The largest request, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
+}
+
+/// What batches may be.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSettings {
+    /// How many lines of a batch are under way at once, at most.
+    #[schemars(range(min = 1))]
+    pub window: u64,
+    /// The longest file, in MiB.
+    #[schemars(range(min = 1))]
+    pub file_mib: u64,
+    /// The longest line, in KiB.
+    #[schemars(range(min = 1))]
+    pub line_kib: u64,
 }
 
 /// Whom threads belong to.
