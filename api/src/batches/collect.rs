@@ -7,7 +7,7 @@ use store::{
     bulk::{Batch, BatchStatus, Item, ItemState, Move},
     time,
 };
-use tracing::{debug, warn};
+use tracing::warn;
 
 use super::{
     dialect::Dialect,
@@ -83,7 +83,7 @@ impl Keeper {
         let mut done = Done::Nothing;
         if let Some(fed_before) = fed_before {
             let due = store.items_fed_before(batch.id, fed_before, PAGE).await?;
-            done = self.withdraw(due).await?;
+            done = self.withdraw(batch, due).await?;
         }
         if over {
             let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
@@ -101,22 +101,33 @@ impl Keeper {
         let moves = waiting.iter().map(|it| Move { error: error(), ..of(it, ItemState::Cancelled) });
         let done = self.record(batch, moves.collect()).await?;
         let under_way = store.items_fed_before(batch.id, i64::MAX, PAGE).await?;
-        Ok(done.max(self.withdraw(under_way).await?))
+        Ok(done.max(self.withdraw(batch, under_way).await?))
     }
 
     /// Calls off the turns of these items. What came of each is collected after: a turn that ended just now has ended.
-    async fn withdraw(&self, items: Vec<Item>) -> Result<Done, Problem> {
-        let count = items.len();
-        let turns = items.into_iter().filter_map(|it| it.turn);
+    ///
+    /// An item whose log cannot be read can be neither called off nor collected: it fails, so that its batch comes to an
+    /// end, and its thread waits for whoever mends the log.
+    async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
+        let turns = items.iter().filter_map(|it| it.turn);
         let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
-        let outcomes: Vec<_> = stream::iter(outcomes).buffer_unordered(CALLED_OFF).collect().await;
-        for problem in outcomes.into_iter().filter_map(Result::err) {
-            match problem.kind {
-                Kind::Ended | Kind::Stale => debug!(why = problem.detail(), "a turn was not called off"),
-                _ => warn!(why = problem.detail(), "a turn cannot be called off for now"),
+        let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
+        let (mut withdrawn, mut moves) = (0, Vec::new());
+        for (item, outcome) in items.iter().filter(|it| it.turn.is_some()).zip(outcomes) {
+            let Err(problem) = outcome else {
+                withdrawn += 1;
+                continue;
+            };
+            let words = problem.detail();
+            warn!(batch = %batch.id, line = item.nth, why = words, "a turn was not called off");
+            if problem.kind == Kind::Damaged {
+                moves.push(Move {
+                    error: Some(wrong("unreadable_log", words)),
+                    ..of(item, ItemState::Failed)
+                });
             }
         }
-        Ok(if count == 0 { Done::Nothing } else { Done::Part })
+        Ok(self.record(batch, moves).await?.max(Done::of(withdrawn)))
     }
 }
 

@@ -67,7 +67,7 @@ async fn every_route_under_v1_is_guarded() {
             }
         }
     }
-    assert_eq!(guarded, 18);
+    assert_eq!(guarded, 31);
 }
 
 #[tokio::test]

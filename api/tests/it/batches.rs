@@ -127,7 +127,8 @@ async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
     assert_eq!((output.len(), errors.len()), (850, 160));
     let said = output.iter().find(|it| it["custom_id"] == "c-7").unwrap();
     assert_eq!((&said["response"]["status_code"], &said["error"]), (&json!(200), &Value::Null));
-    assert_eq!(said["response"]["body"]["output"]["reply"], "said 7");
+    let reply = said["response"]["body"]["output"]["reply"].as_str().unwrap();
+    assert!(reply.contains("said 7"), "{reply}");
     let turn = said["response"]["request_id"].as_str().unwrap();
     assert_eq!(hall.room.get(&format!("/v1/turns/{turn}")).await.json()["status"], "completed");
     let failed = errors.iter().find(|it| it["custom_id"] == "c-9").unwrap();
@@ -383,14 +384,12 @@ async fn a_quote_is_by_past_turns_or_says_that_nothing_is_known() {
     let batch = hall.batch(&file, json!({"window": 1})).await;
     hall.act(&batch, "pause", json!({})).await;
     hall.until_is(&batch, "in_progress").await;
-    let quote = async || hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
-    let unknown = quote().await;
+    let unknown = hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
     assert_eq!(
         (&unknown["usd"], &unknown["based_on"][0]["past_turns"]),
         (&Value::Null, &json!(0)),
         "{unknown:#}"
     );
-    drop(quote);
     hall.start_worker();
     let other = hall.upload(sayings(10)).await;
     let done = hall.batch(&other, json!({})).await;

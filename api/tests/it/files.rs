@@ -101,6 +101,15 @@ async fn what_is_another_tenants_is_not_there() {
         assert_eq!(hall.room.send(with(get(&path), "acme")).await.status, StatusCode::OK);
         assert_eq!(hall.room.send(with(get(&path), "operator")).await.status, StatusCode::OK);
     }
+    let post = |path: String| Request::post(path).body(Body::empty()).unwrap();
+    for verb in ["cancel", "pause", "resume"] {
+        hall.room
+            .send(with(post(format!("/v1/batches/{batch}/{verb}")), "bell"))
+            .await
+            .problem(404, "unknown-batch");
+    }
+    let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
+    hall.room.send(with(delete, "bell")).await.problem(404, "unknown-file");
     for path in ["/v1/files", "/v1/batches"] {
         assert_eq!(hall.room.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
         assert_eq!(hall.room.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);
