@@ -251,10 +251,8 @@ pub(crate) async fn cancel(
     let batch = find(&house, &acting, &id).await?;
     let changed = house.parts.store.cancel_batch(batch.id).await?;
     let now = find(&house, &acting, &id).await?;
-    match now.status {
-        _ if changed => {}
-        BatchStatus::Cancelling | BatchStatus::Cancelled => {}
-        status => return Err(not_now(&now, format!("it is {status} and cannot be called off"))),
+    if !changed && !matches!(now.status, BatchStatus::Cancelling | BatchStatus::Cancelled) {
+        return Err(not_now(&now, format!("it is {} and cannot be called off", now.status)));
     }
     house.stirred.notify_one();
     Ok(Json(show(&house, now).await?))

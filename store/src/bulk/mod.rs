@@ -16,6 +16,7 @@ mod batches;
 mod cut;
 mod files;
 mod items;
+mod kept;
 mod record;
 mod results;
 mod statement;
