@@ -107,6 +107,11 @@ impl Acting {
         }
     }
 
+    /// As that tenant does.
+    pub(crate) fn of(tenant: &str) -> Self {
+        Self(Some(tenant.into()))
+    }
+
     /// The only tenant that it sees, if it does not see all.
     pub(crate) fn only(&self) -> Option<&str> {
         self.0.as_deref()

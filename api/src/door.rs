@@ -27,7 +27,9 @@ use tracing::{Span, info_span, warn};
 use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
-    acts, answers, auth, events, failures, health,
+    acts, answers, auth,
+    batches::{Bulk, keeper::Keeper, quote, results, routes as batches},
+    events, failures, files, health,
     house::House,
     inbox,
     openai::{chat, error::in_dialect, models},
@@ -63,20 +65,31 @@ pub struct Door {
     pub chat_wait: Duration,
     /// How many turns may wait before no more are let in.
     pub waiting_max: WaitingMax,
+    /// What batches may be, and how they are looked after.
+    pub bulk: Bulk,
 }
 
 /// The door as a router, for a server of one's own.
 pub fn router(door: Door) -> Router {
-    build(door, CancellationToken::new())
+    let body_limit = door.body_limit;
+    build(Arc::new(House::new(door, CancellationToken::new())), body_limit)
 }
 
-/// Serves until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
+/// Looks after batches until `stop` is cancelled, without a door: [`serve`] does so beside its own.
+pub async fn keep(door: Door, stop: CancellationToken) {
+    Keeper::new(Arc::new(House::new(door, stop))).run().await;
+}
+
+/// Serves, and looks after batches, until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
 ///
 /// # Errors
 ///
 /// If the listener fails.
 pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -> io::Result<()> {
-    let router = build(door, stop.clone());
+    let body_limit = door.body_limit;
+    let house = Arc::new(House::new(door, stop.clone()));
+    let kept = tokio::spawn(Keeper::new(Arc::clone(&house)).run());
+    let router = build(house, body_limit);
     // A stream's events are small, and each is waited for.
     let listener = listener.tap_io(|stream| {
         if let Err(error) = stream.set_nodelay(true) {
@@ -87,8 +100,18 @@ pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -
         stop.cancelled().await;
         tokio::time::sleep(CLOSING).await;
     };
+    let served = async {
+        let ended =
+            axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()).await;
+        if stop.is_cancelled()
+            && let Err(error) = kept.await
+        {
+            warn!(%error, "the keeper of batches broke off");
+        }
+        ended
+    };
     tokio::select! {
-        ended = axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()) => ended,
+        ended = served => ended,
         () = late => {
             warn!("some requests did not end in time; leaving them");
             Ok(())
@@ -132,6 +155,25 @@ fn openai_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(chat::create))
         .routes(routes!(models::list))
         .routes(routes!(models::get))
+        .merge(bulk_routes())
+}
+
+/// The routes of files and batches.
+fn bulk_routes() -> OpenApiRouter<Arc<House>> {
+    let upload = OpenApiRouter::default().routes(routes!(files::upload)).layer(DefaultBodyLimit::disable());
+    OpenApiRouter::default()
+        // A file has a limit of its own.
+        .merge(upload)
+        .routes(routes!(files::list))
+        .routes(routes!(files::get, files::delete))
+        .routes(routes!(files::content))
+        .routes(routes!(batches::create, batches::list))
+        .routes(routes!(batches::get))
+        .routes(routes!(batches::cancel))
+        .routes(routes!(batches::pause))
+        .routes(routes!(batches::resume))
+        .routes(routes!(results::results))
+        .routes(routes!(quote::quote))
 }
 
 /// The routes that are open to all.
@@ -142,9 +184,7 @@ fn open_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(docs::openapi))
 }
 
-fn build(door: Door, stop: CancellationToken) -> Router {
-    let body_limit = door.body_limit;
-    let house = Arc::new(House::new(door, stop));
+fn build(house: Arc<House>, body_limit: usize) -> Router {
     let keyed: Router<Arc<House>> = keyed_routes().into();
     // **Invariant:** nothing behind the guard is reached past it; what has no route has nothing to guard.
     let keyed = keyed.route_layer(from_fn_with_state(Arc::clone(&house), auth::guard));

@@ -36,16 +36,54 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
         if !is_json(request.headers()) {
-            return Err(Kind::MediaType
-                .because("the body must be JSON")
-                .mend("send it with `Content-Type: application/json`"));
+            return Err(not_json());
         }
         let raw = Bytes::from_request(request, state).await?;
-        let value = serde_json::from_slice(&raw).map_err(|err| {
-            let kind = if err.is_data() { Kind::Invalid } else { Kind::Malformed };
-            kind.because(format!("the body: {err}"))
-        })?;
-        Ok(Self { value, raw })
+        Ok(Self { value: read(&raw)?, raw })
+    }
+}
+
+/// A body of JSON, or none.
+pub(crate) struct MaybeBody<T>(pub(crate) Option<T>);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let is_json = is_json(request.headers());
+        let raw = Bytes::from_request(request, state).await?;
+        match raw.is_empty() {
+            true => Ok(Self(None)),
+            false if is_json => Ok(Self(Some(read(&raw)?))),
+            false => Err(not_json()),
+        }
+    }
+}
+
+fn read<T: DeserializeOwned>(raw: &Bytes) -> Result<T, Problem> {
+    serde_json::from_slice(raw).map_err(|err| {
+        let kind = if err.is_data() { Kind::Invalid } else { Kind::Malformed };
+        kind.because(format!("the body: {err}"))
+    })
+}
+
+fn not_json() -> Problem {
+    Kind::MediaType.because("the body must be JSON").mend("send it with `Content-Type: application/json`")
+}
+
+/// A request that no page of another site had a browser send: a form is sent by any page, without asking.
+pub(crate) struct NotInPassing;
+
+impl<S: Sync> FromRequestParts<S> for NotInPassing {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match parts.headers.get("sec-fetch-site").and_then(|it| it.to_str().ok()) {
+            None | Some("same-origin" | "none") => Ok(Self),
+            Some(_) => {
+                Err(Kind::Unauthorized.because("a page of another site made the browser send this form"))
+            }
+        }
     }
 }
 

@@ -6,10 +6,11 @@ use axum::extract::State;
 use serde_json::Value;
 use shared::Budget;
 use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{auth::Keys, door::Door, threshold::Threshold};
+use crate::{auth::Keys, batches::Bulk, door::Door, threshold::Threshold};
 
 /// All that a route may use.
 pub(crate) struct House {
@@ -22,6 +23,9 @@ pub(crate) struct House {
     /// How long a chat completion is waited for.
     pub(crate) chat_wait: Duration,
     pub(crate) threshold: Threshold,
+    pub(crate) bulk: Bulk,
+    /// Told when there is something to do for the keeper of batches.
+    pub(crate) stirred: Notify,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -42,10 +46,12 @@ impl House {
             body_limit: _,
             chat_wait,
             waiting_max,
+            bulk,
         } = door;
         let keys = Keys::new(&keys, &tenants);
         let threshold = Threshold::new(waiting_max);
-        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, threshold, stop }
+        let stirred = Notify::new();
+        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, threshold, bulk, stirred, stop }
     }
 
     /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not

@@ -7,14 +7,19 @@
 //!
 //! **Invariant:** the door decides nothing about a conversation. It writes what came from outside (a turn, a
 //! verdict, a retry, a cancellation) and shows folds of logs; whatever follows from an event is a worker's to find.
+//!
+//! Beside the door stands a keeper, who looks after batches: it submits their lines as turns, and collects what came of
+//! them.
 
 mod door;
 mod exposure;
 
 mod acts;
 mod answers;
+mod batches;
 mod events;
 mod failures;
+mod files;
 mod health;
 mod inbox;
 mod openai;
@@ -35,6 +40,7 @@ mod problem;
 mod schema;
 mod threshold;
 
-pub use door::{Door, openapi, router, serve};
+pub use batches::Bulk;
+pub use door::{Door, keep, openapi, router, serve};
 pub use exposure::{Exposed, check_exposure};
 pub use threshold::WaitingMax;

@@ -52,6 +52,14 @@ kinds! {
     UnknownStrategy = NOT_FOUND "unknown-strategy" "no such strategy",
     /// No such pause.
     UnknownPause = NOT_FOUND "unknown-pause" "not paused",
+    /// No such file.
+    UnknownFile = NOT_FOUND "unknown-file" "no such file",
+    /// No such batch.
+    UnknownBatch = NOT_FOUND "unknown-batch" "no such batch",
+    /// A batch that is not over reads the file.
+    FileInUse = CONFLICT "file-in-use" "the file is in use",
+    /// The batch stands where that cannot be done to it.
+    NotNow = CONFLICT "not-now" "not in this status",
     /// Something is there, but not for this method.
     Method = METHOD_NOT_ALLOWED "method-not-allowed" "not by this method",
     /// A parameter that others know has no meaning here.

@@ -276,7 +276,7 @@ fn configure(
 }
 
 /// Lays one configuration over another: objects field by field, anything else as a whole.
-fn overlay(under: &mut Value, over: Value) {
+pub(crate) fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
         (Value::Object(under), Value::Object(over)) => {
             for (key, value) in over {
@@ -288,7 +288,7 @@ fn overlay(under: &mut Value, over: Value) {
 }
 
 /// The words of a turn, if there are any.
-fn words(input: Words) -> Result<Vec<Message>, Problem> {
+pub(crate) fn words(input: Words) -> Result<Vec<Message>, Problem> {
     let messages = match input {
         Words::Text(text) => vec![Message::user(text)],
         Words::Messages(it) => {

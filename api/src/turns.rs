@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
+use shared::Tally;
 use store::{
     Conditions, Order, ThreadId, TurnFilter, TurnId,
     time::{self, rfc3339},
@@ -203,6 +204,16 @@ async fn news(ears: &mut Ears) -> Sound {
 pub(crate) async fn show(house: &House, turn: store::Turn) -> Result<Turn, Problem> {
     let mut shown = show_all(house, vec![turn]).await?;
     shown.pop().ok_or_else(|| Kind::Internal.because("a turn was lost on its way out"))
+}
+
+/// A turn that has ended as clients see it, and what all turns of its thread took.
+pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn, Tally), Problem> {
+    let took = match Log::load(house, turn.thread).await.and_then(|log| log.fold(None)) {
+        Ok((_, thread)) => *thread.took(),
+        Err(problem) if problem.kind == Kind::Damaged => Tally::default(),
+        Err(problem) => return Err(problem),
+    };
+    Ok((show(house, turn).await?, took))
 }
 
 /// What the log of a thread says of some of its turns.

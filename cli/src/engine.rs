@@ -86,6 +86,12 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
+    let bulk = api::Bulk {
+        window: settings.batch.window,
+        file_max: settings.batch.file_mib.saturating_mul(1024 * 1024),
+        line_max: usize::try_from(settings.batch.line_kib)?.saturating_mul(1024),
+        ..api::Bulk::default()
+    };
     let of_tenant = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.waiting_max?));
     let waiting_max = api::WaitingMax {
         all: settings.api.waiting_max,
@@ -103,6 +109,7 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
         body_limit,
         chat_wait,
         waiting_max,
+        bulk,
     })
 }
 

@@ -6,6 +6,7 @@
 //!
 //! A thread and its first event are written in one transaction, and a thread is deleted, if ever, with all that is
 //! its own in one (`store/src/log/prune.rs`): so there is nothing for a foreign key to find.
+//! So do the chunks of a file go with it.
 
 mod m20261121_000001_threads;
 mod m20261121_000002_turns;
@@ -16,6 +17,7 @@ mod m20261122_000006_tenants;
 mod m20261122_000007_holds;
 mod m20261122_000008_pauses;
 mod m20261122_000009_partitions;
+mod m20261122_000010_bulk;
 mod m20261122_000012_due;
 
 use sea_orm_migration::{
@@ -78,6 +80,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000007_holds::Migration),
             Box::new(m20261122_000008_pauses::Migration),
             Box::new(m20261122_000009_partitions::Migration),
+            Box::new(m20261122_000010_bulk::Migration),
             Box::new(m20261122_000012_due::Migration),
         ]
     }

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
+//!   bulk   files of lines, batches of them, results            in the log's database
 //!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
 //!   pauses what an operator lets nothing new begin of                              in the log's database
@@ -17,6 +18,7 @@ mod error;
 mod gather;
 pub mod time;
 
+pub mod bulk;
 pub mod index;
 pub mod limits;
 pub mod log;
@@ -39,10 +41,10 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Crowd, Failure, Failures, Finding, Head, Hold, Idempotency, Log, Mark, NewTurn, Opening,
-    Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter,
-    ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus,
-    Verified, Withdrawal, Wrong,
+    Chain, Counts, Crowd, Failure, Failures, Finding, Head, Hold, Idempotency, Log, MOST_SUBMITTED, Mark,
+    NewTurn, Opening, Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread,
+    ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished,
+    UnknownStatus, Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;

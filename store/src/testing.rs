@@ -1,6 +1,7 @@
 //! What every engine must pass: suites that are run against each, and that panic where one does not conform.
 
 mod append;
+mod bulk;
 mod bytes;
 mod conditions;
 mod index;
@@ -47,6 +48,23 @@ pub async fn index_conformance(index: &dyn VectorIndex) {
     };
     if let Err(error) = outcome.await {
         panic!("the index does not conform: {error}");
+    }
+}
+
+/// The suite of files and batches. There must be none.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn bulk_conformance(store: &Store) {
+    let outcome = async {
+        bulk::files_come_back_as_they_were_sent(store).await?;
+        bulk::batches_are_kept_by_one_at_a_time(store).await?;
+        bulk::items_end_once(store).await?;
+        bulk::earlier_results_are_found(store).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("bulk does not conform: {error}");
     }
 }
 
@@ -103,6 +121,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     submit::knows_its_key(store).await?;
     submit::knows_keys_by_tenant(store).await?;
     submit::races_with_itself(store).await?;
+    submit::takes_many_at_once(store).await?;
 
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;

@@ -51,6 +51,7 @@ const BEARER: &str = "bearer";
         (name = "queue", description = "What turns wait for."),
         (name = "pauses", description = "What an operator lets nothing new begin of."),
         (name = "openai", description = "The same in OpenAI's dialect: a strategy is a model. Errors have OpenAI's shape."),
+        (name = "bulk", description = "Files of lines, and batches of them, in OpenAI's dialect."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
     )

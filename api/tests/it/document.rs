@@ -5,11 +5,19 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 30] = [
+const ROUTES: [&str; 42] = [
+    "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "get /livez",
     "get /openapi.json",
     "get /readyz",
+    "get /v1/batches",
+    "get /v1/batches/{id}",
+    "get /v1/batches/{id}/quote",
+    "get /v1/batches/{id}/results",
+    "get /v1/files",
+    "get /v1/files/{id}",
+    "get /v1/files/{id}/content",
     "get /v1/inbox",
     "get /v1/inbox/{thread_id}",
     "get /v1/models",
@@ -28,7 +36,12 @@ const ROUTES: [&str; 30] = [
     "get /v1/turns",
     "get /v1/turns/causes",
     "get /v1/turns/{id}",
+    "post /v1/batches",
+    "post /v1/batches/{id}/cancel",
+    "post /v1/batches/{id}/pause",
+    "post /v1/batches/{id}/resume",
     "post /v1/chat/completions",
+    "post /v1/files",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
     "post /v1/threads/{id}/reconcile",

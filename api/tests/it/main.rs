@@ -3,9 +3,12 @@
 
 mod acts;
 mod auth;
+mod batches;
+mod bulk;
 mod deed;
 mod document;
 mod events;
+mod files;
 mod health;
 mod inbox;
 mod leave;

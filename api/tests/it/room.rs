@@ -58,6 +58,7 @@ pub(crate) fn door(parts: &Parts) -> Door {
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
         waiting_max: api::WaitingMax::default(),
+        bulk: api::Bulk::default(),
     }
 }
 

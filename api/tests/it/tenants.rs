@@ -121,6 +121,10 @@ async fn what_is_another_tenants_is_not_there() {
         if !path.contains("{id}") && !path.contains("{thread_id}") {
             continue;
         }
+        // They have names of their own, and a test of their own.
+        if path.starts_with("/v1/files/") || path.starts_with("/v1/batches/") {
+            continue;
+        }
         let of_turn = path.starts_with("/v1/turns/");
         let place = path.replace("{id}", if of_turn { &id } else { &thread }).replace("{thread_id}", &thread);
         for method in item.as_object().unwrap().keys() {

@@ -28,6 +28,8 @@ pub struct Settings {
     pub queue: QueueSettings,
     /// The door.
     pub api: ApiSettings,
+    /// What batches may be.
+    pub batch: BatchSettings,
     /// The hands.
     pub worker: WorkerSettings,
     /// Whom threads belong to, by name.
@@ -115,6 +117,21 @@ pub struct ApiSettings {
     /// How many turns may wait before no more are let in.
     #[schemars(range(min = 1))]
     pub waiting_max: u64,
+}
+
+/// What batches may be.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct BatchSettings {
+    /// How many lines of a batch are under way at once, at most.
+    #[schemars(range(min = 1))]
+    pub window: u64,
+    /// The longest file, in MiB.
+    #[schemars(range(min = 1))]
+    pub file_mib: u64,
+    /// The longest line, in KiB.
+    #[schemars(range(min = 1))]
+    pub line_kib: u64,
 }
 
 /// Whom threads belong to.

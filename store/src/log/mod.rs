@@ -22,7 +22,7 @@ mod postgres;
 mod prune;
 mod read;
 mod round;
-mod status;
+pub(crate) mod status;
 mod submit;
 pub(crate) mod tables;
 mod threads;
@@ -50,7 +50,8 @@ pub use prune::{Prune, Pruned};
 pub use read::{Chain, Recorded, Stored};
 pub use round::Round;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
-pub use submit::{Idempotency, NewTurn, Opening, Submitted};
+pub(crate) use submit::key_of;
+pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};
 pub use verify::Verified;
@@ -91,16 +92,16 @@ fn corrupt(thread: ThreadId, what: impl ToString) -> Error {
 }
 
 /// A number as SQL has it. No log grows to where this would saturate.
-fn signed(number: u64) -> i64 {
+pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 /// A limit as SQL has it: the driver panics at one that is no `i64`.
-fn at_most(limit: u64) -> u64 {
+pub(crate) fn at_most(limit: u64) -> u64 {
     limit.min(i64::MAX.unsigned_abs())
 }
 
 /// A number that SQL gave back and that only we wrote.
-fn unsigned(number: i64) -> Result<u64, Error> {
+pub(crate) fn unsigned(number: i64) -> Result<u64, Error> {
     u64::try_from(number).map_err(|_| Error::Database(format!("{number} is no number of an event")))
 }

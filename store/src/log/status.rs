@@ -52,6 +52,8 @@ macro_rules! status {
     };
 }
 
+pub(crate) use status;
+
 status! {
     /// Where a thread stands, for those who only look.
     ThreadStatus {

@@ -1,5 +1,7 @@
 //! How a turn comes in: once, however often it is sent.
 
+mod many;
+
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::{NotSet, Set},
@@ -18,6 +20,8 @@ use super::{
     turns::policy_text,
 };
 use crate::{Error, queue::Priority, time};
+
+pub use many::MOST_SUBMITTED;
 
 /// A turn that somebody submits.
 #[derive(Clone, Debug, PartialEq)]
@@ -174,7 +178,7 @@ fn row(new: &NewTurn, thread: ThreadId, tenant: &str, id: Uuid) -> Result<turns:
 
 /// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a
 /// client's key holds no control characters. The keys of the default tenant stand alone, as they did before there were others.
-fn key_of(tenant: &str, key: &str) -> String {
+pub(crate) fn key_of(tenant: &str, key: &str) -> String {
     let key = plain(key);
     if tenant == DEFAULT_TENANT { key } else { format!("{tenant}\u{1f}{key}") }
 }

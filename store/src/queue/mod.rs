@@ -215,6 +215,18 @@ pub trait Queue: Send + Sync {
     /// [`QueueError`]; the ring may have been heard all the same.
     async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError>;
 
+    /// Says that each of these threads may be able to move, at once and in this order; their tokens wait in this lane.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; some of the rings may have been heard all the same.
+    async fn ring_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
+        for thread in threads {
+            self.ring(*thread, lane, When::Now).await?;
+        }
+        Ok(())
+    }
+
     /// Takes up to `max` tokens, each under a fresh lease: those whose lease ran out, and then those that wait, tenants
     /// in turn and each tenant's most urgent first. Delayed ones that are due wait in their lanes by then. Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
     ///

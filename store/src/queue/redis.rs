@@ -104,6 +104,7 @@ const NEEDED: (u32, u32) = (6, 2);
 
 /// How much one command or script does at most, so that Redis is never busy with it for long.
 const MOST_TAKEN: usize = 1000;
+const MOST_RUNG: usize = 1000;
 const MOST_RENEWED: usize = 128;
 const MOST_FINISHED: usize = 128;
 
@@ -204,6 +205,18 @@ impl Queue for RedisQueue {
             self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
         }
         rung.map_err(|error| self.wire.error("ring", &error))
+    }
+
+    async fn ring_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
+        for threads in threads.chunks(MOST_RUNG) {
+            let mut script = scripts::on_keys(&scripts::RING_MANY);
+            script.arg(lane.to_string());
+            for thread in threads {
+                script.arg(thread.to_string());
+            }
+            self.control.run::<()>(&script).await.map_err(|error| self.wire.error("ring", &error))?;
+        }
+        Ok(())
     }
 
     async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {

@@ -206,6 +206,15 @@ pub(super) static RING: LazyLock<Script> = LazyLock::new(|| {
     script(&[NAMES, CLOCK, PUT, DELAY, body])
 });
 
+/// Rings at once for many threads: their lane, and each of them.
+pub(super) static RING_MANY: LazyLock<Script> = LazyLock::new(|| {
+    let body = r"
+        for nth = 2, #ARGV do put(ARGV[nth], ARGV[1]) end
+        settle()
+    ";
+    script(&[NAMES, CLOCK, PUT, body])
+});
+
 /// Has delayed rings wait that are due: how many at most. Returns when to come again, as `fire` does.
 pub(super) static DUE: LazyLock<Script> =
     LazyLock::new(|| script(&[NAMES, CLOCK, PUT, FIRE, "return fire(tonumber(ARGV[1]))"]));

@@ -48,6 +48,7 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Ar
     the_earlier_of_two_delays_wins(&*ada).await;
     everything_that_was_rung_is_listed(&*ada).await;
     each_token_is_taken_once(&ada, &bob).await;
+    many_are_rung_in_order(&*ada).await;
     fairness::the_most_urgent_of_a_tenant_comes_first(&*ada).await;
     fairness::a_flood_delays_others_by_one_turn(&*ada, &*bob).await;
     fairness::tenants_are_served_by_their_weights(&*ada, &*bob).await;
@@ -74,6 +75,21 @@ async fn a_ring_is_taken_and_finished(queue: &dyn Queue) {
     assert_eq!(lost(queue, one(&job)).await, one(&job), "a finished token is lost");
     finish(queue, &job, Some(When::Now)).await;
     assert_empty(queue, "a token that is finished twice has no successor").await;
+}
+
+async fn many_are_rung_in_order(queue: &dyn Queue) {
+    let lane = Lane::new("acme", Priority::Low);
+    let threads: Vec<Uuid> = (0..1500).map(|_| Uuid::now_v7()).collect();
+    queue.ring_many(&threads, &lane).await.expect("ring");
+    queue.ring_many(&[], &lane).await.expect("nobody is nothing");
+    let mut taken = Vec::new();
+    while taken.len() < threads.len() {
+        let jobs = queue.take(1000).await.expect("take");
+        assert!(jobs.iter().all(|it| it.lane == lane));
+        finish_all(queue, &jobs).await;
+        taken.extend(jobs.into_iter().map(|it| it.thread));
+    }
+    assert_eq!(taken, threads);
 }
 
 async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {

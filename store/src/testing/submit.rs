@@ -113,3 +113,49 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
     assert_eq!(after.turns[&TurnStatus::Queued], before.turns[&TurnStatus::Queued] + 1);
     Ok(())
 }
+
+/// Many at once are as many one by one: what is known is known, and what is wrong with one is its own matter.
+pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
+    let run = Uuid::now_v7();
+    let keyed = |nth: usize, hash: &str| NewTurn {
+        idempotency: Some(Idempotency { key: format!("{run}:{nth}"), request_hash: hash.to_owned() }),
+        ..new_turn(&format!("number {nth} \0 \"quoted\" 🦀"))
+    };
+    assert_eq!(store.submit_many(Vec::new()).await?.len(), 0);
+    let Submitted::New(before) = store.submit(keyed(0, "hash")).await? else { panic!("it is new") };
+    let counted = store.counts().await?;
+    let nobody = Uuid::now_v7();
+    let mut many: Vec<NewTurn> = (0..50).map(|nth| keyed(nth, "hash")).collect();
+    many.push(keyed(7, "hash"));
+    many.push(keyed(8, "another"));
+    many.push(NewTurn { thread: Opening::Existing(nobody), ..new_turn("lost") });
+    many.push(NewTurn { thread: Opening::Existing(before.thread), ..new_turn("more") });
+    many.push(new_turn("without a key"));
+    let outcomes = store.submit_many(many.clone()).await?;
+    assert_eq!(outcomes.len(), many.len());
+    let [known, fresh @ ..] = &outcomes[..50] else { panic!("there are fifty") };
+    assert!(matches!(known, Ok(Submitted::Known(it)) if *it == before), "{known:?}");
+    let mut last = before.position;
+    for (outcome, new) in fresh.iter().zip(&many[1..50]) {
+        let Ok(Submitted::New(turn)) = outcome else { panic!("it is new: {outcome:?}") };
+        assert_eq!((&turn.messages, &turn.metadata), (&new.messages, &new.metadata));
+        assert!(last < turn.position, "they are heard in their order");
+        last = turn.position;
+        assert_eq!(store.turn(turn.id).await?.as_ref(), Some(turn));
+        let Opening::New(opened) = new.thread.clone() else { panic!("it opens a thread") };
+        assert_eq!(log_of(store, turn.thread).await?, [Event::Opened(opened)]);
+        let thread = store.thread(turn.thread).await?.ok_or(Error::UnknownThread(turn.thread))?;
+        assert_eq!((thread.strategy.as_str(), thread.status), ("probe", ThreadStatus::Idle));
+    }
+    let Ok(Submitted::New(seventh)) = &outcomes[7] else { panic!("it is new") };
+    assert!(matches!(&outcomes[50], Ok(Submitted::Known(it)) if it == seventh), "{:?}", outcomes[50]);
+    assert!(matches!(outcomes[51], Err(Error::KeyReused)), "{:?}", outcomes[51]);
+    assert!(matches!(outcomes[52], Err(Error::UnknownThread(id)) if id == nobody), "{:?}", outcomes[52]);
+    assert!(matches!(&outcomes[53], Ok(Submitted::New(it)) if it.thread == before.thread));
+    assert!(matches!(outcomes[54], Ok(Submitted::New(_))), "{:?}", outcomes[54]);
+    assert_eq!(store.counts().await?.events, counted.events + 50, "each opens its thread once");
+    let again = store.submit_many(many[..50].to_vec()).await?;
+    assert!(again.iter().all(|it| matches!(it, Ok(Submitted::Known(_)))), "{again:?}");
+    assert_eq!(store.counts().await?.events, counted.events + 50);
+    Ok(())
+}

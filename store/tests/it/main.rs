@@ -1,5 +1,6 @@
 //! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news.
 
+mod bulk;
 mod index;
 mod limits;
 mod log;

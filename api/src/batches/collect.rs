@@ -1,0 +1,180 @@
+//! What came of items: their turns end, their time is over, or they are called off.
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+use store::{
+    Turn, TurnStatus,
+    bulk::{Batch, BatchStatus, Item, ItemState, Move},
+    time,
+};
+use tracing::warn;
+
+use super::{
+    dialect::Dialect,
+    feed::of,
+    keeper::{Done, Keeper, PAGE},
+    line::{Wrong, wrong},
+};
+use crate::{
+    acts::withdraw,
+    problem::{Kind, Problem},
+    turns::show_ended,
+};
+
+/// How many logs are read at once.
+const AT_ONCE: usize = 64;
+
+/// How many turns are called off at once.
+const CALLED_OFF: usize = 8;
+
+/// Who calls off the turns of a batch, as their logs tell.
+const BY: &str = "batch";
+
+impl Keeper {
+    /// Writes down what came of items whose turns have ended, or wait for a person.
+    pub(super) async fn collect(&self, batch: &Batch) -> Result<Done, Problem> {
+        let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
+        // Logs that are asked for at the same time are read together.
+        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
+        let moves: Vec<Move> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;
+        self.record(batch, moves).await
+    }
+
+    async fn record(&self, batch: &Batch, moves: Vec<Move>) -> Result<Done, Problem> {
+        let count = moves.len();
+        if count == 0 || !self.house.parts.store.record(batch.id, &self.name, moves).await? {
+            return Ok(Done::Nothing);
+        }
+        Ok(Done::of(count))
+    }
+
+    async fn outcome(&self, batch: &Batch, item: Item, turn: Turn) -> Result<Move, Problem> {
+        let run = Some((turn.thread, turn.id));
+        let (state, error) = match turn.status {
+            TurnStatus::Queued | TurnStatus::Running => {
+                return Ok(Move { run, ..of(&item, ItemState::Fed) });
+            }
+            TurnStatus::Interrupted => (ItemState::Asked, None),
+            TurnStatus::Completed => (ItemState::Completed, None),
+            TurnStatus::Failed => {
+                let why = turn.error.as_deref().unwrap_or("the turn failed");
+                (ItemState::Failed, Some(wrong("turn_failed", why)))
+            }
+            TurnStatus::Cancelled if batch.status == BatchStatus::Cancelling => {
+                (ItemState::Cancelled, Some(wrong("batch_cancelled", "the batch was called off")))
+            }
+            TurnStatus::Cancelled if is_due(batch, &item) => {
+                (ItemState::Expired, Some(expired(&item, Some(&turn))))
+            }
+            TurnStatus::Cancelled => {
+                (ItemState::Cancelled, Some(wrong("turn_cancelled", "somebody called the turn off")))
+            }
+        };
+        let (row, (shown, took)) = (turn.clone(), show_ended(&self.house, turn).await?);
+        let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
+        Ok(Move { nth: item.nth, state, run, took, response, error })
+    }
+
+    /// Ends items whose time is over: those that were never begun at once, the others by calling off their turns.
+    pub(super) async fn expire(&self, batch: &Batch) -> Result<Done, Problem> {
+        let (store, now) = (&self.house.parts.store, time::now());
+        let over = batch.at.expires <= now;
+        let fed_before = if over { Some(now) } else { item_time(batch).map(|it| now.saturating_sub(it)) };
+        let mut done = Done::Nothing;
+        if let Some(fed_before) = fed_before {
+            let due = store.items_fed_before(batch.id, fed_before, PAGE).await?;
+            done = self.withdraw(batch, due).await?;
+        }
+        if over {
+            let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+            let expired = |it: &Item| Move { error: Some(expired(it, None)), ..of(it, ItemState::Expired) };
+            done = done.max(self.record(batch, waiting.iter().map(expired).collect()).await?);
+        }
+        Ok(done)
+    }
+
+    /// Ends all items of a batch that is called off.
+    pub(super) async fn call_off(&self, batch: &Batch) -> Result<Done, Problem> {
+        let store = &self.house.parts.store;
+        let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+        let error = || Some(wrong("batch_cancelled", "the batch was called off before the line was begun"));
+        let moves = waiting.iter().map(|it| Move { error: error(), ..of(it, ItemState::Cancelled) });
+        let done = self.record(batch, moves.collect()).await?;
+        let under_way = store.items_fed_before(batch.id, i64::MAX, PAGE).await?;
+        Ok(done.max(self.withdraw(batch, under_way).await?))
+    }
+
+    /// Calls off the turns of these items. What came of each is collected after: a turn that ended just now has ended.
+    ///
+    /// An item whose log cannot be read can be neither called off nor collected: it fails, so that its batch comes to an
+    /// end, and its thread waits for whoever mends the log.
+    async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
+        let turns = items.iter().filter_map(|it| it.turn);
+        let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
+        let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
+        let (mut withdrawn, mut moves) = (0, Vec::new());
+        for (item, outcome) in items.iter().filter(|it| it.turn.is_some()).zip(outcomes) {
+            let Err(problem) = outcome else {
+                withdrawn += 1;
+                continue;
+            };
+            let words = problem.detail();
+            warn!(batch = %batch.id, line = item.nth, why = words, "a turn was not called off");
+            if problem.kind == Kind::Damaged {
+                moves.push(Move {
+                    error: Some(wrong("unreadable_log", words)),
+                    ..of(item, ItemState::Failed)
+                });
+            }
+        }
+        Ok(self.record(batch, moves).await?.max(Done::of(withdrawn)))
+    }
+}
+
+/// For how long an item may be under way, in microseconds.
+fn item_time(batch: &Batch) -> Option<i64> {
+    Some(i64::try_from(batch.item_seconds?).ok()?.saturating_mul(1_000_000))
+}
+
+fn is_due(batch: &Batch, item: &Item) -> bool {
+    let now = time::now();
+    let own = item.fed_at.zip(item_time(batch)).is_some_and(|(fed, time)| fed.saturating_add(time) <= now);
+    own || batch.at.expires <= now
+}
+
+/// Why an item's time was over before it had ended: what it was waiting for.
+fn expired(item: &Item, turn: Option<&Turn>) -> Wrong {
+    let heard = turn.is_some_and(|it| it.heard_seq.is_some());
+    let (code, words) = if item.state == ItemState::Asked {
+        ("expired_waiting_for_a_person", "its time was over while it waited for a person")
+    } else if heard {
+        ("expired_running", "its time was over while it was running")
+    } else {
+        ("expired_queue_wait", "its time was over before it was begun")
+    };
+    wrong(code, words)
+}
+
+/// What a request for this turn would have been answered. Its `request_id` is the turn, and leads to its log.
+fn response(
+    batch: &Batch,
+    row: &Turn,
+    shown: &crate::schema::Turn,
+    state: ItemState,
+) -> Result<Value, Problem> {
+    let dialect = Dialect::of(&batch.endpoint)
+        .ok_or_else(|| Kind::Internal.because(format!("the endpoint {:?} is unknown", batch.endpoint)))?;
+    let (status, body) = dialect.answer(row, shown)?;
+    let status = match state {
+        ItemState::Failed => 500,
+        ItemState::Expired => 504,
+        ItemState::Cancelled => 409,
+        ItemState::Waiting
+        | ItemState::Fed
+        | ItemState::Asked
+        | ItemState::Completed
+        | ItemState::Reused
+        | ItemState::Bad => status,
+    };
+    Ok(json!({"status_code": status, "request_id": row.id, "body": body}))
+}

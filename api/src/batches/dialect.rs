@@ -1,0 +1,78 @@
+//! What the lines of a batch are written in: to which endpoint they would be sent one by one.
+
+use serde_json::{Value, json};
+use shared::Policy;
+use store::{Opening, Priority, Turn};
+
+use crate::{
+    auth::Acting,
+    house::House,
+    problem::{Kind, Problem},
+    schema,
+    submit::{Tuned, opened, words},
+};
+
+/// What the lines of a batch are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Dialect {
+    /// `POST /v1/turns`.
+    Turns,
+}
+
+/// For whom a line is run.
+pub(crate) struct For<'a> {
+    pub(crate) acting: &'a Acting,
+    pub(crate) author: &'a str,
+    pub(crate) priority: Priority,
+}
+
+impl Dialect {
+    /// Every one there is.
+    pub(crate) const ALL: [Self; 1] = [Self::Turns];
+
+    /// The endpoint.
+    pub(crate) fn url(self) -> &'static str {
+        match self {
+            Self::Turns => "/v1/turns",
+        }
+    }
+
+    /// The one of this endpoint.
+    pub(crate) fn of(url: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.url() == url)
+    }
+
+    /// The turn that a body asks for, on a thread of its own.
+    pub(crate) fn turn(self, house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
+        match self {
+            Self::Turns => turn(house, whom, body),
+        }
+    }
+
+    /// What a request for this turn is answered once it has ended: the status and the body.
+    pub(crate) fn answer(self, row: &Turn, shown: &schema::Turn) -> Result<(u16, Value), Problem> {
+        let lost = |err| Kind::Internal.because(format!("turn {} has no JSON: {err}", row.id));
+        match self {
+            Self::Turns => Ok((200, serde_json::to_value(shown).map_err(lost)?)),
+        }
+    }
+}
+
+fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
+    let new: schema::NewTurn =
+        serde_json::from_value(body).map_err(|err| Kind::Invalid.because(err.to_string()))?;
+    if new.thread_id.is_some() {
+        return Err(Kind::Invalid.because("thread_id: each line of a batch opens a thread of its own"));
+    }
+    let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy: it is missing"))?;
+    let tuned = Tuned { config: new.config, budget: new.budget };
+    Ok(store::NewTurn {
+        thread: Opening::New(opened(house, whom.acting, &strategy, tuned, whom.author)?),
+        policy: Policy::Auto,
+        priority: whom.priority,
+        messages: words(new.input)?,
+        metadata: new.metadata.map_or_else(|| json!({}), Value::Object),
+        author: whom.author.to_owned(),
+        idempotency: None,
+    })
+}

@@ -1,0 +1,148 @@
+//! How items become turns: through a window, so that a batch of any size holds up nobody.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use shared::Tally;
+use store::{
+    Idempotency, Lane, MOST_SUBMITTED, NewTurn, Submitted,
+    bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
+    time,
+};
+use tracing::warn;
+
+use super::{
+    keeper::{Done, Keeper, PAGE},
+    line::{Judge, Wrong, wrong},
+};
+use crate::problem::{Kind, Problem};
+
+impl Keeper {
+    /// Begins as many items as the window has room for.
+    ///
+    /// ## By how much a cap is passed
+    ///
+    /// What is under way when the cap is reached goes on to its end: so a batch may cost, beyond its cap, what the items of
+    /// its window take. A smaller window keeps closer to it.
+    pub(super) async fn feed(&self, batch: &Batch) -> Result<Done, Problem> {
+        let store = &self.house.parts.store;
+        if batch.stopped.is_some() || batch.at.expires <= time::now() {
+            return Ok(Done::Nothing);
+        }
+        if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
+            if store.count_items_in(batch.id, ItemState::Waiting).await? > 0 {
+                store.stop_batch(batch.id, Some(Stopped::MaxUsd)).await?;
+            }
+            return Ok(Done::Nothing);
+        }
+        let fed = store.count_items_in(batch.id, ItemState::Fed).await?;
+        let room = batch.window.saturating_sub(fed).min(PAGE).min(MOST_SUBMITTED as u64);
+        if room == 0 {
+            return Ok(Done::Nothing);
+        }
+        let items = store.items(batch.id, ItemState::Waiting, room).await?;
+        if items.is_empty() {
+            return Ok(Done::Nothing);
+        }
+        let count = items.len();
+        let (mut moves, fresh) = self.reuse(batch, items).await?;
+        let (bad, turns) = self.turns(batch, fresh).await?;
+        moves.extend(bad);
+        let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
+        let mut rung = Vec::new();
+        for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
+            moves.push(match submitted {
+                Ok(submitted) => {
+                    let at_rest = matches!(submitted, Submitted::New(_));
+                    let turn = submitted.into_turn();
+                    if at_rest {
+                        rung.push(turn.thread);
+                    }
+                    Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
+                }
+                Err(error) => failed(item, wrong("not_submitted", error.to_string())),
+            });
+        }
+        let kept = store.record(batch.id, &self.name, moves).await?;
+        // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.
+        let lane = Lane::new(&batch.tenant, batch.priority);
+        if let Err(error) = self.house.parts.queue.ring_many(&rung, &lane).await {
+            warn!(batch = %batch.id, %error, "cannot ring; the sweep will");
+        }
+        Ok(if kept { Done::of(count) } else { Done::Nothing })
+    }
+
+    /// Those items for which an earlier result is taken, and the others.
+    async fn reuse(&self, batch: &Batch, items: Vec<Item>) -> Result<(Vec<Move>, Vec<Item>), Problem> {
+        if !batch.reuse {
+            return Ok((Vec::new(), items));
+        }
+        let mut earlier = self.house.parts.store.earlier_results(&batch.tenant, &items).await?;
+        let (mut moves, mut fresh) = (Vec::new(), Vec::new());
+        for item in items {
+            match earlier.remove(&item.nth) {
+                Some(it) => moves.push(Move {
+                    run: it.thread.zip(it.turn),
+                    response: Some(it.response),
+                    ..of(&item, ItemState::Reused)
+                }),
+                None => fresh.push(item),
+            }
+        }
+        Ok((moves, fresh))
+    }
+
+    /// The turns that items ask for; an item whose line asks for nothing any more (the configuration changed) fails.
+    async fn turns(
+        &self,
+        batch: &Batch,
+        items: Vec<Item>,
+    ) -> Result<(Vec<Move>, Vec<(Item, NewTurn)>), Problem> {
+        let judge = Judge::new(&self.house, batch).ok_or_else(|| {
+            Kind::Internal.because(format!("this build does not know the endpoint {:?}", batch.endpoint))
+        })?;
+        let (mut bad, mut turns) = (Vec::new(), Vec::new());
+        let mut chunks = BTreeMap::new();
+        for item in items {
+            let nth = item.place.chunk;
+            if !chunks.contains_key(&nth) {
+                chunks.insert(nth, self.house.parts.store.chunk(batch.input_file, nth).await?);
+            }
+            let line = chunks.get(&nth).and_then(Option::as_ref).and_then(|it| line(it, &item));
+            let asks = match line {
+                Some(line) => judge.read(line).asks,
+                None => Err(wrong("file_gone", "the input file is gone")),
+            };
+            match asks {
+                Ok(turn) => {
+                    let idempotency = Some(key(&item));
+                    turns.push((item, NewTurn { idempotency, ..turn }));
+                }
+                Err(error) => bad.push(failed(&item, error)),
+            }
+        }
+        Ok((bad, turns))
+    }
+}
+
+/// What makes feeding an item again the same, each time that it is begun anew.
+fn key(item: &Item) -> Idempotency {
+    let attempt = if item.attempt == 1 { String::new() } else { format!(":{}", item.attempt) };
+    let key = format!("batch:{}:{}{attempt}", item.batch, item.nth);
+    Idempotency { key, request_hash: item.memo.clone().unwrap_or_default() }
+}
+
+fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {
+    let start = usize::try_from(item.place.start).ok()?;
+    let length = usize::try_from(item.place.length).ok()?;
+    chunk.data.get(start..start.checked_add(length)?)
+}
+
+/// An item that stands so now, with nothing else said.
+pub(super) fn of(item: &Item, state: ItemState) -> Move {
+    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None::<Value>, error: None }
+}
+
+fn failed(item: &Item, error: Wrong) -> Move {
+    Move { error: Some(error), ..of(item, ItemState::Failed) }
+}

@@ -1,0 +1,151 @@
+//! One line of a file: what it asks for, or what is wrong with it.
+
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+use store::{
+    Opening,
+    bulk::{Batch, Memo},
+};
+
+use super::dialect::{Dialect, For};
+use crate::{auth::Acting, house::House, submit::overlay};
+
+/// The longest name that a line may have, in bytes.
+const NAME_MAX: usize = 512;
+
+/// How much of what a line says wrongly is told, in bytes.
+const TOLD: usize = 300;
+
+/// What is wrong with a line: for programs, and for people.
+pub(crate) type Wrong = (String, String);
+
+/// Reads the lines of one batch.
+pub(crate) struct Judge<'a> {
+    house: &'a House,
+    dialect: Dialect,
+    acting: Acting,
+    batch: &'a Batch,
+}
+
+/// A line that was read: its name, if it has one, and what it asks for.
+pub(crate) struct Read {
+    pub(crate) custom_id: Option<String>,
+    pub(crate) asks: Result<store::NewTurn, Wrong>,
+}
+
+impl<'a> Judge<'a> {
+    /// None, if this build does not know what the batch's lines are written in: a newer one made it.
+    pub(crate) fn new(house: &'a House, batch: &'a Batch) -> Option<Self> {
+        let (dialect, acting) = (Dialect::of(&batch.endpoint)?, Acting::of(&batch.tenant));
+        Some(Self { house, dialect, acting, batch })
+    }
+
+    /// What a line asks for.
+    pub(crate) fn read(&self, line: &[u8]) -> Read {
+        let line = match serde_json::from_slice(line) {
+            Ok(Value::Object(line)) => line,
+            Ok(_) => {
+                return Read {
+                    custom_id: None,
+                    asks: Err(wrong("invalid_json", "the line is no JSON object")),
+                };
+            }
+            Err(err) => {
+                let asks = Err(wrong("invalid_json", format!("the line is no JSON: {err}")));
+                return Read { custom_id: None, asks };
+            }
+        };
+        let custom_id = match line.get("custom_id") {
+            Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => id.clone(),
+            Some(_) => {
+                let words = format!("custom_id: it is a text of 1 to {NAME_MAX} bytes");
+                return Read { custom_id: None, asks: Err(wrong("invalid_custom_id", words)) };
+            }
+            None => {
+                let asks = Err(wrong("missing_custom_id", "custom_id: it is missing"));
+                return Read { custom_id: None, asks };
+            }
+        };
+        Read { custom_id: Some(custom_id), asks: self.asks(line) }
+    }
+
+    fn asks(&self, mut line: Map<String, Value>) -> Result<store::NewTurn, Wrong> {
+        match line.get("method") {
+            Some(Value::String(method)) if method == "POST" => {}
+            Some(_) | None => return Err(wrong("invalid_method", "method: it is \"POST\"")),
+        }
+        match line.get("url") {
+            Some(Value::String(url)) if url == self.dialect.url() => {}
+            Some(_) | None => {
+                let words = format!("url: it is the endpoint of the batch, {:?}", self.dialect.url());
+                return Err(wrong("invalid_url", words));
+            }
+        }
+        let body = line.remove("body").filter(Value::is_object);
+        let body = body.ok_or_else(|| wrong("invalid_body", "body: it is missing, or no JSON object"))?;
+        let whom = For { acting: &self.acting, author: &self.batch.author, priority: self.batch.priority };
+        self.dialect.turn(self.house, &whom, body).map_err(|problem| {
+            let words = problem.detail();
+            let code = if words.starts_with("strategy: none") { "unknown_model" } else { "invalid_body" };
+            wrong(code, format!("body: {words}"))
+        })
+    }
+
+    /// Names what a turn asks for by its content.
+    ///
+    /// ## What is in it
+    ///
+    /// What its answer depends on, as far as turnfold knows: the strategy and its version (by which its prompts change
+    /// too), the configuration completed by the defaults of today, the words, the budget. Not in it is what only tells who
+    /// asks: metadata, author, priority. Nor is the description of the MCP servers, so that an operator who mends a word of
+    /// it does not have everything paid anew.
+    pub(crate) fn memo(&self, turn: &store::NewTurn) -> Option<Memo> {
+        let Opening::New(opened) = &turn.thread else { return None };
+        let graph = self.house.strategies.find(&opened.strategy)?;
+        let mut config = graph.defaults();
+        if !opened.config.is_null() {
+            overlay(&mut config, opened.config.clone());
+        }
+        let content = json!({
+            "endpoint": self.dialect.url(),
+            "strategy": opened.strategy,
+            "version": opened.version,
+            "config": config,
+            "messages": turn.messages,
+            "budget": opened.budget,
+        });
+        let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
+        Some(Memo { hash, strategy: opened.strategy.clone() })
+    }
+}
+
+/// The same with the keys of objects in order, so that the same content has the same text.
+fn sorted(value: Value) -> Value {
+    match value {
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.into_iter().map(|(key, it)| (key, sorted(it))).collect();
+            fields.sort_by(|a, b| a.0.cmp(&b.0));
+            Value::Object(fields.into_iter().collect())
+        }
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+    }
+}
+
+pub(crate) fn wrong(code: &str, words: impl Into<String>) -> Wrong {
+    let mut words = words.into();
+    words.truncate(words.floor_char_boundary(TOLD));
+    (code.to_owned(), words)
+}
+
+/// The field of a line that such a code is about.
+pub(crate) fn field_of(code: &str) -> Option<&'static str> {
+    match code {
+        "missing_custom_id" | "invalid_custom_id" | "duplicate_custom_id" => Some("custom_id"),
+        "invalid_method" => Some("method"),
+        "invalid_url" => Some("url"),
+        "invalid_body" => Some("body"),
+        "unknown_model" => Some("body.strategy"),
+        _ => None,
+    }
+}

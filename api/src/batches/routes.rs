@@ -1,0 +1,344 @@
+//! How a batch is made, looked at, stopped and resumed.
+
+use axum::{
+    Json,
+    body::Bytes,
+    extract::State,
+    http::{HeaderName, HeaderValue},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use store::{
+    Idempotency, Priority,
+    bulk::{Batch, BatchStatus, ItemState, Stopped},
+};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::{
+    dialect::Dialect,
+    wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, usd},
+};
+use crate::{
+    auth::{Acting, By},
+    extract::{Body, IdempotencyKey, MaybeBody, Path, Query},
+    files,
+    house::{House, Inside},
+    page::limit,
+    problem::{Kind, Problem},
+};
+
+/// Says that the batch was made before.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// The longest that a batch may run, in seconds.
+const LONGEST: u64 = 30 * 24 * 60 * 60;
+
+/// How many pairs its metadata may have, and how long a name and a text there may be, in bytes.
+const PAIRS: usize = 16;
+const PAIR_NAME: usize = 64;
+const PAIR_TEXT: usize = 512;
+
+/// Which batches.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// Those made before this batch: the last of the page before.
+    after: Option<String>,
+    /// At most so many; 50 if nobody says.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// Makes a batch
+///
+/// All lines of the file are looked at first; each that can be run becomes a turn on a thread of its own, and those that
+/// cannot are reported by their numbers. With `Idempotency-Key`, the same body sent again gives the same batch.
+#[utoipa::path(
+    post, path = "/v1/batches", tag = "bulk", operation_id = "create_batch", request_body = NewBatch,
+    params(
+        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request the same one."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Who makes it; `api` if nobody says.")
+    ),
+    responses(
+        (status = 200, description = "It is being validated.", body = BatchView,
+         headers(("Idempotency-Replayed" = Option<String>, description = "`true` if it was made before."))),
+        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The idempotency key belongs to another request.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "It makes no sense; the detail names the field.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn create(
+    State(house): Inside,
+    acting: Acting,
+    By(author): By,
+    IdempotencyKey(key): IdempotencyKey,
+    Body { value: new, raw }: Body<NewBatch>,
+) -> Result<Response, Problem> {
+    let new = accepted(&house, &acting, author, key, new, &raw).await?;
+    let (batch, is_new) = house.parts.store.make_batch(new).await?;
+    house.stirred.notify_one();
+    tracing::info!(batch = %batch.id, is_new, "a batch was made");
+    let mut response = Json(show(&house, batch).await?).into_response();
+    if !is_new {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+async fn accepted(
+    house: &House,
+    acting: &Acting,
+    author: String,
+    key: Option<String>,
+    new: NewBatch,
+    raw: &Bytes,
+) -> Result<store::bulk::NewBatch, Problem> {
+    let file = files::find(house, acting, &new.input_file_id).await?;
+    let dialect = Dialect::of(&new.endpoint).ok_or_else(|| {
+        let known = Dialect::ALL.map(Dialect::url).join(", ");
+        Kind::Invalid.because(format!("endpoint: {:?} is none of {known}", new.endpoint))
+    })?;
+    let output_seconds = match new.output_expires_after {
+        Some(it) if it.anchor != "created_at" => {
+            return Err(Kind::Invalid.because("output_expires_after.anchor: it is \"created_at\""));
+        }
+        Some(it) if !(3600..=LONGEST).contains(&it.seconds) => {
+            return Err(
+                Kind::Invalid.because(format!("output_expires_after.seconds: it is from 3600 to {LONGEST}"))
+            );
+        }
+        it => it.map(|it| it.seconds),
+    };
+    if new.window == Some(0) || new.expires_after == Some(0) {
+        return Err(Kind::Invalid.because("window and expires_after: they are at least 1"));
+    }
+    Ok(store::bulk::NewBatch {
+        // As its file: an operator's batch of a tenant's file is that tenant's.
+        tenant: file.tenant,
+        author,
+        endpoint: dialect.url().to_owned(),
+        input_file: file.id,
+        seconds: window(&new.completion_window)?,
+        completion_window: new.completion_window,
+        metadata: Value::Object(metadata(new.metadata.unwrap_or_default())?),
+        output_seconds,
+        reuse: new.reuse == Reuse::Succeeded,
+        max_micro_usd: new.max_usd.map(micro_usd).transpose()?,
+        window: new.window.unwrap_or(house.bulk.window).min(house.bulk.window),
+        item_seconds: new.expires_after,
+        priority: new.priority.map_or(Priority::Low, Into::into),
+        idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(raw)) }),
+    })
+}
+
+/// A time as OpenAI writes it, in seconds.
+fn window(text: &str) -> Result<u64, Problem> {
+    let wrong = || {
+        let words = format!(
+            "completion_window: {text:?} is no number with s, m, h or d, or is longer than 30 days; try \"24h\""
+        );
+        Kind::Invalid.because(words)
+    };
+    let unit = text.chars().last().ok_or_else(wrong)?;
+    let seconds = match unit {
+        's' => 1,
+        'm' => 60,
+        'h' => 60 * 60,
+        'd' => 24 * 60 * 60,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let seconds = number.checked_mul(seconds).filter(|it| (1..=LONGEST).contains(it));
+    seconds.ok_or_else(wrong)
+}
+
+fn metadata(pairs: Map<String, Value>) -> Result<Map<String, Value>, Problem> {
+    let fits = |(name, text): (&String, &Value)| {
+        name.len() <= PAIR_NAME && text.as_str().is_some_and(|it| it.len() <= PAIR_TEXT)
+    };
+    if pairs.len() <= PAIRS && pairs.iter().all(fits) {
+        return Ok(pairs);
+    }
+    let words =
+        format!("metadata: it has up to {PAIRS} pairs, names of {PAIR_NAME} and texts of {PAIR_TEXT} bytes");
+    Err(Kind::Invalid.because(words))
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is positive, and a number so large is no limit"
+)]
+fn micro_usd(usd: f64) -> Result<u64, Problem> {
+    if usd.is_finite() && usd > 0.0 {
+        return Ok((usd * 1e6).ceil() as u64);
+    }
+    Err(Kind::Invalid.because("max_usd: it is a number above 0"))
+}
+
+/// Lists batches
+///
+/// Newest first.
+#[utoipa::path(
+    get, path = "/v1/batches", tag = "bulk", operation_id = "list_batches", params(Which),
+    responses((status = 200, description = "A page of batches.", body = Listing<BatchView>))
+)]
+pub(crate) async fn list(
+    State(house): Inside,
+    acting: Acting,
+    Query(which): Query<Which>,
+) -> Result<Json<Listing<BatchView>>, Problem> {
+    let limit = limit(which.limit)?;
+    let after = match &which.after {
+        Some(id) => Some(find(&house, &acting, id).await?.id),
+        None => None,
+    };
+    let rows = house.parts.store.batches(acting.only(), after, limit + 1).await?;
+    let page = Listing::cut(rows, limit, |it| name(it.id));
+    Ok(Json(page.try_map(|it| show(&house, it)).await?))
+}
+
+/// Shows a batch
+///
+/// With live counts, its pace, what it cost so far, and why lines ended badly.
+#[utoipa::path(
+    get, path = "/v1/batches/{id}", tag = "bulk", operation_id = "get_batch",
+    params(("id" = String, Path, description = "The batch.")),
+    responses(
+        (status = 200, description = "The batch.", body = BatchView),
+        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn get(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Json<BatchView>, Problem> {
+    let batch = find(&house, &acting, &id).await?;
+    Ok(Json(show(&house, batch).await?))
+}
+
+/// The batch of this name, if whoever asks sees it.
+pub(super) async fn find(house: &House, acting: &Acting, name: &str) -> Result<Batch, Problem> {
+    let unknown = || Kind::UnknownBatch.because(format!("there is no batch {name:?}"));
+    let id = name.strip_prefix("batch_").and_then(|it| Uuid::try_parse(it).ok()).ok_or_else(unknown)?;
+    let batch = house.parts.store.batch(id).await?.filter(|it| acting.sees(&it.tenant));
+    batch.ok_or_else(unknown)
+}
+
+/// Calls a batch off
+///
+/// Lines that were not begun never are; turns that are under way, or wait for a person, are called off. What has ended
+/// keeps its results.
+#[utoipa::path(
+    post, path = "/v1/batches/{id}/cancel", tag = "bulk", operation_id = "cancel_batch",
+    params(("id" = String, Path, description = "The batch.")),
+    responses(
+        (status = 200, description = "It is being called off.", body = BatchView),
+        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn cancel(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Json<BatchView>, Problem> {
+    let batch = find(&house, &acting, &id).await?;
+    let changed = house.parts.store.cancel_batch(batch.id).await?;
+    let now = find(&house, &acting, &id).await?;
+    if !changed && !matches!(now.status, BatchStatus::Cancelling | BatchStatus::Cancelled) {
+        return Err(not_now(&now, format!("it is {} and cannot be called off", now.status)));
+    }
+    house.stirred.notify_one();
+    Ok(Json(show(&house, now).await?))
+}
+
+/// Pauses a batch
+///
+/// Nothing more of it is begun; what is under way goes on.
+#[utoipa::path(
+    post, path = "/v1/batches/{id}/pause", tag = "bulk", operation_id = "pause_batch",
+    params(("id" = String, Path, description = "The batch.")),
+    responses(
+        (status = 200, description = "It is paused.", body = BatchView),
+        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn pause(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Json<BatchView>, Problem> {
+    let batch = find(&house, &acting, &id).await?;
+    if !house.parts.store.stop_batch(batch.id, Some(Stopped::Paused)).await? {
+        return Err(not_now(&batch, format!("it is {} and has nothing left to begin", batch.status)));
+    }
+    Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
+}
+
+/// Resumes a batch
+///
+/// One that was paused; one that has cost what it may, with a higher `max_usd`; or, with `only`, one that is over: its
+/// lines that ended so are run again, and their results are added to those there are.
+#[utoipa::path(
+    post, path = "/v1/batches/{id}/resume", tag = "bulk", operation_id = "resume_batch", request_body = Resume,
+    params(("id" = String, Path, description = "The batch.")),
+    responses(
+        (status = 200, description = "It goes on.", body = BatchView),
+        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "There is nothing to resume.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn resume(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+    MaybeBody(how): MaybeBody<Resume>,
+) -> Result<Json<BatchView>, Problem> {
+    let how = how.unwrap_or_default();
+    let batch = find(&house, &acting, &id).await?;
+    let store = &house.parts.store;
+    if how.only.is_none() && batch.stopped.is_none() {
+        return Err(not_now(&batch, "it is not stopped".to_owned()).mend(
+            "say `{\"only\": \"failed\"}` or `{\"only\": \"expired\"}` to run lines of a batch that is over again",
+        ));
+    }
+    let cap = how.max_usd.map(micro_usd).transpose()?;
+    let capped = cap.or(batch.max_micro_usd).is_some_and(|it| it <= batch.micro_usd);
+    if capped {
+        let words = format!("it has cost {} US dollars, which is what it may", usd(batch.micro_usd));
+        return Err(not_now(&batch, words).mend("send a higher `max_usd`"));
+    }
+    if let Some(cap) = cap {
+        store.cap_batch(batch.id, cap).await?;
+    }
+    match how.only {
+        Some(only) => {
+            let state = match only {
+                Only::Failed => ItemState::Failed,
+                Only::Expired => ItemState::Expired,
+            };
+            if store.reopen_batch(batch.id, state, window(&batch.completion_window)?).await? == 0 {
+                let words = format!("it is {} and no line of it is {state} and over", batch.status);
+                return Err(not_now(&batch, words));
+            }
+        }
+        None => {
+            if !store.stop_batch(batch.id, None).await? {
+                return Err(not_now(&batch, format!("it is {}", batch.status)));
+            }
+        }
+    }
+    house.stirred.notify_one();
+    Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
+}
+
+fn not_now(batch: &Batch, words: String) -> Problem {
+    Kind::NotNow.because(format!("batch {}: {words}", name(batch.id)))
+}

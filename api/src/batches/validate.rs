@@ -1,0 +1,66 @@
+//! How a file becomes items: a chunk at a time, each line looked at before any is run.
+
+use store::bulk::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace};
+
+use super::{
+    keeper::{Done, Keeper},
+    line::{Judge, Read, wrong},
+};
+use crate::problem::Problem;
+
+impl Keeper {
+    /// Makes items of the lines of the next chunk; after the last, says whether any can be run.
+    pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
+        let store = &self.house.parts.store;
+        let Some(judge) = Judge::new(&self.house, batch) else {
+            let words = format!("this build does not know the endpoint {:?}", batch.endpoint);
+            return self.advance(batch, BatchStatus::Failed, Some(&words)).await;
+        };
+        let Some(chunk) = store.chunk(batch.input_file, batch.validated).await? else {
+            if store.count_items_in(batch.id, ItemState::Waiting).await? > 0 {
+                return self.advance(batch, BatchStatus::InProgress, None).await;
+            }
+            let words = match (batch.total, store.file(batch.input_file).await?) {
+                (_, None) => "the input file is gone",
+                (0, Some(_)) => "the input file has no lines",
+                (_, Some(_)) => "no line of the input file can be run",
+            };
+            return self.advance(batch, BatchStatus::Failed, Some(words)).await;
+        };
+        let (lines, last) = read(&judge, batch, &chunk, self.house.bulk.line_max);
+        store.take_lines(batch, &self.name, lines, last).await?;
+        Ok(Done::Part)
+    }
+}
+
+/// The lines that begin in a chunk, and the number of the last.
+fn read(judge: &Judge<'_>, batch: &Batch, chunk: &Chunk, line_max: usize) -> (Vec<Line>, u64) {
+    let mut nth = batch.lines;
+    // It goes on with a line that is bad for its length, and holds nothing else.
+    if !chunk.starts_line {
+        return (Vec::new(), nth);
+    }
+    let (mut lines, mut start) = (Vec::new(), 0);
+    for raw in chunk.data.split_inclusive(|it| *it == b'\n') {
+        nth += 1;
+        let at = start;
+        start += raw.len();
+        let line = raw.trim_ascii_end();
+        if line.is_empty() && chunk.ends_line {
+            continue;
+        }
+        if !chunk.ends_line || line_max < line.len() {
+            let words = format!("the line is longer than {} KiB", line_max / 1024);
+            let (custom_id, place) = (None, LinePlace { chunk: batch.validated, ..LinePlace::default() });
+            lines.push(Line { nth, custom_id, place, checked: Err(wrong("line_too_long", words)) });
+            continue;
+        }
+        let Read { custom_id, asks } = judge.read(line);
+        let unnamed = || wrong("invalid_body", "body: it asks for nothing that can be named");
+        let checked = asks.and_then(|it| judge.memo(&it).ok_or_else(unnamed));
+        let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
+        let place = LinePlace { chunk: batch.validated, start: number(at), length: number(line.len()) };
+        lines.push(Line { nth, custom_id, place, checked });
+    }
+    (lines, nth)
+}

@@ -1,0 +1,317 @@
+//! Files, in OpenAI's dialect: lines for batches, and what came of them.
+//!
+//! **Invariant:** no file is ever held as a whole, neither on its way in nor out: a piece at a time goes by.
+
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{Multipart, State, multipart::Field},
+    http::header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures::stream;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use store::bulk::{Cutter, File, FileId, NewFile};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    auth::Acting,
+    batches::wire::{Listing, seconds},
+    extract::{NotInPassing, Path, Query},
+    house::{House, Inside},
+    page::limit,
+    problem::{Kind, Problem},
+};
+
+/// What files of lines are for.
+const BATCH: &str = "batch";
+
+/// The longest name that a file may have, and the longest purpose that is read, in bytes.
+const NAME_MAX: usize = 255;
+
+/// A file, as OpenAI has it.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FileView {
+    /// Which.
+    #[schema(examples("file-019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
+    id: String,
+    /// `file`.
+    object: &'static str,
+    /// How long it is.
+    bytes: u64,
+    /// When it was uploaded, in seconds since the Unix epoch.
+    created_at: i64,
+    /// When it is thrown away, if it is.
+    expires_at: Option<i64>,
+    /// What its owner calls it.
+    #[schema(examples("lines.jsonl"))]
+    filename: String,
+    /// `batch`, or `batch_output`.
+    purpose: String,
+    /// `processed`.
+    status: &'static str,
+}
+
+impl From<File> for FileView {
+    fn from(it: File) -> Self {
+        Self {
+            id: name(it.id),
+            object: "file",
+            bytes: it.bytes,
+            created_at: seconds(it.created_at),
+            expires_at: it.expires_at.map(seconds),
+            filename: it.filename,
+            purpose: it.purpose,
+            status: "processed",
+        }
+    }
+}
+
+/// An upload, as the document shows it.
+#[derive(ToSchema)]
+#[expect(dead_code, reason = "it is read as a stream; this is what the document says of it")]
+pub(crate) struct Upload {
+    /// `batch`.
+    purpose: String,
+    /// The lines.
+    #[schema(value_type = String, format = Binary)]
+    file: String,
+}
+
+/// Which files.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Which {
+    /// Those for this purpose.
+    purpose: Option<String>,
+    /// Those uploaded before this file: the last of the page before.
+    after: Option<String>,
+    /// At most so many; 50 if nobody says.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    /// `desc`: newest first. There is no other order.
+    order: Option<String>,
+}
+
+/// A file's name in this dialect.
+pub(crate) fn name(id: FileId) -> String {
+    format!("file-{}", id.simple())
+}
+
+/// The file of this name, if whoever asks sees it.
+pub(crate) async fn find(house: &House, acting: &Acting, name: &str) -> Result<File, Problem> {
+    let unknown = || Kind::UnknownFile.because(format!("there is no file {name:?}"));
+    let id = name.strip_prefix("file-").and_then(|it| Uuid::try_parse(it).ok()).ok_or_else(unknown)?;
+    let file = house.parts.store.file(id).await?.filter(|it| acting.sees(&it.tenant));
+    file.ok_or_else(unknown)
+}
+
+/// Uploads a file
+///
+/// A form with `purpose`, which is `batch`, and `file`: lines of JSON.
+#[utoipa::path(
+    post, path = "/v1/files", tag = "bulk", operation_id = "upload_file",
+    request_body(content = Upload, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, description = "It is kept.", body = FileView),
+        (status = 413, description = "It is too long.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The form lacks something.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn upload(
+    State(house): Inside,
+    acting: Acting,
+    _: NotInPassing,
+    mut form: Multipart,
+) -> Result<Json<FileView>, Problem> {
+    let id = Uuid::now_v7();
+    let outcome = read_form(&house, &acting, id, &mut form).await;
+    if outcome.is_err() {
+        // Should this fail too, what was kept is swept away in a day.
+        let _ = house.parts.store.delete_file(id).await;
+    }
+    Ok(Json(outcome?.into()))
+}
+
+async fn read_form(
+    house: &House,
+    acting: &Acting,
+    id: FileId,
+    form: &mut Multipart,
+) -> Result<File, Problem> {
+    let (mut purpose, mut bytes) = (None, None);
+    while let Some(mut field) = form.next_field().await.map_err(|err| malformed(&err))? {
+        match field.name() {
+            Some("purpose") => purpose = Some(text(&mut field).await?),
+            Some("file") if bytes.is_none() => {
+                let filename = field.file_name().unwrap_or("upload").to_owned();
+                if NAME_MAX < filename.len() {
+                    return Err(
+                        Kind::Invalid.because(format!("file: its name is longer than {NAME_MAX} bytes"))
+                    );
+                }
+                let new = NewFile {
+                    tenant: acting.tenant().to_owned(),
+                    filename,
+                    purpose: BATCH.to_owned(),
+                    expires_at: None,
+                };
+                house.parts.store.begin_file(id, new).await?;
+                bytes = Some(keep(house, id, &mut field).await?);
+            }
+            // Clients send what newer versions of the dialect know.
+            Some(_) | None => while field.chunk().await.map_err(|err| malformed(&err))?.is_some() {},
+        }
+    }
+    let bytes = bytes.ok_or_else(|| Kind::Invalid.because("file: the form has no such part"))?;
+    match purpose.as_deref() {
+        Some(BATCH) => {}
+        Some(other) => {
+            return Err(
+                Kind::Invalid.because(format!("purpose: {other:?} is not known here; it is \"batch\""))
+            );
+        }
+        None => return Err(Kind::Invalid.because("purpose: it is missing; it is \"batch\"")),
+    }
+    let file = house.parts.store.finish_file(id, bytes).await?;
+    file.ok_or_else(|| Kind::Internal.because("a file was lost on its way in"))
+}
+
+/// Keeps a file piece by piece, and says how long it is.
+async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<u64, Problem> {
+    let (mut cutter, mut nth, mut bytes) = (Cutter::new(house.bulk.line_max), 0, 0_u64);
+    while let Some(piece) = field.chunk().await.map_err(|err| malformed(&err))? {
+        bytes += piece.len() as u64;
+        if house.bulk.file_max < bytes {
+            let mib = house.bulk.file_max / (1 << 20);
+            return Err(Kind::TooLarge
+                .because(format!("file: it is longer than {mib} MiB"))
+                .mend("send several files, or raise `file_mib` under `[batch]`"));
+        }
+        for chunk in cutter.push(&piece) {
+            house.parts.store.write_chunk(id, nth, chunk).await?;
+            nth += 1;
+        }
+    }
+    if let Some(chunk) = cutter.finish() {
+        house.parts.store.write_chunk(id, nth, chunk).await?;
+    }
+    Ok(bytes)
+}
+
+/// A short part of the form.
+async fn text(field: &mut Field<'_>) -> Result<String, Problem> {
+    let mut text = Vec::new();
+    while let Some(piece) = field.chunk().await.map_err(|err| malformed(&err))? {
+        text.extend_from_slice(&piece);
+        if NAME_MAX < text.len() {
+            return Err(Kind::Invalid.because("purpose: it is too long"));
+        }
+    }
+    String::from_utf8(text).map_err(|_| Kind::Invalid.because("purpose: it is no text"))
+}
+
+fn malformed(error: &axum::extract::multipart::MultipartError) -> Problem {
+    Kind::Malformed.because(format!("the form: {}", error.body_text()))
+}
+
+/// Lists files
+///
+/// Newest first.
+#[utoipa::path(
+    get, path = "/v1/files", tag = "bulk", operation_id = "list_files", params(Which),
+    responses((status = 200, description = "A page of files.", body = Listing<FileView>))
+)]
+pub(crate) async fn list(
+    State(house): Inside,
+    acting: Acting,
+    Query(which): Query<Which>,
+) -> Result<Json<Listing<FileView>>, Problem> {
+    if let Some(order) = which.order.filter(|it| it != "desc") {
+        return Err(Kind::Malformed.because(format!("order is desc, and not {order:?}")));
+    }
+    let limit = limit(which.limit)?;
+    let after = match &which.after {
+        Some(name) => Some(find(&house, &acting, name).await?.id),
+        None => None,
+    };
+    let store = &house.parts.store;
+    let rows = store.files(acting.only(), which.purpose.as_deref(), after, limit + 1).await?;
+    Ok(Json(Listing::cut(rows, limit, |it| name(it.id)).map(FileView::from)))
+}
+
+/// Shows a file
+///
+/// Not its content.
+#[utoipa::path(
+    get, path = "/v1/files/{id}", tag = "bulk", operation_id = "get_file",
+    params(("id" = String, Path, description = "The file.")),
+    responses(
+        (status = 200, description = "The file.", body = FileView),
+        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn get(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Json<FileView>, Problem> {
+    Ok(Json(find(&house, &acting, &id).await?.into()))
+}
+
+/// Reads a file
+///
+/// Byte for byte as it was sent.
+#[utoipa::path(
+    get, path = "/v1/files/{id}/content", tag = "bulk", operation_id = "read_file",
+    params(("id" = String, Path, description = "The file.")),
+    responses(
+        (status = 200, description = "Its content.", body = String, content_type = "application/octet-stream"),
+        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn content(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Response, Problem> {
+    let file = find(&house, &acting, &id).await?;
+    // A piece is read once the one before it is on its way. What fails in the middle breaks the line off, so nobody
+    // takes a part for the whole.
+    let pieces = stream::try_unfold((house, 0), move |(house, nth)| async move {
+        let chunk = house.parts.store.chunk(file.id, nth).await?;
+        Ok::<_, store::Error>(chunk.map(|it| (Bytes::from(it.data), (house, nth + 1))))
+    });
+    let headers = [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, "attachment")];
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+/// Deletes a file
+///
+/// Not while a batch that is not over reads it.
+#[utoipa::path(
+    delete, path = "/v1/files/{id}", tag = "bulk", operation_id = "delete_file",
+    params(("id" = String, Path, description = "The file.")),
+    responses(
+        (status = 200, description = "It is gone.", body = Object),
+        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "A batch reads it.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn delete(
+    State(house): Inside,
+    acting: Acting,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Problem> {
+    let file = find(&house, &acting, &id).await?;
+    if house.parts.store.is_file_in_use(file.id).await? {
+        return Err(Kind::FileInUse
+            .because("a batch that is not over reads the file")
+            .mend("cancel the batch, or wait for its end"));
+    }
+    house.parts.store.delete_file(file.id).await?;
+    Ok(Json(json!({"id": name(file.id), "object": "file", "deleted": true})))
+}

@@ -1,0 +1,403 @@
+//! Batches from outside, with a real worker and a real keeper.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
+
+use serde_json::{Value, json};
+
+use crate::bulk::{Hall, PRICE, line, sayings};
+
+/// How many results have each name, and how many ended well.
+fn by_name(results: &[Value]) -> BTreeMap<&str, usize> {
+    results.iter().fold(BTreeMap::new(), |mut names, it| {
+        *names.entry(it["custom_id"].as_str().unwrap_or("")).or_default() += 1;
+        names
+    })
+}
+
+#[track_caller]
+fn assert_numbered(results: &[Value]) {
+    let numbers: Vec<u64> = results.iter().map(|it| it["n"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=results.len() as u64).collect::<Vec<_>>(), "without gaps, in order");
+}
+
+/// A thousand lines, a tenth of which ask a person and a tenth of which fail; and ten that are bad in ten ways, one of them
+/// fifty megabytes long.
+fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
+    let mut file = Vec::new();
+    for nth in 1..=1000 {
+        let input = match nth % 10 {
+            8 => "ask Which colour? | red | green; echo thanks".to_owned(),
+            9 => "fail of the third kind".to_owned(),
+            _ => format!("stream {nth}; echo said {nth}"),
+        };
+        file.extend(line(&format!("c-{nth}"), &input).into_bytes());
+    }
+    let valid = |body: Value| json!({"custom_id": "", "method": "POST", "url": "/v1/turns", "body": body});
+    let with = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut it = valid(json!({"strategy": "probe", "input": "echo never"}));
+        it["custom_id"] = json!(name);
+        change(&mut it);
+        format!("{it}\n").into_bytes()
+    };
+    let nameless = |it: &mut Value| drop(it.as_object_mut().unwrap().remove("custom_id"));
+    let bad: Vec<(Vec<u8>, &str)> = vec![
+        (b"{\"custom_id\": \"bad-1\", \n".to_vec(), "invalid_json"),
+        (b"[]\n".to_vec(), "invalid_json"),
+        (with("", &nameless), "missing_custom_id"),
+        (with("c-1", &|_| ()), "duplicate_custom_id"),
+        (with("bad-5", &|it| it["method"] = json!("GET")), "invalid_method"),
+        (with("bad-6", &|it| it["url"] = json!("/v1/chat/completions")), "invalid_url"),
+        (with("bad-7", &|it| it["body"]["strategy"] = json!("nobody")), "unknown_model"),
+        (with("bad-8", &|it| it["body"]["thread_id"] = json!(uuid::Uuid::nil())), "invalid_body"),
+        (with("bad-9", &|it| it["body"]["input"] = json!("")), "invalid_body"),
+        ([vec![b'x'; 50 << 20], b"\n".to_vec()].concat(), "line_too_long"),
+    ];
+    let (mut wrong, mut nth) = (Vec::new(), 1000);
+    for (line, code) in bad {
+        // A blank line is a line, and nothing else.
+        file.extend(b"\n");
+        file.extend(line);
+        nth += 2;
+        wrong.push((nth, code));
+    }
+    (file, wrong)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
+    let hall = Hall::new().await;
+    let (file, wrong) = mixed();
+    let file = hall.upload(file).await;
+    let batch = hall.batch(&file, json!({"metadata": {"night": "first"}})).await;
+    let rested = hall
+        .until(&batch, |it| {
+            it["request_counts"]["completed"] == 800
+                && it["turnfold"]["waiting_for_a_person"] == 100
+                && it["request_counts"]["failed"] == 110
+        })
+        .await;
+    assert_eq!(
+        (&rested["status"], &rested["request_counts"]["total"]),
+        (&json!("in_progress"), &json!(1010))
+    );
+    assert_eq!(rested["metadata"]["night"], "first");
+    let ours = &rested["turnfold"];
+    assert_eq!(
+        (&ours["queued"], &ours["running"], &ours["bad"]),
+        (&json!(0), &json!(0), &json!(10)),
+        "{ours:#}"
+    );
+    assert_eq!(ours["usd"].as_f64().unwrap(), 800.0 * PRICE as f64 / 1e6);
+    assert_eq!(ours["tokens"], 800 * 5);
+    assert!(ours["rate_per_s"].as_f64().unwrap() > 0.0 && ours["eta_s"].as_f64().unwrap() > 0.0, "{ours:#}");
+    let first = &ours["top_causes"][0];
+    assert_eq!((&first["code"], &first["count"]), (&json!("turn_failed"), &json!(100)));
+    assert!(first["message"].as_str().unwrap().contains("third kind"), "{first}");
+    assert!(first["example_custom_id"].as_str().unwrap().ends_with('9'), "{first}");
+    let told = rested["errors"]["data"].as_array().unwrap();
+    let told: Vec<_> =
+        told.iter().map(|it| (it["line"].as_u64().unwrap(), it["code"].as_str().unwrap())).collect();
+    assert_eq!(told, wrong);
+
+    // Half of those who were asked answer; the rest is called off.
+    let inbox = hall.room.get("/v1/threads?status=interrupted&limit=1000").await.json();
+    let asking = inbox["data"].as_array().unwrap();
+    assert_eq!(asking.len(), 100);
+    for it in &asking[..50] {
+        let path = format!("/v1/threads/{}/answer", it["id"].as_str().unwrap());
+        hall.room.post(&path, json!({"text": "red"})).await;
+    }
+    hall.until(&batch, |it| it["request_counts"]["completed"] == 850).await;
+    let seen = hall.results(&batch).await;
+    assert_eq!(seen.len(), 960);
+    assert_eq!(hall.act(&batch, "cancel", json!({})).await.json()["status"], "cancelling");
+    let over = hall.until_is(&batch, "cancelled").await;
+    assert_eq!(over["turnfold"]["cancelled"], 50, "{over:#}");
+    assert!(
+        over["cancelling_at"].is_i64() && over["cancelled_at"].is_i64() && over["completed_at"].is_null()
+    );
+
+    let results = hall.results(&batch).await;
+    assert_numbered(&results);
+    assert_eq!(results[..960], seen[..], "what was read stays");
+    let names = by_name(&results);
+    assert!((1..=1000).all(|nth| names[format!("c-{nth}").as_str()] == 1 + usize::from(nth == 1)));
+    let output = hall.file(&over["output_file_id"]).await;
+    let errors = hall.file(&over["error_file_id"]).await;
+    assert_eq!((output.len(), errors.len()), (850, 160));
+    let said = output.iter().find(|it| it["custom_id"] == "c-7").unwrap();
+    assert_eq!((&said["response"]["status_code"], &said["error"]), (&json!(200), &Value::Null));
+    let reply = said["response"]["body"]["output"]["reply"].as_str().unwrap();
+    assert!(reply.contains("said 7"), "{reply}");
+    let turn = said["response"]["request_id"].as_str().unwrap();
+    assert_eq!(hall.room.get(&format!("/v1/turns/{turn}")).await.json()["status"], "completed");
+    let failed = errors.iter().find(|it| it["custom_id"] == "c-9").unwrap();
+    assert_eq!(
+        (&failed["error"]["code"], &failed["response"]["status_code"]),
+        (&json!("turn_failed"), &json!(500))
+    );
+    let cancelled = errors.iter().filter(|it| it["error"]["code"] == "batch_cancelled").count();
+    assert_eq!(cancelled, 50);
+    assert_eq!(hall.asked(), 900, "each was asked once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_sent_again_pays_nothing_again() {
+    let hall = Hall::new().await;
+    let file = hall.upload(sayings(300)).await;
+    let first = hall.batch(&file, json!({})).await;
+    let first = hall.until_is(&first, "completed").await;
+    assert_eq!(first["request_counts"], json!({"total": 300, "completed": 300, "failed": 0}));
+    assert!(first["error_file_id"].is_null() && first["errors"].is_null(), "{first:#}");
+    assert_eq!(hall.asked(), 300);
+
+    let more = hall.upload(sayings(301)).await;
+    let again = hall.batch(&more, json!({})).await;
+    let again = hall.until_is(&again, "completed").await;
+    assert_eq!((&again["turnfold"]["reused"], hall.asked()), (&json!(300), 301), "{again:#}");
+    assert_eq!(again["turnfold"]["usd"].as_f64().unwrap(), PRICE as f64 / 1e6);
+    let (before, now) =
+        (hall.file(&first["output_file_id"]).await, hall.file(&again["output_file_id"]).await);
+    let answer =
+        |lines: &[Value]| lines.iter().find(|it| it["custom_id"] == "c-12").unwrap()["response"].clone();
+    assert_eq!(answer(&before), answer(&now));
+
+    let anew = hall.batch(&file, json!({"reuse": "none"})).await;
+    hall.until_is(&anew, "completed").await;
+    assert_eq!(hall.asked(), 601);
+    let other = hall.upload(line("c-12", "stream other; echo other")).await;
+    let other = hall.batch(&other, json!({})).await;
+    hall.until_is(&other, "completed").await;
+    assert_eq!(hall.asked(), 602, "it asks for something else under the same name");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_paused_and_resumed() {
+    let hall = Hall::new().await;
+    let file = hall.upload(sayings(400)).await;
+    let batch = hall.batch(&file, json!({"window": 5})).await;
+    let paused = hall.act(&batch, "pause", json!({})).await;
+    assert_eq!(paused.json()["turnfold"]["stopped"], "paused", "{paused:?}");
+    hall.act(&batch, "resume", json!({"only": "failed"})).await.problem(409, "not-now");
+    let mut before = hall.until_is(&batch, "in_progress").await["turnfold"]["results"].clone();
+    let still = loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let now = hall.look(&batch).await;
+        if now["turnfold"]["results"] == before && now["turnfold"]["running"] == 0 {
+            break now;
+        }
+        before = now["turnfold"]["results"].clone();
+    };
+    assert!(still["turnfold"]["queued"].as_u64().unwrap() > 300, "{still:#}");
+    assert_eq!(hall.act(&batch, "resume", json!({})).await.json()["turnfold"]["stopped"], Value::Null);
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!((&over["request_counts"]["completed"], hall.asked()), (&json!(400), 400));
+    hall.act(&batch, "resume", json!({})).await.problem(409, "not-now");
+    hall.act(&batch, "pause", json!({})).await.problem(409, "not-now");
+    hall.act(&batch, "cancel", json!({})).await.problem(409, "not-now");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_stops_at_its_cap_and_goes_on_with_a_higher_one() {
+    let hall = Hall::new().await;
+    let file = hall.upload(sayings(100)).await;
+    let usd = |items: u64| (items * PRICE) as f64 / 1e6;
+    let batch = hall.batch(&file, json!({"window": 10, "max_usd": usd(30)})).await;
+    let stopped = hall
+        .until(&batch, |it| {
+            it["turnfold"]["stopped"] == "max_usd"
+                && it["turnfold"]["running"] == 0
+                && it["turnfold"]["results"].as_u64().unwrap() + it["turnfold"]["queued"].as_u64().unwrap()
+                    == 100
+        })
+        .await;
+    let spent = stopped["turnfold"]["usd"].as_f64().unwrap();
+    assert!((usd(30)..=usd(40)).contains(&spent), "no more than the window beyond: {stopped:#}");
+    assert_eq!(stopped["status"], "in_progress");
+    let words = hall.act(&batch, "resume", json!({})).await.problem(409, "not-now");
+    assert!(words.contains("cost"), "{words}");
+    assert_eq!(hall.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!((&over["request_counts"]["completed"], hall.asked()), (&json!(100), 100));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_failed_is_run_again_and_nothing_else_is() {
+    let hall = Hall::new().await;
+    let lines: String = (1..=40)
+        .map(|nth| {
+            line(
+                &format!("c-{nth}"),
+                if nth % 4 == 0 { "fail for now; echo well" } else { "stream x; echo well" },
+            )
+        })
+        .collect();
+    let file = hall.upload(lines + "no json\n").await;
+    let batch = hall.batch(&file, json!({})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": 41, "completed": 30, "failed": 11}));
+    assert_eq!(hall.file(&over["error_file_id"]).await.len(), 11);
+    hall.act(&batch, "resume", json!({"only": "expired"})).await.problem(409, "not-now");
+
+    hall.world.is_mended.store(true, Ordering::Relaxed);
+    let asked = hall.asked();
+    assert_eq!(hall.act(&batch, "resume", json!({"only": "failed"})).await.json()["status"], "in_progress");
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": 41, "completed": 40, "failed": 1}));
+    assert_eq!(hall.asked(), asked + 10);
+    assert_eq!(hall.file(&over["output_file_id"]).await.len(), 40);
+    assert_eq!(hall.file(&over["error_file_id"]).await.len(), 1, "a bad line stays bad");
+    let results = hall.results(&batch).await;
+    assert_numbered(&results);
+    assert_eq!(results.len(), 51, "results are only ever added");
+}
+
+/// The keeper dies at any point, and another goes on: every line is run once and has one result.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_keeper_that_dies_anywhere_loses_and_repeats_nothing() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_worker();
+    let file = hall.upload(sayings(600)).await;
+    let batch = hall.batch(&file, json!({"window": 50})).await;
+    let mut deaths = 0;
+    let over = loop {
+        hall.start_keeper();
+        // Any times will do, if they differ; the lease of the dead has run out after.
+        tokio::time::sleep(Duration::from_millis(5 + deaths * 37 % 150)).await;
+        hall.kill_keeper().await;
+        deaths += 1;
+        let now = hall.look(&batch).await;
+        if now["status"] == "completed" {
+            break now;
+        }
+        assert!(deaths < 300, "{now:#}");
+        tokio::time::sleep(Duration::from_millis(310)).await;
+    };
+    assert!(deaths > 3, "{deaths} is too few to show anything");
+    assert_eq!(
+        over["request_counts"],
+        json!({"total": 600, "completed": 600, "failed": 0}),
+        "{deaths} deaths"
+    );
+    let results = hall.results(&batch).await;
+    assert_numbered(&results);
+    assert!(by_name(&results).values().all(|it| *it == 1) && results.len() == 600);
+    let output = hall.file(&over["output_file_id"]).await;
+    assert!(by_name(&output).values().all(|it| *it == 1) && output.len() == 600);
+    let said = hall.world.said.lock().unwrap();
+    assert!(said.values().all(|it| *it == 1) && said.len() == 600, "each was run once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_does_not_end_in_time_expires_and_says_what_it_waited_for() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    let lines = sayings(3) + &line("ask", "ask Which? | red | green; echo thanks");
+    let file = hall.upload(&lines).await;
+    let codes = |lines: &[Value]| {
+        lines.iter().fold(BTreeMap::<String, usize>::new(), |mut codes, it| {
+            *codes.entry(it["error"]["code"].as_str().unwrap().to_owned()).or_default() += 1;
+            codes
+        })
+    };
+    // Nobody works.
+    let batch = hall.batch(&file, json!({"completion_window": "1s", "window": 2})).await;
+    let over = hall.until_is(&batch, "expired").await;
+    assert_eq!((&over["turnfold"]["expired"], &over["request_counts"]["failed"]), (&json!(4), &json!(4)));
+    let errors = hall.file(&over["error_file_id"]).await;
+    assert_eq!(codes(&errors), [("expired_queue_wait".to_owned(), 4)].into());
+
+    hall.start_worker();
+    let batch = hall.batch(&file, json!({"expires_after": 1})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": 4, "completed": 3, "failed": 1}));
+    let errors = hall.file(&over["error_file_id"]).await;
+    assert_eq!(codes(&errors), [("expired_waiting_for_a_person".to_owned(), 1)].into());
+    let inbox = hall.room.get("/v1/inbox").await.json();
+    assert_eq!(inbox["data"], json!([]), "nobody is asked any more");
+    assert_eq!(hall.act(&batch, "resume", json!({"only": "expired"})).await.status, 200);
+    let asked = hall.until(&batch, |it| it["turnfold"]["waiting_for_a_person"] == 1).await;
+    assert_eq!(asked["request_counts"]["completed"], 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_without_a_line_that_can_be_run_fails_as_a_whole() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    for (file, words) in
+        [("", "no lines"), ("\n \n", "no lines"), ("x\ny\n", "no line of the input file can be run")]
+    {
+        let file = hall.upload(file).await;
+        let batch = hall.batch(&file, json!({})).await;
+        let over = hall.until_is(&batch, "failed").await;
+        let first = &over["errors"]["data"][0];
+        assert!(first["message"].as_str().unwrap().contains(words), "{over:#}");
+        assert!(over["failed_at"].is_i64() && over["output_file_id"].is_null());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_makes_no_sense_is_refused() {
+    let hall = Hall::idle(|_| ()).await;
+    let file = hall.upload(sayings(1)).await;
+    let valid = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+    for (field, value, status, word) in [
+        ("input_file_id", json!("file-00000000000000000000000000000000"), 404, "no file"),
+        ("endpoint", json!("/v1/embeddings"), 422, "endpoint"),
+        ("completion_window", json!("soon"), 422, "completion_window"),
+        ("completion_window", json!("31d"), 422, "completion_window"),
+        ("completion_window", json!(""), 422, "completion_window"),
+        ("max_usd", json!(0), 422, "max_usd"),
+        ("window", json!(0), 422, "window"),
+        ("metadata", json!({"a": 1}), 422, "metadata"),
+        ("output_expires_after", json!({"anchor": "created_at", "seconds": 1}), 422, "seconds"),
+        ("what", json!(1), 422, "what"),
+    ] {
+        let mut body = valid.clone();
+        body[field] = value;
+        let reply = hall.room.post("/v1/batches", body).await;
+        assert_eq!(reply.status, status, "{reply:?}");
+        assert!(reply.text().contains(word), "{reply:?}");
+    }
+    let make = async |body: &Value| {
+        hall.room.post_with("/v1/batches", &[("Idempotency-Key", "k")], body.clone()).await
+    };
+    let (first, again) = (make(&valid).await, make(&valid).await);
+    assert_eq!(first.json()["id"], again.json()["id"]);
+    assert_eq!(again.headers["idempotency-replayed"], "true");
+    let mut other = valid.clone();
+    other["completion_window"] = json!("1h");
+    make(&other).await.problem(409, "key-reused");
+    let in_use =
+        axum::http::Request::delete(format!("/v1/files/{file}")).body(axum::body::Body::empty()).unwrap();
+    hall.room.send(in_use).await.problem(409, "file-in-use");
+    let page = hall.room.get("/v1/batches?limit=1").await.json();
+    assert_eq!((&page["data"][0]["id"], &page["has_more"]), (&first.json()["id"], &json!(false)));
+    hall.room.get("/v1/batches/batch_0").await.problem(404, "unknown-batch");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quote_is_by_past_turns_or_says_that_nothing_is_known() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    let file = hall.upload(sayings(20)).await;
+    let batch = hall.batch(&file, json!({"window": 1})).await;
+    hall.act(&batch, "pause", json!({})).await;
+    hall.until_is(&batch, "in_progress").await;
+    let unknown = hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
+    assert_eq!(
+        (&unknown["usd"], &unknown["based_on"][0]["past_turns"]),
+        (&Value::Null, &json!(0)),
+        "{unknown:#}"
+    );
+    hall.start_worker();
+    let other = hall.upload(sayings(10)).await;
+    let done = hall.batch(&other, json!({})).await;
+    hall.until_is(&done, "completed").await;
+    let known = hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
+    let items = known["items"].as_f64().unwrap();
+    assert!(items >= 19.0, "{known:#}");
+    let wanted = items * PRICE as f64 / 1e6;
+    assert!((known["usd"].as_f64().unwrap() - wanted).abs() < 1e-9, "{known:#}");
+    assert_eq!(known["tokens"].as_f64().unwrap(), items * 5.0);
+}

@@ -1,0 +1,117 @@
+//! Files, in OpenAI's dialect.
+
+use std::collections::BTreeMap;
+
+use axum::{
+    body::Body,
+    http::{Request, StatusCode, header},
+};
+
+use crate::bulk::{Hall, form, line};
+
+#[tokio::test]
+async fn a_file_comes_back_as_it_was_sent() {
+    let hall = Hall::idle(|_| ()).await;
+    let sent: Vec<u8> = (0..200_000_u32).flat_map(|it| [it.to_le_bytes()[0], b'\r', b'\n', b'-']).collect();
+    let name = hall.upload(&sent).await;
+    let file = hall.room.get(&format!("/v1/files/{name}")).await.json();
+    assert_eq!(file["bytes"], sent.len());
+    assert_eq!(
+        (&file["object"], &file["purpose"], &file["status"]),
+        (&"file".into(), &"batch".into(), &"processed".into())
+    );
+    assert_eq!(file["filename"], "lines.jsonl");
+    assert!(file["created_at"].as_i64().unwrap() > 1_700_000_000, "{file}");
+    let content = hall.room.get(&format!("/v1/files/{name}/content")).await;
+    assert!(content.body == sent);
+
+    let second = hall.upload("x").await;
+    let page = hall.room.get("/v1/files?limit=1").await.json();
+    assert_eq!((&page["data"][0]["id"], &page["has_more"]), (&second.as_str().into(), &true.into()));
+    let page = hall.room.get(&format!("/v1/files?limit=1&after={}", page["last_id"].as_str().unwrap())).await;
+    assert_eq!(
+        (&page.json()["data"][0]["id"], &page.json()["has_more"]),
+        (&name.as_str().into(), &false.into())
+    );
+
+    let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
+    assert_eq!(hall.room.send(delete()).await.json()["deleted"], true);
+    hall.room.send(delete()).await.problem(404, "unknown-file");
+    hall.room.get(&format!("/v1/files/{name}/content")).await.problem(404, "unknown-file");
+    for name in ["x", "file-", "file-zz", "batch_0"] {
+        hall.room.get(&format!("/v1/files/{name}")).await.problem(404, "unknown-file");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_file_of_lines_is_refused_and_not_kept() {
+    let hall = Hall::idle(|door| door.bulk.file_max = 1 << 20).await;
+    let words = hall.room.send(form("assistants", b"x")).await.problem(422, "invalid");
+    assert!(words.contains("purpose"), "{words}");
+    let words = hall.room.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.problem(413, "too-large");
+    assert!(words.contains("1 MiB"), "{words}");
+    let form = Request::post("/v1/files").header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x");
+    let lacking = "--x-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x-x--\r\n";
+    let words = hall.room.send(form.body(Body::from(lacking)).unwrap()).await.problem(422, "invalid");
+    assert!(words.contains("file"), "{words}");
+    let cut = Request::post("/v1/files")
+        .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
+        .body(Body::from("--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nhalf a fi"))
+        .unwrap();
+    hall.room.send(cut).await.problem(400, "malformed");
+    let mut foreign = crate::bulk::form("batch", b"x");
+    foreign.headers_mut().insert("sec-fetch-site", "cross-site".parse().unwrap());
+    hall.room.send(foreign).await.problem(401, "unauthorized");
+    assert_eq!(hall.room.get("/v1/files").await.json()["data"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn what_is_another_tenants_is_not_there() {
+    let keys = |name: &str| (name.to_owned(), vec![format!("{name}-key").into()]);
+    let hall = Hall::idle(|door| {
+        door.keys = vec!["operator-key".into()];
+        door.tenants = BTreeMap::from([keys("acme"), keys("bell")]);
+    })
+    .await;
+    let with = |mut request: Request<Body>, key: &str| {
+        let key = format!("Bearer {key}-key").parse().unwrap();
+        request.headers_mut().insert(header::AUTHORIZATION, key);
+        request
+    };
+    let get = |path: &str| Request::get(path.to_owned()).body(Body::empty()).unwrap();
+    let upload = with(form("batch", line("a", "echo a").as_bytes()), "acme");
+    let file = hall.room.send(upload).await.json()["id"].as_str().unwrap().to_owned();
+    let body = serde_json::json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "1h"});
+    let make = || {
+        let request = Request::post("/v1/batches").header(header::CONTENT_TYPE, "application/json");
+        request.body(Body::from(body.to_string())).unwrap()
+    };
+    hall.room.send(with(make(), "bell")).await.problem(404, "unknown-file");
+    let made = hall.room.send(with(make(), "acme")).await;
+    assert_eq!(made.status, StatusCode::OK, "{made:?}");
+    let batch = made.json()["id"].as_str().unwrap().to_owned();
+    for (path, kind) in [
+        (format!("/v1/files/{file}"), "unknown-file"),
+        (format!("/v1/files/{file}/content"), "unknown-file"),
+        (format!("/v1/batches/{batch}"), "unknown-batch"),
+        (format!("/v1/batches/{batch}/results"), "unknown-batch"),
+        (format!("/v1/batches/{batch}/quote"), "unknown-batch"),
+    ] {
+        hall.room.send(with(get(&path), "bell")).await.problem(404, kind);
+        assert_eq!(hall.room.send(with(get(&path), "acme")).await.status, StatusCode::OK);
+        assert_eq!(hall.room.send(with(get(&path), "operator")).await.status, StatusCode::OK);
+    }
+    let post = |path: String| Request::post(path).body(Body::empty()).unwrap();
+    for verb in ["cancel", "pause", "resume"] {
+        hall.room
+            .send(with(post(format!("/v1/batches/{batch}/{verb}")), "bell"))
+            .await
+            .problem(404, "unknown-batch");
+    }
+    let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
+    hall.room.send(with(delete, "bell")).await.problem(404, "unknown-file");
+    for path in ["/v1/files", "/v1/batches"] {
+        assert_eq!(hall.room.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
+        assert_eq!(hall.room.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);
+    }
+}

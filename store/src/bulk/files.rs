@@ -1,0 +1,219 @@
+//! Files: written once, piece by piece, and read as often as anybody likes.
+//!
+//! **Invariant:** a file is not there for anybody before it is whole. What a writer left behind that died is swept away
+//! after a day.
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+};
+use uuid::Uuid;
+
+use super::{
+    Chunk, FileId,
+    tables::{chunks, files},
+};
+use crate::{
+    Error, Store,
+    log::{at_most, plain, signed, unsigned},
+    time,
+};
+
+/// That of a file that is being written, and that of one that is whole.
+const UPLOADING: &str = "uploading";
+const PROCESSED: &str = "processed";
+
+/// How long after its beginning a file must be whole, in microseconds.
+const WHOLE_WITHIN: i64 = 24 * 60 * 60 * 1_000_000;
+
+/// A file that somebody begins to write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFile {
+    /// Whose it is.
+    pub tenant: String,
+    /// What its owner calls it.
+    pub filename: String,
+    /// What it is for.
+    pub purpose: String,
+    /// When it may be thrown away, in microseconds since the Unix epoch.
+    pub expires_at: Option<i64>,
+}
+
+/// A file that is whole.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Which.
+    pub id: FileId,
+    /// Whose it is.
+    pub tenant: String,
+    /// What its owner calls it.
+    pub filename: String,
+    /// What it is for.
+    pub purpose: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// When it was begun, in microseconds since the Unix epoch.
+    pub created_at: i64,
+    /// When it may be thrown away.
+    pub expires_at: Option<i64>,
+}
+
+impl Store {
+    /// Begins to write a file under this name; what was written under it before is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn begin_file(&self, id: FileId, new: NewFile) -> Result<(), Error> {
+        let row = files::ActiveModel {
+            id: Set(id),
+            tenant: Set(plain(&new.tenant)),
+            filename: Set(plain(&new.filename)),
+            purpose: Set(plain(&new.purpose)),
+            bytes: Set(0),
+            status: Set(UPLOADING.to_owned()),
+            created_at: Set(time::now()),
+            expires_at: Set(new.expires_at),
+        };
+        self.database.transact(move |tx| begin(tx, row, id).boxed()).await
+    }
+
+    /// Writes the piece at this place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn write_chunk(&self, file: FileId, nth: u32, chunk: Chunk) -> Result<(), Error> {
+        let Chunk { starts_line, ends_line, data } = chunk;
+        let row = chunks::ActiveModel {
+            file_id: Set(file),
+            nth: Set(place(nth)),
+            starts_line: Set(starts_line),
+            ends_line: Set(ends_line),
+            data: Set(data),
+        };
+        let _alone = self.database.writing().await;
+        chunks::Entity::insert(row).exec_without_returning(&self.database.pool).await?;
+        Ok(())
+    }
+
+    /// Says that a file is whole, and how long it is. Nothing, if it was deleted meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn finish_file(&self, id: FileId, bytes: u64) -> Result<Option<File>, Error> {
+        let row = files::ActiveModel {
+            bytes: Set(signed(bytes)),
+            status: Set(PROCESSED.to_owned()),
+            ..Default::default()
+        };
+        let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id));
+        {
+            let _alone = self.database.writing().await;
+            update.exec(&self.database.pool).await?;
+        }
+        self.file(id).await
+    }
+
+    /// A file, if there is one and it is whole.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn file(&self, id: FileId) -> Result<Option<File>, Error> {
+        let rows = files::Entity::find_by_id(id).filter(files::Column::Status.eq(PROCESSED));
+        rows.one(&self.database.pool).await?.map(File::try_from).transpose()
+    }
+
+    /// Files that are whole, newest first, at most `limit`; those begun before `after`, of this tenant or of all, for
+    /// this purpose or any.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn files(
+        &self,
+        tenant: Option<&str>,
+        purpose: Option<&str>,
+        after: Option<FileId>,
+        limit: u64,
+    ) -> Result<Vec<File>, Error> {
+        let rows = files::Entity::find()
+            .filter(files::Column::Status.eq(PROCESSED))
+            .apply_if(tenant, |rows, it| rows.filter(files::Column::Tenant.eq(it)))
+            .apply_if(purpose, |rows, it| rows.filter(files::Column::Purpose.eq(it)))
+            .apply_if(after, |rows, it| rows.filter(files::Column::Id.lt(it)))
+            .order_by_desc(files::Column::Id)
+            .limit(at_most(limit));
+        rows.all(&self.database.pool).await?.into_iter().map(File::try_from).collect()
+    }
+
+    /// A piece of a file, if it has one at this place.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn chunk(&self, file: FileId, nth: u32) -> Result<Option<Chunk>, Error> {
+        let row = chunks::Entity::find_by_id((file, place(nth))).one(&self.database.pool).await?;
+        Ok(row.map(|it| Chunk { starts_line: it.starts_line, ends_line: it.ends_line, data: it.data }))
+    }
+
+    /// Throws a file away, with all of its pieces, and says whether it was there.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn delete_file(&self, id: FileId) -> Result<bool, Error> {
+        self.database.transact(move |tx| erase(tx, id).boxed()).await
+    }
+
+    /// Throws away what nobody can want any more: files whose time is over, and those that were never finished.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn sweep_files(&self) -> Result<u64, Error> {
+        let now = time::now();
+        let unfinished =
+            files::Column::Status.eq(UPLOADING).and(files::Column::CreatedAt.lt(now - WHOLE_WITHIN));
+        let ids: Vec<Uuid> = files::Entity::find()
+            .select_only()
+            .column(files::Column::Id)
+            .filter(files::Column::ExpiresAt.lt(now).or(unfinished))
+            .into_tuple()
+            .all(&self.database.pool)
+            .await?;
+        let mut swept = 0;
+        for id in ids {
+            swept += u64::from(self.delete_file(id).await?);
+        }
+        Ok(swept)
+    }
+}
+
+async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) -> Result<(), Error> {
+    erase(tx, id).await?;
+    files::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(())
+}
+
+async fn erase(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+    chunks::Entity::delete_many().filter(chunks::Column::FileId.eq(id)).exec(tx).await?;
+    Ok(files::Entity::delete_by_id(id).exec(tx).await?.rows_affected > 0)
+}
+
+/// A place as SQL has it: no file is long enough to saturate it.
+pub(super) fn place(nth: u32) -> i32 {
+    i32::try_from(nth).unwrap_or(i32::MAX)
+}
+
+impl TryFrom<files::Model> for File {
+    type Error = Error;
+
+    fn try_from(row: files::Model) -> Result<Self, Error> {
+        let files::Model { id, tenant, filename, purpose, bytes, status: _, created_at, expires_at } = row;
+        Ok(Self { id, tenant, filename, purpose, bytes: unsigned(bytes)?, created_at, expires_at })
+    }
+}

@@ -1,0 +1,226 @@
+//! Batches on their way: kept by one api at a time, moved on by it, and stopped or resumed by whoever owns them.
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
+};
+use uuid::Uuid;
+
+use super::{
+    Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
+    batches::{is_open, micros},
+    tables::{batches, batches::Column, items},
+};
+use crate::{
+    Error, Store,
+    log::{plain, signed},
+    time,
+};
+
+impl Store {
+    /// The open batches that `keeper` looks after from now on, for so many microseconds: its own, and those that nobody
+    /// looks after. Oldest first.
+    ///
+    /// A lease is renewed once less than half of it is left, so that a keeper with nothing to do writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn keep_batches(&self, keeper: &str, lease: i64) -> Result<Vec<Batch>, Error> {
+        let now = time::now();
+        let mine = || Column::KeptBy.eq(keeper);
+        let free = Column::KeptUntil.lt(now).or(mine().and(Column::KeptUntil.lt(now + lease / 2)));
+        let some = batches::Entity::find().filter(is_open()).filter(free.clone());
+        if some.one(&self.database.pool).await?.is_some() {
+            let row = batches::ActiveModel {
+                kept_by: Set(Some(keeper.to_owned())),
+                kept_until: Set(now + lease),
+                ..Default::default()
+            };
+            let update = batches::Entity::update_many().set(row).filter(is_open()).filter(free);
+            let _alone = self.database.writing().await;
+            update.exec(&self.database.pool).await?;
+        }
+        let rows = batches::Entity::find().filter(is_open()).filter(mine()).order_by_asc(Column::Id);
+        rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
+    }
+
+    /// Leaves the batches that `keeper` looks after to others, at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn leave_batches(&self, keeper: &str) -> Result<(), Error> {
+        let row = batches::ActiveModel { kept_until: Set(0), ..Default::default() };
+        let update =
+            batches::Entity::update_many().set(row).filter(is_open()).filter(Column::KeptBy.eq(keeper));
+        let _alone = self.database.writing().await;
+        update.exec(&self.database.pool).await?;
+        Ok(())
+    }
+
+    /// Moves a batch on from the status that `batch` says, and says whether it still stood there and `keeper` keeps it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn advance_batch(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        to: BatchStatus,
+        fault: Option<&str>,
+    ) -> Result<bool, Error> {
+        let mut row = batches::ActiveModel { status: Set(to.to_string()), ..Default::default() };
+        let now = Set(Some(time::now()));
+        match to {
+            BatchStatus::Validating => {}
+            BatchStatus::InProgress => row.in_progress_at = now,
+            BatchStatus::Finalizing => {
+                row.finalizing_at = now;
+                row.output_file = Set(Some(Uuid::now_v7()));
+                row.error_file = Set(Some(Uuid::now_v7()));
+            }
+            BatchStatus::Completed => row.completed_at = now,
+            BatchStatus::Failed => {
+                row.failed_at = now;
+                row.fault = Set(fault.map(plain));
+            }
+            BatchStatus::Expired => row.expired_at = now,
+            BatchStatus::Cancelling => row.cancelling_at = now,
+            BatchStatus::Cancelled => row.cancelled_at = now,
+        }
+        self.change(row, batch.id, &[batch.status], Some(keeper)).await
+    }
+
+    /// Says which files of its results a batch has in the end.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn name_results(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        output: Option<FileId>,
+        error: Option<FileId>,
+    ) -> Result<bool, Error> {
+        let row =
+            batches::ActiveModel { output_file: Set(output), error_file: Set(error), ..Default::default() };
+        self.change(row, batch.id, &[BatchStatus::Finalizing], Some(keeper)).await
+    }
+
+    /// Calls a batch off, and says whether that changed anything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn cancel_batch(&self, id: BatchId) -> Result<bool, Error> {
+        let row = batches::ActiveModel {
+            status: Set(BatchStatus::Cancelling.to_string()),
+            cancelling_at: Set(Some(time::now())),
+            ..Default::default()
+        };
+        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
+    }
+
+    /// Has nothing more of a batch begun, or lets it go on; and says whether it could.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn stop_batch(&self, id: BatchId, stopped: Option<Stopped>) -> Result<bool, Error> {
+        let row =
+            batches::ActiveModel { stopped: Set(stopped.map(|it| it.to_string())), ..Default::default() };
+        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
+    }
+
+    /// Changes what a batch may cost.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn cap_batch(&self, id: BatchId, max_micro_usd: u64) -> Result<bool, Error> {
+        let row =
+            batches::ActiveModel { max_micro_usd: Set(Some(signed(max_micro_usd))), ..Default::default() };
+        self.change(row, id, BatchStatus::ALL, None).await
+    }
+
+    /// Has those items of a batch that is over run again that ended so, for so many seconds; says how many that are.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn reopen_batch(&self, id: BatchId, only: ItemState, seconds: u64) -> Result<u64, Error> {
+        self.database.transact(move |tx| reopen(tx, id, only, seconds).boxed()).await
+    }
+
+    async fn change(
+        &self,
+        row: batches::ActiveModel,
+        id: BatchId,
+        from: &[BatchStatus],
+        keeper: Option<&str>,
+    ) -> Result<bool, Error> {
+        let from = from.iter().map(|it| it.as_str());
+        let update = batches::Entity::update_many()
+            .set(row)
+            .filter(Column::Id.eq(id))
+            .filter(Column::Status.is_in(from))
+            .apply_if(keeper, |update, it| update.filter(Column::KeptBy.eq(it)));
+        let _alone = self.database.writing().await;
+        Ok(update.exec(&self.database.pool).await?.rows_affected == 1)
+    }
+}
+
+/// **Invariant:** what an item took before stays in its batch's sums: it was paid.
+async fn reopen(tx: &DatabaseTransaction, id: BatchId, only: ItemState, seconds: u64) -> Result<u64, Error> {
+    let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
+    let rows = batches::Entity::find_by_id(id).filter(Column::Status.is_in(over)).lock_exclusive();
+    if rows.one(tx).await?.is_none() {
+        return Ok(0);
+    }
+    let row = items::ActiveModel {
+        state: Set(ItemState::Waiting.to_string()),
+        thread_id: Set(None),
+        turn_id: Set(None),
+        fed_at: Set(None),
+        input_tokens: Set(0),
+        output_tokens: Set(0),
+        micro_usd: Set(0),
+        code: Set(None),
+        message: Set(None),
+        done_no: Set(None),
+        ..Default::default()
+    };
+    let reopened = items::Entity::update_many()
+        .set(row)
+        .col_expr(items::Column::Attempt, Expr::col(items::Column::Attempt).add(1))
+        .filter(items::Column::BatchId.eq(id))
+        .filter(items::Column::State.eq(only.as_str()))
+        .exec(tx)
+        .await?
+        .rows_affected;
+    if reopened == 0 {
+        return Ok(0);
+    }
+    let now = time::now();
+    let row = batches::ActiveModel {
+        status: Set(BatchStatus::InProgress.to_string()),
+        stopped: Set(None),
+        expires_at: Set(now.saturating_add(micros(seconds))),
+        in_progress_at: Set(Some(now)),
+        finalizing_at: Set(None),
+        completed_at: Set(None),
+        expired_at: Set(None),
+        cancelling_at: Set(None),
+        cancelled_at: Set(None),
+        output_file: Set(None),
+        error_file: Set(None),
+        kept_until: Set(0),
+        ..Default::default()
+    };
+    batches::Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(tx).await?;
+    Ok(reopened)
+}

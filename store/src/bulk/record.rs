@@ -1,0 +1,217 @@
+//! The one write by which items move: their states, their batch's sums and the results, in one transaction.
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
+    QueryFilter as _, QuerySelect as _,
+};
+use serde_json::{Value, json};
+
+use super::{
+    BatchId, Item, ItemState,
+    statement::{Words, name},
+    tables::{batches, batches::Column, items},
+};
+use crate::{
+    Error, Store, ThreadId, TurnId,
+    log::{plain, signed},
+    time,
+};
+
+/// What becomes of an item.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Move {
+    /// Of which.
+    pub nth: u64,
+    /// How far it has come now.
+    pub state: ItemState,
+    /// Its thread, and the turn that counts; as before, if there is none.
+    pub run: Option<(ThreadId, TurnId)>,
+    /// What its thread took, as far as is known.
+    pub took: shared::Tally,
+    /// What it is answered, where there is an answer.
+    pub response: Option<Value>,
+    /// Why it did not end well: for programs, and for people.
+    pub error: Option<(String, String)>,
+}
+
+impl Store {
+    /// Moves items of one batch, and numbers the results of those that have ended. What has ended before stays as it is,
+    /// so it may be repeated.
+    ///
+    /// False, if the batch is no longer `keeper`'s; then nothing is changed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
+    pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<bool, Error> {
+        let keeper = keeper.to_owned();
+        self.database.transact(move |tx| record(tx, batch, keeper, moves).boxed()).await
+    }
+}
+
+/// The batch's row, locked, if it is this keeper's.
+///
+/// ## Why it does not look at the clock
+///
+/// A keeper that overslept its lease keeps the batch until somebody else has taken it; only who keeps it counts.
+pub(super) async fn hold(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    keeper: &str,
+) -> Result<Option<batches::Model>, Error> {
+    let row = batches::Entity::find_by_id(batch).filter(Column::KeptBy.eq(keeper)).lock_exclusive();
+    Ok(row.one(tx).await?)
+}
+
+async fn record(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    keeper: String,
+    moves: Vec<Move>,
+) -> Result<bool, Error> {
+    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(false) };
+    let before = standing(tx, batch, &moves).await?;
+    let now = time::now();
+    let (mut changes, mut results, mut added) = (Vec::new(), Vec::new(), [0; 3]);
+    for it in moves {
+        let Some((item, took)) = before.get(&it.nth).filter(|(item, _)| !item.state.is_over()) else {
+            continue;
+        };
+        let after = [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed);
+        for (sum, (after, before)) in added.iter_mut().zip(after.into_iter().zip(took)) {
+            *sum += after - before;
+        }
+        let over = it.state.is_over();
+        let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
+        if over {
+            let line = line_of(batch, it.nth, item.custom_id.as_deref(), it.response.as_ref(), error);
+            results.push((it.nth, line));
+        }
+        let fed_at = item.fed_at.or((it.state == ItemState::Fed).then_some(now));
+        changes.push(json!({
+            "nth": it.nth,
+            "state": it.state.as_str(),
+            "thread_id": it.run.map(|(thread, _)| thread).or(item.thread).map(|it| name(tx, it)),
+            "turn_id": it.run.map(|(_, turn)| turn).or(item.turn).map(|it| name(tx, it)),
+            "fed_at": fed_at,
+            "input_tokens": after[0],
+            "output_tokens": after[1],
+            "micro_usd": after[2],
+            "code": error.map(|(code, _)| plain(code)),
+            "message": error.map(|(_, message)| plain(message)),
+        }));
+    }
+    change(tx, batch, changes).await?;
+    let done = add_results(tx, batch, row.done, results).await?;
+    let row = batches::ActiveModel {
+        done: Set(done),
+        input_tokens: Set(row.input_tokens + added[0]),
+        output_tokens: Set(row.output_tokens + added[1]),
+        micro_usd: Set(row.micro_usd + added[2]),
+        ..Default::default()
+    };
+    batches::Entity::update_many().set(row).filter(Column::Id.eq(batch)).exec(tx).await?;
+    Ok(true)
+}
+
+/// The items that are to be moved, each with what it took as far as was known.
+async fn standing(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    moves: &[Move],
+) -> Result<BTreeMap<u64, (Item, [i64; 3])>, Error> {
+    const WORDS: Words = Words {
+        postgres: "SELECT items.* FROM json_array_elements_text($2::json) AS it (nth) \
+                   JOIN batch_items AS items ON items.batch_id = $1 AND items.nth = it.nth::bigint",
+        sqlite: "SELECT items.* FROM json_each(?2) AS it CROSS JOIN batch_items AS items \
+                 ON items.batch_id = ?1 AND items.nth = it.value",
+    };
+    let numbers: Value = moves.iter().map(|it| it.nth).collect();
+    let statement = WORDS.with(tx, [batch.into(), numbers.to_string().into()]);
+    let rows = items::Entity::find().from_raw_sql(statement).all(tx).await?;
+    let item = |row: items::Model| {
+        let took = [row.input_tokens, row.output_tokens, row.micro_usd];
+        let item = Item::try_from(row)?;
+        Ok((item.nth, (item, took)))
+    };
+    rows.into_iter().map(item).collect()
+}
+
+async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "UPDATE batch_items SET state = it.state, thread_id = it.thread_id, turn_id = it.turn_id, \
+                   fed_at = it.fed_at, input_tokens = it.input_tokens, output_tokens = it.output_tokens, \
+                   micro_usd = it.micro_usd, code = it.code, message = it.message \
+                   FROM json_to_recordset($2::json) AS it (nth bigint, state text, thread_id uuid, \
+                   turn_id uuid, fed_at bigint, input_tokens bigint, output_tokens bigint, micro_usd bigint, \
+                   code text, message text) \
+                   WHERE batch_items.batch_id = $1 AND batch_items.nth = it.nth",
+        sqlite: "UPDATE batch_items SET state = it.value ->> 'state', \
+                 thread_id = unhex(it.value ->> 'thread_id'), turn_id = unhex(it.value ->> 'turn_id'), \
+                 fed_at = it.value ->> 'fed_at', input_tokens = it.value ->> 'input_tokens', \
+                 output_tokens = it.value ->> 'output_tokens', micro_usd = it.value ->> 'micro_usd', \
+                 code = it.value ->> 'code', message = it.value ->> 'message' \
+                 FROM json_each(?2) AS it \
+                 WHERE batch_items.batch_id = ?1 AND batch_items.nth = it.value ->> 'nth'",
+    };
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let values = [batch.into(), Value::Array(changes).to_string().into()];
+    tx.execute_raw(WORDS.with(tx, values)).await?;
+    Ok(())
+}
+
+/// Adds results after number `done`, has their items point at them, and returns the number of the last.
+pub(super) async fn add_results(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    done: i64,
+    results: Vec<(u64, String)>,
+) -> Result<i64, Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
+                   FROM json_to_recordset($3::json) AS it (n bigint, nth bigint, line text)",
+        sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
+                 SELECT ?1, value ->> 'n', value ->> 'nth', ?2, value ->> 'line' FROM json_each(?3)",
+    };
+    const POINTED: Words = Words {
+        postgres: "UPDATE batch_items SET done_no = it.n \
+                   FROM json_to_recordset($2::json) AS it (n bigint, nth bigint) \
+                   WHERE batch_items.batch_id = $1 AND batch_items.nth = it.nth",
+        sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
+                 WHERE batch_items.batch_id = ?1 AND batch_items.nth = it.value ->> 'nth'",
+    };
+    if results.is_empty() {
+        return Ok(done);
+    }
+    let last = done + signed(results.len() as u64);
+    let numbered = (done + 1..).zip(&results);
+    let rows: Value = numbered.map(|(n, (nth, line))| json!({"n": n, "nth": nth, "line": line})).collect();
+    let rows = rows.to_string();
+    tx.execute_raw(WORDS.with(tx, [batch.into(), time::now().into(), rows.as_str().into()])).await?;
+    tx.execute_raw(POINTED.with(tx, [batch.into(), rows.into()])).await?;
+    Ok(last)
+}
+
+/// A line of output, as OpenAI has it.
+pub(super) fn line_of(
+    batch: BatchId,
+    nth: u64,
+    custom_id: Option<&str>,
+    response: Option<&Value>,
+    error: Option<(&str, &str)>,
+) -> String {
+    let error = error.map(|(code, message)| json!({"code": code, "message": message}));
+    json!({
+        "id": format!("batch_req_{}_{nth}", batch.simple()),
+        "custom_id": custom_id,
+        "response": response,
+        "error": error,
+    })
+    .to_string()
+}

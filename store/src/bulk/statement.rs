@@ -1,0 +1,39 @@
+//! Statements of constant text over many rows: the rows travel as one JSON array.
+
+use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
+use uuid::Uuid;
+
+/// One statement in the words of each engine.
+pub(super) struct Words {
+    pub(super) postgres: &'static str,
+    pub(super) sqlite: &'static str,
+}
+
+impl Words {
+    pub(super) fn with(
+        &self,
+        db: &impl ConnectionTrait,
+        values: impl IntoIterator<Item = Value>,
+    ) -> Statement {
+        let backend = db.get_database_backend();
+        let sql = if backend == DbBackend::Postgres { self.postgres } else { self.sqlite };
+        Statement::from_sql_and_values(backend, sql, values)
+    }
+}
+
+/// A statement that both engines read alike.
+pub(super) fn alike(
+    db: &impl ConnectionTrait,
+    sql: &str,
+    values: impl IntoIterator<Item = Value>,
+) -> Statement {
+    let backend = db.get_database_backend();
+    let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql.to_owned() };
+    Statement::from_sql_and_values(backend, sql, values)
+}
+
+/// An identity as the rows hold it: SQLite keeps its bytes, and reads them from hexadecimal.
+pub(super) fn name(db: &impl ConnectionTrait, id: Uuid) -> String {
+    let postgres = db.get_database_backend() == DbBackend::Postgres;
+    if postgres { id.to_string() } else { id.simple().to_string() }
+}

@@ -1,0 +1,326 @@
+//! Files, batches, items and results, as every engine must keep them.
+
+use serde_json::{Value, json};
+use shared::Tally;
+use uuid::Uuid;
+
+use super::{heard, new_turn};
+use crate::{
+    Error, Idempotency, Mark, NewTurn, Priority, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
+    bulk::{
+        Batch, BatchStatus, Chunk, Cutter, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch,
+        NewFile, Stopped,
+    },
+    time,
+};
+
+const LEASE: i64 = 60_000_000;
+
+const NONE: [Uuid; 0] = [];
+
+fn chunk(data: &[u8]) -> Chunk {
+    Chunk { starts_line: true, ends_line: true, data: data.to_vec() }
+}
+
+fn new_file(tenant: &str) -> NewFile {
+    let (filename, purpose) = ("lines.jsonl".to_owned(), "batch".to_owned());
+    NewFile { tenant: tenant.to_owned(), filename, purpose, expires_at: None }
+}
+
+async fn file(store: &Store, tenant: &str) -> Result<Uuid, Error> {
+    let id = Uuid::now_v7();
+    store.begin_file(id, new_file(tenant)).await?;
+    store.write_chunk(id, 0, chunk(b"a\nb\n")).await?;
+    store.finish_file(id, 4).await?;
+    Ok(id)
+}
+
+fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
+    NewBatch {
+        tenant: tenant.to_owned(),
+        author: "conformance".to_owned(),
+        endpoint: "/v1/turns".to_owned(),
+        input_file,
+        completion_window: "24h".to_owned(),
+        seconds: 86_400,
+        metadata: json!({"für": "dich \u{0} 🦀"}),
+        output_seconds: None,
+        reuse: true,
+        max_micro_usd: Some(5),
+        window: 7,
+        item_seconds: None,
+        priority: Priority::Low,
+        idempotency: None,
+    }
+}
+
+/// A batch that `keeper` keeps, of these lines: a name, and what it asks for if it can be run.
+async fn batch(
+    store: &Store,
+    tenant: &str,
+    keeper: &str,
+    lines: &[(&str, Option<&str>)],
+) -> Result<Batch, Error> {
+    let input = file(store, tenant).await?;
+    let (batch, _) = store.make_batch(new_batch(tenant, input)).await?;
+    store.keep_batches(keeper, LEASE).await?;
+    let line = |(nth, (name, memo)): (u64, &(&str, Option<&str>))| Line {
+        nth,
+        custom_id: Some((*name).to_owned()),
+        place: LinePlace { chunk: 0, start: 2, length: 3 },
+        checked: memo
+            .map(|it| Memo { hash: it.to_owned(), strategy: "probe".to_owned() })
+            .ok_or_else(|| ("bad".to_owned(), "it is \u{0} bad".to_owned())),
+    };
+    let count = lines.len() as u64;
+    assert!(store.take_lines(&batch, keeper, (1..).zip(lines).map(line).collect(), count).await?);
+    assert!(!store.take_lines(&batch, keeper, Vec::new(), count).await?, "a chunk is taken once");
+    let batch = known(store, batch.id).await?;
+    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
+    known(store, batch.id).await
+}
+
+async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
+    store.batch(id).await?.ok_or_else(|| Error::Database("the batch is gone".to_owned()))
+}
+
+fn to(item: &Item, state: ItemState) -> Move {
+    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None, error: None }
+}
+
+/// The results of a batch, as JSON.
+async fn results(store: &Store, batch: Uuid) -> Result<Vec<(u64, Value)>, Error> {
+    let results = store.results(batch, 0, 1000).await?;
+    Ok(results.into_iter().map(|it| (it.n, serde_json::from_str(&it.line).expect("a line"))).collect())
+}
+
+pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(), Error> {
+    let sent: Vec<u8> = (0..300_000_u32).flat_map(|it| [it as u8, b'x', b'\n', 0]).collect();
+    let (id, mut cutter) = (Uuid::now_v7(), Cutter::new(1 << 20));
+    store.begin_file(id, new_file("files")).await?;
+    let mut chunks = cutter.push(&sent);
+    chunks.extend(cutter.finish());
+    assert!(chunks.len() > 3);
+    for (nth, it) in (0..).zip(&chunks) {
+        store.write_chunk(id, nth, it.clone()).await?;
+    }
+    assert_eq!(store.file(id).await?, None, "nobody sees what is not whole");
+    assert_eq!(store.files(Some("files"), None, None, 10).await?, []);
+    let whole = store.finish_file(id, sent.len() as u64).await?.expect("it is whole");
+    assert_eq!((whole.bytes, whole.filename.as_str()), (sent.len() as u64, "lines.jsonl"));
+    let mut back = Vec::new();
+    for nth in 0.. {
+        let Some(it) = store.chunk(id, nth).await? else { break };
+        assert_eq!(it, chunks[nth as usize]);
+        back.extend(it.data);
+    }
+    assert!(back == sent);
+
+    let other = file(store, "files").await?;
+    let listed = |it: Vec<crate::bulk::File>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
+    assert_eq!(listed(store.files(Some("files"), None, None, 10).await?), [other, id]);
+    assert_eq!(listed(store.files(Some("files"), Some("batch"), Some(other), 10).await?), [id]);
+    assert_eq!(listed(store.files(Some("nobody"), None, None, 10).await?), NONE);
+    let gone = Uuid::now_v7();
+    store.begin_file(gone, NewFile { expires_at: Some(1), ..new_file("files") }).await?;
+    store.write_chunk(gone, 0, chunk(b"gone\n")).await?;
+    store.finish_file(gone, 5).await?;
+    assert_eq!(store.sweep_files().await?, 1, "its time was over");
+    assert_eq!((store.file(gone).await?, store.chunk(gone, 0).await?), (None, None));
+    assert!(store.delete_file(id).await? && !store.delete_file(id).await?);
+    assert_eq!(store.chunk(id, 0).await?, None);
+    Ok(())
+}
+
+pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(), Error> {
+    let input = file(store, "kept").await?;
+    let key = |hash: &str| Some(Idempotency { key: "once".to_owned(), request_hash: hash.to_owned() });
+    let new = |hash: &str| NewBatch { idempotency: key(hash), ..new_batch("kept", input) };
+    let (made, is_new) = store.make_batch(new("hash")).await?;
+    assert!(is_new && made.status == BatchStatus::Validating);
+    assert_eq!(made.metadata, json!({"für": "dich \u{0} 🦀"}));
+    assert_eq!(store.make_batch(new("hash")).await?, (made.clone(), false));
+    assert!(matches!(store.make_batch(new("another")).await, Err(Error::KeyReused)));
+    let input_file = file(store, "theirs").await?;
+    let theirs = NewBatch { tenant: "theirs".to_owned(), input_file, ..new("another") };
+    assert!(store.make_batch(theirs).await?.1, "tenants never meet");
+    assert!(store.is_file_in_use(input).await?);
+
+    let ids = |it: Vec<Batch>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
+    assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
+    assert_eq!(ids(store.keep_batches("bob", LEASE).await?), NONE);
+    assert!(!store.advance_batch(&made, "bob", BatchStatus::InProgress, None).await?);
+    assert!(!store.record(made.id, "bob", Vec::new()).await?);
+    assert!(store.record(made.id, "ada", Vec::new()).await?);
+    store.leave_batches("ada").await?;
+    assert!(ids(store.keep_batches("bob", LEASE).await?).contains(&made.id));
+    assert_eq!(ids(store.keep_batches("ada", LEASE).await?), NONE);
+    assert!(!store.record(made.id, "ada", Vec::new()).await?, "whoever lost it changes nothing");
+
+    assert!(store.stop_batch(made.id, Some(Stopped::Paused)).await?);
+    assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
+    assert!(store.stop_batch(made.id, None).await?);
+    assert!(store.cap_batch(made.id, 9).await?);
+    assert!(store.cancel_batch(made.id).await? && !store.cancel_batch(made.id).await?);
+    let now = known(store, made.id).await?;
+    assert_eq!((now.status, now.max_micro_usd), (BatchStatus::Cancelling, Some(9)));
+    assert!(now.at.cancelling.is_some() && now.stopped.is_none());
+    assert!(!store.advance_batch(&made, "bob", BatchStatus::Failed, None).await?, "it stands there no more");
+    assert!(store.advance_batch(&now, "bob", BatchStatus::Cancelled, None).await?);
+    assert!(!store.is_file_in_use(input).await?);
+    assert_eq!(ids(store.batches(Some("kept"), None, 10).await?), [made.id]);
+    assert_eq!(ids(store.batches(Some("kept"), Some(made.id), 10).await?), NONE);
+    for it in store.keep_batches("bob", LEASE).await? {
+        store.advance_batch(&it, "bob", BatchStatus::Failed, Some("tidied \u{0} up")).await?;
+    }
+    Ok(())
+}
+
+/// Items end once, with results that are numbered in the order in which they came.
+pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
+    let lines = [("a", Some("1")), ("b", None), ("a", Some("2")), ("c", Some("3")), ("d", Some("4"))];
+    let made = batch(store, "items", "ada", &lines).await?;
+    assert_eq!((made.total, made.lines, made.done, made.validated), (5, 5, 2, 1));
+    let counts = store.count_items(made.id).await?;
+    assert_eq!(counts, [(ItemState::Waiting, 3), (ItemState::Bad, 2)].into());
+    let bad = store.bad_lines(made.id, 10).await?;
+    assert_eq!(
+        bad.iter().map(|it| (it.nth, it.code.as_str())).collect::<Vec<_>>(),
+        [(2, "bad"), (3, "duplicate_custom_id")]
+    );
+    let found = results(store, made.id).await?;
+    assert_eq!(found[1].1["custom_id"], "a", "its name is told");
+    assert_eq!(store.waiting_by_strategy(made.id).await?, [("probe".to_owned(), 3)]);
+
+    let waiting = store.items(made.id, ItemState::Waiting, 10).await?;
+    let [a, c, d] = &waiting[..] else { panic!("three wait: {waiting:?}") };
+    assert_eq!((a.nth, a.place, a.attempt), (1, LinePlace { chunk: 0, start: 2, length: 3 }, 1));
+    let turns = store.submit_many(vec![new_turn("a"), new_turn("c"), new_turn("d")]).await?;
+    let turns: Vec<Turn> =
+        turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
+    let fed = [a, c, d]
+        .into_iter()
+        .zip(&turns)
+        .map(|(item, turn)| Move { run: Some((turn.thread, turn.id)), ..to(item, ItemState::Fed) });
+    let fed: Vec<Move> = fed.collect();
+    assert!(store.record(made.id, "ada", fed.clone()).await?);
+    assert!(store.record(made.id, "ada", fed).await?, "it may be repeated");
+    assert_eq!(store.under_way(made.id).await?.queued, 3);
+    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0);
+    assert_eq!(store.items_fed_before(made.id, time::now(), 10).await?.len(), 3);
+
+    // One is answered, one asks and is answered in a turn of its own, one waits.
+    for (turn, status) in turns.iter().zip([TurnStatus::Completed, TurnStatus::Interrupted]) {
+        end(store, turn, status).await?;
+    }
+    let moved = store.moved_items(made.id, 10).await?;
+    assert_eq!(moved.len(), 2);
+    let took = Tally { input_tokens: 10, output_tokens: 5, micro_usd: 7, ..Tally::default() };
+    let moves = moved.iter().map(|(item, turn)| {
+        let over = turn.status == TurnStatus::Completed;
+        let state = if over { ItemState::Completed } else { ItemState::Asked };
+        let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
+        Move { took, response, ..to(item, state) }
+    });
+    assert!(store.record(made.id, "ada", moves.collect()).await?);
+    let now = known(store, made.id).await?;
+    assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
+    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
+    let answer = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("yes") };
+    let answer = store.submit(answer).await?.into_turn();
+    let moved = store.moved_items(made.id, 10).await?;
+    assert_eq!(moved.iter().map(|(it, turn)| (it.nth, turn.id)).collect::<Vec<_>>(), [(c.nth, answer.id)]);
+    let more = Tally { micro_usd: 9, ..took };
+    let late = Move {
+        took: more,
+        error: Some(("late".to_owned(), "too \u{0} late".to_owned())),
+        ..to(c, ItemState::Expired)
+    };
+    let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
+    assert!(store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?);
+    assert!(store.record(made.id, "ada", vec![late]).await?);
+    let now = known(store, made.id).await?;
+    assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");
+
+    let found = results(store, made.id).await?;
+    assert_eq!(found.iter().map(|(n, _)| *n).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
+    assert_eq!(found[2].1["response"]["body"], "für \u{0} dich");
+    assert_eq!((&found[3].1["custom_id"], &found[3].1["error"]["code"]), (&json!("c"), &json!("late")));
+    assert_eq!(store.results(made.id, 3, 1).await?[0].n, 4);
+    let good = store.final_results(made.id, Good::Yes, 0, 10).await?;
+    assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3]);
+    assert_eq!(store.final_results(made.id, Good::No, 0, 10).await?.len(), 4);
+    let causes = store.causes(made.id, 10).await?;
+    assert_eq!(causes.iter().map(|it| it.count).sum::<u64>(), 3, "{causes:?}");
+    assert_eq!(store.pace(made.id, now.done, 1000).await?.expect("five came").results, 4);
+    assert_eq!(
+        store.past_turns("default", "probe", 500).await?.iter().filter(|it| it.id == turns[0].id).count(),
+        1
+    );
+    reopens(store, &now).await
+}
+
+/// What ended badly is run again, and its result is added to those there are.
+async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60).await?, 0, "it is not over");
+    assert!(store.advance_batch(batch, "ada", BatchStatus::Finalizing, None).await?);
+    let now = known(store, batch.id).await?;
+    assert!(now.output_file.is_some() && now.error_file.is_some());
+    assert!(store.name_results(&now, "ada", now.output_file, None).await?);
+    assert!(store.advance_batch(&now, "ada", BatchStatus::Completed, None).await?);
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Cancelled, 60).await?, 0, "there is none");
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60).await?, 1);
+    let now = known(store, batch.id).await?;
+    assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
+    assert!(store.keep_batches("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
+    let waiting = store.items(batch.id, ItemState::Waiting, 10).await?;
+    assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
+    let well = Move { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
+    assert!(store.record(batch.id, "ada", vec![well]).await?);
+    let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
+    assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
+    assert_eq!(
+        store.final_results(batch.id, Good::No, 0, 10).await?.len(),
+        3,
+        "its first result counts no more"
+    );
+    assert_eq!(store.results(batch.id, 0, 10).await?.len(), 6, "and is still there");
+    Ok(())
+}
+
+/// What was paid is not paid again: a line that was called the same and asked for the same has its result already.
+pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error> {
+    let first = batch(store, "memo", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
+    let items = store.items(first.id, ItemState::Waiting, 10).await?;
+    let run = Some((Uuid::now_v7(), Uuid::now_v7()));
+    let response = Some(json!({"status_code": 200, "body": {"output": "für dich"}}));
+    let moves = vec![
+        Move { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
+        to(&items[1], ItemState::Failed),
+    ];
+    assert!(store.record(first.id, "ada", moves).await?);
+    let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
+    for (tenant, hit) in [("memo", true), ("other", false)] {
+        let again = batch(store, tenant, "ada", &lines).await?;
+        let items = store.items(again.id, ItemState::Waiting, 10).await?;
+        let found = store.earlier_results(tenant, &items).await?;
+        assert_eq!(found.keys().copied().collect::<Vec<_>>(), if hit { vec![1] } else { vec![] });
+        if let Some(it) = found.get(&1) {
+            assert_eq!((Some(&it.response), it.thread.zip(it.turn)), (response.as_ref(), run));
+        }
+        let changed = batch(store, tenant, "ada", &[("a", Some("changed"))]).await?;
+        let items = store.items(changed.id, ItemState::Waiting, 10).await?;
+        assert_eq!(store.earlier_results(tenant, &items).await?.len(), 0);
+    }
+    Ok(())
+}
+
+/// Has the thread of a turn hear it, and come to this end.
+async fn end(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Error> {
+    let head = store.head(turn.thread).await?;
+    let mark =
+        |thread, status| Mark { status: thread, turn: Some(TurnMark { turn: turn.id, status, error: None }) };
+    let heard = heard(turn);
+    let head = store.append(&head, &[heard], Some(&mark(ThreadStatus::Busy, TurnStatus::Running))).await?;
+    store.mend(&head, &mark(ThreadStatus::Idle, status)).await
+}
