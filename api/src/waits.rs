@@ -67,7 +67,7 @@ pub(crate) async fn list(
     ] {
         let Some(crowd) = stances.get(&stance) else { continue };
         let some = store.unfinished(stance, tenant, limit + 1).await?;
-        let until = some.iter().filter_map(|it| it.due_at).min().filter(|_| cause == WaitCause::NotDue);
+        let until = crowd.due_at.filter(|_| cause == WaitCause::NotDue);
         let (turns, since, until) = (crowd.turns, rfc3339(crowd.since), until.map(rfc3339));
         groups.push(WaitGroup { cause, why: None, turns, since, until, places: None });
         waits.extend(some.into_iter().map(|turn| Wait {

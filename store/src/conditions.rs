@@ -151,90 +151,29 @@ impl<'a> Reader<'a> {
 
     fn condition(&mut self, now: i64) -> Result<Condition, Unread> {
         self.skip_blanks();
-        let here = Self { text: self.text, at: self.at };
+        let at_field = Self { text: self.text, at: self.at };
         let field = self.name();
-        match self.rest().chars().next() {
-            Some('(') | Some(')') if field.is_empty() => {
-                return Err(here.wrong("parentheses are not known", "join conditions by `and` alone"));
-            }
-            _ if field.is_empty() => {
-                let mend = format!("write FIELD = VALUE; fields are {FIELDS}");
-                return Err(here.wrong("a field is missing", mend));
-            }
-            _ => {}
+        if field.is_empty() && self.rest().starts_with(['(', ')']) {
+            return Err(at_field.wrong("parentheses are not known", "join conditions by `and` alone"));
+        }
+        if field.is_empty() {
+            let mend = format!("write FIELD = VALUE; fields are {FIELDS}");
+            return Err(at_field.wrong("a field is missing", mend));
         }
         self.skip_blanks();
         let at_operator = Self { text: self.text, at: self.at };
-        let operator = match self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>')) {
-            it @ ("=" | "!=" | "~" | "<" | ">") => it,
-            other => {
-                let what = if other.is_empty() {
-                    format!("an operator is missing after {field}")
-                } else {
-                    format!("{other} is no operator")
-                };
-                return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
-            }
-        };
+        let operator = self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>'));
+        if !["=", "!=", "~", "<", ">"].contains(&operator) {
+            let what = match operator {
+                "" => format!("an operator is missing after {field}"),
+                other => format!("{other} is no operator"),
+            };
+            return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
+        }
         self.skip_blanks();
         let at_value = Self { text: self.text, at: self.at };
         let value = self.value()?;
-        let text = |field| {
-            let how = match operator {
-                "=" => How::Is,
-                "!=" => How::IsNot,
-                "~" => How::Holds,
-                _ => {
-                    return Err(at_operator.wrong(format!("{operator} compares times"), "here go = != and ~"));
-                }
-            };
-            Ok(Condition::Text { field, how, value: value.clone() })
-        };
-        let is = || match operator {
-            "=" => Ok(Is::Is),
-            "!=" => Ok(Is::IsNot),
-            _ => Err(at_operator.wrong(format!("{operator} does not go with {field}"), "here go = and !=")),
-        };
-        let unknown = |error: &dyn std::fmt::Display| at_value.wrong(error.to_string(), "name one of these");
-        let time = |field| {
-            let side = match operator {
-                "<" => Side::Before,
-                ">" => Side::After,
-                _ => {
-                    return Err(
-                        at_operator.wrong(format!("{operator} does not compare times"), "here go < and >")
-                    );
-                }
-            };
-            let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
-            let at =
-                moment(&value, now).ok_or_else(|| at_value.wrong(format!("{value:?} is no time"), mend))?;
-            Ok(Condition::Time { field, side, at })
-        };
-        match field {
-            "status" => Ok(Condition::Status { is: is()?, value: value.parse().map_err(|it| unknown(&it))? }),
-            "priority" => {
-                Ok(Condition::Priority { is: is()?, value: value.parse().map_err(|it| unknown(&it))? })
-            }
-            "thread" => {
-                let wrong = |_| at_value.wrong(format!("{value:?} is no thread"), "name it by its whole id");
-                Ok(Condition::Thread { is: is()?, value: value.parse().map_err(wrong)? })
-            }
-            "strategy" => text(TextField::Strategy),
-            "tenant" => text(TextField::Tenant),
-            "author" => text(TextField::Author),
-            "error" => text(TextField::Error),
-            "cause" => text(TextField::Cause),
-            "created" => time(TimeField::Created),
-            "updated" => time(TimeField::Updated),
-            _ => match field.strip_prefix("metadata.") {
-                Some(key) if is_key(key) => text(TextField::Metadata(key.to_owned())),
-                Some(_) | None => {
-                    let mend = format!("fields are {FIELDS}");
-                    Err(here.wrong(format!("there is no field {field}"), mend))
-                }
-            },
-        }
+        Said { field, at_field, operator, at_operator, value, at_value }.meant(now)
     }
 
     /// One word, or what stands between quotes.
@@ -252,6 +191,92 @@ impl<'a> Reader<'a> {
             return Err(self.wrong("a value is missing", "write a word, or anything between quotes"));
         }
         Ok(word.to_owned())
+    }
+}
+
+/// A condition as it was said, part by part.
+struct Said<'a> {
+    field: &'a str,
+    at_field: Reader<'a>,
+    operator: &'a str,
+    at_operator: Reader<'a>,
+    value: String,
+    at_value: Reader<'a>,
+}
+
+impl Said<'_> {
+    fn meant(self, now: i64) -> Result<Condition, Unread> {
+        let unknown =
+            |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "name one of these");
+        match self.field {
+            "status" => {
+                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                Ok(Condition::Status { is: self.is()?, value })
+            }
+            "priority" => {
+                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                Ok(Condition::Priority { is: self.is()?, value })
+            }
+            "thread" => {
+                let what = || format!("{:?} is no thread", self.value);
+                let wrong = |_| self.at_value.wrong(what(), "name it by its whole id");
+                Ok(Condition::Thread { is: self.is()?, value: self.value.parse().map_err(wrong)? })
+            }
+            "strategy" => self.text(TextField::Strategy),
+            "tenant" => self.text(TextField::Tenant),
+            "author" => self.text(TextField::Author),
+            "error" => self.text(TextField::Error),
+            "cause" => self.text(TextField::Cause),
+            "created" => self.time(TimeField::Created, now),
+            "updated" => self.time(TimeField::Updated, now),
+            other => match other.strip_prefix("metadata.") {
+                Some(key) if is_key(key) => {
+                    let field = TextField::Metadata(key.to_owned());
+                    self.text(field)
+                }
+                Some(_) | None => {
+                    let mend = format!("fields are {FIELDS}");
+                    Err(self.at_field.wrong(format!("there is no field {other}"), mend))
+                }
+            },
+        }
+    }
+
+    fn is(&self) -> Result<Is, Unread> {
+        match self.operator {
+            "=" => Ok(Is::Is),
+            "!=" => Ok(Is::IsNot),
+            other => {
+                let what = format!("{other} does not go with {}", self.field);
+                Err(self.at_operator.wrong(what, "here go = and !="))
+            }
+        }
+    }
+
+    fn text(self, field: TextField) -> Result<Condition, Unread> {
+        let how = match self.operator {
+            "=" => How::Is,
+            "!=" => How::IsNot,
+            "~" => How::Holds,
+            other => {
+                return Err(self.at_operator.wrong(format!("{other} compares times"), "here go = != and ~"));
+            }
+        };
+        Ok(Condition::Text { field, how, value: self.value })
+    }
+
+    fn time(&self, field: TimeField, now: i64) -> Result<Condition, Unread> {
+        let side = match self.operator {
+            "<" => Side::Before,
+            ">" => Side::After,
+            other => {
+                let what = format!("{other} does not compare times");
+                return Err(self.at_operator.wrong(what, "here go < and >"));
+            }
+        };
+        let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
+        let wrong = || self.at_value.wrong(format!("{:?} is no time", self.value), mend);
+        Ok(Condition::Time { field, side, at: moment(&self.value, now).ok_or_else(wrong)? })
     }
 }
 

@@ -42,8 +42,8 @@ pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
     Chain, Counts, Crowd, Failure, Failures, Finding, Head, Hold, Idempotency, Log, MOST_SUBMITTED, Mark,
-    NewTurn, Opening, Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread,
-    ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished,
+    NewTurn, Opening, Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted,
+    Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished,
     UnknownStatus, Verified, Withdrawal, Wrong,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};

@@ -7,6 +7,11 @@ use store::{Opening, Priority, Turn};
 use crate::{
     auth::Acting,
     house::House,
+    openai::{
+        ask::Asked,
+        completion::completion,
+        error::{self, ErrorReply},
+    },
     problem::{Kind, Problem},
     schema,
     submit::{Tuned, opened, words},
@@ -17,6 +22,8 @@ use crate::{
 pub(crate) enum Dialect {
     /// `POST /v1/turns`.
     Turns,
+    /// `POST /v1/chat/completions`.
+    Chat,
 }
 
 /// For whom a line is run.
@@ -28,12 +35,13 @@ pub(crate) struct For<'a> {
 
 impl Dialect {
     /// Every one there is.
-    pub(crate) const ALL: [Self; 1] = [Self::Turns];
+    pub(crate) const ALL: [Self; 2] = [Self::Turns, Self::Chat];
 
     /// The endpoint.
     pub(crate) fn url(self) -> &'static str {
         match self {
             Self::Turns => "/v1/turns",
+            Self::Chat => "/v1/chat/completions",
         }
     }
 
@@ -46,6 +54,7 @@ impl Dialect {
     pub(crate) fn turn(self, house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
         match self {
             Self::Turns => turn(house, whom, body),
+            Self::Chat => chat(house, whom, body),
         }
     }
 
@@ -54,6 +63,13 @@ impl Dialect {
         let lost = |err| Kind::Internal.because(format!("turn {} has no JSON: {err}", row.id));
         match self {
             Self::Turns => Ok((200, serde_json::to_value(shown).map_err(lost)?)),
+            Self::Chat => match completion(shown, row.created_at) {
+                Ok(it) => Ok((200, serde_json::to_value(it).map_err(lost)?)),
+                Err(problem) => {
+                    let reply = serde_json::to_value(ErrorReply::from(&problem)).map_err(lost)?;
+                    Ok((error::status(&problem).as_u16(), reply))
+                }
+            },
         }
     }
 }
@@ -63,6 +79,9 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
         serde_json::from_value(body).map_err(|err| Kind::Invalid.because(err.to_string()))?;
     if new.thread_id.is_some() {
         return Err(Kind::Invalid.because("thread_id: each line of a batch opens a thread of its own"));
+    }
+    if new.not_before.is_some() || new.delay_seconds.is_some() {
+        return Err(Kind::Invalid.because("not_before, delay_seconds: a batch feeds its lines by itself"));
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy: it is missing"))?;
     let tuned = Tuned { config: new.config, budget: new.budget };
@@ -74,5 +93,12 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
         metadata: new.metadata.map_or_else(|| json!({}), Value::Object),
         author: whom.author.to_owned(),
         idempotency: None,
+        due_at: None,
     })
+}
+
+fn chat(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
+    let Value::Object(body) = body else { return Err(Kind::Invalid.because("it is no JSON object")) };
+    let asked = Asked::read(body, None)?.opening(house, whom.acting, whom.author)?;
+    Ok(store::NewTurn { priority: whom.priority, ..asked })
 }

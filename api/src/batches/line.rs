@@ -8,7 +8,7 @@ use store::{
 };
 
 use super::dialect::{Dialect, For};
-use crate::{auth::Acting, house::House, submit::overlay};
+use crate::{auth::Acting, house::House, problem::Kind, submit::overlay};
 
 /// The longest name that a line may have, in bytes.
 const NAME_MAX: usize = 512;
@@ -86,7 +86,8 @@ impl<'a> Judge<'a> {
         let whom = For { acting: &self.acting, author: &self.batch.author, priority: self.batch.priority };
         self.dialect.turn(self.house, &whom, body).map_err(|problem| {
             let words = problem.detail();
-            let code = if words.starts_with("strategy: none") { "unknown_model" } else { "invalid_body" };
+            let unknown = words.starts_with("strategy: none") || problem.kind == Kind::UnknownModel;
+            let code = if unknown { "unknown_model" } else { "invalid_body" };
             wrong(code, format!("body: {words}"))
         })
     }
@@ -145,7 +146,7 @@ pub(crate) fn field_of(code: &str) -> Option<&'static str> {
         "invalid_method" => Some("method"),
         "invalid_url" => Some("url"),
         "invalid_body" => Some("body"),
-        "unknown_model" => Some("body.strategy"),
+        "unknown_model" => Some("body"),
         _ => None,
     }
 }

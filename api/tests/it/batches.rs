@@ -178,7 +178,7 @@ async fn a_batch_is_paused_and_resumed() {
     let batch = hall.batch(&file, json!({"window": 5})).await;
     let paused = hall.act(&batch, "pause", json!({})).await;
     assert_eq!(paused.json()["turnfold"]["stopped"], "paused", "{paused:?}");
-    hall.act(&batch, "resume", json!({"only": "failed"})).await.problem(409, "not-now");
+    hall.act(&batch, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
     let mut before = hall.until_is(&batch, "in_progress").await["turnfold"]["results"].clone();
     let still = loop {
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -192,9 +192,9 @@ async fn a_batch_is_paused_and_resumed() {
     assert_eq!(hall.act(&batch, "resume", json!({})).await.json()["turnfold"]["stopped"], Value::Null);
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!((&over["request_counts"]["completed"], hall.asked()), (&json!(400), 400));
-    hall.act(&batch, "resume", json!({})).await.problem(409, "not-now");
-    hall.act(&batch, "pause", json!({})).await.problem(409, "not-now");
-    hall.act(&batch, "cancel", json!({})).await.problem(409, "not-now");
+    hall.act(&batch, "resume", json!({})).await.refused(409, "not_now");
+    hall.act(&batch, "pause", json!({})).await.refused(409, "not_now");
+    hall.act(&batch, "cancel", json!({})).await.refused(409, "not_now");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -214,7 +214,7 @@ async fn a_batch_stops_at_its_cap_and_goes_on_with_a_higher_one() {
     let spent = stopped["turnfold"]["usd"].as_f64().unwrap();
     assert!((usd(30)..=usd(40)).contains(&spent), "no more than the window beyond: {stopped:#}");
     assert_eq!(stopped["status"], "in_progress");
-    let words = hall.act(&batch, "resume", json!({})).await.problem(409, "not-now");
+    let words = hall.act(&batch, "resume", json!({})).await.refused(409, "not_now");
     assert!(words.contains("cost"), "{words}");
     assert_eq!(hall.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
     let over = hall.until_is(&batch, "completed").await;
@@ -237,7 +237,7 @@ async fn what_failed_is_run_again_and_nothing_else_is() {
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!(over["request_counts"], json!({"total": 41, "completed": 30, "failed": 11}));
     assert_eq!(hall.file(&over["error_file_id"]).await.len(), 11);
-    hall.act(&batch, "resume", json!({"only": "expired"})).await.problem(409, "not-now");
+    hall.act(&batch, "resume", json!({"only": "expired"})).await.refused(409, "not_now");
 
     hall.world.is_mended.store(true, Ordering::Relaxed);
     let asked = hall.asked();
@@ -367,13 +367,13 @@ async fn a_batch_that_makes_no_sense_is_refused() {
     assert_eq!(again.headers["idempotency-replayed"], "true");
     let mut other = valid.clone();
     other["completion_window"] = json!("1h");
-    make(&other).await.problem(409, "key-reused");
+    make(&other).await.refused(409, "key_reused");
     let in_use =
         axum::http::Request::delete(format!("/v1/files/{file}")).body(axum::body::Body::empty()).unwrap();
-    hall.room.send(in_use).await.problem(409, "file-in-use");
+    hall.room.send(in_use).await.refused(409, "file_in_use");
     let page = hall.room.get("/v1/batches?limit=1").await.json();
     assert_eq!((&page["data"][0]["id"], &page["has_more"]), (&first.json()["id"], &json!(false)));
-    hall.room.get("/v1/batches/batch_0").await.problem(404, "unknown-batch");
+    hall.room.get("/v1/batches/batch_0").await.refused(404, "unknown_batch");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,32 +36,32 @@ async fn a_file_comes_back_as_it_was_sent() {
 
     let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
     assert_eq!(hall.room.send(delete()).await.json()["deleted"], true);
-    hall.room.send(delete()).await.problem(404, "unknown-file");
-    hall.room.get(&format!("/v1/files/{name}/content")).await.problem(404, "unknown-file");
+    hall.room.send(delete()).await.refused(404, "unknown_file");
+    hall.room.get(&format!("/v1/files/{name}/content")).await.refused(404, "unknown_file");
     for name in ["x", "file-", "file-zz", "batch_0"] {
-        hall.room.get(&format!("/v1/files/{name}")).await.problem(404, "unknown-file");
+        hall.room.get(&format!("/v1/files/{name}")).await.refused(404, "unknown_file");
     }
 }
 
 #[tokio::test]
 async fn what_is_no_file_of_lines_is_refused_and_not_kept() {
     let hall = Hall::idle(|door| door.bulk.file_max = 1 << 20).await;
-    let words = hall.room.send(form("assistants", b"x")).await.problem(422, "invalid");
+    let words = hall.room.send(form("assistants", b"x")).await.refused(400, "invalid");
     assert!(words.contains("purpose"), "{words}");
-    let words = hall.room.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.problem(413, "too-large");
+    let words = hall.room.send(form("batch", &vec![b'x'; (1 << 20) + 1])).await.refused(413, "too_large");
     assert!(words.contains("1 MiB"), "{words}");
     let form = Request::post("/v1/files").header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x");
     let lacking = "--x-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x-x--\r\n";
-    let words = hall.room.send(form.body(Body::from(lacking)).unwrap()).await.problem(422, "invalid");
+    let words = hall.room.send(form.body(Body::from(lacking)).unwrap()).await.refused(400, "invalid");
     assert!(words.contains("file"), "{words}");
     let cut = Request::post("/v1/files")
         .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
         .body(Body::from("--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nhalf a fi"))
         .unwrap();
-    hall.room.send(cut).await.problem(400, "malformed");
+    hall.room.send(cut).await.refused(400, "malformed");
     let mut foreign = crate::bulk::form("batch", b"x");
     foreign.headers_mut().insert("sec-fetch-site", "cross-site".parse().unwrap());
-    hall.room.send(foreign).await.problem(401, "unauthorized");
+    hall.room.send(foreign).await.refused(401, "invalid_api_key");
     assert_eq!(hall.room.get("/v1/files").await.json()["data"], serde_json::json!([]));
 }
 
@@ -86,18 +86,18 @@ async fn what_is_another_tenants_is_not_there() {
         let request = Request::post("/v1/batches").header(header::CONTENT_TYPE, "application/json");
         request.body(Body::from(body.to_string())).unwrap()
     };
-    hall.room.send(with(make(), "bell")).await.problem(404, "unknown-file");
+    hall.room.send(with(make(), "bell")).await.refused(404, "unknown_file");
     let made = hall.room.send(with(make(), "acme")).await;
     assert_eq!(made.status, StatusCode::OK, "{made:?}");
     let batch = made.json()["id"].as_str().unwrap().to_owned();
     for (path, kind) in [
-        (format!("/v1/files/{file}"), "unknown-file"),
-        (format!("/v1/files/{file}/content"), "unknown-file"),
-        (format!("/v1/batches/{batch}"), "unknown-batch"),
-        (format!("/v1/batches/{batch}/results"), "unknown-batch"),
-        (format!("/v1/batches/{batch}/quote"), "unknown-batch"),
+        (format!("/v1/files/{file}"), "unknown_file"),
+        (format!("/v1/files/{file}/content"), "unknown_file"),
+        (format!("/v1/batches/{batch}"), "unknown_batch"),
+        (format!("/v1/batches/{batch}/results"), "unknown_batch"),
+        (format!("/v1/batches/{batch}/quote"), "unknown_batch"),
     ] {
-        hall.room.send(with(get(&path), "bell")).await.problem(404, kind);
+        hall.room.send(with(get(&path), "bell")).await.refused(404, kind);
         assert_eq!(hall.room.send(with(get(&path), "acme")).await.status, StatusCode::OK);
         assert_eq!(hall.room.send(with(get(&path), "operator")).await.status, StatusCode::OK);
     }
@@ -106,10 +106,10 @@ async fn what_is_another_tenants_is_not_there() {
         hall.room
             .send(with(post(format!("/v1/batches/{batch}/{verb}")), "bell"))
             .await
-            .problem(404, "unknown-batch");
+            .refused(404, "unknown_batch");
     }
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
-    hall.room.send(with(delete, "bell")).await.problem(404, "unknown-file");
+    hall.room.send(with(delete, "bell")).await.refused(404, "unknown_file");
     for path in ["/v1/files", "/v1/batches"] {
         assert_eq!(hall.room.send(with(get(path), "bell")).await.json()["data"], serde_json::json!([]));
         assert_eq!(hall.room.send(with(get(path), "acme")).await.json()["data"].as_array().unwrap().len(), 1);

@@ -222,6 +222,14 @@ impl Reply {
 
     /// A problem of this status and kind; its detail.
     #[track_caller]
+    /// What is said in OpenAI's shape, where a request is not done as asked.
+    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        let error = &self.json()["error"];
+        assert_eq!(error["code"], code, "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    }
+
     pub(crate) fn problem(&self, status: u16, kind: &str) -> String {
         assert_eq!(self.status.as_u16(), status, "{self:?}");
         assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json");

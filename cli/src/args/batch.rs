@@ -19,12 +19,14 @@ pub(crate) enum Batch {
         file: PathBuf,
         #[command(flatten)]
         plan: Plan,
-        /// Only say what is in the file and what it may cost, and run nothing
-        #[arg(long)]
-        quote: bool,
         /// Stay until all lines have ended
-        #[arg(short, long, conflicts_with = "quote")]
+        #[arg(short, long)]
         wait: bool,
+    },
+    /// Predicts what is left to pay and how long it takes, by past turns of the same strategies
+    Quote {
+        /// Which batch
+        id: String,
     },
     /// Lists batches, the newest first
     Ls {

@@ -65,7 +65,6 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
     refused(&["validate", "none.jsonl"], 2, &["none.jsonl"]);
     refused(&["submit", "bad.jsonl"], 2, &["bad.jsonl:1: no JSON", "nothing was submitted"]);
     refused(&["submit", "good.jsonl"], 4, &["nobody answers"]);
-    refused(&["submit", "good.jsonl", "--quote", "--wait"], 2, &["--wait"]);
     refused(&["submit", "good.jsonl", "--reuse", "some"], 2, &["none"]);
     refused(&["run", "good.jsonl"], 2, &["--out"]);
     refused(&["run", "good.jsonl", "--out", "."], 2, &["is a folder"]);

@@ -21,8 +21,10 @@ fn failed_turns_are_found_counted_and_redriven() {
         shown["thread_id"].as_str().unwrap().to_owned()
     };
     let on = dev.run(&["turn", "send", "--thread", &thread(&past), "echo on", "--wait"]);
-    assert_eq!((on.0, on.1.trim()), (0, "on"), "its thread goes on without it: {on:?}");
+    assert_eq!((on.0, on.1.trim()), (0, "Done: on."), "its thread goes on without it: {on:?}");
     let body = json!({"thread_id": thread(&past), "input": "yes", "policy": "answer"});
+    // Another test of this process may have been first.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let unheard = runtime.block_on(async {
         let sent = reqwest::Client::new().post(format!("{}/v1/turns", dev.url())).json(&body).send();
@@ -48,21 +50,51 @@ fn failed_turns_are_found_counted_and_redriven() {
     assert!(dry.1.contains("3 failed turns would try again; 1 failed before"), "{dry:?}");
     assert_eq!(dev.status(&failed[0]), "failed");
 
-    let some = dev.run(&["turn", "redrive", "--where", "cause ~ paper", "--yes"]);
+    let began = Instant::now();
+    let some = dev.run(&["turn", "redrive", "--where", "cause ~ paper", "--yes", "--rate", "2/s"]);
+    assert!(Duration::from_millis(500) <= began.elapsed(), "two in {:?}", began.elapsed());
     assert_eq!((some.0, some.1.trim()), (0, "2 failed turns try again"), "{some:?}");
     for turn in &failed {
-        dev.until(turn, "failed");
+        dev.until(turn, "completed");
         let events = dev.run(&["thread", "events", &thread(turn)]).1;
-        assert_eq!(events.matches("retried").count(), 1, "{events}");
+        assert_eq!(events.matches("retried    by").count(), 1, "{events}");
     }
-    let began = Instant::now();
-    let all = dev.run(&["turn", "redrive", "--yes", "--rate", "4/s", "-o", "json"]);
-    assert!(Duration::from_millis(500) <= began.elapsed(), "three in {:?}", began.elapsed());
+    let all = dev.run(&["turn", "redrive", "--yes", "-o", "json"]);
     let done: Value = serde_json::from_str(&all.1).unwrap_or_else(|_| panic!("{all:?}"));
     assert_eq!(all.0, 5, "{all:?}");
-    assert_eq!((&done["redriven"], &done["refused"], &done["unheard"]), (&json!(2), &json!(1), &json!(1)));
+    assert_eq!((&done["redriven"], &done["refused"], &done["unheard"]), (&json!(0), &json!(1), &json!(1)));
     assert!(done["reasons"][0].as_str().unwrap().contains(&past), "{done}");
     let none = dev.run(&["turn", "redrive", "--where", "error = nothing"]);
     assert_eq!((none.0, none.1.trim()), (0, "0 failed turns try again"), "{none:?}");
     assert_eq!(dev.run(&["turn", "redrive", "--rate", "fast"]).0, 2);
+}
+
+#[test]
+fn what_waits_tells_why() {
+    let redis = Redis::start();
+    let dev = Dev::start(&redis, "");
+    assert_eq!(dev.run(&["queue", "ls"]).1.trim(), "nothing waits");
+    let sent = dev.run(&["turn", "send", "-g", "probe", "echo later", "--delay", "1h"]);
+    assert!(sent.1.contains("is queued"), "{sent:?}");
+    let asks = dev.send("probe", "ask Well?");
+    dev.until(&asks, "interrupted");
+    let falters = dev.send("probe", "falter 9; echo end");
+    let began = Instant::now();
+    loop {
+        let told = dev.run(&["queue", "ls"]);
+        assert!(told.0 == 0 && told.1.contains("1 not due before 20"), "{told:?}");
+        assert!(told.1.contains("1 wait for a person"), "{told:?}");
+        if told.1.contains("1 retry in ") && told.1.contains(&falters) {
+            break;
+        }
+        assert!(
+            began.elapsed() < Duration::from_secs(30),
+            "it does not say that it is tried again: {told:?}"
+        );
+    }
+    let page = dev.run(&["queue", "ls", "--limit", "1", "-o", "json"]);
+    let page: Value = serde_json::from_str(&page.1).unwrap_or_else(|_| panic!("{page:?}"));
+    assert_eq!((page["data"].as_array().map(Vec::len), &page["has_more"]), (Some(1), &json!(true)));
+    let far = dev.run(&["turn", "send", "-g", "probe", "echo", "--not-before", "2999-01-01T00:00:00Z"]);
+    assert!(far.0 == 2 && far.2.contains("more than a year"), "{far:?}");
 }

@@ -138,14 +138,14 @@ impl Store {
         let free = "NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'strategy' AND name = threads.strategy \
                     OR kind = 'tenant' AND name = threads.tenant)";
         let which = format!(
-            "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $1 AND {free} \
+            "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $2 AND {free} \
              UNION SELECT thread_id FROM turns JOIN threads ON threads.id = thread_id \
-             WHERE turns.status = 'queued' AND (turns.due_at IS NULL OR turns.due_at <= $3) \
-             AND thread_id > $1 AND {free} ORDER BY id LIMIT $2) ORDER BY threads.id"
+             WHERE turns.status = 'queued' AND (turns.due_at IS NULL OR turns.due_at <= $1) \
+             AND thread_id > $2 AND {free} ORDER BY id LIMIT $3) ORDER BY threads.id"
         );
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
-        self.lanes(&which, [after.into(), signed(at_most(limit)).into(), time::now().into()]).await
+        self.lanes(&which, vec![after.into(), signed(at_most(limit)).into()]).await
     }
 
     /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is
@@ -155,14 +155,11 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
-        Ok(self.lanes("threads.id = $1", [thread.into()]).await?.pop().map(|it| it.lane))
+        Ok(self.lanes("threads.id = $2", vec![thread.into()]).await?.pop().map(|it| it.lane))
     }
 
-    async fn lanes(
-        &self,
-        which: &str,
-        values: impl IntoIterator<Item = Value>,
-    ) -> Result<Vec<Runnable>, Error> {
+    /// The lanes of some threads; `$1` is the time, and the values follow.
+    async fn lanes(&self, which: &str, values: Vec<Value>) -> Result<Vec<Runnable>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
             id: ThreadId,
@@ -175,13 +172,14 @@ impl Store {
              WHERE turns.thread_id = threads.id AND turns.status = 'running' LIMIT 1), \
              (SELECT turns.priority FROM turns \
              WHERE turns.thread_id = threads.id AND turns.status = 'queued' \
-             AND (turns.due_at IS NULL OR turns.due_at <= {now}) ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
+             AND (turns.due_at IS NULL OR turns.due_at <= $1) \
+             ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
              FROM threads WHERE {which}",
-            normal = Priority::Normal.rank(),
-            now = time::now()
+            normal = Priority::Normal.rank()
         );
         let backend = self.database.pool.get_database_backend();
         let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql };
+        let values = std::iter::once(time::now().into()).chain(values);
         let statement = Statement::from_sql_and_values(backend, sql, values);
         let rows = Row::find_by_statement(statement).all(&self.database.pool).await?;
         let lane = |row: Row| {

@@ -61,6 +61,8 @@ pub struct Crowd {
     pub turns: u64,
     /// Since when the first of them has it, in microseconds since the Unix epoch.
     pub since: i64,
+    /// When the first of them may be heard, in microseconds since the Unix epoch, if that was said of any.
+    pub due_at: Option<i64>,
 }
 
 /// Every turn that is not over, with its stance. `$1` is the time, `$2` the tenant or nothing, for all.
@@ -96,15 +98,20 @@ impl Store {
             stance: String,
             many: i64,
             since: i64,
+            due_at: Option<i64>,
         }
         let sql = format!(
-            "SELECT stance, count(*) AS many, min(since) AS since FROM ({UNFINISHED}) AS it GROUP BY stance"
+            "SELECT stance, count(*) AS many, min(since) AS since, min(due_at) AS due_at \
+             FROM ({UNFINISHED}) AS it GROUP BY stance"
         );
         let rows = Row::find_by_statement(statement(&self.database.pool, &sql, values(tenant)));
         let mut stances = BTreeMap::new();
         for row in rows.all(&self.database.pool).await? {
             if let Some(stance) = Stance::ALL.into_iter().find(|it| it.as_str() == row.stance) {
-                stances.insert(stance, Crowd { turns: unsigned(row.many)?, since: row.since });
+                stances.insert(
+                    stance,
+                    Crowd { turns: unsigned(row.many)?, since: row.since, due_at: row.due_at },
+                );
             }
         }
         Ok(stances)

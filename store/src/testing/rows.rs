@@ -141,6 +141,7 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
     let told: Vec<(Stance, u64)> = crowd.iter().map(|(stance, it)| (*stance, it.turns)).collect();
     assert_eq!(told, [(Stance::Could, 3), (Stance::Behind, 2), (Stance::NotDue, 1), (Stance::Person, 1)]);
     assert!(crowd.values().all(|it| now <= it.since), "{crowd:?}");
+    assert_eq!(crowd[&Stance::NotDue].due_at, Some(now + hour));
     for (stance, ids) in [
         (Stance::Could, vec![running.id, first.id]),
         (Stance::Behind, vec![behind.id, low.id]),

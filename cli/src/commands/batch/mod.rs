@@ -29,10 +29,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
     let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
     match command {
         Batch::Validate { file } => validate(&given, &file),
-        Batch::Submit { file, plan, quote: true, .. } => {
-            with(&given, &plan, async |client| quote(&given, client, &file, &plan).await).await
-        }
-        Batch::Submit { file, plan, quote: false, wait } => {
+        Batch::Submit { file, plan, wait } => {
             let wait = wait || plan.local;
             with(&given, &plan, async |client| {
                 let batch = submit::submit(client, &given.settings, &file, &plan).await?;
@@ -46,6 +43,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             with(&given, &plan, async |client| from_file_to_file(&given, client, &file, &plan, to).await)
                 .await
         }
+        Batch::Quote { id } => quote(&given, &client()?, &id).await,
         Batch::Ls { limit } => ls(&given, &client()?, limit).await,
         Batch::Get { id, wait } => {
             let client = client()?;
@@ -119,8 +117,8 @@ fn validate(given: &Given, file: &Path) -> anyhow::Result<Exit> {
     Ok(if checked.is_good() { Exit::Ok } else { Exit::Finding })
 }
 
-async fn quote(given: &Given, client: &Client, file: &Path, plan: &Plan) -> anyhow::Result<Exit> {
-    let quote = submit::quote(client, &given.settings, file, plan).await?;
+async fn quote(given: &Given, client: &Client, id: &str) -> anyhow::Result<Exit> {
+    let quote = client.get(&format!("/v1/batches/{id}/quote")).await?;
     output::one(given.format, &quote, || shown::quote(&quote))?;
     Ok(Exit::Ok)
 }

@@ -56,45 +56,16 @@ pub(super) async fn submit(
     Ok(client.send(request.json(&body)).await?.json().await?)
 }
 
-/// What the lines of a file come to, without running any.
-///
-/// ## Why the api is asked first whether it quotes
-///
-/// One that does not know the question would take it for a submission, and run everything.
-pub(super) async fn quote(
-    client: &Client,
-    settings: &Settings,
-    file: &Path,
-    plan: &Plan,
-) -> anyhow::Result<Value> {
-    let checked = checked(file, settings)?;
-    let document = client.get("/openapi.json").await?;
-    let known = document["paths"]["/v1/batches"]["post"]["parameters"].as_array();
-    if !known.is_some_and(|it| it.iter().any(|it| it["in"] == "query" && it["name"] == "quote")) {
-        let words = "this api quotes nothing before it is submitted; nothing was sent";
-        return Err(Stop::because(Exit::Usage, words));
-    }
-    let mut body = creation(&checked, plan);
-    let id = upload(client, file).await?;
-    body["input_file_id"] = json!(id);
-    let quote = client.post("/v1/batches?quote=true", &body).await;
-    // It was sent for this question only.
-    let forgotten = client.send(client.request(Method::DELETE, &format!("/v1/files/{id}"))).await;
-    if let Err(err) = forgotten {
-        remark(&format!("the file {id} stays with the api: {err}"));
-    }
-    quote
-}
-
 fn checked(file: &Path, settings: &Settings) -> anyhow::Result<Checked> {
     let checked = lines::check(file, lines::longest(settings))?;
-    match checked.is_good() {
-        true => Ok(checked),
-        false => {
-            let words = format!("mend these lines, nothing was submitted:\n{}", checked.words(file));
-            Err(Stop::because(Exit::Usage, words))
+    if checked.faulty < checked.lines {
+        if !checked.is_good() {
+            remark(&format!("{}\nthe others are run", checked.words(file)));
         }
+        return Ok(checked);
     }
+    let words = format!("no line can be run, nothing was submitted:\n{}", checked.words(file));
+    Err(Stop::because(Exit::Usage, words))
 }
 
 /// What is asked of the api, but for the file.
