@@ -60,7 +60,7 @@ async fn every_route_under_v1_is_guarded() {
         for (method, operation) in item.as_object().unwrap() {
             let request = Request::builder().method(method.to_uppercase().as_str()).uri(&place);
             let reply = room.send(request.body(Body::empty()).unwrap()).await;
-            if operation["tags"] == json!(["openai"]) {
+            if ["openai", "bulk"].iter().any(|it| operation["tags"] == json!([it])) {
                 let error = reply.json()["error"].clone();
                 assert_eq!(
                     (reply.status.as_u16(), &error["code"]),

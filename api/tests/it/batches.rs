@@ -343,15 +343,15 @@ async fn a_batch_that_makes_no_sense_is_refused() {
     let valid = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
     for (field, value, status, word) in [
         ("input_file_id", json!("file-00000000000000000000000000000000"), 404, "no file"),
-        ("endpoint", json!("/v1/embeddings"), 422, "endpoint"),
-        ("completion_window", json!("soon"), 422, "completion_window"),
-        ("completion_window", json!("31d"), 422, "completion_window"),
-        ("completion_window", json!(""), 422, "completion_window"),
-        ("max_usd", json!(0), 422, "max_usd"),
-        ("window", json!(0), 422, "window"),
-        ("metadata", json!({"a": 1}), 422, "metadata"),
-        ("output_expires_after", json!({"anchor": "created_at", "seconds": 1}), 422, "seconds"),
-        ("what", json!(1), 422, "what"),
+        ("endpoint", json!("/v1/embeddings"), 400, "endpoint"),
+        ("completion_window", json!("soon"), 400, "completion_window"),
+        ("completion_window", json!("31d"), 400, "completion_window"),
+        ("completion_window", json!(""), 400, "completion_window"),
+        ("max_usd", json!(0), 400, "max_usd"),
+        ("window", json!(0), 400, "window"),
+        ("metadata", json!({"a": 1}), 400, "metadata"),
+        ("output_expires_after", json!({"anchor": "created_at", "seconds": 1}), 400, "seconds"),
+        ("what", json!(1), 400, "what"),
     ] {
         let mut body = valid.clone();
         body[field] = value;

@@ -111,6 +111,7 @@ impl Hall {
 
     pub(crate) fn start_worker(&mut self) {
         let hands = Hands {
+            bounds: worker::Bounds::default(),
             parts: self.room.parts.clone(),
             strategies: known(),
             world: self.world.clone(),

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 42] = [
+const ROUTES: [&str; 43] = [
     "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "get /livez",

@@ -165,6 +165,7 @@ impl Batch {
         match self {
             Batch::Submit { plan, .. } | Batch::Run { plan, .. } => plan.local,
             Batch::Validate { .. }
+            | Batch::Quote { .. }
             | Batch::Ls { .. }
             | Batch::Get { .. }
             | Batch::Results { .. }

@@ -149,7 +149,7 @@ impl Store {
                    items.micro_usd, items.code, items.message, items.done_no \
                    FROM batch_items AS items JOIN turns ON turns.position = \
                    (SELECT MAX(last.position) FROM turns AS last WHERE last.thread_id = items.thread_id) \
-                   WHERE items.batch_id = $1 AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
+                   WHERE items.batch_id = $1 AND items.state IN ('fed', 'asked') AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
                    OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2";
         let values = [batch.into(), signed(at_most(limit)).into()];
         let rows = items::Entity::find().from_raw_sql(alike(pool, sql, values)).all(pool).await?;

@@ -141,6 +141,7 @@ async fn standing(
     rows.into_iter().map(item).collect()
 }
 
+/// In SQLite's words the batch is said in terms of `it`: else it would walk over all items of the batch for each change.
 async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET state = it.state, thread_id = it.thread_id, turn_id = it.turn_id, \
@@ -156,7 +157,7 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
                  output_tokens = it.value ->> 'output_tokens', micro_usd = it.value ->> 'micro_usd', \
                  code = it.value ->> 'code', message = it.value ->> 'message' \
                  FROM json_each(?2) AS it \
-                 WHERE batch_items.batch_id = ?1 AND batch_items.nth = it.value ->> 'nth'",
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
     };
     if changes.is_empty() {
         return Ok(());
@@ -184,7 +185,7 @@ pub(super) async fn add_results(
                    FROM json_to_recordset($2::json) AS it (n bigint, nth bigint) \
                    WHERE batch_items.batch_id = $1 AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
-                 WHERE batch_items.batch_id = ?1 AND batch_items.nth = it.value ->> 'nth'",
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
     };
     if results.is_empty() {
         return Ok(done);
