@@ -120,7 +120,7 @@ pub(crate) struct Problem {
     pub(crate) kind: Kind,
     /// In how many seconds the request may be sent again, where that is known.
     #[serde(skip)]
-    retry_after: Option<u64>,
+    retry_after: Option<u16>,
     /// What is the matter, for programs.
     #[serde(rename = "type")]
     urn: &'static str,
@@ -132,10 +132,10 @@ pub(crate) struct Problem {
     detail: String,
     /// What to do about it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    mend: Option<String>,
+    mend: Option<Box<str>>,
     /// The parameter that is the matter, for those who say so in a field of its own.
     #[serde(skip)]
-    param: Option<String>,
+    param: Option<Box<str>>,
 }
 
 impl Kind {
@@ -158,19 +158,19 @@ impl Kind {
 
 impl Problem {
     /// Says what to do about it.
-    pub(crate) fn mend(mut self, mend: impl Into<String>) -> Self {
+    pub(crate) fn mend(mut self, mend: impl Into<Box<str>>) -> Self {
         self.mend = Some(mend.into());
         self
     }
 
     /// Names the parameter that is the matter, if none is named yet.
-    pub(crate) fn about(mut self, param: impl Into<String>) -> Self {
+    pub(crate) fn about(mut self, param: impl Into<Box<str>>) -> Self {
         self.param.get_or_insert_with(|| param.into());
         self
     }
 
     /// Says when to send the request again.
-    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+    pub(crate) fn retry_after(mut self, seconds: u16) -> Self {
         self.retry_after = Some(seconds);
         self
     }

@@ -14,7 +14,7 @@ use crate::problem::{Kind, Problem};
 const FRESH: Duration = Duration::from_secs(1);
 
 /// The longest that somebody is told to wait, in seconds.
-const LONGEST: u64 = 60;
+const LONGEST: u16 = 60;
 
 /// How many queued turns there may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +104,7 @@ impl Known {
     }
 
     /// In how many seconds there should be room again, as fast as the number falls.
-    fn come_again(&self, max: u64) -> u64 {
+    fn come_again(&self, max: u64) -> u16 {
         let over = self.waiting().saturating_sub(max).saturating_add(1);
         match self.fell {
             // Whoever comes again soon finds out.
@@ -112,13 +112,13 @@ impl Known {
             Some((0, _)) => LONGEST,
             Some((fell, within)) => {
                 let ms = u128::from(over) * within.as_millis() / u128::from(fell);
-                u64::try_from(ms.div_ceil(1_000)).unwrap_or(LONGEST).clamp(1, LONGEST)
+                u16::try_from(ms.div_ceil(1_000)).unwrap_or(LONGEST).clamp(1, LONGEST)
             }
         }
     }
 }
 
-fn full(whose: Option<&str>, max: u64, seconds: u64) -> Problem {
+fn full(whose: Option<&str>, max: u64, seconds: u16) -> Problem {
     let words = match whose {
         Some(tenant) => format!("{max} turns of tenant {tenant} wait already"),
         None => format!("{max} turns wait already"),

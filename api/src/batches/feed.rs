@@ -1,6 +1,6 @@
 //! How items become turns: through a window, so that a batch of any size holds up nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map::Entry};
 
 use serde_json::Value;
 use shared::Tally;
@@ -105,8 +105,8 @@ impl Keeper {
         let mut chunks = BTreeMap::new();
         for item in items {
             let nth = item.place.chunk;
-            if !chunks.contains_key(&nth) {
-                chunks.insert(nth, self.house.parts.store.chunk(batch.input_file, nth).await?);
+            if let Entry::Vacant(place) = chunks.entry(nth) {
+                place.insert(self.house.parts.store.chunk(batch.input_file, nth).await?);
             }
             let line = chunks.get(&nth).and_then(Option::as_ref).and_then(|it| line(it, &item));
             let asks = match line {

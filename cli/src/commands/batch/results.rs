@@ -94,7 +94,7 @@ struct Sink {
 enum Open {
     Jsonl(Box<dyn Write + Send>),
     Csv(Box<dyn Write + Send>),
-    Parquet(Parquet<Box<dyn Write + Send>>),
+    Parquet(Box<Parquet<Box<dyn Write + Send>>>),
 }
 
 impl Sink {
@@ -116,7 +116,7 @@ impl Sink {
                 piped(to.write_all((COLUMNS.join(",") + "\r\n").as_bytes()))?;
                 Open::Csv(to)
             }
-            Form::Parquet => Open::Parquet(Parquet::begin(to)?),
+            Form::Parquet => Open::Parquet(Box::new(Parquet::begin(to)?)),
         };
         Ok(Self { form, place })
     }
