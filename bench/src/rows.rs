@@ -196,6 +196,8 @@ pub(crate) async fn make_sqlite_floor(of: &Pool<Sqlite>, floor: &Pool<Sqlite>) -
 
 /// How many bytes the events, threads and turns take in PostgreSQL, with their indexes.
 pub(crate) async fn stored_bytes(pool: &PgPool) -> Result<f64> {
-    let sql = "SELECT sum(pg_total_relation_size(it::regclass))::float8 FROM unnest(ARRAY['events', 'threads', 'turns']) it";
+    // `events` has its rows in partitions, and no size itself.
+    let sql = "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class \
+               WHERE relkind = 'r' AND relname ~ '^(events(_[0-9]+)?|threads|turns)$'";
     Ok(sea_orm::sqlx::query(sql).fetch_one(pool).await?.try_get(0)?)
 }

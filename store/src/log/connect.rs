@@ -142,9 +142,10 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
 /// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
 const ARE_TOLD: &str = "SET jit = off";
 
-/// And what those for the steps are told besides: their few statements find rows by index, whatever the statistics of a
-/// young table make the planner believe, and need not be planned anew.
-const HOT_ARE_TOLD: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan";
+/// And what those for the steps are told besides: their few statements find rows by index and in its order, whatever the
+/// statistics of a young table make the planner believe, and need not be planned anew.
+const HOT_ARE_TOLD: &str =
+    "SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off";
 
 fn told(pool: PgPoolOptions, what: &'static str) -> PgPoolOptions {
     pool.after_connect(move |connection, _| {
