@@ -13,12 +13,12 @@ use super::{
     Batch, BatchId, BatchStatus, ItemState,
     files::place,
     record::{add_results, hold, line_of},
-    statement::{Words, alike, name},
+    statement::{Words, name},
     tables::{batches, items, items::Column},
 };
 use crate::{
     Error, Store, ThreadId, Turn, TurnId,
-    log::{at_most, plain, signed, tables::turns, unsigned},
+    log::{at_most, plain, signed, statement, tables::turns, unsigned},
 };
 
 /// What is wrong with a line whose name an earlier line has.
@@ -152,7 +152,7 @@ impl Store {
                    WHERE items.batch_id = $1 AND items.state IN ('fed', 'asked') AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
                    OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2";
         let values = [batch.into(), signed(at_most(limit)).into()];
-        let rows = items::Entity::find().from_raw_sql(alike(pool, sql, values)).all(pool).await?;
+        let rows = items::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
         let items = rows.into_iter().map(Item::try_from).collect::<Result<Vec<_>, _>>()?;
         let mut turns = self.turns_by_id(items.iter().filter_map(|it| it.turn)).await?;
         let with_turn = |item: Item| Some((turns.remove(&item.turn?)?, item));

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use sea_orm::{ColumnTrait as _, EntityTrait as _, FromQueryResult, PaginatorTrait as _, QueryFilter as _};
 
-use super::{BatchId, ItemState, statement::alike, tables::items};
+use super::{BatchId, ItemState, tables::items};
 use crate::{
     Error, Store, Turn, TurnStatus,
-    log::{at_most, signed, tables::turns, unsigned},
+    log::{at_most, signed, statement, tables::turns, unsigned},
 };
 
 /// How many of a tenant's latest turns are looked through for those of one strategy.
@@ -116,7 +116,7 @@ impl Store {
         }
         let pool = &self.database.pool;
         let values = [batch.into(), signed(after).into(), signed(at_most(limit)).into()];
-        let rows = Row::find_by_statement(alike(pool, sql, values)).all(pool).await?;
+        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         rows.into_iter().map(|it| Ok(ResultLine { n: unsigned(it.n)?, line: it.line })).collect()
     }
 
@@ -181,7 +181,7 @@ impl Store {
             count: i64,
         }
         let pool = &self.database.pool;
-        let rows = Row::find_by_statement(alike(pool, sql, [batch.into()])).all(pool).await?;
+        let rows = Row::find_by_statement(statement(pool, sql, [batch.into()])).all(pool).await?;
         rows.into_iter().map(|it| Ok((it.name, unsigned(it.count)?))).collect()
     }
 
@@ -204,7 +204,7 @@ impl Store {
                    ORDER BY COUNT(*) DESC, code, MIN(message) LIMIT $2";
         let pool = &self.database.pool;
         let values = [batch.into(), signed(at_most(limit)).into()];
-        let rows = Row::find_by_statement(alike(pool, sql, values)).all(pool).await?;
+        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         let cause = |Row { code, message, count, example }: Row| {
             Ok(Cause { code, message, count: unsigned(count)?, example })
         };
@@ -227,7 +227,7 @@ impl Store {
                    ORDER BY nth LIMIT $2";
         let pool = &self.database.pool;
         let values = [batch.into(), signed(at_most(limit)).into()];
-        let rows = Row::find_by_statement(alike(pool, sql, values)).all(pool).await?;
+        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         let line = |Row { nth, code, message }: Row| {
             let (code, message) = (code.unwrap_or_default(), message.unwrap_or_default());
             Ok(BadLine { nth: unsigned(nth)?, code, message })
@@ -250,7 +250,7 @@ impl Store {
         let sql = "SELECT n, at FROM batch_results WHERE batch_id = $1 AND (n = $2 OR n = $3) ORDER BY n";
         let pool = &self.database.pool;
         let values = [batch.into(), signed(first).into(), signed(done).into()];
-        let rows = Row::find_by_statement(alike(pool, sql, values)).all(pool).await?;
+        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         let [first, last] = &rows[..] else { return Ok(None) };
         Ok(Some(Pace { results: unsigned(last.n - first.n)?, since: first.at, until: last.at }))
     }
@@ -267,7 +267,7 @@ impl Store {
                    WHERE turns.status = 'completed' ORDER BY turns.position DESC LIMIT $4";
         let pool = &self.database.pool;
         let values = [tenant.into(), LATEST.into(), strategy.into(), signed(at_most(limit)).into()];
-        let rows = turns::Entity::find().from_raw_sql(alike(pool, sql, values)).all(pool).await?;
+        let rows = turns::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
         rows.into_iter().map(Turn::try_from).collect()
     }
 }

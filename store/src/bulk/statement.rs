@@ -21,17 +21,6 @@ impl Words {
     }
 }
 
-/// A statement that both engines read alike.
-pub(super) fn alike(
-    db: &impl ConnectionTrait,
-    sql: &str,
-    values: impl IntoIterator<Item = Value>,
-) -> Statement {
-    let backend = db.get_database_backend();
-    let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql.to_owned() };
-    Statement::from_sql_and_values(backend, sql, values)
-}
-
 /// An identity as the rows hold it: SQLite keeps its bytes, and reads them from hexadecimal.
 pub(super) fn name(db: &impl ConnectionTrait, id: Uuid) -> String {
     let postgres = db.get_database_backend() == DbBackend::Postgres;

@@ -6,11 +6,11 @@
 //! One statement is all or nothing by itself, so steps that change no status need no transaction around them, and one
 //! round trip. A text that does not depend on how many events there are is prepared once a connection.
 //!
-//! ## Why the rows of the threads are counted along
+//! ## Why a deleted thread stays deleted
 //!
-//! A thread may be deleted ([`Store::prune`]), and with its events goes the fence: a writer that slept through it would
-//! find every number free. So the statement writes only if all its threads are there, which costs one look for all of
-//! them; a foreign key would look for each event.
+//! With a thread's events goes the fence ([`Store::prune`]): a writer that slept through it would find every number free.
+//! But only a thread at rest is deleted, and the first step of a turn marks the thread's row: no row, no step. To look
+//! for the row at every step as well would cost a seventh of the insert.
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -86,8 +86,8 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Stale`] if `head` is not the end of the log any more, or the turn was heard or withdrawn
-    /// before; [`Error::UnknownThread`] if the thread was deleted; [`Error::Unavailable`] if the database stayed away
-    /// for long.
+    /// before; [`Error::UnknownThread`] if there is a mark and the thread was deleted; [`Error::Unavailable`] if the
+    /// database stayed away for long.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
     pub async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
         let batch = Batch::new(head, events, time::now())?;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use sea_orm::{
-    DatabaseConnection, DatabaseTransaction, SqliteTransactionMode, TransactionOptions, TransactionTrait,
-    sqlx::PgPool,
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode, Statement,
+    TransactionOptions, TransactionTrait, Value, sqlx::PgPool,
 };
 use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::Instrument as _;
@@ -94,4 +94,15 @@ pub(super) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>
             Err(error)
         }
     }
+}
+
+/// A statement that is written with PostgreSQL's names of values.
+pub(crate) fn statement(
+    db: &impl ConnectionTrait,
+    sql: &str,
+    values: impl IntoIterator<Item = Value>,
+) -> Statement {
+    let backend = db.get_database_backend();
+    let sql = if backend == DbBackend::Postgres { sql.to_owned() } else { sql.replace('$', "?") };
+    Statement::from_sql_and_values(backend, sql, values)
 }

@@ -40,7 +40,7 @@ use self::{
 use crate::Error;
 
 pub(crate) use commit::heard_by;
-pub(crate) use round::statement;
+pub(crate) use database::statement;
 
 pub use append::{Head, Mark, TurnMark};
 pub use engine::Log;

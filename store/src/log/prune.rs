@@ -176,5 +176,5 @@ async fn ids<const N: usize>(
 }
 
 fn statement<const N: usize>(db: &impl ConnectionTrait, sql: &str, values: [Value; N]) -> Statement {
-    super::round::statement(db, sql, values)
+    super::database::statement(db, sql, values)
 }

@@ -2,10 +2,15 @@
 
 use std::{fmt, sync::Arc};
 
-use sea_orm::{ConnectionTrait, DbBackend, EntityTrait, FromQueryResult, Statement, Value};
+use sea_orm::{ConnectionTrait, EntityTrait, FromQueryResult, Value};
 use tokio::{sync::Mutex, task::JoinSet};
 
-use super::{Store, ThreadId, database::Database, signed, tables::events};
+use super::{
+    Store, ThreadId,
+    database::{Database, statement},
+    signed,
+    tables::events,
+};
 use crate::Error;
 
 /// How many threads a range has at most.
@@ -161,15 +166,4 @@ impl Pages {
         }
         Ok(rows)
     }
-}
-
-/// A statement that is written with PostgreSQL's names of values.
-pub(crate) fn statement<V: IntoIterator<Item = Value>>(
-    db: &impl ConnectionTrait,
-    sql: &str,
-    values: V,
-) -> Statement {
-    let backend = db.get_database_backend();
-    let sql = if backend == DbBackend::Postgres { sql.to_owned() } else { sql.replace('$', "?") };
-    Statement::from_sql_and_values(backend, sql, values)
 }

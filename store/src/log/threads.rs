@@ -3,12 +3,14 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{
-    ColumnTrait, DbBackend, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Statement, Value,
+    ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Value,
 };
 
 use super::{
-    Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt, signed,
+    Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt,
+    database::statement,
+    signed,
     tables::{events, threads, turns},
     unsigned,
 };
@@ -177,10 +179,8 @@ impl Store {
              FROM threads WHERE {which}",
             normal = Priority::Normal.rank()
         );
-        let backend = self.database.pool.get_database_backend();
-        let sql = if backend == DbBackend::Sqlite { sql.replace('$', "?") } else { sql };
         let values = std::iter::once(time::now().into()).chain(values);
-        let statement = Statement::from_sql_and_values(backend, sql, values);
+        let statement = statement(&self.database.pool, &sql, values);
         let rows = Row::find_by_statement(statement).all(&self.database.pool).await?;
         let lane = |row: Row| {
             let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));

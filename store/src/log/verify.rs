@@ -2,7 +2,8 @@
 
 use super::{
     Store, ThreadId,
-    round::{Pages, Range, Round, statement},
+    database::statement,
+    round::{Pages, Range, Round},
     walk::{Finding, Walk, Wrong},
 };
 use crate::Error;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{FromQueryResult, Value};
 
-use super::{Store, ThreadId, TurnId, at_most, corrupt, round::statement, signed, unsigned};
+use super::{Store, ThreadId, TurnId, at_most, corrupt, database::statement, signed, unsigned};
 use crate::{Error, queue::Priority, time};
 
 /// What the rows tell of a turn that is not over.
