@@ -92,7 +92,7 @@ pub(crate) async fn say(
 }
 
 /// Whether `text` can be heard as the answer of a thread that stands so.
-fn fits(standing: &Standing, text: &str) -> Result<(), Problem> {
+pub(crate) fn fits(standing: &Standing, text: &str) -> Result<(), Problem> {
     let it = asked(standing)?;
     if it.kind == InterruptKind::InDoubt {
         return Err(Kind::InDoubt

@@ -58,6 +58,11 @@ impl Keys {
         Self(keys)
     }
 
+    /// Whether nobody is asked for one: such a door stands on loopback only.
+    pub(crate) fn are_none(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Who sends these headers, if they may come in. Every key is compared, whether or not one fits before.
     ///
     /// ## Why a door without keys looks at the host
@@ -186,7 +191,7 @@ pub(crate) async fn guard(
         request.extensions_mut().insert(acting);
         return Ok(next.run(request).await);
     }
-    if house.keys.0.is_empty() {
+    if house.keys.are_none() {
         return Err(Kind::Unauthorized
             .because("a door without keys is for 127.0.0.1, [::1] and localhost alone")
             .mend("ask under one of these names, or set `[api] keys`"));

@@ -28,8 +28,8 @@ use utoipa_axum::{router::OpenApiRouter, routes};
 
 use crate::{
     acts, answers, auth,
-    batches::{Bulk, keeper::Keeper, quote, results, routes as batches},
-    events, failures, files, health,
+    batches::{Bulk, Capacity, keeper::Keeper, quote, results, routes as batches},
+    compare, events, failures, files, fork, health,
     house::House,
     inbox,
     openai::{chat, error::in_dialect, models},
@@ -38,6 +38,7 @@ use crate::{
     strategies, submit, threads,
     threshold::WaitingMax,
     turns, waits,
+    webhooks::{self, Webhooks, courier::Courier},
 };
 
 /// How long requests that are under way may go on once the door closes.
@@ -67,6 +68,10 @@ pub struct Door {
     pub waiting_max: WaitingMax,
     /// What batches may be, and how they are looked after.
     pub bulk: Bulk,
+    /// How webhooks are told.
+    pub webhooks: Webhooks,
+    /// What there is to run turns with, for quotes.
+    pub capacity: Capacity,
 }
 
 /// The door as a router, for a server of one's own.
@@ -75,12 +80,21 @@ pub fn router(door: Door) -> Router {
     build(Arc::new(House::new(door, CancellationToken::new())), body_limit)
 }
 
-/// Looks after batches until `stop` is cancelled, without a door: [`serve`] does so beside its own.
+/// Looks after batches and webhooks until `stop` is cancelled, without a door: [`serve`] does so beside its own.
 pub async fn keep(door: Door, stop: CancellationToken) {
-    Keeper::new(Arc::new(House::new(door, stop))).run().await;
+    look_after(Arc::new(House::new(door, stop))).await;
 }
 
-/// Serves, and looks after batches, until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
+async fn look_after(house: Arc<House>) {
+    let told = async {
+        if let Some(courier) = Courier::new(Arc::clone(&house)) {
+            courier.run().await;
+        }
+    };
+    tokio::join!(Keeper::new(Arc::clone(&house)).run(), told);
+}
+
+/// Serves, and looks after batches and webhooks, until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.
 ///
 /// # Errors
 ///
@@ -88,7 +102,7 @@ pub async fn keep(door: Door, stop: CancellationToken) {
 pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -> io::Result<()> {
     let body_limit = door.body_limit;
     let house = Arc::new(House::new(door, stop.clone()));
-    let kept = tokio::spawn(Keeper::new(Arc::clone(&house)).run());
+    let kept = tokio::spawn(look_after(Arc::clone(&house)));
     let router = build(house, body_limit);
     // A stream's events are small, and each is waited for.
     let listener = listener.tap_io(|stream| {
@@ -106,7 +120,7 @@ pub async fn serve(listener: TcpListener, door: Door, stop: CancellationToken) -
         if stop.is_cancelled()
             && let Err(error) = kept.await
         {
-            warn!(%error, "the keeper of batches broke off");
+            warn!(%error, "looking after batches and webhooks broke off");
         }
         ended
     };
@@ -137,6 +151,9 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(events::events))
         .routes(routes!(threads::state))
         .routes(routes!(threads::verify))
+        .routes(routes!(compare::why))
+        .routes(routes!(compare::diff))
+        .routes(routes!(fork::fork))
         .routes(routes!(answers::answer))
         .routes(routes!(answers::reconcile))
         .routes(routes!(inbox::list))
@@ -144,6 +161,10 @@ fn keyed_routes() -> OpenApiRouter<Arc<House>> {
         .routes(routes!(waits::list))
         .routes(routes!(pauses::list))
         .routes(routes!(pauses::get, pauses::put, pauses::delete))
+        .routes(routes!(webhooks::routes::add, webhooks::routes::list))
+        .routes(routes!(webhooks::routes::remove))
+        .routes(routes!(webhooks::routes::deliveries))
+        .routes(routes!(webhooks::routes::redeliver))
         .routes(routes!(strategies::list))
         .routes(routes!(strategies::get))
         .routes(routes!(strategies::map))

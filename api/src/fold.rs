@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::{Event, Graph, Replay, Standing};
+use shared::{Event, Forked, Graph, Replay, Standing};
 use store::{Recorded, ThreadId, Turn, TurnId};
 
 use crate::{
@@ -31,6 +31,14 @@ impl Log {
         let (_, recorded) = house.parts.store.load(thread).await?;
         let graph = graph(house, thread, &recorded)?;
         Ok(Self { graph, recorded })
+    }
+
+    /// What it begins with a copy of, if it was forked.
+    pub(crate) fn forked(&self) -> Option<&Forked> {
+        self.recorded
+            .iter()
+            .rev()
+            .find_map(|it| if let Event::Forked(it) = &it.event { Some(it) } else { None })
     }
 
     /// How many events there are.
@@ -85,6 +93,33 @@ impl Log {
     }
 }
 
+/// A thread after some event of its log.
+pub(crate) struct Folded {
+    /// The number of that event.
+    pub(crate) seq: u64,
+    pub(crate) thread: Box<dyn Replay>,
+    /// The requests that were in doubt.
+    pub(crate) doubted: BTreeSet<usize>,
+}
+
+impl Folded {
+    /// After event `at`, or after the last; however long the log is, little of it is held.
+    pub(crate) async fn load(house: &House, id: ThreadId, at: Option<u64>) -> Result<Self, Problem> {
+        let last = house.parts.store.head(id).await?.seq - 1;
+        let seq = at.unwrap_or(last);
+        if last < seq {
+            return Err(Kind::Invalid.because(format!("there is no event {seq} yet: the last is {last}")));
+        }
+        let mut folded = Self { seq, thread: graph_of(house, id).await?.begin(), doubted: BTreeSet::new() };
+        let each = |it: Recorded| {
+            doubt(&mut folded.doubted, &it.event);
+            folded.thread.apply(&it.event).map_err(|err| corrupt(&err))
+        };
+        house.parts.store.along(id, 0, Some(seq), each).await?;
+        Ok(folded)
+    }
+}
+
 /// The question of a thread that waits for a person.
 pub(crate) fn interrupt(standing: &Standing, doubted: impl FnOnce() -> BTreeSet<usize>) -> Option<Interrupt> {
     match standing {
@@ -96,22 +131,33 @@ pub(crate) fn interrupt(standing: &Standing, doubted: impl FnOnce() -> BTreeSet<
 /// The requests that a log leaves in doubt.
 fn doubted<'a>(log: impl Iterator<Item = &'a Event>) -> BTreeSet<usize> {
     log.fold(BTreeSet::new(), |mut slots, event| {
-        match event {
-            Event::Doubted(it) => drop(slots.insert(it.slot)),
-            Event::Reconciled(it) => drop(slots.remove(&it.slot)),
-            Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::Heard(_) => slots.clear(),
-            Event::Opened(_)
-            | Event::Attempted(_)
-            | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Wanted(_)
-            | Event::Supplied(_)
-            | Event::Failed(_)
-            | Event::Retried(_) => (),
-        }
+        doubt(&mut slots, event);
         slots
     })
+}
+
+/// What an event makes of the requests that are in doubt.
+fn doubt(slots: &mut BTreeSet<usize>, event: &Event) {
+    match event {
+        Event::Doubted(it) => drop(slots.insert(it.slot)),
+        Event::Reconciled(it) => drop(slots.remove(&it.slot)),
+        Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::Heard(_) => slots.clear(),
+        Event::Opened(_)
+        | Event::Attempted(_)
+        | Event::Answered(_)
+        | Event::Faltered(_)
+        | Event::GaveUp(_)
+        | Event::Wanted(_)
+        | Event::Supplied(_)
+        | Event::Failed(_)
+        | Event::Retried(_)
+        | Event::Forked(_) => (),
+    }
+}
+
+/// The graph that wrote the log of a thread.
+pub(crate) async fn graph_of(house: &House, id: ThreadId) -> Result<&'static dyn Graph, Problem> {
+    graph(house, id, &house.parts.store.events(id, None, 1).await?)
 }
 
 fn graph(house: &House, thread: ThreadId, recorded: &[Recorded]) -> Result<&'static dyn Graph, Problem> {
@@ -125,7 +171,7 @@ fn graph(house: &House, thread: ThreadId, recorded: &[Recorded]) -> Result<&'sta
     })
 }
 
-fn corrupt(error: &shared::Corrupt) -> Problem {
+pub(crate) fn corrupt(error: &shared::Corrupt) -> Problem {
     tracing::error!(%error, "a log cannot be folded");
     Kind::Damaged
         .because(format!("the log cannot be folded: {error}"))

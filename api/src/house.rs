@@ -4,18 +4,27 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::extract::State;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 use shared::Budget;
 use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
-use crate::{auth::Keys, batches::Bulk, door::Door, threshold::Threshold};
+use crate::{
+    auth::Keys,
+    batches::{Bulk, Capacity},
+    door::Door,
+    threshold::Threshold,
+    webhooks::Webhooks,
+};
 
 /// All that a route may use.
 pub(crate) struct House {
     pub(crate) parts: Parts,
     pub(crate) strategies: Strategies,
+    /// Names the prompts of each strategy by their content.
+    pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
     pub(crate) tuned: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
@@ -26,6 +35,11 @@ pub(crate) struct House {
     pub(crate) bulk: Bulk,
     /// Told when there is something to do for the keeper of batches.
     pub(crate) stirred: Notify,
+    pub(crate) webhooks: Webhooks,
+    /// What there is to run turns with, for quotes.
+    pub(crate) capacity: Capacity,
+    /// Told when there is something to tell webhooks.
+    pub(crate) announced: Notify,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -47,11 +61,30 @@ impl House {
             chat_wait,
             waiting_max,
             bulk,
+            webhooks,
+            capacity,
         } = door;
         let keys = Keys::new(&keys, &tenants);
         let threshold = Threshold::new(waiting_max);
-        let stirred = Notify::new();
-        Self { parts, strategies, experts, tuned, budget, keys, chat_wait, threshold, bulk, stirred, stop }
+        let named = |name: &str| Some((name.to_owned(), content_of(strategies.find(name)?.prompts())));
+        let prompts = strategies.names().into_iter().filter_map(named).collect();
+        Self {
+            parts,
+            strategies,
+            prompts,
+            experts,
+            tuned,
+            budget,
+            keys,
+            chat_wait,
+            threshold,
+            bulk,
+            stirred: Notify::new(),
+            webhooks,
+            capacity,
+            announced: Notify::new(),
+            stop,
+        }
     }
 
     /// Rings for a thread, in the lane of its turn. A ring that fails is no error: the sweep rings for whoever was not
@@ -84,4 +117,10 @@ impl House {
             Err(error) => warn!(%thread, %error, "cannot tell the news; listeners look by themselves"),
         }
     }
+}
+
+/// Names texts by their content, and by where each ends.
+fn content_of(texts: &[&str]) -> String {
+    let hash = texts.iter().fold(Sha256::new(), |hash, it| hash.chain_update(Sha256::digest(it)));
+    hex::encode(hash.finalize())
 }

@@ -139,7 +139,8 @@ fn request(log: &Log, slot: usize) -> Option<&Request> {
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
-        | Event::Cancelled(_) => None,
+        | Event::Cancelled(_)
+        | Event::Forked(_) => None,
     });
     asked?.requests.get(slot)
 }

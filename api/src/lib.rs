@@ -9,7 +9,7 @@
 //! verdict, a retry, a cancellation) and shows folds of logs; whatever follows from an event is a worker's to find.
 //!
 //! Beside the door stands a keeper, who looks after batches: it submits their lines as turns, and collects what came of
-//! them.
+//! them; and a courier, who tells webhooks how batches ended.
 
 mod door;
 mod exposure;
@@ -17,9 +17,11 @@ mod exposure;
 mod acts;
 mod answers;
 mod batches;
+mod compare;
 mod events;
 mod failures;
 mod files;
+mod fork;
 mod health;
 mod inbox;
 mod openai;
@@ -30,6 +32,7 @@ mod submit;
 mod threads;
 mod turns;
 mod waits;
+mod webhooks;
 
 mod auth;
 mod ears;
@@ -40,7 +43,8 @@ mod problem;
 mod schema;
 mod threshold;
 
-pub use batches::Bulk;
+pub use batches::{Bulk, Capacity};
 pub use door::{Door, keep, openapi, router, serve};
 pub use exposure::{Exposed, check_exposure};
 pub use threshold::WaitingMax;
+pub use webhooks::Webhooks;

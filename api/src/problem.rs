@@ -56,6 +56,10 @@ kinds! {
     UnknownFile = NOT_FOUND "unknown-file" "no such file",
     /// No such batch.
     UnknownBatch = NOT_FOUND "unknown-batch" "no such batch",
+    /// No such webhook.
+    UnknownWebhook = NOT_FOUND "unknown-webhook" "no such webhook",
+    /// No such delivery.
+    UnknownDelivery = NOT_FOUND "unknown-delivery" "no such delivery",
     /// A batch that is not over reads the file.
     FileInUse = CONFLICT "file-in-use" "the file is in use",
     /// The batch stands where that cannot be done to it.
@@ -230,6 +234,7 @@ impl From<Error> for Problem {
             Error::UnknownThread(_) => Kind::UnknownThread.because(words),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(words),
             Error::KeyReused => Kind::KeyReused.because(words),
+            Error::ThreadExists(_) => Kind::Stale.because(words),
             Error::Stale { .. } => {
                 Kind::Stale.because(words).mend("look at the thread and send the request again")
             }

@@ -93,7 +93,7 @@ pub(crate) async fn submit(
     let turn = store::NewTurn {
         thread,
         policy: new.policy.into(),
-        priority: new.priority.into(),
+        priority: new.priority.unwrap_or_default().into(),
         messages: words(new.input)?,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author,

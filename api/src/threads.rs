@@ -2,7 +2,7 @@
 
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use shared::{Event, Standing};
+use shared::{Standing, Verifier};
 use store::{Chain, ThreadFilter, ThreadId};
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -10,12 +10,13 @@ use uuid::Uuid;
 use crate::{
     auth::Acting,
     extract::{Path, Query},
-    fold::{Log, interrupt},
+    fold::{Folded, Log, corrupt, graph_of, interrupt},
     house::{House, Inside},
     page::{Page, limit},
     problem::{Kind, Problem},
     schema::{
-        ChainView, Message, StandingName, StateView, ThreadLine, ThreadStatus, ThreadView, Verification,
+        ChainView, Message, Origin, StandingName, StateView, ThreadLine, ThreadStatus, ThreadView,
+        Verification,
     },
 };
 
@@ -95,6 +96,7 @@ pub(crate) async fn view(house: &House, row: store::Thread) -> Result<ThreadView
         messages: thread.messages().iter().map(Message::from).collect(),
         took: thread.took().into(),
         events: log.events(),
+        forked: log.forked().map(Origin::from),
     })
 }
 
@@ -105,7 +107,7 @@ pub(crate) async fn view(house: &House, row: store::Thread) -> Result<ThreadView
 pub(crate) struct Moment {
     /// After the event of this number; after the last, if nobody says.
     #[param(example = 0)]
-    at: Option<u64>,
+    pub(crate) at: Option<u64>,
 }
 
 /// Shows what a thread had become
@@ -127,8 +129,7 @@ pub(crate) async fn state(
     Query(Moment { at }): Query<Moment>,
 ) -> Result<Json<StateView>, Problem> {
     find(&house, &acting, id).await?;
-    let log = Log::load(&house, id).await?;
-    let (seq, thread) = log.fold(at)?;
+    let Folded { seq, thread, doubted } = Folded::load(&house, id, at).await?;
     let standing = thread.standing();
     let unwritable = |err: serde_json::Error| Kind::Internal.because(format!("the state has no JSON: {err}"));
     Ok(Json(StateView {
@@ -136,18 +137,31 @@ pub(crate) async fn state(
         state: thread.state().map_err(unwritable)?,
         messages: thread.messages().iter().map(Message::from).collect(),
         standing: StandingName::from(&standing),
-        interrupt: interrupt(&standing, || log.doubted(Some(seq))),
+        interrupt: interrupt(&standing, || doubted),
         node: thread.node(),
         config: thread.config().map_err(unwritable)?,
     }))
 }
+
+/// What to tell of an audit.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Telling {
+    /// Prompts that are worded otherwise today, too.
+    #[serde(default)]
+    prompts: bool,
+}
+
+/// How many divergences are told; all are counted.
+const TOLD: usize = 1_000;
 
 /// Audits a thread
 ///
 /// Whether the stored bytes are those that were appended, and where today's code would have decided otherwise.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/verify", tag = "threads", operation_id = "verify_thread",
-    params(("id" = Uuid, Path, description = "The thread.")),
+    params(("id" = Uuid, Path, description = "The thread."), Telling),
     responses(
         (status = 200, description = "What the audit says.", body = Verification),
         (status = 404, description = "There is no such thread.", body = Problem, content_type = "application/problem+json")
@@ -157,6 +171,7 @@ pub(crate) async fn verify(
     State(house): Inside,
     acting: Acting,
     Path(id): Path<Uuid>,
+    Query(Telling { prompts }): Query<Telling>,
 ) -> Result<Json<Verification>, Problem> {
     find(&house, &acting, id).await?;
     let chain = match house.parts.store.verify_chain(id).await? {
@@ -168,27 +183,35 @@ pub(crate) async fn verify(
         }
     };
     let events = house.parts.store.head(id).await?.seq;
-    let audit = match Log::load(&house, id).await {
-        Ok(log) => reconsider(log).await?,
-        Err(problem) if problem.kind == Kind::Damaged => Err(problem.detail().to_owned()),
+    let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
+    let count = |it: shared::Divergence| {
+        let counter = if it.field.is_prompt() { &mut reworded } else { &mut diverged };
+        *counter += 1;
+        if (prompts || !it.field.is_prompt()) && divergences.len() < TOLD {
+            divergences.push(it);
+        }
+    };
+    let unreadable = match reconsider(&house, id, count).await {
+        Ok(()) => None,
+        Err(problem) if problem.kind == Kind::Damaged => Some(problem.detail().to_owned()),
         Err(problem) => return Err(problem),
     };
-    let (divergences, unreadable) = match audit {
-        Ok(divergences) => (divergences, None),
-        Err(words) => (Vec::new(), Some(words)),
-    };
-    let ok = chain.intact && divergences.is_empty() && unreadable.is_none();
+    divergences.sort_by_key(|it| (it.field.is_prompt(), it.seq));
+    let ok = chain.intact && diverged == 0 && (reworded == 0 || !prompts) && unreadable.is_none();
     let divergences = divergences.into_iter().map(Into::into).collect();
-    Ok(Json(Verification { ok, events, chain, divergences, unreadable }))
+    Ok(Json(Verification { ok, events, chain, diverged, reworded, divergences, unreadable }))
 }
 
-/// Where today's code would have decided otherwise, or why it cannot read the log. Away from the executor, because a
-/// long log takes its time.
-async fn reconsider(log: Log) -> Result<Result<Vec<shared::Divergence>, String>, Problem> {
-    let verify = move || {
-        let events: Vec<Event> = log.recorded.into_iter().map(|it| it.event).collect();
-        shared::verify(log.graph, &events).map_err(|err| err.to_string())
+/// Tells where today's code would have decided otherwise.
+async fn reconsider(
+    house: &House,
+    id: ThreadId,
+    mut told: impl FnMut(shared::Divergence),
+) -> Result<(), Problem> {
+    let mut verifier = Verifier::new(graph_of(house, id).await?);
+    let each = |it: store::Recorded| {
+        verifier.see(&it.event).map_err(|err| corrupt(&err))?.into_iter().for_each(&mut told);
+        Ok::<(), Problem>(())
     };
-    let done = tokio::task::spawn_blocking(verify).await;
-    done.map_err(|err| Kind::Internal.because(format!("the audit did not come to an end: {err}")))
+    house.parts.store.along(id, 0, None, each).await
 }

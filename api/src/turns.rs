@@ -208,12 +208,17 @@ pub(crate) async fn show(house: &House, turn: store::Turn) -> Result<Turn, Probl
 
 /// A turn that has ended as clients see it, and what all turns of its thread took.
 pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn, Tally), Problem> {
-    let took = match Log::load(house, turn.thread).await.and_then(|log| log.fold(None)) {
-        Ok((_, thread)) => *thread.took(),
+    let took = match took(house, turn.thread).await {
         Err(problem) if problem.kind == Kind::Damaged => Tally::default(),
-        Err(problem) => return Err(problem),
+        took => took?,
     };
     Ok((show(house, turn).await?, took))
+}
+
+/// What all turns of a thread took so far.
+pub(crate) async fn took(house: &House, thread: ThreadId) -> Result<Tally, Problem> {
+    let (_, thread) = Log::load(house, thread).await?.fold(None)?;
+    Ok(*thread.took())
 }
 
 /// What the log of a thread says of some of its turns.

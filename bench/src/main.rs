@@ -9,6 +9,7 @@
 mod bare;
 mod engine;
 mod figures;
+mod install;
 mod machine;
 mod report;
 mod rows;
@@ -19,6 +20,7 @@ mod walk;
 use std::{
     io::{self, Write as _},
     path::PathBuf,
+    process::ExitCode,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -45,6 +47,9 @@ struct Args {
     /// Names the figures and measures none
     #[arg(long)]
     list: bool,
+    /// How many items the batch of the figure `bulk` has
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    items: Option<u64>,
     /// Writes the report to this file too
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -53,8 +58,22 @@ struct Args {
     wait_for_ever: Option<Vec<String>>,
 }
 
+fn main() -> ExitCode {
+    if std::env::args_os().next().is_some_and(|it| it == install::TURNFOLD) {
+        return turnfold::main(shared::strategies::all());
+    }
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "Error: {error:?}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 #[tokio::main]
-async fn main() -> Result<()> {
+async fn run() -> Result<()> {
     let args = Args::parse();
     if let Some([store, queue]) = args.wait_for_ever.as_deref() {
         return figures::wait_for_ever(store, queue).await;
@@ -65,7 +84,7 @@ async fn main() -> Result<()> {
         return Ok(io::stdout().write_all(names.as_bytes())?);
     }
     let effort = if args.short { Effort::Short } else { Effort::Full };
-    let report = measure(&chosen, effort).await?;
+    let report = measure(&chosen, effort, args.items).await?;
     io::stdout().write_all(report.table().as_bytes())?;
     if let Some(file) = &args.json {
         std::fs::write(file, report.json()?)
@@ -87,8 +106,8 @@ fn chosen(words: &[String]) -> Result<Vec<Box<dyn Figure>>> {
     Ok(chosen)
 }
 
-async fn measure(chosen: &[Box<dyn Figure>], effort: Effort) -> Result<Report> {
-    let mut bench = Bench::new(effort)?;
+async fn measure(chosen: &[Box<dyn Figure>], effort: Effort, items: Option<u64>) -> Result<Report> {
+    let mut bench = Bench::new(effort, items)?;
     let processors = std::thread::available_parallelism()?.get();
     let mut report = Report { effort: effort.pick("short", "full"), processors, figures: Vec::new() };
     for figure in chosen {

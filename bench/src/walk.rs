@@ -36,7 +36,7 @@ impl Default for Config {
 }
 
 /// How far it has come.
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub(crate) struct State {
     taken: u32,
 }

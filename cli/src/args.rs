@@ -1,13 +1,23 @@
 //! The command line: `turnfold NOUN VERB`.
 
+mod audit;
 mod batch;
+mod fixture;
+mod thread;
+mod webhook;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::{ArgGroup, Parser, Subcommand};
 use uuid::Uuid;
 
-pub(crate) use self::batch::{Batch, Form, Only, Plan, Reuse};
+pub(crate) use self::{
+    audit::{Audit, AuditKey},
+    batch::{Batch, Form, Only, Plan, Reuse},
+    fixture::Fixture,
+    thread::{By, Thread, View},
+    webhook::Webhook,
+};
 use crate::output::Format;
 
 /// Runs conversation turns of LLM agents as durable jobs, and keeps a log of every step.
@@ -74,9 +84,18 @@ pub(crate) enum Command {
     /// Runs files of turns, in the format of OpenAI's batches
     #[command(subcommand)]
     Batch(Batch),
+    /// Looks after who is told of the ends of batches, and what they were told
+    #[command(subcommand)]
+    Webhook(Webhook),
     /// Reads threads straight from the store: what happened, and whether it would happen again
     #[command(subcommand)]
     Thread(Thread),
+    /// Looks twice: are the logs those that were written, and would what was recorded happen again
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Makes tests of what happened: captures threads as fixtures, and looks after those
+    #[command(subcommand)]
+    Fixture(Fixture),
     /// Looks after the store: is it whole, are its read models right, what may go
     #[command(subcommand)]
     Store(Store),
@@ -86,6 +105,9 @@ pub(crate) enum Command {
     /// The questions that wait for a person
     #[command(subcommand)]
     Inbox(Inbox),
+    /// The events that released versions wrote, and whether this one reads them
+    #[command(subcommand)]
+    Schema(Schema),
     /// The strategies and their maps
     #[command(subcommand)]
     Strategy(Strategy),
@@ -258,86 +280,6 @@ impl Priority {
 }
 
 #[derive(Subcommand)]
-pub(crate) enum Thread {
-    /// Lists threads, the newest first
-    Ls {
-        /// Only idle, busy, interrupted or error ones
-        #[arg(long)]
-        status: Option<String>,
-        /// Only those under a hold, with its reason: all of them
-        #[arg(long, conflicts_with_all = ["status", "limit"])]
-        held: bool,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
-        limit: u64,
-    },
-    /// Shows where a thread stands
-    Get {
-        /// Which; `last` is the newest
-        id: String,
-    },
-    /// Prints what happened, event by event
-    Events {
-        /// Which; `last` is the newest
-        id: String,
-        /// From this event on
-        #[arg(long, value_name = "SEQ", default_value_t = 0)]
-        from: u64,
-        /// At most so many
-        #[arg(long)]
-        limit: Option<u64>,
-    },
-    /// Prints what the thread knew and said at some event: the fold of its log up to there
-    State {
-        /// Which; `last` is the newest
-        id: String,
-        /// The event; the last one, if none is named
-        #[arg(long, value_name = "SEQ")]
-        at: Option<u64>,
-    },
-    /// Folds the log again, without asking anyone anything, and compares the outcome with what is stored
-    Replay {
-        /// Which; `last` is the newest
-        id: String,
-    },
-    /// Checks the hash chain, and whether today's code would decide as the log says
-    Verify {
-        /// Which; `last` is the newest
-        id: String,
-    },
-    /// Holds a thread: nothing deletes it until it is released
-    Hold {
-        /// Which; `last` is the newest
-        id: String,
-        /// Why
-        #[arg(long)]
-        reason: String,
-    },
-    /// Lets go of a thread that was held
-    Release {
-        /// Which; `last` is the newest
-        id: String,
-    },
-    /// Says what became of a call whose answer was lost
-    Reconcile {
-        /// Which thread
-        id: Uuid,
-        /// Which of the node's requests
-        #[arg(long, default_value_t = 0)]
-        slot: usize,
-        /// It happened, with this result
-        #[arg(long, value_name = "RESULT", group = "verdict")]
-        happened: Option<String>,
-        /// It did not happen: it is attempted again
-        #[arg(long, group = "verdict")]
-        did_not: bool,
-        /// Nobody knows, and it shall not be attempted again
-        #[arg(long, group = "verdict")]
-        skip: bool,
-    },
-}
-
-#[derive(Subcommand)]
 pub(crate) enum Store {
     /// Checks every stored event: the hash chains, the numbers, and whether this version can read it
     Verify {
@@ -368,11 +310,17 @@ pub(crate) enum Store {
 }
 
 /// Which threads a command goes over, and how.
-#[derive(clap::Args)]
+#[derive(Default, clap::Args)]
 pub(crate) struct Round {
     /// Only this thread; `last` is the newest
     #[arg(long, value_name = "ID")]
     pub(crate) thread: Option<String>,
+    /// Only threads with a turn that fulfils these conditions, in the language of `turn ls --where`
+    #[arg(long = "where", value_name = "CONDITIONS", conflicts_with = "thread")]
+    pub(crate) conditions: Option<String>,
+    /// Only threads with a turn that was submitted since so long ago, as in 7d, 12h or 30m
+    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "thread")]
+    pub(crate) since: Option<Duration>,
     /// How many ranges of threads at once [default: as many as there are cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) jobs: Option<u16>,
@@ -479,6 +427,13 @@ pub(crate) struct Paused {
     /// All threads of this tenant
     #[arg(long, value_name = "NAME")]
     pub(crate) of_tenant: Option<String>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Schema {
+    /// Reads the golden logs of all released versions; exit code 1, if a kind or a field of theirs is not read as it was
+    /// written
+    Check,
 }
 
 #[derive(Subcommand)]

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
-use store::limits::{Cap, Limits as Books, MemoryLimits, Pace, RedisLimits};
+use store::limits::{Cap, Limits as Books, MemoryLimits, Pace, RedisLimits, Subject};
 use store::{
     MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, VectorIndex,
     Weights,
@@ -92,6 +92,8 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
         line_max: usize::try_from(settings.batch.line_kib)?.saturating_mul(1024),
         ..api::Bulk::default()
     };
+    let webhooks =
+        api::Webhooks { private_addresses: settings.webhooks.private_addresses, ..api::Webhooks::default() };
     let of_tenant = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.waiting_max?));
     let waiting_max = api::WaitingMax {
         all: settings.api.waiting_max,
@@ -110,7 +112,19 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
         chat_wait,
         waiting_max,
         bulk,
+        webhooks,
+        capacity: capacity(settings),
     })
+}
+
+/// What there is to run turns with.
+fn capacity(settings: &Settings) -> api::Capacity {
+    let Caps { models, providers, servers } = caps(&settings.limits);
+    let models = models.into_iter().map(|(name, cap)| (Subject::Model(name), cap));
+    let providers = providers.into_iter().map(|(name, cap)| (Subject::Provider(name), cap));
+    let servers = servers.into_iter().map(|(name, cap)| (Subject::Server(name), cap));
+    let slots = u64::try_from(settings.worker.slots).unwrap_or(u64::MAX);
+    api::Capacity { slots, caps: models.chain(providers).chain(servers).collect() }
 }
 
 /// Refuses a key that would open for two: nobody could say for whom it acts.
@@ -294,9 +308,13 @@ pub(crate) fn name(settings: &Settings) -> String {
     if !settings.worker.name.is_empty() {
         return settings.worker.name.clone();
     }
+    format!("{}-{}", host(), std::process::id())
+}
+
+/// What this machine is called.
+pub(crate) fn host() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    let host = if host.trim().is_empty() { "worker" } else { host.trim() };
-    format!("{host}-{}", std::process::id())
+    if host.trim().is_empty() { "worker".to_owned() } else { host.trim().to_owned() }
 }
 
 fn lease(settings: &Settings) -> Duration {

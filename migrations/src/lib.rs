@@ -19,6 +19,9 @@ mod m20261122_000008_pauses;
 mod m20261122_000009_partitions;
 mod m20261122_000010_bulk;
 mod m20261122_000012_due;
+mod m20261122_000013_batch_threads;
+mod m20261122_000015_counts;
+mod m20261122_000016_webhooks;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -82,6 +85,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000009_partitions::Migration),
             Box::new(m20261122_000010_bulk::Migration),
             Box::new(m20261122_000012_due::Migration),
+            Box::new(m20261122_000013_batch_threads::Migration),
+            Box::new(m20261122_000015_counts::Migration),
+            Box::new(m20261122_000016_webhooks::Migration),
         ]
     }
 }

@@ -38,6 +38,8 @@ pub trait Graph: Send + Sync {
     fn version(&self) -> u32;
     /// What it is for, in one line.
     fn about(&self) -> &'static str;
+    /// The texts of its prompts.
+    fn prompts(&self) -> &'static [&'static str];
     /// Its configuration where nobody tunes it.
     fn defaults(&self) -> Value;
     /// The JSON Schema of its configuration.
@@ -117,6 +119,12 @@ pub trait Replay: Send + Sync {
     ///
     /// If the state does not serialize.
     fn state(&self) -> Result<Value, serde_json::Error>;
+    /// What it would remember, had it concluded these facts now.
+    ///
+    /// # Errors
+    ///
+    /// If a fact is none of the strategy's, or the state does not serialize.
+    fn state_after(&self, facts: &[Value]) -> Result<Value, serde_json::Error>;
     /// The configuration in force: what the thread opened with, completed by the defaults.
     ///
     /// # Errors
@@ -150,6 +158,10 @@ impl<S: Strategy> Graph for S {
 
     fn about(&self) -> &'static str {
         S::ABOUT
+    }
+
+    fn prompts(&self) -> &'static [&'static str] {
+        S::PROMPTS
     }
 
     fn defaults(&self) -> Value {
@@ -235,6 +247,10 @@ impl<S: Strategy> Replay for Progress<S> {
 
     fn state(&self) -> Result<Value, serde_json::Error> {
         serde_json::to_value(&self.thread.state)
+    }
+
+    fn state_after(&self, facts: &[Value]) -> Result<Value, serde_json::Error> {
+        self.state_after(facts).and_then(|it| serde_json::to_value(&it))
     }
 
     fn config(&self) -> Result<Value, serde_json::Error> {

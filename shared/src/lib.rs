@@ -13,6 +13,7 @@
 
 mod budget;
 mod content;
+mod differences;
 mod effect;
 mod event;
 mod form;
@@ -23,19 +24,21 @@ mod progress;
 mod reenact;
 mod request;
 mod strategy;
+mod verify;
 
 pub mod strategies;
 
 pub use budget::{Budget, Limits, Measure, Scope, Spent};
 pub use content::{Content, Kept};
+pub use differences::{Differing, differences};
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
     Rehearse, Search,
 };
 pub use event::{
     Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Event, FORMAT, Failed, Faltered,
-    GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied,
-    Unreadable, Verdict, Wanted,
+    Forked, GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Shape,
+    Supplied, Unreadable, Upcast, Verdict, Wanted,
 };
 pub use form::{Form, Supplies, Supply, Unfit};
 pub use graph::{Graph, Replay, Topology, Walked, map};
@@ -44,6 +47,7 @@ pub use message::{
 };
 pub use meter::{Meter, Tally};
 pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, ROUNDS_MAX, Standing, Unheard};
-pub use reenact::{Divergence, Reenacted, reenact, transcript, verify};
+pub use reenact::{Reenacted, reenact, transcript};
 pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};
 pub use strategy::{Edge, Edges, Node, Partial, Question, Step, Strategy, Thread, Transition, TurnSoFar};
+pub use verify::{Divergence, Field, Verifier, verify};

@@ -1,25 +1,12 @@
-//! Living a thread again, and checking that it would be lived the same.
+//! Living a thread again.
 
-use std::fmt::Write;
-
-use serde::Serialize;
+use std::{collections::VecDeque, fmt::Write};
 
 use crate::{
     event::{Attempted, Event},
     graph::Graph,
     progress::{Corrupt, Next},
 };
-
-/// Where the code of today parts from the log of then.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Divergence {
-    /// The number of the event.
-    pub seq: usize,
-    /// What was decided then.
-    pub then: String,
-    /// What would be decided today.
-    pub today: String,
-}
 
 /// A thread lived again.
 #[derive(Debug)]
@@ -33,7 +20,7 @@ pub struct Reenacted {
 /// Lets today's code live a thread in a world that behaves as `script` says.
 ///
 /// Only what came from outside is taken from the script (how the thread opened, what was heard, what was
-/// answered), so a recorded log and a hand-written one serve alike.
+/// answered), so a recorded log and a hand-written one serve alike. Of a recorded log it is also known where it was forked.
 ///
 /// # Errors
 ///
@@ -43,8 +30,15 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
         script.iter().filter(|it| it.is_outside()).cloned().collect::<Vec<_>>().into_iter().peekable();
     let mut thread = graph.begin();
     let mut log = Vec::new();
+    let (mut forks, mut own) = (forks(script), 0);
     loop {
+        let here = forks.front() == Some(&own);
+        let forked = outside.next_if(|it| here && matches!(it, Event::Forked(_)));
         let mut happened = match thread.next()? {
+            _ if forked.is_some() => {
+                forks.pop_front();
+                forked.into_iter().collect()
+            }
             Next::Append(event) => vec![event],
             Next::Rest => outside.next().into_iter().collect(),
             Next::Perform(due) => {
@@ -53,6 +47,7 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
                     due.iter().filter(|it| it.is_write()).map(|it| fence(it.slot)).collect();
                 for event in &events {
                     thread.apply(event)?;
+                    own += 1;
                     log.push(event.clone());
                 }
                 let answers = |it: &Event| {
@@ -68,7 +63,8 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
         if happened.is_empty() {
             return Ok(Reenacted { log, left_over: Vec::new() });
         }
-        for event in happened.drain(..) {
+        let mut happened = happened.drain(..);
+        while let Some(event) = happened.next() {
             // Today's code judges the answers of then.
             let event = if let Event::Answered(it) = event {
                 thread.receive(it.slot, Ok(it.outcome()), 0)
@@ -76,38 +72,26 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
                 event
             };
             if let Err(Corrupt::Misplaced { event, .. }) = thread.apply(&event) {
-                let left_over = std::iter::once(*event).chain(outside).collect();
+                let left_over = std::iter::once(*event).chain(happened).chain(outside).collect();
                 return Ok(Reenacted { log, left_over });
             }
+            own += usize::from(!event.is_outside());
             log.push(event);
         }
     }
 }
 
-/// Where today's code, standing where the log stood, would have decided otherwise.
-///
-/// # Errors
-///
-/// [`Corrupt`] if no thread of this strategy could have written the log.
-pub fn verify(graph: &dyn Graph, log: &[Event]) -> Result<Vec<Divergence>, Corrupt> {
-    let mut thread = graph.begin();
-    let mut divergences = Vec::new();
-    for (seq, event) in log.iter().enumerate() {
-        if event.is_decision() {
-            let today = match thread.next()? {
-                Next::Append(today) if today == *event => None,
-                Next::Append(today) => Some(today.to_string()),
-                Next::Perform(due) => {
-                    let what = due.iter().map(|it| it.request.to_string()).collect::<Vec<_>>();
-                    Some(format!("perform {}", what.join(", ")))
-                }
-                Next::Rest => Some("wait for a person".to_owned()),
-            };
-            divergences.extend(today.map(|today| Divergence { seq, then: event.to_string(), today }));
+/// After how many events of the code's own a recorded log was forked, and forked again. A script has none of its own.
+fn forks(script: &[Event]) -> VecDeque<usize> {
+    let mut own = 0;
+    let mut forks = VecDeque::new();
+    for event in script {
+        own += usize::from(!event.is_outside());
+        if let Event::Forked(_) = event {
+            forks.push_back(own);
         }
-        thread.apply(event)?;
     }
-    Ok(divergences)
+    if own == 0 { VecDeque::new() } else { forks }
 }
 
 /// A log as people read it: the one rendering for snapshots, the command line and the plain-text view.

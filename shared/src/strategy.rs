@@ -38,10 +38,12 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     const VERSION: u32;
     /// What it is for, in one line.
     const ABOUT: &'static str;
+    /// The texts of its prompts: whoever keeps answers for later must not take one for that of another prompt.
+    const PROMPTS: &'static [&'static str] = &[];
     /// What may be tuned; pinned in the log when a thread opens.
     type Config: Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync;
     /// What it remembers; always the fold of its facts.
-    type State: Default + Serialize + Send + Sync;
+    type State: Clone + Default + Serialize + Send + Sync;
     /// What it can conclude.
     type Fact: Debug + PartialEq + Serialize + DeserializeOwned;
     /// Its nodes.

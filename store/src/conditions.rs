@@ -89,7 +89,7 @@ impl Conditions {
         let mut reader = Reader { text, at: 0 };
         let mut conditions = Vec::new();
         loop {
-            conditions.push(reader.condition(now)?);
+            conditions.push(reader.said(FIELDS)?.meant(now)?);
             reader.skip_blanks();
             if reader.rest().is_empty() {
                 return Ok(Self(conditions));
@@ -100,20 +100,26 @@ impl Conditions {
             }
         }
     }
+
+    /// These, and submitted after this moment, in microseconds since the Unix epoch.
+    pub fn and_since(mut self, at: i64) -> Self {
+        self.0.push(Condition::Time { field: TimeField::Created, side: Side::After, at });
+        self
+    }
 }
 
-struct Reader<'a> {
-    text: &'a str,
+pub(crate) struct Reader<'a> {
+    pub(crate) text: &'a str,
     /// The byte that comes next.
-    at: usize,
+    pub(crate) at: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn rest(&self) -> &'a str {
+    pub(crate) fn rest(&self) -> &'a str {
         &self.text[self.at..]
     }
 
-    fn skip_blanks(&mut self) {
+    pub(crate) fn skip_blanks(&mut self) {
         self.at = self.text.len() - self.rest().trim_start().len();
     }
 
@@ -125,7 +131,7 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    fn wrong(&self, what: impl Into<String>, mend: impl Into<String>) -> Unread {
+    pub(crate) fn wrong(&self, what: impl Into<String>, mend: impl Into<String>) -> Unread {
         let at = self.text[..self.at].chars().count() + 1;
         Unread { at, what: what.into(), mend: mend.into() }
     }
@@ -135,7 +141,7 @@ impl<'a> Reader<'a> {
         self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
     }
 
-    fn and(&mut self) -> Result<(), Unread> {
+    pub(crate) fn and(&mut self) -> Result<(), Unread> {
         let here = Self { text: self.text, at: self.at };
         let word = self.name();
         if word.eq_ignore_ascii_case("and") {
@@ -149,7 +155,8 @@ impl<'a> Reader<'a> {
         Err(here.wrong("another condition begins here, or the value before goes on", mend))
     }
 
-    fn condition(&mut self, now: i64) -> Result<Condition, Unread> {
+    /// The next condition, as it is said; `fields` are those that there are.
+    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, Unread> {
         self.skip_blanks();
         let at_field = Self { text: self.text, at: self.at };
         let field = self.name();
@@ -157,7 +164,7 @@ impl<'a> Reader<'a> {
             return Err(at_field.wrong("parentheses are not known", "join conditions by `and` alone"));
         }
         if field.is_empty() {
-            let mend = format!("write FIELD = VALUE; fields are {FIELDS}");
+            let mend = format!("write FIELD = VALUE; fields are {fields}");
             return Err(at_field.wrong("a field is missing", mend));
         }
         self.skip_blanks();
@@ -173,7 +180,7 @@ impl<'a> Reader<'a> {
         self.skip_blanks();
         let at_value = Self { text: self.text, at: self.at };
         let value = self.value()?;
-        Said { field, at_field, operator, at_operator, value, at_value }.meant(now)
+        Ok(Said { field, at_field, operator, at_operator, value, at_value })
     }
 
     /// One word, or what stands between quotes.
@@ -195,12 +202,12 @@ impl<'a> Reader<'a> {
 }
 
 /// A condition as it was said, part by part.
-struct Said<'a> {
-    field: &'a str,
-    at_field: Reader<'a>,
-    operator: &'a str,
+pub(crate) struct Said<'a> {
+    pub(crate) field: &'a str,
+    pub(crate) at_field: Reader<'a>,
+    pub(crate) operator: &'a str,
     at_operator: Reader<'a>,
-    value: String,
+    pub(crate) value: String,
     at_value: Reader<'a>,
 }
 

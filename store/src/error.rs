@@ -23,6 +23,9 @@ pub enum Error {
     /// There is no such thread.
     #[error("there is no thread {0}")]
     UnknownThread(ThreadId),
+    /// There is such a thread, and its log is not to be written over.
+    #[error("there is a thread {0} already")]
+    ThreadExists(ThreadId),
     /// There is no such turn.
     #[error("there is no turn {0}")]
     UnknownTurn(TurnId),
@@ -98,6 +101,7 @@ impl Error {
             Error::Database(words) => Error::Database(words.clone()),
             Error::Stale { .. }
             | Error::UnknownThread(_)
+            | Error::ThreadExists(_)
             | Error::UnknownTurn(_)
             | Error::KeyReused
             | Error::NotMigrated { .. }

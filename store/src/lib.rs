@@ -5,6 +5,7 @@
 //!   bulk   files of lines, batches of them, results            in the log's database
 //!   index  what each MCP server offers               in the log's database or Milvus; can be built again
 //!   pins   what tools each MCP server had when they were taken for good            in the log's database
+//!   webhooks who wants to be told, and what is still to be told                    in the log's database
 //!   pauses what an operator lets nothing new begin of                              in the log's database
 //!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
 //!   limits what all workers together may take of the world       in process or Redis; begin anew when they are lost
@@ -30,8 +31,11 @@ mod conditions;
 mod parts;
 mod pauses;
 mod pins;
+mod predicate;
 mod rebuild;
 mod thread_log;
+
+pub mod webhooks;
 
 pub mod testing;
 
@@ -41,15 +45,16 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Chain, Counts, Crowd, Failure, Failures, Finding, Head, Hold, Idempotency, Log, MOST_SUBMITTED, Mark,
-    NewTurn, Opening, Order, Prune, Pruned, Recorded, Round, Runnable, Stance, Store, Stored, Submitted,
-    Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished,
-    UnknownStatus, Verified, Withdrawal, Wrong,
+    Attested, Chain, Counts, Crowd, Failure, Failures, Finding, Foreign, Grown, Head, Hold, Idempotency, Log,
+    MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Reader, Recorded, Round, Runnable,
+    Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId,
+    TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified, Withdrawal, Wrong, rename_turns,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
+pub use predicate::Predicate;
 pub use queue::{
     Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, UnknownPriority,
     Weights, When,

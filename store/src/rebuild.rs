@@ -55,6 +55,8 @@ pub enum Differs {
     ThreadTenant,
     /// Another status stood in the thread's row.
     ThreadStatus,
+    /// The row says that a worker could not go on with the thread, which no log tells.
+    Parked,
     /// Another time of opening stood in the thread's row.
     ThreadCreated,
     /// The turn had no row.
@@ -69,7 +71,7 @@ pub enum Differs {
     TurnError,
     /// The turn's row says that it was heard, and the log does not: left as it is.
     Unheard,
-    /// The thread has a row and no log: left as it is.
+    /// The thread, or a turn of it, has a row, and there is no log: left as it is.
     NoLog,
     /// The log cannot be folded: left as it is.
     Unfolded,
@@ -85,6 +87,7 @@ impl Differs {
             | Differs::ThreadStrategy
             | Differs::ThreadTenant
             | Differs::ThreadStatus
+            | Differs::Parked
             | Differs::ThreadCreated
             | Differs::TurnMissing
             | Differs::TurnStatus
@@ -102,6 +105,7 @@ impl Differs {
             Differs::ThreadStrategy => "thread had another strategy",
             Differs::ThreadTenant => "thread had another tenant",
             Differs::ThreadStatus => "thread had another status",
+            Differs::Parked => "thread or turn was parked",
             Differs::ThreadCreated => "thread had another time of opening",
             Differs::TurnMissing => "turn had no row",
             Differs::TurnStatus => "turn had another status",
@@ -210,7 +214,7 @@ impl Store {
             let folded = match self.load_since(&Head::start(thread)).await {
                 Ok((head, recorded)) if !recorded.is_empty() => fold(strategies, head, &recorded),
                 Ok(_) if self.lost_its_log(thread).await? => {
-                    return left(Differs::NoLog, "it has a row and no event".to_owned());
+                    return left(Differs::NoLog, "it has rows and no event".to_owned());
                 }
                 Ok(_) => return Err(Error::UnknownThread(thread)),
                 Err(error) => Err(error),
@@ -238,7 +242,7 @@ impl Store {
 }
 
 /// What the read model must say, as it was said event by event.
-fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -> Result<Folded, Error> {
+pub(crate) fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -> Result<Folded, Error> {
     let id = head.thread;
     let mut thread = begin(strategies, id, recorded)?;
     let opened_at = recorded.first().map(|it| it.at).unwrap_or_default();

@@ -3,12 +3,15 @@
 mod append;
 mod bulk;
 mod bytes;
+mod clocks;
 mod conditions;
 mod index;
+pub mod intruder;
 mod marks;
 mod pauses;
 mod pins;
 mod prune;
+mod reader;
 mod rows;
 mod submit;
 mod tables;
@@ -139,6 +142,8 @@ async fn log(store: &Store) -> Result<(), Error> {
     verify::finds_what_was_done(store).await?;
     verify::finds_what_it_cannot_read(store).await?;
     verify::counts_what_it_saw(store).await?;
+    reader::reads_what_is_meant(store).await?;
+    clocks::ahead_are_passed_over(store).await?;
 
     prune::deletes_what_rests(store).await?;
     prune::races_with_whoever_wants_it(store).await

@@ -81,7 +81,7 @@ impl ThreadLog {
         let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
         let (thread, unwritten) = (begin(strategies, id, &recorded)?, Vec::new());
         let mut this = Self { thread, head: Head::start(id), unwritten, marked: Status::START, due_at: 0 };
-        this.take_in(head, &recorded)?;
+        this.take_in(head, &recorded, parts.store.now())?;
         Ok(this)
     }
 
@@ -92,13 +92,13 @@ impl ThreadLog {
     /// As [`Self::open`]; this log must then be dropped.
     pub async fn refresh<L: Log>(&mut self, parts: &Parts<L>) -> Result<(), Error> {
         let (head, recorded) = parts.store.load_since(&self.head).await?;
-        self.take_in(head, &recorded)
+        self.take_in(head, &recorded, parts.store.now())
     }
 
-    fn take_in(&mut self, head: Head, recorded: &[Recorded]) -> Result<(), Error> {
+    fn take_in(&mut self, head: Head, recorded: &[Recorded], now: i64) -> Result<(), Error> {
         for it in recorded {
             self.fold(&it.event)?;
-            self.put_off(&it.event, it.at);
+            self.put_off(&it.event, it.at, now);
         }
         if let Some(last) = recorded.last() {
             self.head = head;
@@ -112,14 +112,22 @@ impl ThreadLog {
         self.thread.apply(event).map_err(stuck)
     }
 
-    /// Takes note of how long the thread must wait after this event.
-    fn put_off(&mut self, event: &Event, at: i64) {
+    /// Takes note of how long the thread must wait after this event, which is read now.
+    ///
+    /// ## Why a pause may be passed over
+    ///
+    /// Another worker's clock may be ahead. If it is by more than the pause is long, nobody can tell when that is over, and to
+    /// wait for that worker's hour would be worse than to ask once too soon.
+    fn put_off(&mut self, event: &Event, at: i64, now: i64) {
         if let Event::Asked(_) | Event::Retried(_) = event {
             self.due_at = 0;
         }
         if let Event::Faltered(faltered) = event {
             let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
-            self.due_at = self.due_at.max(at.saturating_add(pause.saturating_mul(1_000)));
+            let pause = pause.saturating_mul(1_000);
+            if at.saturating_sub(now) <= pause {
+                self.due_at = self.due_at.max(at.saturating_add(pause));
+            }
         }
     }
 
@@ -164,7 +172,7 @@ impl ThreadLog {
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
         let at = parts.store.now();
         for event in std::mem::take(&mut self.unwritten) {
-            self.put_off(&event, at);
+            self.put_off(&event, at, at);
         }
         self.marked = now;
         parts.news.publish(self.head.thread, Notice::Appended { seq: self.head.seq }).await;
@@ -195,7 +203,7 @@ impl ThreadLog {
     pub fn settle(&mut self, head: Head, landed: &[Event], at: i64) -> Result<(), Error> {
         for event in landed {
             self.fold(event)?;
-            self.put_off(event, at);
+            self.put_off(event, at, at);
         }
         self.head = head;
         Ok(())

@@ -39,6 +39,7 @@
 //! `folder` say how.
 
 mod account;
+mod clock;
 mod folder;
 mod install;
 mod llama;
@@ -50,9 +51,11 @@ mod postgres_wire;
 mod process;
 mod proxy;
 mod redis;
+mod redis_cluster;
 mod server;
 mod weights;
 
+pub use clock::set_clock;
 pub use llama::Llama;
 pub use milvus::Milvus;
 pub use parts::{npm, pip};
@@ -60,3 +63,4 @@ pub use port::free_port;
 pub use postgres::Postgres;
 pub use proxy::Proxy;
 pub use redis::Redis;
+pub use redis_cluster::RedisCluster;

@@ -1,12 +1,14 @@
 //! A private Redis.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::account::Account;
 use crate::install::{self, Program};
+use crate::port::free_port;
 use crate::process;
 use crate::server::Server;
 
@@ -30,6 +32,10 @@ pub struct Redis {
     server: Server,
     binary: PathBuf,
     keeps: Keeps,
+    /// What else it is told when it starts.
+    told: Vec<String>,
+    /// Its other port: for the nodes of its cluster, or for TLS.
+    second: Option<u16>,
 }
 
 /// What is left after a restart.
@@ -49,7 +55,7 @@ impl Redis {
     /// log.
     #[must_use]
     pub fn start() -> Self {
-        Self::launched(Keeps::Nothing)
+        Self::launched(Keeps::Nothing, |_| (Vec::new(), None))
     }
 
     /// As [`Self::start`], with an append-only file: a restart finds what was written before the last second.
@@ -59,11 +65,70 @@ impl Redis {
     /// As that one.
     #[must_use]
     pub fn durable() -> Self {
-        Self::launched(Keeps::File)
+        Self::launched(Keeps::File, |_| (Vec::new(), None))
     }
 
-    fn launched(keeps: Keeps) -> Self {
-        let mut this = Self { binary: install::find(&REDIS), server: Server::new("redis"), keeps };
+    /// As [`Self::start`]; it also answers over TLS at [`Self::tls_url`], with a certificate for `localhost` that
+    /// [`Self::authority`] vouches for.
+    ///
+    /// # Panics
+    ///
+    /// As that one.
+    #[must_use]
+    pub fn encrypted() -> Self {
+        Self::launched(Keeps::Nothing, |folder| {
+            let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+            let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+            fs::write(&certificate, made.cert.pem()).expect("failed to write the certificate");
+            fs::write(&key, made.signing_key.serialize_pem()).expect("failed to write the key");
+            let port = free_port();
+            let told = format!(
+                "--tls-port {port} --tls-cert-file {} --tls-key-file {} --tls-ca-cert-file {0} --tls-auth-clients no",
+                certificate.display(),
+                key.display()
+            );
+            (told.split(' ').map(str::to_owned).collect(), Some(port))
+        })
+    }
+
+    /// A node that knows of no other yet; restarted, it knows again whom it knew.
+    pub(crate) fn node() -> Self {
+        Self::launched(Keeps::Nothing, |_| {
+            let bus = free_port();
+            // A node that is gone takes its own slots with it, and no others.
+            let told = format!(
+                "--cluster-enabled yes --cluster-config-file nodes.conf --cluster-port {bus} --cluster-node-timeout 1000 \
+                 --cluster-require-full-coverage no"
+            );
+            (told.split_whitespace().map(str::to_owned).collect(), Some(bus))
+        })
+    }
+
+    /// Where other nodes find it: its port, and that of its bus.
+    pub(crate) fn ports(&self) -> (u16, Option<u16>) {
+        (self.server.port(), self.second)
+    }
+
+    /// Where an encrypted one answers over TLS: `rediss://localhost:PORT`.
+    ///
+    /// # Panics
+    ///
+    /// When it is not encrypted.
+    #[must_use]
+    pub fn tls_url(&self) -> String {
+        format!("rediss://localhost:{}", self.second.expect("an encrypted Redis"))
+    }
+
+    /// The file with the certificate that an encrypted one shows.
+    #[must_use]
+    pub fn authority(&self) -> PathBuf {
+        self.server.folder().join("certificate.pem")
+    }
+
+    fn launched(keeps: Keeps, more: impl FnOnce(&Path) -> (Vec<String>, Option<u16>)) -> Self {
+        let (binary, server) = (install::find(&REDIS), Server::new("redis"));
+        let (told, second) = more(server.folder());
+        let mut this = Self { binary, server, keeps, told, second };
         this.launch();
         this
     }
@@ -117,6 +182,7 @@ impl Redis {
             Keeps::File => "yes",
         };
         redis.args(["--save", "", "--appendonly", file]);
+        redis.args(&self.told);
         self.server.start(redis, |port| ask(port, "PING").map(drop));
     }
 }

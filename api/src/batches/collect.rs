@@ -1,5 +1,7 @@
 //! What came of items: their turns end, their time is over, or they are called off.
 
+use std::time::Duration;
+
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use store::{
@@ -12,13 +14,13 @@ use tracing::warn;
 use super::{
     dialect::Dialect,
     feed::of,
-    keeper::{Done, Keeper, PAGE},
+    keeper::{Done, Keeper, PAGE, micros},
     line::{Wrong, wrong},
 };
 use crate::{
     acts::withdraw,
     problem::{Kind, Problem},
-    turns::show_ended,
+    turns::{show_ended, took},
 };
 
 /// How many logs are read at once.
@@ -32,20 +34,37 @@ const BY: &str = "batch";
 
 impl Keeper {
     /// Writes down what came of items whose turns have ended, or wait for a person.
-    pub(super) async fn collect(&self, batch: &Batch) -> Result<Done, Problem> {
+    pub(super) async fn collect(&self, batch: &mut Batch) -> Result<Done, Problem> {
         let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
         // Logs that are asked for at the same time are read together.
-        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
+        let read = &*batch;
+        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(read, item, turn)).collect();
         let moves: Vec<Move> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;
         self.record(batch, moves).await
     }
 
-    async fn record(&self, batch: &Batch, moves: Vec<Move>) -> Result<Done, Problem> {
-        let count = moves.len();
-        if count == 0 || !self.house.parts.store.record(batch.id, &self.name, moves).await? {
-            return Ok(Done::Nothing);
+    /// Writes down what turns that run for long took so far, so that money is counted while it is spent.
+    pub(super) async fn meter(&self, batch: &mut Batch) -> Result<(), Problem> {
+        let every = self.house.bulk.meter;
+        if !self.is_metered_again(batch.id, every) {
+            return Ok(());
         }
-        Ok(Done::of(count))
+        let store = &self.house.parts.store;
+        let running = store.running_items(batch.id, time::now().saturating_sub(micros(every)), PAGE).await?;
+        let took: Vec<_> = running.into_iter().map(|item| self.so_far(item)).collect();
+        let moves: Vec<Option<Move>> = stream::iter(took).buffered(AT_ONCE).try_collect().await?;
+        self.record(batch, moves.into_iter().flatten().collect()).await?;
+        Ok(())
+    }
+
+    /// What an item took so far; nothing, if its log cannot be read.
+    async fn so_far(&self, item: Item) -> Result<Option<Move>, Problem> {
+        let Some(thread) = item.thread else { return Ok(None) };
+        match took(&self.house, thread).await {
+            Ok(took) => Ok(Some(Move { took, ..of(&item, item.state) })),
+            Err(problem) if problem.kind == Kind::Damaged => Ok(None),
+            Err(problem) => Err(problem),
+        }
     }
 
     async fn outcome(&self, batch: &Batch, item: Item, turn: Turn) -> Result<Move, Problem> {
@@ -76,7 +95,7 @@ impl Keeper {
     }
 
     /// Ends items whose time is over: those that were never begun at once, the others by calling off their turns.
-    pub(super) async fn expire(&self, batch: &Batch) -> Result<Done, Problem> {
+    pub(super) async fn expire(&self, batch: &mut Batch) -> Result<Done, Problem> {
         let (store, now) = (&self.house.parts.store, time::now());
         let over = batch.at.expires <= now;
         let fed_before = if over { Some(now) } else { item_time(batch).map(|it| now.saturating_sub(it)) };
@@ -94,7 +113,7 @@ impl Keeper {
     }
 
     /// Ends all items of a batch that is called off.
-    pub(super) async fn call_off(&self, batch: &Batch) -> Result<Done, Problem> {
+    pub(super) async fn call_off(&self, batch: &mut Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
         let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
         let error = || Some(wrong("batch_cancelled", "the batch was called off before the line was begun"));
@@ -108,7 +127,7 @@ impl Keeper {
     ///
     /// An item whose log cannot be read can be neither called off nor collected: it fails, so that its batch comes to an
     /// end, and its thread waits for whoever mends the log.
-    async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
+    async fn withdraw(&self, batch: &mut Batch, items: Vec<Item>) -> Result<Done, Problem> {
         let turns = items.iter().filter_map(|it| it.turn);
         let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
         let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
@@ -133,7 +152,7 @@ impl Keeper {
 
 /// For how long an item may be under way, in microseconds.
 fn item_time(batch: &Batch) -> Option<i64> {
-    Some(i64::try_from(batch.item_seconds?).ok()?.saturating_mul(1_000_000))
+    Some(micros(Duration::from_secs(batch.item_seconds?)))
 }
 
 fn is_due(batch: &Batch, item: &Item) -> bool {

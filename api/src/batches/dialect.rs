@@ -30,6 +30,7 @@ pub(crate) enum Dialect {
 pub(crate) struct For<'a> {
     pub(crate) acting: &'a Acting,
     pub(crate) author: &'a str,
+    /// How urgent it is, if it does not say so itself.
     pub(crate) priority: Priority,
 }
 
@@ -88,7 +89,7 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
     Ok(store::NewTurn {
         thread: Opening::New(opened(house, whom.acting, &strategy, tuned, whom.author)?),
         policy: Policy::Auto,
-        priority: whom.priority,
+        priority: new.priority.map_or(whom.priority, Into::into),
         messages: words(new.input)?,
         metadata: new.metadata.map_or_else(|| json!({}), Value::Object),
         author: whom.author.to_owned(),
@@ -99,6 +100,5 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
 
 fn chat(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
     let Value::Object(body) = body else { return Err(Kind::Invalid.because("it is no JSON object")) };
-    let asked = Asked::read(body, None)?.opening(house, whom.acting, whom.author)?;
-    Ok(store::NewTurn { priority: whom.priority, ..asked })
+    Asked::read(body, None)?.or_priority(whom.priority).opening(house, whom.acting, whom.author)
 }

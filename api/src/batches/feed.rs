@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde_json::Value;
 use shared::Tally;
 use store::{
-    Idempotency, Lane, MOST_SUBMITTED, NewTurn, Submitted,
+    Idempotency, Lane, MOST_SUBMITTED, NewTurn, Priority, Submitted, ThreadId,
     bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
     time,
 };
@@ -24,20 +24,20 @@ impl Keeper {
     ///
     /// What is under way when the cap is reached goes on to its end: so a batch may cost, beyond its cap, what the items of
     /// its window take. A smaller window keeps closer to it.
-    pub(super) async fn feed(&self, batch: &Batch) -> Result<Done, Problem> {
+    pub(super) async fn feed(&self, batch: &mut Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
         if batch.stopped.is_some() || batch.at.expires <= time::now() {
             return Ok(Done::Nothing);
         }
         if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
-            if store.count_items_in(batch.id, ItemState::Waiting).await? > 0 {
+            if batch.counts.of(ItemState::Waiting) > 0 {
                 store.stop_batch(batch.id, Some(Stopped::MaxUsd)).await?;
             }
             return Ok(Done::Nothing);
         }
-        let fed = store.count_items_in(batch.id, ItemState::Fed).await?;
-        let room = batch.window.saturating_sub(fed).min(PAGE).min(MOST_SUBMITTED as u64);
-        if room == 0 {
+        let room =
+            batch.window.saturating_sub(batch.counts.of(ItemState::Fed)).min(PAGE).min(MOST_SUBMITTED as u64);
+        if room == 0 || batch.counts.of(ItemState::Waiting) == 0 {
             return Ok(Done::Nothing);
         }
         let items = store.items(batch.id, ItemState::Waiting, room).await?;
@@ -49,27 +49,30 @@ impl Keeper {
         let (bad, turns) = self.turns(batch, fresh).await?;
         moves.extend(bad);
         let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
-        let mut rung = Vec::new();
+        let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
         for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
             moves.push(match submitted {
                 Ok(submitted) => {
                     let at_rest = matches!(submitted, Submitted::New(_));
                     let turn = submitted.into_turn();
                     if at_rest {
-                        rung.push(turn.thread);
+                        rung.entry(turn.priority).or_default().push(turn.thread);
                     }
                     Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
                 }
                 Err(error) => failed(item, wrong("not_submitted", error.to_string())),
             });
         }
-        let kept = store.record(batch.id, &self.name, moves).await?;
+        let recorded = self.record(batch, moves).await;
         // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.
-        let lane = Lane::new(&batch.tenant, batch.priority);
-        if let Err(error) = self.house.parts.queue.ring_many(&rung, &lane).await {
-            warn!(batch = %batch.id, %error, "cannot ring; the sweep will");
+        for (priority, threads) in rung {
+            let lane = Lane::new(&batch.tenant, priority);
+            if let Err(error) = self.house.parts.queue.ring_many(&threads, &lane).await {
+                warn!(batch = %batch.id, %error, "cannot ring; the sweep will");
+            }
         }
-        Ok(if kept { Done::of(count) } else { Done::Nothing })
+        recorded?;
+        Ok(Done::of(count))
     }
 
     /// Those items for which an earlier result is taken, and the others.
@@ -98,7 +101,7 @@ impl Keeper {
         batch: &Batch,
         items: Vec<Item>,
     ) -> Result<(Vec<Move>, Vec<(Item, NewTurn)>), Problem> {
-        let judge = Judge::new(&self.house, batch).ok_or_else(|| {
+        let judge = Judge::new(&self.house, batch.into()).ok_or_else(|| {
             Kind::Internal.because(format!("this build does not know the endpoint {:?}", batch.endpoint))
         })?;
         let (mut bad, mut turns) = (Vec::new(), Vec::new());

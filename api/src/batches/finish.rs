@@ -5,7 +5,7 @@ use store::{
     time,
 };
 
-use super::keeper::{Done, Keeper, PAGE};
+use super::keeper::{Done, Keeper, PAGE, micros};
 use crate::problem::{Kind, Problem};
 
 /// What these files are for.
@@ -20,8 +20,7 @@ impl Keeper {
         if !store.name_results(batch, &self.name, output, error).await? {
             return Ok(Done::Nothing);
         }
-        let late =
-            batch.at.expires <= time::now() && store.count_items_in(batch.id, ItemState::Expired).await? > 0;
+        let late = batch.at.expires <= time::now() && batch.counts.of(ItemState::Expired) > 0;
         let to = match batch.at.cancelling {
             Some(_) => BatchStatus::Cancelled,
             None if late => BatchStatus::Expired,
@@ -82,8 +81,7 @@ impl Keeper {
 
     /// Renews the leases of this keeper; whether this batch is among its own.
     async fn still_keeps(&self, batch: &Batch) -> Result<bool, Problem> {
-        let lease = i64::try_from(self.house.bulk.lease.as_micros()).unwrap_or(i64::MAX);
-        let kept = self.house.parts.store.keep_batches(&self.name, lease).await?;
+        let kept = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
         Ok(kept.iter().any(|it| it.id == batch.id))
     }
 }

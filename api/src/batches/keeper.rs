@@ -1,13 +1,20 @@
 //! Who looks after batches: one task in every api, each batch kept by one of them at a time.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
-use store::bulk::{Batch, BatchStatus, ItemState};
+use store::bulk::{Batch, BatchId, BatchStatus, Move};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
-use crate::{house::House, problem::Problem};
+use crate::{
+    house::House,
+    problem::{Kind, Problem},
+};
 
 /// How many items one step moves, at most.
 pub(super) const PAGE: u64 = 500;
@@ -48,11 +55,13 @@ pub(crate) struct Keeper {
     pub(super) house: Arc<House>,
     /// What it is called in the rows of its batches: no other keeper is ever called so.
     pub(super) name: String,
+    /// When it was last looked at what the running items of each batch took.
+    metered: Mutex<BTreeMap<BatchId, Instant>>,
 }
 
 impl Keeper {
     pub(crate) fn new(house: Arc<House>) -> Self {
-        Self { house, name: Uuid::now_v7().to_string() }
+        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default() }
     }
 
     /// Looks after batches until the door closes, and leaves them to others then.
@@ -92,14 +101,13 @@ impl Keeper {
 
     /// Does one step of each batch: batches take turns, so a large one holds up no small one.
     async fn look(&self) -> Result<(usize, Done), Problem> {
-        let lease = i64::try_from(self.house.bulk.lease.as_micros()).unwrap_or(i64::MAX);
-        let batches = self.house.parts.store.keep_batches(&self.name, lease).await?;
+        let batches = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
         let mut most = Done::Nothing;
         for batch in &batches {
             if self.house.stop.is_cancelled() {
                 break;
             }
-            match self.step(batch).await {
+            match self.step(batch.clone()).await {
                 Ok(done) => most = most.max(done),
                 // What is the matter with one batch holds up no other.
                 Err(problem) => {
@@ -110,21 +118,22 @@ impl Keeper {
         Ok((batches.len(), most))
     }
 
-    async fn step(&self, batch: &Batch) -> Result<Done, Problem> {
+    async fn step(&self, mut batch: Batch) -> Result<Done, Problem> {
         match batch.status {
-            BatchStatus::Validating => self.validate(batch).await,
+            BatchStatus::Validating => self.validate(&batch).await,
             BatchStatus::InProgress => {
-                let collected = self.collect(batch).await?;
-                let expired = self.expire(batch).await?;
-                let fed = self.feed(batch).await?;
-                self.go_on(batch, collected.max(expired).max(fed)).await
+                let collected = self.collect(&mut batch).await?;
+                self.meter(&mut batch).await?;
+                let expired = self.expire(&mut batch).await?;
+                let fed = self.feed(&mut batch).await?;
+                self.go_on(&batch, collected.max(expired).max(fed)).await
             }
             BatchStatus::Cancelling => {
-                let collected = self.collect(batch).await?;
-                let cancelled = self.call_off(batch).await?;
-                self.go_on(batch, collected.max(cancelled)).await
+                let collected = self.collect(&mut batch).await?;
+                let cancelled = self.call_off(&mut batch).await?;
+                self.go_on(&batch, collected.max(cancelled)).await
             }
-            BatchStatus::Finalizing => self.finish(batch).await,
+            BatchStatus::Finalizing => self.finish(&batch).await,
             BatchStatus::Failed | BatchStatus::Completed | BatchStatus::Expired | BatchStatus::Cancelled => {
                 Ok(Done::Nothing)
             }
@@ -133,12 +142,34 @@ impl Keeper {
 
     /// Goes on to write the files, once all items have ended.
     async fn go_on(&self, batch: &Batch, done: Done) -> Result<Done, Problem> {
-        for state in ItemState::ALL.iter().filter(|it| !it.is_over()) {
-            if !self.house.parts.store.items(batch.id, *state, 1).await?.is_empty() {
-                return Ok(done);
-            }
+        if batch.counts.open() > 0 {
+            return Ok(done);
         }
         self.advance(batch, BatchStatus::Finalizing, None).await
+    }
+
+    /// Whether it is time to look again at what the running items of a batch took; if so, it is noted that it was.
+    pub(super) fn is_metered_again(&self, batch: BatchId, every: Duration) -> bool {
+        let mut metered = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
+        metered.retain(|_, at| at.elapsed() < every);
+        if metered.contains_key(&batch) {
+            return false;
+        }
+        metered.insert(batch, Instant::now());
+        true
+    }
+
+    /// Moves items, and has `batch` be what it is then.
+    pub(super) async fn record(&self, batch: &mut Batch, moves: Vec<Move>) -> Result<Done, Problem> {
+        let count = moves.len();
+        if count == 0 {
+            return Ok(Done::Nothing);
+        }
+        match self.house.parts.store.record(batch.id, &self.name, moves).await? {
+            Some(now) => *batch = now,
+            None => return Err(Kind::Stale.because("another api looks after the batch by now")),
+        }
+        Ok(Done::of(count))
     }
 
     pub(super) async fn advance(
@@ -149,7 +180,13 @@ impl Keeper {
     ) -> Result<Done, Problem> {
         if self.house.parts.store.advance_batch(batch, &self.name, to, fault).await? {
             info!(batch = %batch.id, from = %batch.status, %to, "a batch went on");
+            self.house.announced.notify_one();
         }
         Ok(Done::Part)
     }
+}
+
+/// A time as the store has it.
+pub(super) fn micros(it: Duration) -> i64 {
+    i64::try_from(it.as_micros()).unwrap_or(i64::MAX)
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 use store::{
-    Opening,
+    Opening, Priority,
     bulk::{Batch, Memo},
 };
 
@@ -24,7 +24,23 @@ pub(crate) struct Judge<'a> {
     house: &'a House,
     dialect: Dialect,
     acting: Acting,
-    batch: &'a Batch,
+    terms: Terms<'a>,
+}
+
+/// What a batch says of all of its lines.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) endpoint: &'a str,
+    pub(crate) tenant: &'a str,
+    pub(crate) author: &'a str,
+    /// How urgent a line is that does not say so itself.
+    pub(crate) priority: Priority,
+}
+
+impl<'a> From<&'a Batch> for Terms<'a> {
+    fn from(it: &'a Batch) -> Self {
+        Self { endpoint: &it.endpoint, tenant: &it.tenant, author: &it.author, priority: it.priority }
+    }
 }
 
 /// A line that was read: its name, if it has one, and what it asks for.
@@ -35,9 +51,9 @@ pub(crate) struct Read {
 
 impl<'a> Judge<'a> {
     /// None, if this build does not know what the batch's lines are written in: a newer one made it.
-    pub(crate) fn new(house: &'a House, batch: &'a Batch) -> Option<Self> {
-        let (dialect, acting) = (Dialect::of(&batch.endpoint)?, Acting::of(&batch.tenant));
-        Some(Self { house, dialect, acting, batch })
+    pub(crate) fn new(house: &'a House, terms: Terms<'a>) -> Option<Self> {
+        let (dialect, acting) = (Dialect::of(terms.endpoint)?, Acting::of(terms.tenant));
+        Some(Self { house, dialect, acting, terms })
     }
 
     /// What a line asks for.
@@ -83,7 +99,7 @@ impl<'a> Judge<'a> {
         }
         let body = line.remove("body").filter(Value::is_object);
         let body = body.ok_or_else(|| wrong("invalid_body", "body: it is missing, or no JSON object"))?;
-        let whom = For { acting: &self.acting, author: &self.batch.author, priority: self.batch.priority };
+        let whom = For { acting: &self.acting, author: self.terms.author, priority: self.terms.priority };
         self.dialect.turn(self.house, &whom, body).map_err(|problem| {
             let words = problem.detail();
             let unknown = words.starts_with("strategy: none") || problem.kind == Kind::UnknownModel;
@@ -96,8 +112,7 @@ impl<'a> Judge<'a> {
     ///
     /// ## What is in it
     ///
-    /// What its answer depends on, as far as turnfold knows: the strategy and its version (by which its prompts change
-    /// too), the configuration completed by the defaults of today, the words, the budget. Not in it is what only tells who
+    /// What its answer depends on, as far as turnfold knows: the strategy, its version and its prompts, the configuration completed by the defaults of today, the words, the budget. Not in it is what only tells who
     /// asks: metadata, author, priority. Nor is the description of the MCP servers, so that an operator who mends a word of
     /// it does not have everything paid anew.
     pub(crate) fn memo(&self, turn: &store::NewTurn) -> Option<Memo> {
@@ -111,12 +126,13 @@ impl<'a> Judge<'a> {
             "endpoint": self.dialect.url(),
             "strategy": opened.strategy,
             "version": opened.version,
+            "prompts": self.house.prompts.get(&opened.strategy),
             "config": config,
             "messages": turn.messages,
             "budget": opened.budget,
         });
         let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
-        Some(Memo { hash, strategy: opened.strategy.clone() })
+        Some(Memo { hash, strategy: opened.strategy.clone(), priority: turn.priority })
     }
 }
 

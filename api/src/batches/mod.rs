@@ -31,9 +31,12 @@ mod dialect;
 mod feed;
 mod finish;
 mod line;
+mod past;
 mod validate;
 
 use std::time::Duration;
+
+pub use quote::Capacity;
 
 /// What batches may be, and how they are looked after.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub struct Bulk {
     pub line_max: usize,
     /// How often open batches are looked at.
     pub look: Duration,
+    /// How often it is looked at what turns took so far that run for that long.
+    pub meter: Duration,
     /// For how long the batches of an api that died are nobody's.
     pub lease: Duration,
 }
@@ -57,7 +62,8 @@ impl Default for Bulk {
             file_max: 2048 << 20,
             line_max: 1024 << 10,
             look: Duration::from_millis(500),
-            lease: Duration::from_secs(30),
+            meter: Duration::from_secs(5),
+            lease: Duration::from_secs(10),
         }
     }
 }

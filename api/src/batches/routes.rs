@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::{
     dialect::Dialect,
+    quote,
     wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, usd},
 };
 use crate::{
@@ -53,13 +54,29 @@ pub(crate) struct Which {
     limit: Option<u64>,
 }
 
+/// How a batch is made.
+#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct How {
+    /// Whether it is only told what it would take, and nothing is made.
+    quote: Option<bool>,
+    /// With `quote`: how many workers there will be, as the api does not know; 1 if nobody says.
+    #[param(minimum = 1)]
+    workers: Option<u64>,
+}
+
 /// Makes a batch
 ///
 /// All lines of the file are looked at first; each that can be run becomes a turn on a thread of its own, and those that
 /// cannot are reported by their numbers. With `Idempotency-Key`, the same body sent again gives the same batch.
+///
+/// With `quote=true` the lines are looked at and nothing is made: the answer is what the batch would probably take, as
+/// `GET /v1/batches/{id}/quote` tells of one that is there.
 #[utoipa::path(
     post, path = "/v1/batches", tag = "bulk", operation_id = "create_batch", request_body = NewBatch,
     params(
+        How,
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request the same one."),
         ("X-Turnfold-User" = Option<String>, Header, description = "Who makes it; `api` if nobody says.")
     ),
@@ -76,9 +93,13 @@ pub(crate) async fn create(
     acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
+    Query(how): Query<How>,
     Body { value: new, raw }: Body<NewBatch>,
 ) -> Result<Response, Problem> {
     let new = accepted(&house, &acting, author, key, new, &raw).await?;
+    if how.quote == Some(true) {
+        return Ok(Json(quote::before(&house, &new, how.workers).await?).into_response());
+    }
     let (batch, is_new) = house.parts.store.make_batch(new).await?;
     house.stirred.notify_one();
     tracing::info!(batch = %batch.id, is_new, "a batch was made");

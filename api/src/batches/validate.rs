@@ -12,12 +12,12 @@ impl Keeper {
     /// Makes items of the lines of the next chunk; after the last, says whether any can be run.
     pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
-        let Some(judge) = Judge::new(&self.house, batch) else {
+        let Some(judge) = Judge::new(&self.house, batch.into()) else {
             let words = format!("this build does not know the endpoint {:?}", batch.endpoint);
             return self.advance(batch, BatchStatus::Failed, Some(&words)).await;
         };
         let Some(chunk) = store.chunk(batch.input_file, batch.validated).await? else {
-            if store.count_items_in(batch.id, ItemState::Waiting).await? > 0 {
+            if batch.counts.of(ItemState::Waiting) > 0 {
                 return self.advance(batch, BatchStatus::InProgress, None).await;
             }
             let words = match (batch.total, store.file(batch.input_file).await?) {
@@ -27,15 +27,23 @@ impl Keeper {
             };
             return self.advance(batch, BatchStatus::Failed, Some(words)).await;
         };
-        let (lines, last) = read(&judge, batch, &chunk, self.house.bulk.line_max);
+        let from = Place { chunk: batch.validated, line: batch.lines };
+        let (lines, last) = read(&judge, from, &chunk, self.house.bulk.line_max);
         store.take_lines(batch, &self.name, lines, last).await?;
         Ok(Done::Part)
     }
 }
 
+/// How far a file was read: the next chunk, and how many lines stand before it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    pub(super) chunk: u32,
+    pub(super) line: u64,
+}
+
 /// The lines that begin in a chunk, and the number of the last.
-fn read(judge: &Judge<'_>, batch: &Batch, chunk: &Chunk, line_max: usize) -> (Vec<Line>, u64) {
-    let mut nth = batch.lines;
+pub(super) fn read(judge: &Judge<'_>, from: Place, chunk: &Chunk, line_max: usize) -> (Vec<Line>, u64) {
+    let mut nth = from.line;
     // It goes on with a line that is bad for its length, and holds nothing else.
     if !chunk.starts_line {
         return (Vec::new(), nth);
@@ -51,7 +59,7 @@ fn read(judge: &Judge<'_>, batch: &Batch, chunk: &Chunk, line_max: usize) -> (Ve
         }
         if !chunk.ends_line || line_max < line.len() {
             let words = format!("the line is longer than {} KiB", line_max / 1024);
-            let (custom_id, place) = (None, LinePlace { chunk: batch.validated, ..LinePlace::default() });
+            let (custom_id, place) = (None, LinePlace { chunk: from.chunk, ..LinePlace::default() });
             lines.push(Line { nth, custom_id, place, checked: Err(wrong("line_too_long", words)) });
             continue;
         }
@@ -59,7 +67,7 @@ fn read(judge: &Judge<'_>, batch: &Batch, chunk: &Chunk, line_max: usize) -> (Ve
         let unnamed = || wrong("invalid_body", "body: it asks for nothing that can be named");
         let checked = asks.and_then(|it| judge.memo(&it).ok_or_else(unnamed));
         let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
-        let place = LinePlace { chunk: batch.validated, start: number(at), length: number(line.len()) };
+        let place = LinePlace { chunk: from.chunk, start: number(at), length: number(line.len()) };
         lines.push(Line { nth, custom_id, place, checked });
     }
     (lines, nth)

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use store::{
-    bulk::{Batch, BatchId, BatchStatus, Cause, ItemState, Pace, Stopped},
+    bulk::{Batch, BatchId, BatchStatus, Cause, ItemState, Pace, Stopped, UnderWay},
     time,
 };
 use utoipa::ToSchema;
@@ -274,12 +274,12 @@ pub(crate) fn usd(micro_usd: u64) -> f64 {
 /// A batch as clients see it.
 pub(crate) async fn show(house: &House, batch: Batch) -> Result<BatchView, Problem> {
     let store = &house.parts.store;
-    let counts = store.count_items(batch.id).await?;
-    let of = |state: ItemState| counts.get(&state).copied().unwrap_or_default();
-    let under_way = store.under_way(batch.id).await?;
-    let causes = store.causes(batch.id, CAUSES).await?;
+    let of = |state: ItemState| batch.counts.of(state);
+    let under_way =
+        if of(ItemState::Fed) > 0 { store.under_way(batch.id).await? } else { UnderWay::default() };
+    let (failed, open) = (batch.counts.failed(), batch.counts.open());
+    let causes = if failed > 0 { store.causes(batch.id, CAUSES).await? } else { Vec::new() };
     let pace = store.pace(batch.id, batch.done, RATED).await?;
-    let open = of(ItemState::Waiting) + of(ItemState::Fed) + of(ItemState::Asked);
     let rate_per_s = pace.and_then(|it| rate(it, &batch));
     let errors = errors(house, &batch, of(ItemState::Bad)).await?;
     let over = !batch.status.is_open();
@@ -322,11 +322,7 @@ pub(crate) async fn show(house: &House, batch: Batch) -> Result<BatchView, Probl
         expired_at: batch.at.expired.map(seconds),
         cancelling_at: batch.at.cancelling.map(seconds),
         cancelled_at: batch.at.cancelled.map(seconds),
-        request_counts: RequestCounts {
-            total: batch.total,
-            completed: of(ItemState::Completed) + of(ItemState::Reused),
-            failed: of(ItemState::Failed) + of(ItemState::Bad) + of(ItemState::Expired),
-        },
+        request_counts: RequestCounts { total: batch.total, completed: batch.counts.good(), failed },
         metadata: batch.metadata,
         turnfold,
     })

@@ -52,6 +52,7 @@ const BEARER: &str = "bearer";
         (name = "pauses", description = "What an operator lets nothing new begin of."),
         (name = "openai", description = "The same in OpenAI's dialect: a strategy is a model. Errors have OpenAI's shape."),
         (name = "bulk", description = "Files of lines, and batches of them, in OpenAI's dialect."),
+        (name = "webhooks", description = "Who is told of the ends of batches, and what they were told."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
     )

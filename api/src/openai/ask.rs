@@ -46,7 +46,7 @@ pub(crate) enum Manner {
 struct Extension {
     config: Option<Map<String, Value>>,
     budget: Option<Budget>,
-    priority: Priority,
+    priority: Option<Priority>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -87,6 +87,12 @@ impl Asked {
             ours: field(&body, "turnfold")?.unwrap_or_default(),
             manner,
         })
+    }
+
+    /// The same, that urgent unless it says so itself.
+    pub(crate) fn or_priority(mut self, priority: store::Priority) -> Self {
+        self.ours.priority.get_or_insert(priority.into());
+        self
     }
 
     /// The name of the model that is asked.
@@ -150,7 +156,7 @@ impl Asked {
             due_at: None,
             thread,
             policy: Policy::Auto,
-            priority: self.ours.priority.into(),
+            priority: self.ours.priority.unwrap_or_default().into(),
             messages: self.messages,
             metadata: Value::Object(self.metadata),
             author,

@@ -1,7 +1,9 @@
 //! A thread, what it remembers, and what a person does to it.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::Standing;
 use store::time::rfc3339;
 use utoipa::ToSchema;
@@ -101,6 +103,49 @@ pub(crate) struct ThreadView {
     pub(crate) took: Took,
     /// How many events its log has.
     pub(crate) events: u64,
+    /// What its log begins with a copy of, if it was forked.
+    pub(crate) forked: Option<Origin>,
+}
+
+/// What the log of a forked thread begins with a copy of.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Origin {
+    /// The thread.
+    pub(crate) thread_id: Uuid,
+    /// The last of its events that was copied.
+    pub(crate) seq: u64,
+    /// The hash of that event in the log of that thread, in hex.
+    pub(crate) hash: String,
+}
+
+impl From<&shared::Forked> for Origin {
+    fn from(it: &shared::Forked) -> Self {
+        Self { thread_id: it.thread, seq: it.seq, hash: it.hash.clone() }
+    }
+}
+
+/// What a fork changes, and where it is taken.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(json!({"at": 13, "config": {"model": "openai/gpt-4o-mini"}}), json!({"at": 6, "answer": "green"})))]
+pub(crate) struct Fork {
+    /// The last event that is copied; the last there is, if nobody says.
+    #[serde(default)]
+    pub(crate) at: Option<u64>,
+    /// Tunes the strategy from there on, over what was in force.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) config: Option<Map<String, Value>>,
+    /// What a model is told first from there on, by node; `{prompt}` stands for the node's own words.
+    #[serde(default)]
+    pub(crate) prompts: BTreeMap<String, String>,
+    /// Facts that the strategy takes for concluded, as its decisions have them under `learned`: what it remembers, changed.
+    #[serde(default)]
+    #[schema(value_type = Vec<Object>)]
+    pub(crate) learned: Vec<Value>,
+    /// What the new thread hears first: the answer, if a person is asked there.
+    #[serde(default)]
+    pub(crate) answer: Option<String>,
 }
 
 /// Where a log says that its thread stands.
@@ -150,13 +195,18 @@ pub(crate) struct StateView {
 /// What an audit of a thread says.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Verification {
-    /// Whether the chain is intact and today's code would have decided as the log says.
+    /// Whether the chain is intact and today's code would have decided as the log says; a prompt that is worded otherwise
+    /// counts if prompts are asked for.
     pub(crate) ok: bool,
     /// How many events were looked at.
     pub(crate) events: u64,
     /// Whether the stored bytes are those that were appended.
     pub(crate) chain: ChainView,
-    /// Where today's code would have decided otherwise.
+    /// At how many events today's code would have decided otherwise.
+    pub(crate) diverged: u64,
+    /// How many prompts would be worded otherwise, and nothing else with them.
+    pub(crate) reworded: u64,
+    /// Where: decisions first, then prompts if they are asked for; the first thousand.
     pub(crate) divergences: Vec<Divergence>,
     /// Why today's code cannot read the log, if it cannot.
     pub(crate) unreadable: Option<String>,
@@ -181,15 +231,22 @@ pub(crate) struct ChainView {
 pub(crate) struct Divergence {
     /// The number of the event.
     pub(crate) seq: usize,
-    /// What was decided then.
+    /// The node that decided it.
+    pub(crate) node: String,
+    /// What of the decision differs, the gravest thing if there are many: `event`, `to`, `state.…`, `said.…`, `why` of what
+    /// is decided; `requests.…` of what is asked of the world, `requests.0.system` being the words of a prompt.
+    #[schema(examples("state.plan.steps.2"))]
+    pub(crate) field: String,
+    /// What it was then.
     pub(crate) then: String,
-    /// What would be decided today.
+    /// What it would be today.
     pub(crate) today: String,
 }
 
 impl From<shared::Divergence> for Divergence {
     fn from(it: shared::Divergence) -> Self {
-        Self { seq: it.seq, then: it.then, today: it.today }
+        let shared::Divergence { seq, node, field, then, today } = it;
+        Self { seq, node, field: field.to_string(), then, today }
     }
 }
 

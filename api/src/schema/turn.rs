@@ -46,9 +46,9 @@ pub(crate) struct NewTurn {
     /// How the words are to be taken.
     #[serde(default)]
     pub(crate) policy: Policy,
-    /// How urgent it is, among the turns of its tenant.
+    /// How urgent it is, among the turns of its tenant; `normal`, if nobody says.
     #[serde(default)]
-    pub(crate) priority: Priority,
+    pub(crate) priority: Option<Priority>,
     /// It is not heard before this (RFC 3339), at most a year ahead; at once if nobody says.
     #[serde(default)]
     #[schema(examples("2026-12-24T18:00:00Z"))]

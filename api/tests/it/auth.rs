@@ -76,7 +76,7 @@ async fn every_route_under_v1_is_guarded() {
             }
         }
     }
-    assert_eq!(guarded, 40);
+    assert_eq!(guarded, 48);
 }
 
 #[tokio::test]

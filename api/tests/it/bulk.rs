@@ -9,15 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api::{Bulk, Door, keep, router};
+use api::{Bulk, Door, Webhooks, keep, router};
 use async_trait::async_trait;
 use axum::{
     body::Body,
     http::{Request, StatusCode, header},
 };
+use secrecy::SecretString;
 use serde_json::{Value, json};
 use shared::{Fault, Meter, Replay, Request as Wish, Response};
-use store::{MemoryNews, MemoryQueue, Parts, Store};
+use store::{MemoryNews, MemoryQueue, Parts, Store, Strategies};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -26,7 +27,10 @@ use worker::{
     world::{Ask, Outcome, World},
 };
 
-use crate::room::{Reply, Room, door, known};
+use crate::{
+    prompted::{Other, Prompted},
+    room::{Reply, Room, door, known},
+};
 
 /// How long anything may take.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -50,6 +54,7 @@ impl World for Counting {
         if let Some(error) = it.fails.as_ref().filter(|_| !self.is_mended.load(Ordering::Relaxed)) {
             return Err(Fault::operator(error.as_str()));
         }
+        tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
         *self.said.lock().unwrap().entry(it.says.clone()).or_default() += 1;
         let meter = Meter { input_tokens: 3, output_tokens: 2, micro_usd: Some(PRICE), ..Meter::default() };
         Ok((Response::Echo { says: it.says.clone() }, Some(meter)))
@@ -59,7 +64,11 @@ impl World for Counting {
 pub(crate) struct Hall {
     pub(crate) room: Room,
     pub(crate) world: Arc<Counting>,
+    /// What the next keeper knows.
+    pub(crate) strategies: Strategies,
     bulk: Bulk,
+    webhooks: Webhooks,
+    keys: (Vec<SecretString>, BTreeMap<String, Vec<SecretString>>),
     keeper: Option<JoinHandle<()>>,
     worker: Option<JoinHandle<()>>,
     _folder: TempDir,
@@ -76,6 +85,7 @@ impl Hall {
 
     /// With nobody at work, and a door that differs.
     pub(crate) async fn idle(change: impl FnOnce(&mut Door)) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
         let store = Store::connect(&url).await.unwrap();
@@ -83,6 +93,7 @@ impl Hall {
         let queue = Arc::new(MemoryQueue::new(Duration::from_secs(30)));
         let parts = Parts { store, queue, news: Arc::new(MemoryNews::new()) };
         let mut door = door(&parts);
+        door.strategies = known().with(&Prompted).with(&Other);
         door.bulk = Bulk {
             window: 200,
             file_max: 100 << 20,
@@ -91,14 +102,20 @@ impl Hall {
             ..Bulk::default()
         };
         change(&mut door);
-        let bulk = door.bulk.clone();
-        let room = Room { parts, strategies: known(), router: router(door) };
+        let (bulk, webhooks) = (door.bulk.clone(), door.webhooks.clone());
+        let keys = (door.keys.clone(), door.tenants.clone());
+        let strategies = door.strategies.clone();
+        let room = Room { parts, strategies: strategies.clone(), router: router(door) };
         let world = Arc::new(Counting::default());
-        Self { room, world, bulk, keeper: None, worker: None, _folder: folder }
+        Self { room, world, strategies, bulk, webhooks, keys, keeper: None, worker: None, _folder: folder }
     }
 
     pub(crate) fn start_keeper(&mut self) {
-        let door = Door { bulk: self.bulk.clone(), ..door(&self.room.parts) };
+        let (keys, tenants) = self.keys.clone();
+        let webhooks = self.webhooks.clone();
+        let strategies = self.strategies.clone();
+        let door =
+            Door { strategies, bulk: self.bulk.clone(), webhooks, keys, tenants, ..door(&self.room.parts) };
         self.keeper = Some(tokio::spawn(keep(door, CancellationToken::new())));
     }
 
@@ -113,7 +130,7 @@ impl Hall {
         let hands = Hands {
             bounds: worker::Bounds::default(),
             parts: self.room.parts.clone(),
-            strategies: known(),
+            strategies: self.strategies.clone(),
             world: self.world.clone(),
             backoff: Backoff::default(),
             name: "w".to_owned(),

@@ -5,9 +5,10 @@ use serde_json::Value;
 
 use crate::room::Room;
 
-const ROUTES: [&str; 43] = [
+const ROUTES: [&str; 51] = [
     "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
+    "delete /v1/webhooks/{id}",
     "get /livez",
     "get /openapi.json",
     "get /readyz",
@@ -15,6 +16,7 @@ const ROUTES: [&str; 43] = [
     "get /v1/batches/{id}",
     "get /v1/batches/{id}/quote",
     "get /v1/batches/{id}/results",
+    "get /v1/deliveries",
     "get /v1/files",
     "get /v1/files/{id}",
     "get /v1/files/{id}/content",
@@ -30,24 +32,30 @@ const ROUTES: [&str; 43] = [
     "get /v1/strategies/{name}/map",
     "get /v1/threads",
     "get /v1/threads/{id}",
+    "get /v1/threads/{id}/diff",
     "get /v1/threads/{id}/events",
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
+    "get /v1/threads/{id}/why",
     "get /v1/turns",
     "get /v1/turns/causes",
     "get /v1/turns/{id}",
+    "get /v1/webhooks",
     "post /v1/batches",
     "post /v1/batches/{id}/cancel",
     "post /v1/batches/{id}/pause",
     "post /v1/batches/{id}/resume",
     "post /v1/chat/completions",
+    "post /v1/deliveries/{id}/redeliver",
     "post /v1/files",
     "post /v1/inbox/{thread_id}",
     "post /v1/threads/{id}/answer",
+    "post /v1/threads/{id}/fork",
     "post /v1/threads/{id}/reconcile",
     "post /v1/turns",
     "post /v1/turns/{id}/cancel",
     "post /v1/turns/{id}/retry",
+    "post /v1/webhooks",
     "put /v1/pauses/{kind}/{name}",
 ];
 

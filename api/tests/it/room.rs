@@ -59,6 +59,8 @@ pub(crate) fn door(parts: &Parts) -> Door {
         chat_wait: Duration::from_secs(60),
         waiting_max: api::WaitingMax::default(),
         bulk: api::Bulk::default(),
+        webhooks: api::Webhooks::default(),
+        capacity: api::Capacity { slots: 256, ..api::Capacity::default() },
     }
 }
 
@@ -170,6 +172,12 @@ impl Room {
 
     pub(crate) async fn log(&self, thread: ThreadId) -> ThreadLog {
         ThreadLog::open(&self.parts, &self.strategies, thread).await.unwrap()
+    }
+
+    /// What happened.
+    pub(crate) async fn log_of(&self, thread: ThreadId) -> Vec<Event> {
+        let (_, log) = self.parts.store.load(thread).await.unwrap();
+        log.into_iter().map(|it| it.event).collect()
     }
 
     /// Writes an event of one's own.

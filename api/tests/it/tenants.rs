@@ -122,14 +122,20 @@ async fn what_is_another_tenants_is_not_there() {
             continue;
         }
         // They have names of their own, and a test of their own.
-        if path.starts_with("/v1/files/") || path.starts_with("/v1/batches/") {
+        let own = ["files", "batches", "webhooks", "deliveries"];
+        if own.iter().any(|it| path.starts_with(&format!("/v1/{it}/"))) {
             continue;
         }
         let of_turn = path.starts_with("/v1/turns/");
-        let place = path.replace("{id}", if of_turn { &id } else { &thread }).replace("{thread_id}", &thread);
+        let mut place =
+            path.replace("{id}", if of_turn { &id } else { &thread }).replace("{thread_id}", &thread);
+        if place.ends_with("/diff") {
+            place += &format!("?with={thread}");
+        }
         for method in item.as_object().unwrap().keys() {
             let body = match path.rsplit('/').next().unwrap() {
                 "answer" => Some(json!({"text": "yes"})),
+                "fork" => Some(json!({})),
                 "reconcile" => Some(json!({"slot": 0, "verdict": "did_not"})),
                 "{thread_id}" if method == "post" => Some(json!({"type": "accept"})),
                 _ => None,
@@ -147,7 +153,7 @@ async fn what_is_another_tenants_is_not_there() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 11, "the routes of one thread or turn");
+    assert_eq!(hidden, 14, "the routes of one thread or turn");
     for query in ["turns?after=TURN", "inbox?after=THREAD"] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&room, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");
@@ -244,4 +250,18 @@ async fn a_turn_waits_in_the_lane_of_its_tenant_and_priority() {
     let wrong = json!({"strategy": "probe", "input": "hi", "priority": "urgent"});
     let detail = ask(&room, "acme-key", None, "POST", "/v1/turns", Some(wrong)).await.problem(422, "invalid");
     assert!(detail.contains("high"), "{detail}");
+}
+
+/// A fork belongs to the tenant of its source, whoever makes it; and nobody forks what is another's.
+#[tokio::test]
+async fn a_fork_stays_with_its_tenant() {
+    let room = room().await;
+    let turn = submit(&room, "acme-key", None, new("echo hi")).await;
+    let path = format!("/v1/threads/{}/fork", thread_of(&turn));
+    let by_operator = ask(&room, "operator-key", None, "POST", &path, Some(json!({}))).await.json();
+    assert_eq!(by_operator["tenant"], "acme");
+    let fork = format!("/v1/threads/{}", by_operator["id"].as_str().unwrap());
+    assert_eq!(get(&room, "acme-key", &fork).await.status, StatusCode::OK);
+    get(&room, "bell-key", &fork).await.problem(404, "unknown-thread");
+    ask(&room, "bell-key", None, "POST", &path, Some(json!({}))).await.problem(404, "unknown-thread");
 }

@@ -1,6 +1,8 @@
 //! The figures, each in a file of its own, and what they share: the servers, the rounds, and what the machine does
 //! meanwhile.
 
+mod audit;
+mod bulk;
 mod first_event;
 mod growth;
 mod lone;
@@ -58,8 +60,10 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     }
     all.push(Box::new(replay::InMemory));
     all.push(Box::new(replay::Cold));
+    all.push(Box::new(audit::Replay));
     all.push(Box::new(first_event::FirstEvent));
     all.push(Box::new(memory::Memory));
+    all.push(Box::new(bulk::Bulk));
     all
 }
 
@@ -90,6 +94,8 @@ impl Effort {
 /// What figures share.
 pub(crate) struct Bench {
     pub(crate) effort: Effort,
+    /// How many items a batch has, if somebody says.
+    pub(crate) items: Option<u64>,
     servers: Option<Arc<Servers>>,
     databases: usize,
     folder: TempDir,
@@ -100,11 +106,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     /// Nothing is started before it is asked for.
-    pub(crate) fn new(effort: Effort) -> Result<Self> {
+    pub(crate) fn new(effort: Effort, items: Option<u64>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("turnfold-bench-").tempdir();
         let folder = folder.context("failed to make a temporary folder")?;
         let (disk, foreign) = (Vec::new(), Vec::new());
-        Ok(Self { effort, servers: None, databases: 0, folder, disk, foreign, round: None })
+        Ok(Self { effort, items, servers: None, databases: 0, folder, disk, foreign, round: None })
     }
 
     /// The servers.

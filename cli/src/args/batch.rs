@@ -23,10 +23,15 @@ pub(crate) enum Batch {
         #[arg(short, long)]
         wait: bool,
     },
-    /// Predicts what is left to pay and how long it takes, by past turns of the same strategies
+    /// Predicts what a file would cost and when it would be done, by past turns of the same strategies
     Quote {
-        /// Which batch
-        id: String,
+        /// The file, of which nothing is left behind; or a batch, of which the rest is quoted
+        what: String,
+        #[command(flatten)]
+        plan: Plan,
+        /// How many workers there will be
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        workers: u32,
     },
     /// Lists batches, the newest first
     Ls {
@@ -163,9 +168,8 @@ impl Batch {
     /// Whether it brings its own engine along.
     pub(crate) fn is_local(&self) -> bool {
         match self {
-            Batch::Submit { plan, .. } | Batch::Run { plan, .. } => plan.local,
+            Batch::Submit { plan, .. } | Batch::Run { plan, .. } | Batch::Quote { plan, .. } => plan.local,
             Batch::Validate { .. }
-            | Batch::Quote { .. }
             | Batch::Ls { .. }
             | Batch::Get { .. }
             | Batch::Results { .. }

@@ -1,7 +1,9 @@
 //! One file a noun.
 
+mod audit;
 mod batch;
 mod config;
+mod fixture;
 mod holds;
 mod inbox;
 mod index;
@@ -9,12 +11,17 @@ mod mcp;
 mod pins;
 mod queue;
 mod redrive;
+mod schema;
 mod serve;
 mod strategy;
 pub(crate) mod thread;
 mod turn;
 mod upkeep;
 mod waits;
+mod webhook;
+mod witness;
+
+use std::ffi::OsString;
 
 use shared::Graph;
 use store::Strategies;
@@ -34,6 +41,8 @@ pub(crate) struct Given {
     pub(crate) format: Format,
     pub(crate) url: Option<String>,
     pub(crate) tenant: Option<String>,
+    /// What says which configuration is in force, for another build of turnfold.
+    pub(crate) passed_on: Vec<OsString>,
 }
 
 /// Who sits at the command line.
@@ -59,6 +68,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         sources =
             sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
     }
+    let passed_on = passed_on(&global);
     let (settings, origins) = Settings::load(sources)?;
     // What is deleted is told like what is served: it is asked for later.
     let serves = matches!(
@@ -73,6 +83,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         format: global.output,
         url: global.url,
         tenant: global.tenant.filter(|it| !it.is_empty()),
+        passed_on,
     };
     match command {
         Command::Dev { .. } => serve::dev(given).await,
@@ -81,10 +92,14 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
         Command::Turn(turn) => turn::run(given, turn).await,
         Command::Batch(batch) => batch::run(given, batch).await,
+        Command::Webhook(webhook) => webhook::run(given, webhook).await,
         Command::Thread(thread) => thread::run(given, thread).await,
+        Command::Audit(audit) => audit::run(given, audit).await,
+        Command::Fixture(fixture) => fixture::run(given, fixture).await,
         Command::Store(store) => upkeep::run(given, store).await,
         Command::Queue(queue) => queue::run(given, queue).await,
         Command::Inbox(inbox) => inbox::run(given, inbox).await,
+        Command::Schema(schema) => schema::run(&given, schema),
         Command::Strategy(strategy) => strategy::run(&given, strategy),
         Command::Mcp(mcp) => mcp::run(given, mcp).await,
         Command::Index(index) => index::run(given, index).await,
@@ -92,6 +107,16 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Demo { folder, file } => crate::demo::run(given, &folder, file.as_deref()).await,
         Command::Expert { .. } => Ok(Exit::Ok),
     }
+}
+
+/// The flags that say which configuration is in force.
+fn passed_on(global: &Global) -> Vec<OsString> {
+    let mut flags: Vec<OsString> = Vec::new();
+    let mut flag = |name: &str, value: OsString| flags.extend([name.into(), value]);
+    global.config.iter().for_each(|it| flag("--config", it.into()));
+    global.env.iter().for_each(|it| flag("--env", it.into()));
+    global.set.iter().for_each(|it| flag("--set", it.into()));
+    flags
 }
 
 fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde_json::json;
-use store::{Differs, Prune, Pruned, Rebuilt, Verified, time};
+use store::{Conditions, Differs, Prune, Pruned, Rebuilt, Verified, time};
 
 use super::{Given, thread};
 use crate::{
@@ -36,7 +36,7 @@ async fn verify(given: &Given, store: &store::Store, round: Round) -> anyhow::Re
     let verified = store.verify(&over(store, round, &spinner).await?).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
-    let Verified { threads, events, bytes, found, findings } = verified;
+    let Verified { threads, events, bytes, found, findings, .. } = verified;
     let thing = json!({
         "threads": threads, "events": events, "bytes": bytes, "seconds": seconds,
         "found": found, "findings": findings,
@@ -103,8 +103,7 @@ async fn prune(
             "nothing says how long threads are kept: give --older-than 90d, or set retention.after_days";
         Stop::because(Exit::Usage, words)
     })?;
-    let age = i64::try_from(age.as_micros()).context("nothing is that old")?;
-    let which = Prune { before: time::now().saturating_sub(age), strategy, by: super::person() };
+    let which = Prune { before: before(age)?, strategy, by: super::person() };
     let spinner = spinner()?;
     let told = |it: Pruned| spinner.set_position(it.threads);
     let Pruned { threads, turns, events } = store.prune(&which, dry_run, told).await?;
@@ -122,29 +121,49 @@ async fn prune(
     Ok(Exit::Ok)
 }
 
-async fn over(store: &store::Store, round: Round, spinner: &ProgressBar) -> anyhow::Result<store::Round> {
+/// The moment so long ago, in microseconds since the Unix epoch.
+fn before(age: Duration) -> anyhow::Result<i64> {
+    let age = i64::try_from(age.as_micros()).context("nothing is that old")?;
+    Ok(time::now().saturating_sub(age))
+}
+
+pub(super) async fn over(
+    store: &store::Store,
+    round: Round,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::Round> {
     let thread = match &round.thread {
         Some(id) => Some(thread::find(store, id).await?),
         None => None,
+    };
+    let turns = match &round.conditions {
+        Some(text) => Conditions::parse(text, time::now())
+            .map_err(|it| Stop::because(Exit::Usage, format!("--where {text:?}, {it}")))?,
+        None => Conditions::default(),
+    };
+    let turns = match round.since {
+        Some(age) => turns.and_since(before(age)?),
+        None => turns,
     };
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let spinner = spinner.clone();
     Ok(store::Round {
         thread,
+        turns,
         jobs: round.jobs.map_or_else(cores, usize::from),
         told: Arc::new(move |threads| spinner.inc(threads)),
     })
 }
 
 /// A sign of life for whoever watches.
-fn spinner() -> anyhow::Result<ProgressBar> {
+pub(super) fn spinner() -> anyhow::Result<ProgressBar> {
     let spinner = ProgressBar::new_spinner();
     spinner.set_style(ProgressStyle::with_template("{spinner} {pos} threads, {per_sec}, {elapsed}")?);
     spinner.enable_steady_tick(Duration::from_millis(120));
     Ok(spinner)
 }
 
-fn more(all: u64, told: usize) -> String {
+pub(super) fn more(all: u64, told: usize) -> String {
     match all.saturating_sub(told as u64) {
         0 => String::new(),
         more => format!("\n  and {more} more"),

@@ -30,6 +30,8 @@ pub struct Settings {
     pub api: ApiSettings,
     /// What batches may be.
     pub batch: BatchSettings,
+    /// Who is told of what happens.
+    pub webhooks: WebhookSettings,
     /// The hands.
     pub worker: WorkerSettings,
     /// Whom threads belong to, by name.
@@ -61,6 +63,9 @@ pub struct Settings {
     /// What all workers together may take of models and servers.
     #[serde(default)]
     pub limits: LimitSettings,
+    /// What must not be in a test.
+    #[serde(default)]
+    pub fixture: FixtureSettings,
     /// What is told about all that.
     pub log: LogSettings,
 }
@@ -134,6 +139,14 @@ pub struct BatchSettings {
     pub line_kib: u64,
 }
 
+/// Who is told of what happens.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WebhookSettings {
+    /// Whether a tenant's webhook may be at an address that is not public, and without TLS.
+    pub private_addresses: bool,
+}
+
 /// Whom threads belong to.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -184,6 +197,14 @@ pub struct IndexSettings {
     pub token: Option<SecretRef>,
     /// The model whose vectors are compared beside words, as `provider/model`; words alone are, if there is none.
     pub embedding_model: Option<String>,
+}
+
+/// What must not be in a test.
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FixtureSettings {
+    /// What else is a secret: regular expressions, each with the secret as its first group, or as all of it.
+    pub secrets: Vec<String>,
 }
 
 /// What is told about all that.

@@ -13,7 +13,7 @@ use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, ThreadStatus
 
 use crate::commands::{
     Given,
-    thread::{folded, load},
+    thread::{folded, graph_of},
 };
 
 /// What the logs and the books say.
@@ -66,7 +66,8 @@ pub(super) async fn audit(
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for row in page {
-            let (graph, log) = load(given, store, row.id).await?;
+            let graph = graph_of(given, store, row.id).await?;
+            let (_, log) = store.load(row.id).await?;
             audit.threads += 1;
             audit.count(row.id, &log, &mut confirmed);
             audit.fared(store, &row).await?;
@@ -86,7 +87,9 @@ pub(super) async fn audit(
                 ));
             }
             for it in shared::verify(graph, &events)? {
-                audit.findings.push(format!("thread {}: diverges at event {}", row.id, it.seq));
+                let words =
+                    format!("thread {}: diverges at event {}, {}, {}", row.id, it.seq, it.node, it.field);
+                audit.findings.push(words);
             }
             audit.keep_survivor(row.id, log, killed_at);
         }

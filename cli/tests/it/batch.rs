@@ -45,7 +45,7 @@ fn a_file_is_checked_without_a_server() {
     assert!(code == 1 && out.contains("… and 100 more") && out.contains("200 of 200"), "{out}");
     let long = line("a").replace("{}", &json!({"pad": "x".repeat(2000)}).to_string());
     at("long.jsonl", &long);
-    let (code, out, _) = run(folder.path(), &["validate", "long.jsonl", "--set", "api.body_limit_kib=1"]);
+    let (code, out, _) = run(folder.path(), &["validate", "long.jsonl", "--set", "batch.line_kib=1"]);
     assert!(code == 1 && out.contains("longer than 1024 bytes"), "{out}");
 }
 

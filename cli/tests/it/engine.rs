@@ -127,7 +127,15 @@ impl Engine {
 
     /// A worker for which these keys are set otherwise.
     pub(crate) fn worker_with(&self, name: &str, set: &[String]) -> Process {
+        self.worker_at(name, set, None)
+    }
+
+    /// The same, with a clock that is so many seconds off, if it is.
+    pub(crate) fn worker_at(&self, name: &str, set: &[String], off: Option<i64>) -> Process {
         let mut command = turnfold(self.folder());
+        if let Some(off) = off {
+            testing::set_clock(&mut command, off);
+        }
         command.args(["worker", "--set", &format!("worker.name={name}")]);
         command.args(set.iter().flat_map(|it| ["--set", it]));
         Process::start(command.stderr(log(self.folder(), name)))

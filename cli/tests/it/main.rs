@@ -2,8 +2,10 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
+mod audit;
 mod batch;
 mod books;
+mod bulk;
 mod config;
 mod distance;
 mod disturbed;
@@ -11,10 +13,13 @@ mod endings;
 mod engine;
 mod fair;
 mod first_minutes;
+mod fixture;
+mod guide;
 mod inbox;
 mod index;
 #[cfg(feature = "llm")]
 mod llm;
+mod looks;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod openai_batches;
@@ -24,5 +29,6 @@ mod queue;
 mod real_servers;
 mod redrive;
 mod soak;
+mod tour;
 mod upkeep;
 mod words;

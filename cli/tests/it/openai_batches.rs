@@ -100,3 +100,35 @@ fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
     assert_eq!(results.lines().count(), 30, "{results}");
     assert!(!folder.join("out.jsonl.part").exists());
 }
+
+/// The disk of the store is full in the middle: nothing more ends, nothing is lost, and once there is room it goes on.
+#[test]
+fn a_batch_goes_on_once_a_full_disk_has_room() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, 400, "steps 3");
+    let args = "batch run lines.jsonl --out out.jsonl --local --window 20";
+    // A file that may not grow any more is to SQLite what a full disk is: its write fails.
+    let program = turnfold(folder).get_program().to_str().unwrap().to_owned();
+    let mut command = std::process::Command::new("sh");
+    command.current_dir(folder).args(["-c", &format!("trap '' XFSZ; ulimit -f 3000; exec {program} {args}")]);
+    let mut first = Process::start(command.stderr(log(folder, "first")));
+    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let began = Instant::now();
+    while first.lives() && !told().contains("disk") {
+        assert!(began.elapsed() < Duration::from_secs(60), "{}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(told().contains("disk"), "{}", told());
+    first.kill();
+    assert!(!folder.join("out.jsonl").exists(), "what is not whole is not there");
+    let done = run(folder, &args.split(' ').skip(1).collect::<Vec<_>>());
+    assert_eq!(done.0, 5, "one fails: {done:?}");
+    let results = fs::read_to_string(folder.join("out.jsonl")).unwrap();
+    let name =
+        |line: &str| serde_json::from_str::<Value>(line).unwrap()["custom_id"].as_str().unwrap().to_owned();
+    let mut names: Vec<String> = results.lines().map(name).collect();
+    names.sort();
+    names.dedup();
+    assert_eq!((names.len(), results.lines().count()), (400, 400), "each once");
+}

@@ -13,7 +13,7 @@ use testing::free_port;
 use crate::engine::{Process, demo_config, log, turnfold};
 
 /// Pinned: a test should change only when we change it.
-const PYTHON: [(&str, &str); 1] = [("openai", "3.54.0")];
+const PYTHON: [(&str, &str); 2] = [("openai", "3.54.0"), ("standardwebhooks", "1.0.1")];
 const JAVASCRIPT: [(&str, &str); 1] = [("openai", "7.57.0")];
 
 #[test]

@@ -75,6 +75,26 @@ fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
+/// As managed services want it.
+#[test]
+fn redis_is_spoken_to_over_tls() {
+    let redis = Redis::encrypted();
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("turnfold.toml"), format!("[queue]\nurl = '{}'\n", redis.tls_url()))
+        .unwrap();
+    assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
+    let ask = |authority: &Path| {
+        let mut command = turnfold(folder.path());
+        let said = command.args(["queue", "rebuild"]).env("SSL_CERT_FILE", authority).output().unwrap();
+        (said.status.code(), String::from_utf8(said.stderr).unwrap())
+    };
+    assert_eq!(ask(&redis.authority()).0, Some(0), "{:?}", ask(&redis.authority()));
+    fs::write(folder.path().join("nobody.pem"), "").unwrap();
+    let (exit, said) = ask(&folder.path().join("nobody.pem"));
+    assert_eq!(exit, Some(4), "{said}");
+    assert!(said.contains("certificate") && said.contains("localhost"), "{said}");
+}
+
 #[test]
 fn what_is_paused_waits_until_it_is_resumed() {
     let redis = Redis::start();

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// How long the faults go on if nobody says.
-const SECONDS: u64 = 80;
+const SECONDS: u64 = 120;
 
 /// How many threads `turnfold thread verify` is asked about; the api is asked about all of them.
 const VERIFIED_BY_HAND: usize = 20;

@@ -40,7 +40,7 @@ impl Default for Config {
     }
 }
 
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 struct State {
     name: Option<String>,
 }

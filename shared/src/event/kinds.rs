@@ -349,3 +349,29 @@ pub struct Cancelled {
     #[serde(default)]
     pub by: String,
 }
+
+/// The log before this is a copy of another thread's; from here on the thread lives on by itself, under what is changed
+/// here. What ran before is not run again: a question that has an answer keeps it, and one without any is asked anew. Of a
+/// write that was under way only the other thread may know, so it is `doubted` next.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Forked {
+    /// The thread that the events before are a copy of, but for the names of its turns.
+    pub thread: Uuid,
+    /// The number of its last event that was copied.
+    pub seq: u64,
+    /// The hash of that event in the log of that thread, in hex.
+    pub hash: String,
+    /// What of the configuration is set from here on; as before, if nothing is said.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub config: Value,
+    /// What a model is told first, by node; `{prompt}` stands for the node's own words.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub prompts: BTreeMap<String, String>,
+    /// Facts that the strategy takes for concluded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<Value>,
+    /// Who forked it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by: String,
+}

@@ -7,6 +7,7 @@
 //!        | asked try+ failed [retried …]
 //! try    = [attempted] (answered | faltered | gave_up | doubted reconciled | wanted supplied*)
 //! anywhere between events of a turn: cancelled
+//! anywhere after the first event, once: forked
 //! ```
 //!
 //! **Invariant:** all that follows from a decision stands in one event, so a crash can fall between decisions
@@ -20,13 +21,17 @@
 
 mod kinds;
 mod shown;
+mod upcast;
 
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{
-    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Failed, Faltered, GaveUp, Goto,
-    Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict, Wanted,
+    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Failed, Faltered, Forked,
+    GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict,
+    Wanted,
 };
+
+pub use upcast::{Shape, Upcast};
 
 /// The version of the grammar that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -78,6 +83,9 @@ macro_rules! events {
         })*
 
         impl Event {
+            /// Every kind there is.
+            pub const KINDS: &[&str] = &[$($kind),*];
+
             /// Its kind, as the store's column holds it.
             pub fn kind(&self) -> &'static str {
                 match self { $(Event::$name(_) => $kind,)* }
@@ -88,8 +96,8 @@ macro_rules! events {
                 match self { $(Event::$name(it) => serde_json::to_string(it),)* }
             }
 
-            /// The event of this kind and payload.
-            pub fn decode(kind: &str, payload: &str) -> Result<Self, Unreadable> {
+            /// The event of this kind and payload, if it is of today's shape.
+            fn decode_today(kind: &str, payload: &str) -> Result<Self, Unreadable> {
                 let event = match kind {
                     $($kind => serde_json::from_str(payload).map(Event::$name),)*
                     _ => return Err(Unreadable::Kind { kind: kind.to_owned() }),
@@ -135,9 +143,32 @@ events! {
     "retried" Retried,
     /// The turn was called off.
     "cancelled" Cancelled,
+    /// What stands before was copied from another thread, and this one lives on by itself.
+    "forked" Forked,
 }
 
 impl Event {
+    /// The event of this kind and payload, whichever version wrote it.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`] if it is of no shape that this build has ever known.
+    pub fn decode(kind: &str, payload: &str) -> Result<Self, Unreadable> {
+        Self::decode_by(upcast::STEPS, kind, payload)
+    }
+
+    /// The same by these steps: what today's shape does not fit is lifted by them.
+    ///
+    /// # Errors
+    ///
+    /// [`Unreadable`] if it does not fit then either.
+    pub fn decode_by(steps: &[Upcast], kind: &str, payload: &str) -> Result<Self, Unreadable> {
+        Self::decode_today(kind, payload).or_else(|error| match upcast::lifted(steps, kind, payload) {
+            Some((kind, payload)) => Self::decode_today(&kind, &payload),
+            None => Err(error),
+        })
+    }
+
     /// Whether it came from outside, rather than from a decision of the code.
     ///
     /// `attempted` is neither: the worker writes it by rule, and a re-enactment writes it anew.
@@ -152,7 +183,8 @@ impl Event {
             | Event::Wanted(_)
             | Event::Supplied(_)
             | Event::Retried(_)
-            | Event::Cancelled(_) => true,
+            | Event::Cancelled(_)
+            | Event::Forked(_) => true,
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::GaveUp(_)
@@ -178,7 +210,8 @@ impl Event {
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
-            | Event::Cancelled(_) => None,
+            | Event::Cancelled(_)
+            | Event::Forked(_) => None,
         }
     }
 
@@ -196,7 +229,8 @@ impl Event {
             | Event::Wanted(_)
             | Event::Supplied(_)
             | Event::Retried(_)
-            | Event::Cancelled(_) => false,
+            | Event::Cancelled(_)
+            | Event::Forked(_) => false,
         }
     }
 }

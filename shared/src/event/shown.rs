@@ -61,6 +61,16 @@ impl fmt::Display for Event {
             Event::Failed(it) => write!(f, "{}: {}", it.node, it.reason),
             Event::Retried(_) => write!(f, "by an operator"),
             Event::Cancelled(_) => write!(f, "by request"),
+            Event::Forked(it) => {
+                write!(f, "after event {} of {}", it.seq, it.thread)?;
+                (!it.config.is_null())
+                    .then(|| line(f, format_args!("from here on {}", it.config)))
+                    .transpose()?;
+                it.prompts
+                    .iter()
+                    .try_for_each(|(node, words)| line(f, format_args!("{node} says {}", quoted(words))))?;
+                it.learned.iter().try_for_each(|fact| line(f, format_args!("learned {fact}")))
+            }
         }
     }
 }

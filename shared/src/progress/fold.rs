@@ -7,7 +7,7 @@ use super::{
     slot::{Slot, Stand},
 };
 use crate::{
-    event::{Asked, Decided, Event, Failed, Faltered, Goto, Heard, Hearing},
+    event::{Asked, Decided, Event, Failed, Faltered, Forked, Goto, Heard, Hearing},
     message::{Message, Role, ToolCall},
     meter::{Meter, Tally},
     request::{Request, Response},
@@ -67,9 +67,33 @@ impl<S: Strategy> Progress<S> {
                 self.turn = Some(supplied.turn);
                 self.thread.turn.from = self.thread.messages.len();
             }
-            Event::Opened(_) => return Ok(false),
+            Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
+            Event::Opened(_) | Event::Forked(_) => return Ok(false),
         }
         Ok(true)
+    }
+
+    /// A question that nothing has become of is asked anew, as what is asked may be changed.
+    fn fold_forked(&mut self, forked: &Forked) -> Result<(), Corrupt> {
+        let state = self.state_after(&forked.learned)?;
+        if !forked.config.is_null() {
+            self.thread.config = read(&forked.config)?;
+        }
+        self.thread.state = state;
+        self.prompts.clone_from(&forked.prompts);
+        self.at = match std::mem::replace(&mut self.at, At::Rest) {
+            At::Within(place, _, slots) | At::Failed(place, _, slots, _)
+                if !slots.iter().any(Slot::is_begun) =>
+            {
+                At::Before(place)
+            }
+            At::Within(place, asked, mut slots) | At::Failed(place, asked, mut slots, _) => {
+                slots.iter_mut().for_each(Slot::retry);
+                At::Within(place, asked, slots)
+            }
+            other @ (At::Rest | At::Asking(..) | At::Before(_)) => other,
+        };
+        Ok(())
     }
 
     fn fold_heard(&mut self, heard: &Heard) -> bool {
@@ -180,6 +204,14 @@ impl<S: Strategy> Progress<S> {
         facts.iter().for_each(|fact| S::evolve(&mut self.thread.state, fact));
         self.at = at;
         Ok(true)
+    }
+
+    /// What the strategy would remember, had it concluded these facts now.
+    pub(crate) fn state_after(&self, facts: &[Value]) -> Result<S::State, serde_json::Error> {
+        let facts: Vec<S::Fact> = facts.iter().map(read).collect::<Result<_, _>>()?;
+        let mut state = self.thread.state.clone();
+        facts.iter().for_each(|fact| S::evolve(&mut state, fact));
+        Ok(state)
     }
 
     /// Gives every tool call that is still open a result: no model may be shown a call without one.

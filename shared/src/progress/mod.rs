@@ -100,6 +100,8 @@ pub struct Progress<S: Strategy> {
     turn: Option<Uuid>,
     /// The session that each server kept for the thread when it was last called.
     sessions: BTreeMap<String, String>,
+    /// What a model is told first in place of a node's own words, by node.
+    prompts: BTreeMap<String, String>,
     seq: usize,
     at: At<S::NodeName>,
 }
@@ -164,7 +166,7 @@ impl<S: Strategy> Progress<S> {
             took: Tally::default(),
             state: S::State::default(),
         };
-        Self { thread, turn: None, sessions: BTreeMap::new(), seq: 0, at: At::Rest }
+        Self { thread, turn: None, sessions: BTreeMap::new(), prompts: BTreeMap::new(), seq: 0, at: At::Rest }
     }
 
     /// How many events were folded in: the number of the next.
@@ -199,7 +201,7 @@ impl<S: Strategy> Progress<S> {
         match &self.at {
             At::Rest | At::Asking(..) | At::Failed(..) => Ok(Next::Rest),
             At::Before(place) => {
-                let requests = S::node(*place).requests(&self.thread);
+                let requests = self.requests(*place);
                 if requests.is_empty() {
                     return Ok(Next::Append(self.decide(*place, &[])?));
                 }
@@ -229,6 +231,19 @@ impl<S: Strategy> Progress<S> {
                 Ok(Next::Append(self.decide(*place, &responses)?))
             }
         }
+    }
+
+    /// What a node asks.
+    fn requests(&self, place: S::NodeName) -> Vec<Request> {
+        let mut requests = S::node(place).requests(&self.thread);
+        if let Some(words) = self.prompts.get(&name(&place)) {
+            for request in &mut requests {
+                if let Request::Chat { system, .. } = request {
+                    *system = words.replace("{prompt}", system);
+                }
+            }
+        }
+        requests
     }
 
     /// What must be said of a slot before anything more is performed.

@@ -41,6 +41,14 @@ impl Slot {
         }
     }
 
+    /// Whether anything has become of it since it was asked, but that it faltered.
+    pub(super) fn is_begun(&self) -> bool {
+        match &self.stand {
+            Stand::Open | Stand::Hopeless => 0 < self.rounds,
+            Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => true,
+        }
+    }
+
     /// Whether something can be done about it without a person.
     pub(super) fn can_move(&self) -> bool {
         match &self.stand {

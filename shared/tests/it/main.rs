@@ -4,5 +4,9 @@
 
 mod budgets;
 mod fixtures;
+mod fork;
 mod laws;
+mod prompts;
 mod purity;
+mod upcasts;
+mod verify;

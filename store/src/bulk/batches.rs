@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    BatchId, BatchStatus, FileId, Stopped,
+    BatchId, BatchStatus, Counts, FileId, Stopped,
     tables::{batches, batches::Column},
 };
 use crate::{
@@ -91,6 +91,8 @@ pub struct Batch {
     pub lines: u64,
     /// How many lines are of it.
     pub total: u64,
+    /// How many of them stand where.
+    pub counts: Counts,
     /// The number of its last result.
     pub done: u64,
     /// What its turns took, as far as is known.
@@ -224,6 +226,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
         validated: Set(0),
         lines: Set(0),
         total: Set(0),
+        counts: Set(Counts::default().to_string()),
         done: Set(0),
         input_tokens: Set(0),
         output_tokens: Set(0),
@@ -278,6 +281,7 @@ impl TryFrom<batches::Model> for Batch {
             validated: u32::try_from(row.validated).map_err(|error| unread("its place", &error))?,
             lines: unsigned(row.lines)?,
             total: unsigned(row.total)?,
+            counts: row.counts.parse().map_err(|error| unread("its counts", &error))?,
             done: unsigned(row.done)?,
             input_tokens: unsigned(row.input_tokens)?,
             output_tokens: unsigned(row.output_tokens)?,

@@ -2,13 +2,14 @@
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _,
+    ExprTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
 };
 use uuid::Uuid;
 
 use super::{
     Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
+    announce::announce,
     batches::{is_open, micros},
     tables::{batches, batches::Column, items},
 };
@@ -61,6 +62,7 @@ impl Store {
     }
 
     /// Moves a batch on from the status that `batch` says, and says whether it still stood there and `keeper` keeps it.
+    /// With its end, all webhooks that want to hear of it have a delivery, or neither is there.
     ///
     /// # Errors
     ///
@@ -91,7 +93,8 @@ impl Store {
             BatchStatus::Cancelling => row.cancelling_at = now,
             BatchStatus::Cancelled => row.cancelled_at = now,
         }
-        self.change(row, batch.id, &[batch.status], Some(keeper)).await
+        let (batch, keeper) = (batch.clone(), keeper.to_owned());
+        self.database.transact(move |tx| advance(tx, row, batch, keeper, to).boxed()).await
     }
 
     /// Says which files of its results a batch has in the end.
@@ -163,24 +166,49 @@ impl Store {
         from: &[BatchStatus],
         keeper: Option<&str>,
     ) -> Result<bool, Error> {
-        let from = from.iter().map(|it| it.as_str());
-        let update = batches::Entity::update_many()
-            .set(row)
-            .filter(Column::Id.eq(id))
-            .filter(Column::Status.is_in(from))
-            .apply_if(keeper, |update, it| update.filter(Column::KeptBy.eq(it)));
         let _alone = self.database.writing().await;
-        Ok(update.exec(&self.database.pool).await?.rows_affected == 1)
+        change(&self.database.pool, row, id, from, keeper).await
     }
+}
+
+async fn change(
+    db: &impl ConnectionTrait,
+    row: batches::ActiveModel,
+    id: BatchId,
+    from: &[BatchStatus],
+    keeper: Option<&str>,
+) -> Result<bool, Error> {
+    let from = from.iter().map(|it| it.as_str());
+    let update = batches::Entity::update_many()
+        .set(row)
+        .filter(Column::Id.eq(id))
+        .filter(Column::Status.is_in(from))
+        .apply_if(keeper, |update, it| update.filter(Column::KeptBy.eq(it)));
+    Ok(update.exec(db).await?.rows_affected == 1)
+}
+
+async fn advance(
+    tx: &DatabaseTransaction,
+    row: batches::ActiveModel,
+    batch: Batch,
+    keeper: String,
+    to: BatchStatus,
+) -> Result<bool, Error> {
+    if !change(tx, row, batch.id, &[batch.status], Some(&keeper)).await? {
+        return Ok(false);
+    }
+    if !to.is_open() {
+        announce(tx, &batch, to).await?;
+    }
+    Ok(true)
 }
 
 /// **Invariant:** what an item took before stays in its batch's sums: it was paid.
 async fn reopen(tx: &DatabaseTransaction, id: BatchId, only: ItemState, seconds: u64) -> Result<u64, Error> {
     let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
     let rows = batches::Entity::find_by_id(id).filter(Column::Status.is_in(over)).lock_exclusive();
-    if rows.one(tx).await?.is_none() {
-        return Ok(0);
-    }
+    let Some(batch) = rows.one(tx).await? else { return Ok(0) };
+    let mut counts = Batch::try_from(batch)?.counts;
     let row = items::ActiveModel {
         state: Set(ItemState::Waiting.to_string()),
         thread_id: Set(None),
@@ -205,9 +233,11 @@ async fn reopen(tx: &DatabaseTransaction, id: BatchId, only: ItemState, seconds:
     if reopened == 0 {
         return Ok(0);
     }
+    counts.shift(only, ItemState::Waiting, reopened);
     let now = time::now();
     let row = batches::ActiveModel {
         status: Set(BatchStatus::InProgress.to_string()),
+        counts: Set(counts.to_string()),
         stopped: Set(None),
         expires_at: Set(now.saturating_add(micros(seconds))),
         in_progress_at: Set(Some(now)),

@@ -12,11 +12,15 @@
 //! **Invariant:** an item ends once, unless its batch is resumed. [`Store::record`](crate::Store::record) changes items, their batch's sums and
 //! the results in one transaction, and only for the keeper that holds the batch's lease; whoever lost it changes nothing.
 
+mod announce;
 mod batches;
+mod counts;
 mod cut;
+mod earlier;
 mod files;
 mod items;
 mod kept;
+mod lines;
 mod record;
 mod results;
 mod statement;
@@ -24,9 +28,12 @@ mod status;
 mod tables;
 
 pub use batches::{Batch, BatchTimes, NewBatch};
+pub use counts::Counts;
 pub use cut::{Chunk, Cutter};
+pub use earlier::Earlier;
 pub use files::{File, NewFile};
-pub use items::{Earlier, Item, Line, LinePlace, Memo};
+pub use items::Item;
+pub use lines::{Line, LinePlace, Memo};
 pub use record::Move;
 pub use results::{BadLine, Cause, Good, Pace, ResultLine, UnderWay};
 pub use status::{BatchStatus, ItemState, Stopped};

@@ -10,7 +10,7 @@ use sea_orm::{
 use serde_json::{Value, json};
 
 use super::{
-    BatchId, Item, ItemState,
+    Batch, BatchId, Item, ItemState,
     statement::{Words, name},
     tables::{batches, batches::Column, items},
 };
@@ -41,13 +41,18 @@ impl Store {
     /// Moves items of one batch, and numbers the results of those that have ended. What has ended before stays as it is,
     /// so it may be repeated.
     ///
-    /// False, if the batch is no longer `keeper`'s; then nothing is changed.
+    /// The batch as it stands then; none, if it is no longer `keeper`'s, and nothing is changed.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
-    pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<bool, Error> {
+    pub async fn record(
+        &self,
+        batch: BatchId,
+        keeper: &str,
+        moves: Vec<Move>,
+    ) -> Result<Option<Batch>, Error> {
         let keeper = keeper.to_owned();
         self.database.transact(move |tx| record(tx, batch, keeper, moves).boxed()).await
     }
@@ -72,15 +77,17 @@ async fn record(
     batch: BatchId,
     keeper: String,
     moves: Vec<Move>,
-) -> Result<bool, Error> {
-    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(false) };
-    let before = standing(tx, batch, &moves).await?;
+) -> Result<Option<Batch>, Error> {
+    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(None) };
+    let mut counts = Batch::try_from(row.clone())?.counts;
+    let mut before = standing(tx, batch, &moves).await?;
     let now = time::now();
     let (mut changes, mut results, mut added) = (Vec::new(), Vec::new(), [0; 3]);
     for it in moves {
-        let Some((item, took)) = before.get(&it.nth).filter(|(item, _)| !item.state.is_over()) else {
+        let Some((item, took)) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over()) else {
             continue;
         };
+        counts.shift(item.state, it.state, 1);
         let after = [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed);
         for (sum, (after, before)) in added.iter_mut().zip(after.into_iter().zip(took)) {
             *sum += after - before;
@@ -107,15 +114,24 @@ async fn record(
     }
     change(tx, batch, changes).await?;
     let done = add_results(tx, batch, row.done, results).await?;
-    let row = batches::ActiveModel {
-        done: Set(done),
-        input_tokens: Set(row.input_tokens + added[0]),
-        output_tokens: Set(row.output_tokens + added[1]),
-        micro_usd: Set(row.micro_usd + added[2]),
+    let row = batches::Model {
+        counts: counts.to_string(),
+        done,
+        input_tokens: row.input_tokens + added[0],
+        output_tokens: row.output_tokens + added[1],
+        micro_usd: row.micro_usd + added[2],
+        ..row
+    };
+    let sums = batches::ActiveModel {
+        counts: Set(row.counts.clone()),
+        done: Set(row.done),
+        input_tokens: Set(row.input_tokens),
+        output_tokens: Set(row.output_tokens),
+        micro_usd: Set(row.micro_usd),
         ..Default::default()
     };
-    batches::Entity::update_many().set(row).filter(Column::Id.eq(batch)).exec(tx).await?;
-    Ok(true)
+    batches::Entity::update_many().set(sums).filter(Column::Id.eq(batch)).exec(tx).await?;
+    Batch::try_from(row).map(Some)
 }
 
 /// The items that are to be moved, each with what it took as far as was known.

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, FromQueryResult, PaginatorTrait as _, QueryFilter as _};
+use sea_orm::{EntityTrait as _, FromQueryResult};
 
-use super::{BatchId, ItemState, tables::items};
+use super::{BatchId, ItemState};
 use crate::{
     Error, Store, Turn, TurnStatus,
     log::{at_most, signed, statement, tables::turns, unsigned},
@@ -12,6 +12,9 @@ use crate::{
 
 /// How many of a tenant's latest turns are looked through for those of one strategy.
 const LATEST: i64 = 10_000;
+
+/// Of how many items that ended badly, of each state, the causes are counted.
+const COUNTED: i64 = 10_000;
 
 /// A line of output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,12 +123,8 @@ impl Store {
         rows.into_iter().map(|it| Ok(ResultLine { n: unsigned(it.n)?, line: it.line })).collect()
     }
 
-    /// How many items of a batch stand where; a state that none has is left out.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn count_items(&self, batch: BatchId) -> Result<BTreeMap<ItemState, u64>, Error> {
+    /// How many items of a batch stand where, as its items say and not its row; a state that none has is left out.
+    pub(crate) async fn count_items(&self, batch: BatchId) -> Result<BTreeMap<ItemState, u64>, Error> {
         let sql =
             "SELECT state AS name, COUNT(*) AS count FROM batch_items WHERE batch_id = $1 GROUP BY state";
         let counted = |(state, count): (String, u64)| {
@@ -133,18 +132,6 @@ impl Store {
             Ok((state, count))
         };
         self.counted(sql, batch).await?.into_iter().map(counted).collect()
-    }
-
-    /// How many items of a batch stand in this state: counts no others, so it may be asked often.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn count_items_in(&self, batch: BatchId, state: ItemState) -> Result<u64, Error> {
-        let rows = items::Entity::find()
-            .filter(items::Column::BatchId.eq(batch))
-            .filter(items::Column::State.eq(state.as_str()));
-        Ok(rows.count(&self.database.pool).await?)
     }
 
     /// How many items of a batch are queued or run.
@@ -185,7 +172,8 @@ impl Store {
         rows.into_iter().map(|it| Ok((it.name, unsigned(it.count)?))).collect()
     }
 
-    /// Why items of a batch ended badly, the most frequent cause first, at most `limit` causes.
+    /// Why items of a batch ended badly, the most frequent cause first, at most `limit` causes. Beyond ten thousand of
+    /// each state no more are counted, so that whoever asks often never waits for long.
     ///
     /// # Errors
     ///
@@ -198,13 +186,21 @@ impl Store {
             count: i64,
             example: Option<String>,
         }
-        let sql = "SELECT code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example \
-                   FROM batch_items WHERE batch_id = $1 AND state IN ('failed', 'bad', 'expired') \
-                   AND code IS NOT NULL GROUP BY code, SUBSTR(message, 1, 120) \
-                   ORDER BY COUNT(*) DESC, code, MIN(message) LIMIT $2";
+        let some = ["failed", "bad", "expired"].map(|state| {
+            format!(
+                "SELECT * FROM (SELECT code, message, custom_id FROM batch_items \
+                 WHERE batch_id = $1 AND state = '{state}' AND code IS NOT NULL LIMIT $3) AS {state}"
+            )
+        });
+        let sql = format!(
+            "SELECT code, MIN(message) AS message, COUNT(*) AS count, MIN(custom_id) AS example \
+             FROM ({}) AS ended GROUP BY code, SUBSTR(message, 1, 120) \
+             ORDER BY COUNT(*) DESC, code, MIN(message) LIMIT $2",
+            some.join(" UNION ALL ")
+        );
         let pool = &self.database.pool;
-        let values = [batch.into(), signed(at_most(limit)).into()];
-        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
+        let values = [batch.into(), signed(at_most(limit)).into(), COUNTED.into()];
+        let rows = Row::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
         let cause = |Row { code, message, count, example }: Row| {
             Ok(Cause { code, message, count: unsigned(count)?, example })
         };

@@ -78,6 +78,8 @@ pub(crate) mod batches {
         pub priority: i32,
         #[sea_orm(column_type = "Text")]
         pub status: String,
+        #[sea_orm(column_type = "Text")]
+        pub counts: String,
         #[sea_orm(column_type = "Text", nullable)]
         pub stopped: Option<String>,
         #[sea_orm(column_type = "Text", nullable)]
@@ -135,6 +137,7 @@ pub(crate) mod items {
         pub length: i32,
         #[sea_orm(column_type = "Text")]
         pub state: String,
+        pub priority: i32,
         pub attempt: i32,
         #[sea_orm(column_type = "Text", nullable)]
         pub memo: Option<String>,

@@ -30,7 +30,7 @@ use super::{
 };
 use crate::queue::{
     QueueError,
-    redis::millis,
+    partition::millis,
     wire::{Control, Wire},
 };
 

@@ -85,7 +85,8 @@ pub(crate) fn heard_by(event: &Event) -> Option<TurnId> {
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
-        | Event::Cancelled(_) => None,
+        | Event::Cancelled(_)
+        | Event::Forked(_) => None,
     }
 }
 

@@ -10,7 +10,7 @@ use sea_orm::{
 };
 
 use super::{
-    Store, ThreadId, TurnId, TurnStatus,
+    Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
     append::hold,
     cause::cause,
     corrupt, signed,
@@ -94,7 +94,9 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
             }
             if row.status != folded.status.as_str() {
                 let what = format!("its row says {}, its log {}", row.status, folded.status);
-                find(None, Differs::ThreadStatus, what);
+                // A worker that cannot go on with a thread says so in its row alone.
+                let parked = row.status == ThreadStatus::Error.as_str();
+                find(None, if parked { Differs::Parked } else { Differs::ThreadStatus }, what);
             }
             if row.created_at != folded.created_at {
                 let what = format!("its row says {}, its log {}", row.created_at, folded.created_at);
@@ -123,7 +125,11 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
 }
 
 fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
-    if row.status != turn.status.as_str() {
+    let parked = row.status == TurnStatus::Failed.as_str() && turn.status == TurnStatus::Running;
+    if parked {
+        let why = row.error.as_deref().unwrap_or_default();
+        find(Differs::Parked, format!("its row says failed ({why}), its log {}", turn.status));
+    } else if row.status != turn.status.as_str() {
         find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
     }
     let number = |it: Option<i64>| it.map_or_else(|| "none".to_owned(), |it| format!("event {it}"));
@@ -132,17 +138,17 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
         let what = format!("its row says {}, its log {}", number(row.heard_seq), number(heard));
         find(Differs::TurnHeard, what);
     }
-    if row.ended_seq != ended {
+    if row.ended_seq != ended && !parked {
         let what = format!("its row says {}, its log {}", number(row.ended_seq), number(ended));
         find(Differs::TurnEnded, what);
     }
-    if row.error != turn.error {
+    if row.error != turn.error && !parked {
         find(Differs::TurnError, format!("its row says {:?}, its log {:?}", row.error, turn.error));
     }
 }
 
 /// **The place for columns that come later:** what the log knows of them is told here once more.
-async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> Result<(), Error> {
+pub(super) async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> Result<(), Error> {
     let id = folded.head.thread;
     let row = threads::ActiveModel {
         id: if anew { Set(id) } else { Unchanged(id) },
@@ -160,7 +166,7 @@ async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> 
     Ok(())
 }
 
-async fn write_turn(
+pub(super) async fn write_turn(
     tx: &DatabaseTransaction,
     folded: &Folded,
     id: TurnId,

@@ -8,7 +8,10 @@
 
 pub mod chain;
 
+mod adopt;
+mod along;
 mod append;
+mod attest;
 mod cause;
 mod commit;
 mod connect;
@@ -16,11 +19,13 @@ pub(crate) mod database;
 mod differences;
 mod engine;
 mod failures;
+mod finding;
 mod holds;
 mod matching;
 mod postgres;
 mod prune;
 mod read;
+mod reader;
 mod round;
 pub(crate) mod status;
 mod submit;
@@ -35,6 +40,7 @@ use self::{
     commit::{Committer, committer},
     database::Database,
     read::Loader,
+    submit::Arrivals,
     turns::Waiters,
 };
 use crate::Error;
@@ -42,12 +48,16 @@ use crate::Error;
 pub(crate) use commit::heard_by;
 pub(crate) use database::statement;
 
+pub use adopt::{Foreign, NewFork, rename_turns};
 pub use append::{Head, Mark, TurnMark};
+pub use attest::{Attested, Grown};
 pub use engine::Log;
 pub use failures::{Failure, Failures};
+pub use finding::{Finding, Wrong};
 pub use holds::Hold;
 pub use prune::{Prune, Pruned};
 pub use read::{Chain, Recorded, Stored};
+pub use reader::Reader;
 pub use round::Round;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub(crate) use submit::key_of;
@@ -56,7 +66,6 @@ pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};
 pub use verify::Verified;
 pub use waits::{Crowd, Stance, Unfinished};
-pub use walk::{Finding, Wrong};
 
 /// Names a thread: a UUIDv7.
 pub type ThreadId = uuid::Uuid;
@@ -71,13 +80,15 @@ pub struct Store {
     committer: Committer,
     loader: Loader,
     waiters: Waiters,
+    arrivals: Arrivals,
 }
 
 impl Store {
     fn over(database: Database) -> Self {
         let (committer, loader, waiters) =
             (committer(&database), read::loader(&database), turns::waiters(&database));
-        Self { database, committer, loader, waiters }
+        let arrivals = submit::arrivals(&database);
+        Self { database, committer, loader, waiters, arrivals }
     }
 }
 

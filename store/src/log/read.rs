@@ -9,18 +9,18 @@ use serde_json::json;
 use shared::Event;
 
 use super::{
-    Head, Store, ThreadId, at_most, corrupt,
+    Finding, Head, Store, ThreadId, Wrong, at_most, corrupt,
     database::Database,
     round::{Pages, Range},
     signed,
     tables::events,
     unsigned,
-    walk::{Finding, Walk, Wrong},
+    walk::Walk,
 };
 use crate::{Error, gather::Gather};
 
 /// How events are stored now.
-const CODEC: &str = "json";
+pub(super) const CODEC: &str = "json";
 
 /// An event, with its place in the log.
 #[derive(Clone, Debug, PartialEq)]
@@ -145,8 +145,8 @@ impl Store {
     /// [`Error::UnknownThread`] if it has no event.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
     pub async fn verify_chain(&self, thread: ThreadId) -> Result<Chain, Error> {
-        let mut walk = Walk::new(thread);
-        let mut pages = Pages::of(Range::of(thread));
+        let mut walk = Walk::new(thread, Vec::new());
+        let mut pages = Pages::of(Range::of(thread, 0));
         loop {
             let page = pages.next(&self.database.pool).await?;
             if page.is_empty() {

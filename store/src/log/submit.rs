@@ -15,11 +15,13 @@ use uuid::Uuid;
 use super::{
     Head, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
     append::Batch,
-    corrupt, plain,
+    corrupt,
+    database::Database,
+    plain,
     tables::{threads, turns},
     turns::policy_text,
 };
-use crate::{Error, queue::Priority, time};
+use crate::{Error, gather::Gather, queue::Priority, time};
 
 pub use many::MOST_SUBMITTED;
 
@@ -93,13 +95,19 @@ impl Store {
     /// Queues a turn, and opens its thread if that is new: all of it or nothing. Of submissions that race
     /// with one key, one is new and the others know it.
     ///
+    /// Those that open a thread and come while others are on their way go together in the next transaction.
+    ///
     /// # Errors
     ///
     /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if there is
     /// none.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
-        self.database.transact(|tx| insert(tx, new).boxed()).await
+        if let Opening::Existing(_) = new.thread {
+            return alone(&self.database, new).await;
+        }
+        let ending = || Error::Unavailable("the process is coming to its end".to_owned());
+        self.arrivals.bring(new).await.unwrap_or_else(|| Err(ending()))
     }
 
     /// The turn that was submitted to a thread of this tenant with this key before, if there is one.
@@ -110,6 +118,38 @@ impl Store {
     pub async fn submitted(&self, tenant: &str, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
         of_key(&self.database.pool, tenant, idempotency).await
     }
+}
+
+/// Queues turns that open their threads, many at once.
+pub(super) type Arrivals = Gather<NewTurn, Result<Submitted, Error>>;
+
+/// How many transactions of them are on their way at once.
+const HANDS: usize = 2;
+
+pub(super) fn arrivals(database: &Database) -> Arrivals {
+    let database = database.clone();
+    Gather::new(HANDS, MOST_SUBMITTED, move |new| {
+        let database = database.clone();
+        async move { arrive(&database, new).await }
+    })
+}
+
+async fn arrive(database: &Database, mut new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
+    if new.len() > 1
+        && let Ok(outcomes) = many::queue_all(database, new.clone()).await
+    {
+        return outcomes;
+    }
+    // What is the matter with one is not to be the matter with the others.
+    let mut outcomes = Vec::with_capacity(new.len());
+    for new in new.drain(..) {
+        outcomes.push(alone(database, new).await);
+    }
+    outcomes
+}
+
+async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
+    database.transact(|tx| insert(tx, new).boxed()).await
 }
 
 async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {

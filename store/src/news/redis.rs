@@ -52,7 +52,8 @@ impl RedisNews {
     /// [`QueueError::Address`], or that Redis is not there or refuses.
     pub async fn connect(url: &str) -> Result<Self, QueueError> {
         let wire = Wire::open(url)?;
-        let control = wire.control().await?;
+        // A cluster passes notices on to all its nodes, so any will do.
+        let control = wire.one().await?;
         let board = Arc::new(Board::default());
         let (unsent, queued) = mpsc::channel(UNSENT);
         let sender = tokio::spawn(send(wire.clone(), control, queued));

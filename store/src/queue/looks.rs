@@ -10,14 +10,15 @@ use uuid::Uuid;
 
 use super::{
     Depth, LIST_MAX, Lane, Listed, Place, Priority,
-    redis::{GROUP, LANE, LATER, RedisQueue, STREAM, TENANTS, thread_of},
+    keys::GROUP,
+    partition::{Partition, thread_of},
     scripts,
 };
 
 /// How many one command reads at most, so that Redis is never busy with it for long.
 const PAGE: isize = 1000;
 
-impl RedisQueue {
+impl Partition {
     /// Every thread with a token or a delayed ring.
     ///
     /// Delayed rings come to wait, what waits is taken, and what is taken waits or is delayed again. So whoever looks in
@@ -33,12 +34,12 @@ impl RedisQueue {
     }
 
     async fn add_delayed(&self, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
-        rung.extend(self.members(LATER).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
+        rung.extend(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
         Ok(())
     }
 
     async fn add_waiting(&self, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
-        for tenant in self.members(TENANTS).await? {
+        for tenant in self.members(&self.keys.tenants).await? {
             for priority in Priority::ALL {
                 self.add_lane(&Lane::new(&tenant, priority), rung).await?;
             }
@@ -52,7 +53,7 @@ impl RedisQueue {
         let mut last = -1;
         loop {
             let mut command = redis::cmd("LRANGE");
-            command.arg(format!("{LANE}{lane}")).arg(last - PAGE + 1).arg(last);
+            command.arg(format!("{}{lane}", self.keys.lane)).arg(last - PAGE + 1).arg(last);
             let page: Vec<String> = self.control.ask(&command).await?;
             let threads = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
             rung.extend(threads.filter_map(|it| it.parse::<Uuid>().ok()));
@@ -67,7 +68,7 @@ impl RedisQueue {
         let mut start = "-".to_owned();
         loop {
             let mut command = redis::cmd("XRANGE");
-            command.arg(STREAM).arg(&start).arg("+").arg("COUNT").arg(PAGE);
+            command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
             rung.extend(page.ids.iter().filter_map(thread_of));
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
@@ -91,7 +92,7 @@ impl RedisQueue {
     }
 
     pub(super) async fn depth(&self) -> RedisResult<Depth> {
-        let mut script = scripts::on_keys(&scripts::DEPTH);
+        let mut script = self.keys.prepare(&scripts::DEPTH);
         script.arg(GROUP);
         let (waiting, in_flight, delayed) = self.control.run(&script).await?;
         Ok(Depth { waiting, in_flight, delayed })
@@ -101,7 +102,7 @@ impl RedisQueue {
         if limit == 0 {
             return Ok(Vec::new());
         }
-        let mut script = scripts::on_keys(&scripts::LIST);
+        let mut script = self.keys.prepare(&scripts::LIST);
         script.arg(GROUP).arg(limit.min(LIST_MAX));
         let rows: Vec<Vec<String>> = self.control.run(&script).await?;
         Ok(rows.iter().filter_map(|row| listed(row)).collect())

@@ -16,9 +16,11 @@
 pub mod lane;
 
 mod alarm;
+mod keys;
 mod lanes;
 mod looks;
 pub mod memory;
+pub(crate) mod partition;
 mod reader;
 pub mod redis;
 mod scripts;

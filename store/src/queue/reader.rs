@@ -12,7 +12,8 @@ use tracing::{debug, warn};
 
 use super::{
     Job, LONGEST_WAIT, QueueError,
-    redis::{GROUP, HEAD, LANE_FIELD, RedisQueue, STREAM, millis, thread_of},
+    keys::GROUP,
+    partition::{HEAD, LANE_FIELD, Partition, millis, thread_of},
     scripts,
 };
 
@@ -40,12 +41,12 @@ impl Reader {
     }
 }
 
-impl RedisQueue {
+impl Partition {
     /// Takes what waits, after delayed rings that are due have come to wait too; leaves a ticket, if there is nothing,
     /// for whoever rings within `wait`.
     pub(super) async fn draw(&self, room: usize, wait: Duration) -> Result<Vec<Job>, QueueError> {
         for tries_left in (0..TRIES).rev() {
-            let mut script = scripts::on_keys(&scripts::TAKE);
+            let mut script = self.keys.prepare(&scripts::TAKE);
             script.arg(GROUP).arg(&self.consumer).arg(room).arg(MOST_DUE);
             script.arg(millis(wait)).arg(millis(LONGEST_WAIT));
             for (tenant, weight) in self.weights.iter() {
@@ -70,7 +71,7 @@ impl RedisQueue {
             return Ok(());
         }
         self.look_again_later();
-        let mut script = scripts::on_keys(&scripts::DUE);
+        let mut script = self.keys.prepare(&scripts::DUE);
         script.arg(MOST_DUE);
         let next =
             self.control.run(&script).await.map_err(|error| self.wire.error("fire delayed rings", &error))?;
@@ -98,7 +99,12 @@ impl RedisQueue {
             return Ok(Vec::new());
         }
         let mut command = redis::cmd("XAUTOCLAIM");
-        command.arg(STREAM).arg(GROUP).arg(&self.consumer).arg(millis(self.lease)).arg(&reader.cursor);
+        command
+            .arg(&self.keys.stream)
+            .arg(GROUP)
+            .arg(&self.consumer)
+            .arg(millis(self.lease))
+            .arg(&reader.cursor);
         command.arg("COUNT").arg(room);
         match self.control.ask::<StreamAutoClaimReply>(&command).await {
             Ok(reply) => {
@@ -150,14 +156,14 @@ impl RedisQueue {
             // Taken out, so that a connection that still waits for an answer is closed and not used again.
             let mut connection = match link.take() {
                 Some(connection) => connection,
-                None => self.wire.patient().await.map_err(|it| error(&it))?,
+                None => self.wire.patient(&self.control, &self.keys.stream).await.map_err(|it| error(&it))?,
             };
             // 0 would be for ever.
             let wait = millis(until.saturating_duration_since(Instant::now())).max(1);
             let options = StreamReadOptions::default().group(GROUP, &self.consumer).count(room);
             let options = options.block(usize::try_from(wait).unwrap_or(usize::MAX));
             let read: RedisResult<Option<StreamReadReply>> =
-                connection.xread_options(&[STREAM], &[">"], &options).await;
+                connection.xread_options(&[&self.keys.stream], &[">"], &options).await;
             match read {
                 Ok(reply) => {
                     *link = Some(connection);
@@ -169,8 +175,8 @@ impl RedisQueue {
                     self.make_group().await?;
                     *link = Some(connection);
                 }
-                // Broken, perhaps long ago: a new one tells whether Redis is there.
-                Err(it) if it.is_connection_dropped() => {}
+                // Broken, perhaps long ago, or the partition has moved: a new one tells whether Redis is there, and where.
+                Err(it) if it.is_connection_dropped() || it.redirect_node().is_some() => {}
                 Err(it) => return Err(error(&it)),
             }
         }
@@ -191,9 +197,9 @@ impl RedisQueue {
                     let mut remove = redis::pipe();
                     remove
                         .atomic()
-                        .xack(STREAM, GROUP, &[&entry.id])
+                        .xack(&self.keys.stream, GROUP, &[&entry.id])
                         .ignore()
-                        .xdel(STREAM, &[&entry.id])
+                        .xdel(&self.keys.stream, &[&entry.id])
                         .ignore();
                     if let Err(error) = self.control.ask_all(&remove).await {
                         debug!(error = self.wire.without_password(&error), "it will come again");

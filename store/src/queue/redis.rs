@@ -2,17 +2,21 @@
 //!
 //! | key | what it is, and why |
 //! |---|---|
-//! | lists [`LANE`]` priority:tenant` | The tokens that wait, each `thread` or `thread head`, where its log ended. A tenant that has nothing waiting has no list. |
-//! | sorted set [`TENANTS`] | The ring: every tenant with something waiting, by its place in the order of turns. Who has had its turn goes to the end with a higher number, and who has nothing left goes. |
-//! | string [`CREDIT`] | How many tokens are left of the turn of the first in the ring, if it was not used up at once. All workers share it. |
-//! | stream [`STREAM`] | Tokens that are taken, or are just being handed to a worker that waits: an entry `thread <uuid> lane <priority:tenant>`, perhaps with `head <n>`. Its id is the token's name. Entries are deleted when they are finished and only ever added at the tail, so the stream holds leases only. Never trimmed: a trimmed entry would be a lost token. |
+//! | lists [`lane`](Keys::lane)` priority:tenant` | The tokens that wait, each `thread` or `thread head`, where its log ended. A tenant that has nothing waiting has no list. |
+//! | sorted set [`tenants`](Keys::tenants) | The ring: every tenant with something waiting, by its place in the order of turns. Who has had its turn goes to the end with a higher number, and who has nothing left goes. |
+//! | string [`credit`](Keys::credit) | How many tokens are left of the turn of the first in the ring, if it was not used up at once. All workers share it. |
+//! | stream [`stream`](Keys::stream) | Tokens that are taken, or are just being handed to a worker that waits: an entry `thread <uuid> lane <priority:tenant>`, perhaps with `head <n>`. Its id is the token's name. Entries are deleted when they are finished and only ever added at the tail, so the stream holds leases only. Never trimmed: a trimmed entry would be a lost token. |
 //! | group [`GROUP`] on it | Redis' list of pending entries is the list of leases: who holds a token, and for how long it was not renewed. Reading hands a token to one consumer; claiming moves it when the lease has run out. |
-//! | sorted set [`HUNGRY`] | Tickets of workers that wait with nothing to take: `<until> <room> <consumer>`, in the order in which they began to wait. Ends by itself when nobody waits any more. |
-//! | sorted set [`LATER`] | Delayed rings: member `<uuid>`, score the time it is due, in milliseconds of Redis' clock. A thread is in it at most once, with its earliest time. |
-//! | hash [`NOTES`] | What a delayed ring says beside its time: `<priority:tenant> <what holds it back>`. |
+//! | sorted set [`hungry`](Keys::hungry) | Tickets of workers that wait with nothing to take: `<until> <room> <consumer>`, in the order in which they began to wait. Ends by itself when nobody waits any more. |
+//! | sorted set [`later`](Keys::later) | Delayed rings: member `<uuid>`, score the time it is due, in milliseconds of Redis' clock. A thread is in it at most once, with its earliest time. |
+//! | hash [`notes`](Keys::notes) | What a delayed ring says beside its time: `<priority:tenant> <what holds it back>`. |
 //!
-//! All keys carry a version, so that two generations of workers can share a Redis, and the tag `{jobs}`, so that
-//! they stay together in a Redis Cluster, as scripts need it.
+//! All keys carry a version, so that two generations of workers can share a Redis, and a tag, so that they stay together
+//! in a Redis Cluster, as scripts need it.
+//!
+//! In a Redis Cluster there are [`PARTITIONS`] of all that, under tags of their own, so that the cluster spreads them over
+//! its nodes. Which partition a thread's tokens are in follows from its id. Tenants take turns in each partition by itself. That a
+//! server is one of a cluster is seen when connecting, so nobody has to agree on anything.
 //!
 //! Nothing here is truth, so nothing is written that a sweep over the threads could not write again:
 //!
@@ -27,6 +31,7 @@
 //! | Redis dies and comes back empty, `FLUSHALL` | nothing | the group is made anew, the sweep rings |
 //! | Redis comes back with its last second lost | lost or resurrected tokens | the sweep rings; the resurrected find nothing to do |
 //! | nobody rings while a delayed ring comes due | a sorted set | whoever waits in `take` has set its alarm |
+//! | a node of a cluster dies | its partitions, until a replica takes over or it comes back | the others go on; the sweep rings |
 //! | workers are told different weights | one ring, and turns of different lengths | each gives turns as long as it was told |
 //!
 //! ## Why a token is on the stream only once it is taken
@@ -50,82 +55,39 @@
 //! A read waits in Redis and holds up every command behind it. It is never dropped half way either: a delayed
 //! ring that comes due during the wait is moved to the stream on the other connection, and wakes the read.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use redis::{InfoDict, RedisError, streams::StreamId};
-use tokio::{sync::Mutex, time::Instant};
-use tracing::debug;
+use futures::{FutureExt, StreamExt, future::BoxFuture, future::try_join_all, stream::FuturesUnordered};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
+use tracing::{debug, warn};
 use uuid::Uuid;
 
+pub use super::keys::{GROUP, Keys};
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Weights, When,
-    alarm::Alarm,
-    reader::Reader,
-    scripts,
-    wire::{Control, Wire},
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, partition::Partition,
+    wire::Wire,
 };
-use crate::gather::Gather;
 
-/// The stream of tokens that are taken.
-pub const STREAM: &str = "turnfold:{jobs}:v2:stream";
+/// How many partitions there are in a Redis Cluster.
+pub const PARTITIONS: usize = 16;
 
-/// The sorted set of delayed rings.
-pub const LATER: &str = "turnfold:{jobs}:v2:later";
-
-/// The hash of what delayed rings say.
-pub const NOTES: &str = "turnfold:{jobs}:v2:notes";
-
-/// The ring of tenants.
-pub const TENANTS: &str = "turnfold:{jobs}:v2:tenants";
-
-/// What is left of a tenant's turn.
-pub const CREDIT: &str = "turnfold:{jobs}:v2:credit";
-
-/// The sorted set of tickets.
-pub const HUNGRY: &str = "turnfold:{jobs}:v2:hungry";
-
-/// What the key of each lane begins with.
-pub const LANE: &str = "turnfold:{jobs}:v2:lane:";
-
-/// The consumer group on the stream.
-pub const GROUP: &str = "workers";
-
-/// What every script is given.
-pub(super) const KEYS: [&str; 7] = [STREAM, LATER, NOTES, TENANTS, CREDIT, HUNGRY, LANE];
-
-/// The fields of an entry; the last only where it is known.
-const THREAD: &str = "thread";
-pub(super) const LANE_FIELD: &str = "lane";
-pub(super) const HEAD: &str = "head";
-
-/// The oldest Redis with `XAUTOCLAIM`.
-const NEEDED: (u32, u32) = (6, 2);
-
-/// How much one command or script does at most, so that Redis is never busy with it for long.
-const MOST_TAKEN: usize = 1000;
-const MOST_RUNG: usize = 1000;
-const MOST_RENEWED: usize = 128;
-const MOST_FINISHED: usize = 128;
-
-/// How long a consumer that holds nothing stays on Redis' list.
-const FORGET_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
+/// For how long nothing is asked of a partition that failed while others answer.
+const LEFT_ALONE: Duration = Duration::from_secs(1);
 
 /// One consumer of the doorbell in Redis. Its name must be its own: two consumers of one name would each think
 /// that they hold the other's tokens.
 pub struct RedisQueue {
-    pub(super) wire: Wire,
-    pub(super) control: Control,
-    pub(super) consumer: String,
-    pub(super) lease: Duration,
-    pub(super) alarm: Alarm,
-    pub(super) weights: Weights,
-    reader: Mutex<Reader>,
-    finisher: Finisher,
+    partitions: Vec<Arc<Partition>>,
+    takes: Mutex<Takes>,
 }
-
-/// Ends tokens, many at once; tells of each whether it was held.
-type Finisher = Gather<(Job, Option<When>), Result<bool, RedisError>>;
 
 impl RedisQueue {
     /// Connects, and makes the group if there is none.
@@ -136,24 +98,22 @@ impl RedisQueue {
     pub async fn connect(url: &str, lease: Duration, consumer: &str) -> Result<Self, QueueError> {
         let wire = Wire::open(url)?;
         let control = wire.control().await?;
-        let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
-        let finisher = finisher(control.clone(), consumer);
-        let (consumer, weights) = (consumer.to_owned(), Weights::default());
-        let this = Self { wire, control, consumer, lease, alarm, weights, reader, finisher };
-        this.check_version().await?;
-        this.make_group().await?;
-        // Only tidiness: what it does not forget today it forgets another day.
-        match this.forget_consumers(FORGET_AFTER).await {
-            Ok(forgotten) => debug!(forgotten, "forgot consumers that were gone"),
-            Err(error) => debug!(%error, "did not forget consumers that are gone"),
-        }
-        Ok(this)
+        let keys = match control.is_cluster() {
+            true => (0..PARTITIONS).map(Keys::of).collect(),
+            false => vec![Keys::of_all()],
+        };
+        let open = |keys| Partition::open(keys, wire.clone(), control.clone(), lease, consumer);
+        let partitions = try_join_all(keys.into_iter().map(open)).await?.into_iter().map(Arc::new).collect();
+        Ok(Self { partitions, takes: Mutex::default() })
     }
 
     /// The same consumer, for whom tenants weigh so; without it, all weigh the same.
     #[must_use]
-    pub fn weighing(self, weights: Weights) -> Self {
-        Self { weights, ..self }
+    pub fn weighing(mut self, weights: Weights) -> Self {
+        for partition in self.partitions.iter_mut().filter_map(Arc::get_mut) {
+            partition.weights = weights.clone();
+        }
+        self
     }
 
     /// Takes consumers off Redis' list that hold nothing and have not been seen for this long; says how many.
@@ -163,166 +123,172 @@ impl RedisQueue {
     ///
     /// [`QueueError`].
     pub async fn forget_consumers(&self, unseen: Duration) -> Result<u64, QueueError> {
-        let mut script = scripts::on_keys(&scripts::FORGET);
-        script.arg(GROUP).arg(millis(unseen));
-        self.control.run(&script).await.map_err(|error| self.wire.error("forget consumers", &error))
+        Ok(try_join_all(self.partitions.iter().map(|it| it.forget_consumers(unseen))).await?.iter().sum())
     }
 
-    async fn check_version(&self) -> Result<(), QueueError> {
-        match self.control.ask::<InfoDict>(redis::cmd("INFO").arg("server")).await {
-            Ok(info) => match info.get::<String>("redis_version") {
-                Some(found) if version(&found).is_some_and(|found| found < NEEDED) => {
-                    Err(QueueError::TooOld { found })
-                }
-                _ => Ok(()),
-            },
-            // A Redis that does not say may still be new enough, and the first XAUTOCLAIM will tell.
-            Err(error) if error.code() == Some("NOPERM") => Ok(()),
-            Err(error) => Err(self.wire.error("ask for the version", &error)),
+    fn number(&self, thread: Uuid) -> usize {
+        let number = thread.as_u128() % self.partitions.len() as u128;
+        usize::try_from(number).unwrap_or_default()
+    }
+
+    fn of(&self, thread: Uuid) -> &Partition {
+        &self.partitions[self.number(thread)]
+    }
+
+    fn sorted<T: Clone>(&self, all: &[T], thread: impl Fn(&T) -> Uuid) -> BTreeMap<usize, Vec<T>> {
+        let mut sorted = BTreeMap::<usize, Vec<T>>::new();
+        for it in all {
+            sorted.entry(self.number(thread(it))).or_default().push(it.clone());
+        }
+        sorted
+    }
+}
+
+/// What is asked of each partition at the same time; what has not answered yet is heard in the next `take`.
+#[derive(Default)]
+struct Takes {
+    under_way: FuturesUnordered<BoxFuture<'static, Taken>>,
+    /// Of which partitions, and how many tokens at most.
+    rooms: BTreeMap<usize, usize>,
+    /// Those that failed, and until when they are left alone.
+    failed: BTreeMap<usize, Instant>,
+    /// Whose turn it is to be asked first.
+    first: usize,
+}
+
+struct Taken {
+    number: usize,
+    jobs: Result<Vec<Job>, QueueError>,
+}
+
+impl Takes {
+    /// Asks as many partitions as there is room for, and each for its share.
+    ///
+    /// **Invariant:** no more is ever asked for than there is room, so whoever takes with all the room they have is never
+    /// given more.
+    fn begin(&mut self, partitions: &[Arc<Partition>], max: usize) {
+        let all = partitions.len();
+        self.failed.retain(|_, until| Instant::now() < *until);
+        let room = max.saturating_sub(self.rooms.values().sum());
+        let idle = (0..all).map(|nth| (self.first + nth) % all);
+        let idle = idle.filter(|it| !self.rooms.contains_key(it) && !self.failed.contains_key(it));
+        let asked: Vec<usize> = idle.take(room).collect();
+        let Some(last) = asked.last() else { return };
+        self.first = last + 1;
+        // Who has less room than there are partitions asks some of them after the others, and waits at each the less.
+        let asking = u32::try_from(self.rooms.len() + asked.len()).unwrap_or(u32::MAX);
+        let wait = LONGEST_WAIT * asking / u32::try_from(all).unwrap_or(u32::MAX);
+        let share = room / asked.len();
+        for number in asked {
+            let partition = Arc::clone(&partitions[number]);
+            self.rooms.insert(number, share);
+            let take = async move { Taken { number, jobs: partition.take_within(share, wait).await } };
+            self.under_way.push(take.boxed());
         }
     }
 
-    /// From 0: what was rung before there was a group is heard too.
-    pub(super) async fn make_group(&self) -> Result<(), QueueError> {
-        let mut command = redis::cmd("XGROUP");
-        command.arg("CREATE").arg(STREAM).arg(GROUP).arg(0).arg("MKSTREAM");
-        match self.control.ask::<()>(&command).await {
-            Err(error) if error.code() != Some("BUSYGROUP") => Err(self.wire.error("make the group", &error)),
-            _ => Ok(()),
+    fn end(&mut self, taken: Taken) -> Result<Vec<Job>, QueueError> {
+        self.rooms.remove(&taken.number);
+        if taken.jobs.is_err() {
+            self.failed.insert(taken.number, Instant::now() + LEFT_ALONE);
         }
+        taken.jobs
     }
 }
 
 #[async_trait]
 impl Queue for RedisQueue {
     async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
-        let mut script = scripts::on_keys(&scripts::RING);
-        let delay = when.delay_ms();
-        script.arg(thread.to_string()).arg(lane.to_string()).arg(delay.unwrap_or(0));
-        script.arg(head_text(&when)).arg(when.why());
-        let rung = self.control.run::<()>(&script).await;
-        if let Some(delay) = delay {
-            self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
-        }
-        rung.map_err(|error| self.wire.error("ring", &error))
+        self.of(thread).ring(thread, lane, when).await
     }
 
     async fn ring_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
-        for threads in threads.chunks(MOST_RUNG) {
-            let mut script = scripts::on_keys(&scripts::RING_MANY);
-            script.arg(lane.to_string());
-            for thread in threads {
-                script.arg(thread.to_string());
-            }
-            self.control.run::<()>(&script).await.map_err(|error| self.wire.error("ring", &error))?;
-        }
-        Ok(())
+        let sorted = self.sorted(threads, |it| *it);
+        let ring = |(number, threads): (&usize, &Vec<Uuid>)| {
+            let (partition, threads) = (&self.partitions[*number], threads.clone());
+            async move { partition.ring_many(&threads, lane).await }
+        };
+        try_join_all(sorted.iter().map(ring)).await.map(drop)
     }
 
     async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
-        let room = max.min(MOST_TAKEN);
-        if room == 0 {
-            return Ok(Vec::new());
+        if let [alone] = self.partitions.as_slice() {
+            return alone.take(max).await;
         }
-        let mut reader = self.reader.lock().await;
+        let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;
+        let mut jobs = Vec::new();
         loop {
-            let mut jobs = self.claim(&mut reader, room).await?;
-            if jobs.is_empty() {
-                let until = deadline.min(reader.claim_at);
-                let wait = until.saturating_duration_since(Instant::now());
-                jobs = self.draw(room, wait).await?;
-                if jobs.is_empty() {
-                    jobs = self.read(&mut reader, room, wait).await?;
+            takes.begin(&self.partitions, max);
+            let Ok(taken) = timeout_at(deadline, takes.under_way.next()).await else { break };
+            let Some(taken) = taken else {
+                // Every partition is left alone for a while.
+                tokio::time::sleep_until(deadline).await;
+                break;
+            };
+            let mut taken = Some(taken);
+            // And whoever has answered meanwhile.
+            while let Some(it) = taken.take() {
+                match takes.end(it) {
+                    Ok(some) => jobs.extend(some),
+                    Err(error) if jobs.is_empty() && takes.failed.len() == self.partitions.len() => {
+                        return Err(error);
+                    }
+                    Err(error) => {
+                        warn!(%error, "one partition of the queue does not answer; the others go on")
+                    }
                 }
+                taken = takes.under_way.next().now_or_never().flatten();
             }
-            if !jobs.is_empty() || Instant::now() >= deadline {
-                return Ok(jobs);
+            if !jobs.is_empty() {
+                break;
             }
         }
+        // Whoever takes with less room than before was asked for too much: it goes back.
+        let many = jobs.split_off(jobs.len().min(max));
+        for job in many {
+            debug!(thread = %job.thread, "there is no room for it any more");
+            self.finish(&job, Some(job.head.map_or(When::Now, When::NowAt))).await?;
+        }
+        Ok(jobs)
     }
 
     async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
-        let mut lost = BTreeSet::new();
-        for jobs in jobs.chunks(MOST_RENEWED) {
-            let mut script = scripts::on_keys(&scripts::RENEW);
-            script.arg(GROUP).arg(&self.consumer);
-            for job in jobs {
-                script.arg(&job.token);
-            }
-            let some: Vec<String> =
-                self.control.run(&script).await.map_err(|error| self.wire.error("renew leases", &error))?;
-            lost.extend(some);
-        }
-        Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
+        let sorted = self.sorted(jobs, |it| it.thread);
+        let renew = |(number, jobs): (&usize, &Vec<Job>)| {
+            let (partition, jobs) = (&self.partitions[*number], jobs.clone());
+            async move { partition.renew(&jobs).await }
+        };
+        Ok(try_join_all(sorted.iter().map(renew)).await?.into_iter().flatten().collect())
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
-        let error = |error: &RedisError| self.wire.error("finish a token", error);
-        let delay = next.as_ref().and_then(When::delay_ms);
-        // A process that comes to its end leaves the token to its lease.
-        let Some(held) = self.finisher.bring((job.clone(), next)).await else { return Ok(()) };
-        if !held.map_err(|it| error(&it))? {
-            debug!(thread = %job.thread, token = job.token, "the token was not ours any more");
-        } else if let Some(delay) = delay {
-            self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
-        }
-        Ok(())
+        self.of(job.thread).finish(job, next).await
     }
 
     async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
-        self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
+        Ok(try_join_all(self.partitions.iter().map(|it| it.rung())).await?.into_iter().flatten().collect())
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {
-        self.depth().await.map_err(|error| self.wire.error("measure", &error))
+        let depths = try_join_all(self.partitions.iter().map(|it| it.len())).await?;
+        Ok(depths.into_iter().fold(Depth::default(), |all, it| Depth {
+            waiting: all.waiting + it.waiting,
+            in_flight: all.in_flight + it.in_flight,
+            delayed: all.delayed + it.delayed,
+        }))
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
-        self.places(limit).await.map_err(|error| self.wire.error("list tokens", &error))
+        let lists = try_join_all(self.partitions.iter().map(|it| it.list(limit))).await?;
+        let mut all: Vec<Listed> = lists.into_iter().flatten().collect();
+        // Each is in this order already, and what is equal keeps its place.
+        all.sort_by_key(|it| match &it.place {
+            Place::InFlight { .. } => (0, Duration::ZERO),
+            Place::Waiting { .. } => (1, Duration::ZERO),
+            Place::Delayed { due_in, .. } => (2, *due_in),
+        });
+        all.truncate(limit);
+        Ok(all)
     }
-}
-
-fn finisher(control: Control, consumer: &str) -> Finisher {
-    let consumer: Arc<str> = consumer.into();
-    Gather::new(1, MOST_FINISHED, move |ended: Vec<(Job, Option<When>)>| {
-        let (control, consumer) = (control.clone(), Arc::clone(&consumer));
-        async move {
-            let mut script = scripts::on_keys(&scripts::FINISH);
-            script.arg(GROUP).arg(&*consumer);
-            for (job, next) in &ended {
-                let next = next.as_ref();
-                let delay = next.map_or(-1, |it| it.delay_ms().map_or(0, saturated));
-                script.arg(&job.token).arg(job.thread.to_string()).arg(job.lane.to_string()).arg(delay);
-                script.arg(next.map(head_text).unwrap_or_default()).arg(next.map_or("", When::why));
-            }
-            match control.run::<Vec<u64>>(&script).await {
-                Ok(held) => held.into_iter().map(|it| Ok(it == 1)).collect(),
-                Err(error) => ended.iter().map(|_| Err(error.clone())).collect(),
-            }
-        }
-    })
-}
-
-/// Where the log ends, if that is said.
-fn head_text(when: &When) -> String {
-    when.head().map(|it| it.to_string()).unwrap_or_default()
-}
-
-fn saturated(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(super) fn thread_of(entry: &StreamId) -> Option<Uuid> {
-    entry.get::<String>(THREAD)?.parse().ok()
-}
-
-/// Major and minor.
-fn version(text: &str) -> Option<(u32, u32)> {
-    let mut numbers = text.split('.').map(str::parse);
-    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
-}
-
-pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -1,24 +1,13 @@
 //! What must happen in Redis in one piece: the scripts of the doorbell.
 //!
-//! Each is given the same [`KEYS`]; the keys of the lanes are made from the last of them. Times are Redis' own, so that
+//! Each is given the same [keys](super::keys::Keys); the keys of the lanes are made from the last of them. Times are Redis' own, so that
 //! the clocks of workers do not matter.
 //!
 //! A lane is written `priority:tenant`, and what waits in it `thread` or `thread head`.
 
 use std::sync::LazyLock;
 
-use redis::{Script, ScriptInvocation};
-
-use super::redis::KEYS;
-
-/// A script on the keys of the doorbell.
-pub(super) fn on_keys(script: &'static LazyLock<Script>) -> ScriptInvocation<'static> {
-    let mut script = script.prepare_invoke();
-    for key in KEYS {
-        script.key(key);
-    }
-    script
-}
+use redis::Script;
 
 fn script(parts: &[&str]) -> Script {
     Script::new(&parts.concat())

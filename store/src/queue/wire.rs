@@ -3,9 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ErrorKind, FromRedisValue, IntoConnectionInfo, Pipeline, RedisError,
-    RedisResult, RetryMethod, ScriptInvocation,
-    aio::{ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, InfoDict,
+    IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, RetryMethod, ScriptInvocation, Value,
+    aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
+    cluster::ClusterClient,
+    cluster_async::ClusterConnection,
     io::tcp::TcpSettings,
 };
 
@@ -22,9 +24,16 @@ const RECONNECTS: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// One Redis, and how to speak of it.
+/// How often a command to a node of a cluster is tried: long enough for a move of its keys, and about a second if it is gone.
+const CLUSTER_TRIES: u32 = 3;
+
+/// The oldest Redis with `XAUTOCLAIM`.
+const NEEDED: (u32, u32) = (6, 2);
+
+/// One Redis, or one node of a Redis Cluster by which the others are found; and how to speak of it.
 #[derive(Clone)]
 pub(crate) struct Wire {
+    info: ConnectionInfo,
     client: Client,
     place: String,
     password: Option<Arc<str>>,
@@ -33,7 +42,43 @@ pub(crate) struct Wire {
 /// The connection for commands that answer at once; shared, and replaced when it breaks.
 #[derive(Clone)]
 pub(crate) struct Control {
-    manager: ConnectionManager,
+    link: Link,
+}
+
+#[derive(Clone)]
+enum Link {
+    /// To the one server there is, or to one node.
+    One(ConnectionManager),
+    /// To every node of a cluster: a command goes to the one that has its keys.
+    Cluster(ClusterConnection),
+}
+
+impl ConnectionLike for Link {
+    fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
+        match self {
+            Self::One(link) => link.req_packed_command(command),
+            Self::Cluster(link) => link.req_packed_command(command),
+        }
+    }
+
+    fn req_packed_commands<'a>(
+        &'a mut self,
+        commands: &'a Pipeline,
+        offset: usize,
+        count: usize,
+    ) -> RedisFuture<'a, Vec<Value>> {
+        match self {
+            Self::One(link) => link.req_packed_commands(commands, offset, count),
+            Self::Cluster(link) => link.req_packed_commands(commands, offset, count),
+        }
+    }
+
+    fn get_db(&self) -> i64 {
+        match self {
+            Self::One(link) => link.get_db(),
+            Self::Cluster(link) => link.get_db(),
+        }
+    }
 }
 
 impl Wire {
@@ -43,12 +88,44 @@ impl Wire {
         let info = url.into_connection_info().map_err(wrong)?;
         let place = info.addr().to_string();
         let password = info.redis_settings().password().filter(|it| !it.is_empty()).map(Arc::from);
-        let client = Client::open(info.set_tcp_settings(tcp())).map_err(wrong)?;
-        Ok(Self { client, place, password })
+        let info = info.set_tcp_settings(tcp());
+        let client = Client::open(info.clone()).map_err(wrong)?;
+        Ok(Self { info, client, place, password })
     }
 
-    /// Connects for commands that answer at once.
+    /// Connects for commands on keys that answer at once: to this server, or to all of the cluster that it is of.
     pub(crate) async fn control(&self) -> Result<Control, QueueError> {
+        let one = self.one().await?;
+        let server: InfoDict = match one.ask(redis::cmd("INFO").arg("server")).await {
+            Ok(server) => server,
+            // A Redis that does not say may still be new enough, and the first XAUTOCLAIM will tell.
+            Err(error) if error.code() == Some("NOPERM") => return Ok(one),
+            Err(error) => return Err(self.error("ask for the version", &error)),
+        };
+        if let Some(found) = server.get::<String>("redis_version")
+            && version(&found).is_some_and(|found| found < NEEDED)
+        {
+            return Err(QueueError::TooOld { found });
+        }
+        if server.get::<String>("redis_mode").as_deref() != Some("cluster") {
+            return Ok(one);
+        }
+        let error = |error: RedisError| self.error("connect to the cluster", &error);
+        let cluster = ClusterClient::builder([self.info.clone()])
+            .connection_timeout(CONNECT_WITHIN)
+            .response_timeout(ANSWER_WITHIN)
+            .retries(CLUSTER_TRIES)
+            .min_retry_wait(u64::try_from(FIRST_PAUSE.as_millis()).unwrap_or_default())
+            .max_retry_wait(u64::try_from(LONGEST_PAUSE.as_millis()).unwrap_or_default())
+            .tcp_settings(tcp())
+            .build()
+            .map_err(error)?;
+        let link = cluster.get_async_connection().await.map_err(error)?;
+        Ok(Control { link: Link::Cluster(link) })
+    }
+
+    /// Connects to this server alone, for commands without keys that answer at once.
+    pub(crate) async fn one(&self) -> Result<Control, QueueError> {
         let config = ConnectionManagerConfig::new()
             .set_number_of_retries(RECONNECTS)
             .set_min_delay(FIRST_PAUSE)
@@ -56,16 +133,33 @@ impl Wire {
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(Some(ANSWER_WITHIN));
         let manager = self.client.get_connection_manager_with_config(config).await;
-        manager.map(|manager| Control { manager }).map_err(|error| self.error("connect", &error))
+        manager.map(|it| Control { link: Link::One(it) }).map_err(|error| self.error("connect", &error))
     }
 
     /// Connects for commands that wait in Redis: nobody else may use such a connection. Its patience outlasts the
-    /// longest wait, so that it ends only when Redis is gone without a word.
-    pub(crate) async fn patient(&self) -> RedisResult<MultiplexedConnection> {
+    /// longest wait, so that it ends only when Redis is gone without a word. In a cluster it goes to whoever has `key`.
+    pub(crate) async fn patient(&self, control: &Control, key: &str) -> RedisResult<MultiplexedConnection> {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(Some(LONGEST_WAIT + ANSWER_WITHIN));
-        self.client.get_multiplexed_async_connection_with_config(&config).await
+        let client = match control.home(key).await? {
+            Some((host, port)) => Client::open(self.info.clone().set_addr(self.moved(host, port)))?,
+            None => self.client.clone(),
+        };
+        client.get_multiplexed_async_connection_with_config(&config).await
+    }
+
+    /// The same kind of address elsewhere. A node that does not know its own name means the one that was asked.
+    fn moved(&self, to: String, port: u16) -> ConnectionAddr {
+        let named = |asked: &str| if to.is_empty() { asked.to_owned() } else { to.clone() };
+        let asked = self.info.addr().clone();
+        if let ConnectionAddr::TcpTls { host, insecure, tls_params, .. } = asked {
+            ConnectionAddr::TcpTls { host: named(&host), port, insecure, tls_params }
+        } else if let ConnectionAddr::Tcp(host, _) = asked {
+            ConnectionAddr::Tcp(named(&host), port)
+        } else {
+            asked
+        }
     }
 
     /// Connects for messages.
@@ -90,29 +184,60 @@ impl Wire {
     }
 }
 
+impl Control {
+    /// Whether it goes to the nodes of a cluster.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.link, Link::Cluster(_))
+    }
+
+    /// Where in a cluster a key stands; none if there is but one place.
+    async fn home(&self, key: &str) -> RedisResult<Option<(String, u16)>> {
+        if !self.is_cluster() {
+            return Ok(None);
+        }
+        type Node = (Option<String>, u16);
+        let slot: u16 = self.ask(redis::cmd("CLUSTER").arg("KEYSLOT").arg(key)).await?;
+        let ranges: Vec<Vec<Value>> = self.ask(redis::cmd("CLUSTER").arg("SLOTS")).await?;
+        for range in ranges {
+            let mut range = range.into_iter();
+            let (Some(first), Some(last), Some(node)) = (range.next(), range.next(), range.next()) else {
+                continue;
+            };
+            if (redis::from_redis_value(first)?..=redis::from_redis_value(last)?).contains(&slot) {
+                let Value::Array(node) = node else { continue };
+                let node = Value::Array(node.into_iter().take(2).collect());
+                let (host, port): Node = redis::from_redis_value(node)?;
+                return Ok(Some((host.unwrap_or_default(), port)));
+            }
+        }
+        // Nobody has it at the moment: as if the connection had failed.
+        Err(std::io::Error::from(std::io::ErrorKind::NotConnected).into())
+    }
+}
+
 /// The client replaces a broken connection only when a command has failed on it. Everything that is asked here
 /// may be asked twice, so that command is asked again.
 impl Control {
     pub(crate) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
-        let mut manager = self.manager.clone();
-        match command.query_async(&mut manager).await {
-            Err(error) if error.is_connection_dropped() => command.query_async(&mut manager).await,
+        let mut link = self.link.clone();
+        match command.query_async(&mut link).await {
+            Err(error) if error.is_connection_dropped() => command.query_async(&mut link).await,
             answer => answer,
         }
     }
 
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> RedisResult<()> {
-        let mut manager = self.manager.clone();
-        match commands.query_async(&mut manager).await {
-            Err(error) if error.is_connection_dropped() => commands.query_async(&mut manager).await,
+        let mut link = self.link.clone();
+        match commands.query_async(&mut link).await {
+            Err(error) if error.is_connection_dropped() => commands.query_async(&mut link).await,
             answer => answer,
         }
     }
 
     pub(crate) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
-        let mut manager = self.manager.clone();
-        match script.invoke_async(&mut manager).await {
-            Err(error) if error.is_connection_dropped() => script.invoke_async(&mut manager).await,
+        let mut link = self.link.clone();
+        match script.invoke_async(&mut link).await {
+            Err(error) if error.is_connection_dropped() => script.invoke_async(&mut link).await,
             answer => answer,
         }
     }
@@ -125,4 +250,10 @@ fn tcp() -> TcpSettings {
     #[cfg(target_os = "linux")]
     let settings = settings.set_user_timeout(ANSWER_WITHIN);
     settings
+}
+
+/// Major and minor.
+fn version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split('.').map(str::parse);
+    Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }

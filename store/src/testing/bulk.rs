@@ -69,7 +69,7 @@ async fn batch(
         custom_id: Some((*name).to_owned()),
         place: LinePlace { chunk: 0, start: 2, length: 3 },
         checked: memo
-            .map(|it| Memo { hash: it.to_owned(), strategy: "probe".to_owned() })
+            .map(|it| Memo { hash: it.to_owned(), strategy: "probe".to_owned(), priority: Priority::Low })
             .ok_or_else(|| ("bad".to_owned(), "it is \u{0} bad".to_owned())),
     };
     let count = lines.len() as u64;
@@ -150,12 +150,12 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("bob", LEASE).await?), NONE);
     assert!(!store.advance_batch(&made, "bob", BatchStatus::InProgress, None).await?);
-    assert!(!store.record(made.id, "bob", Vec::new()).await?);
-    assert!(store.record(made.id, "ada", Vec::new()).await?);
+    assert!(store.record(made.id, "bob", Vec::new()).await?.is_none());
+    assert!(store.record(made.id, "ada", Vec::new()).await?.is_some());
     store.leave_batches("ada").await?;
     assert!(ids(store.keep_batches("bob", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("ada", LEASE).await?), NONE);
-    assert!(!store.record(made.id, "ada", Vec::new()).await?, "whoever lost it changes nothing");
+    assert!(store.record(made.id, "ada", Vec::new()).await?.is_none(), "whoever lost it changes nothing");
 
     assert!(store.stop_batch(made.id, Some(Stopped::Paused)).await?);
     assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
@@ -203,8 +203,10 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         .zip(&turns)
         .map(|(item, turn)| Move { run: Some((turn.thread, turn.id)), ..to(item, ItemState::Fed) });
     let fed: Vec<Move> = fed.collect();
-    assert!(store.record(made.id, "ada", fed.clone()).await?);
-    assert!(store.record(made.id, "ada", fed).await?, "it may be repeated");
+    assert!(store.record(made.id, "ada", fed.clone()).await?.is_some());
+    assert!(store.record(made.id, "ada", fed).await?.is_some(), "it may be repeated");
+    assert_eq!(store.batch_of(turns[0].thread).await?, Some(made.id));
+    assert_eq!(store.batch_of(uuid::Uuid::nil()).await?, None);
     assert_eq!(store.under_way(made.id).await?.queued, 3);
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0);
     assert_eq!(store.items_fed_before(made.id, time::now(), 10).await?.len(), 3);
@@ -222,7 +224,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
         Move { took, response, ..to(item, state) }
     });
-    assert!(store.record(made.id, "ada", moves.collect()).await?);
+    assert!(store.record(made.id, "ada", moves.collect()).await?.is_some());
     let now = known(store, made.id).await?;
     assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
@@ -237,8 +239,10 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         ..to(c, ItemState::Expired)
     };
     let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
-    assert!(store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?);
-    assert!(store.record(made.id, "ada", vec![late]).await?);
+    assert!(
+        store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?.is_some()
+    );
+    assert!(store.record(made.id, "ada", vec![late]).await?.is_some());
     let now = known(store, made.id).await?;
     assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");
 
@@ -276,7 +280,7 @@ async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     let waiting = store.items(batch.id, ItemState::Waiting, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
     let well = Move { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
-    assert!(store.record(batch.id, "ada", vec![well]).await?);
+    assert!(store.record(batch.id, "ada", vec![well]).await?.is_some());
     let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
@@ -298,7 +302,7 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
         Move { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
         to(&items[1], ItemState::Failed),
     ];
-    assert!(store.record(first.id, "ada", moves).await?);
+    assert!(store.record(first.id, "ada", moves).await?.is_some());
     let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
     for (tenant, hit) in [("memo", true), ("other", false)] {
         let again = batch(store, tenant, "ada", &lines).await?;

@@ -1,26 +1,24 @@
 //! What was done to stored events is found, and named.
 
-use std::sync::Arc;
+use sea_orm::{ActiveValue::Set, EntityTrait};
 
-use sea_orm::{ActiveValue::Set, ConnectionTrait, EntityTrait};
-
-use super::{decided, opened};
+use super::{decided, intruder, opened};
 use crate::{
-    Error, Head, Round, Store, ThreadId, Verified, Wrong,
+    Conditions, Error, Head, Round, Store, ThreadId, Verified, Wrong,
     log::{chain, tables::events},
 };
 
 /// One thread, or all by a few at once.
 pub(super) fn round(thread: Option<ThreadId>) -> Round {
-    Round { thread, jobs: 3, told: Arc::new(|_| ()) }
+    Round::of(Conditions::default(), 3).only(thread)
 }
 
 /// What is to be found: where, and what.
 type Found = &'static [(u64, Wrong)];
 
 pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
-    use Wrong::{Edited, Missing, Reordered};
-    let cases: [(&[&str], Found); 8] = [
+    use Wrong::{Edited, Inserted, Missing, Reordered};
+    let cases: [(&[&str], Found); 11] = [
         (&[], &[]),
         (&["UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1"], &[(3, Edited)]),
         (
@@ -54,6 +52,26 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
             ],
             &[(3, Edited), (4, Reordered)],
         ),
+        // Put between, under a hash that fits nothing; and under one that is another's.
+        (
+            &[
+                "UPDATE events SET seq = -seq WHERE seq > 4 AND thread_id = $1",
+                "UPDATE events SET seq = -seq + 1 WHERE seq < 0 AND thread_id = $1",
+                "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
+                 SELECT thread_id, 5, at + 1, kind, payload, codec, hash FROM events WHERE seq = 9 AND thread_id = $1",
+            ],
+            &[(5, Inserted)],
+        ),
+        (
+            &[
+                "UPDATE events SET seq = -seq WHERE seq > 4 AND thread_id = $1",
+                "UPDATE events SET seq = -seq + 1 WHERE seq < 0 AND thread_id = $1",
+                "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
+                 SELECT thread_id, 5, at, kind, payload, codec, hash FROM events WHERE seq = 6 AND thread_id = $1",
+            ],
+            &[(5, Inserted)],
+        ),
+        (&["DELETE FROM events WHERE thread_id = $1", "DELETE FROM threads WHERE id = $1"], &[(0, Missing)]),
     ];
     let mut damaged = Vec::new();
     for (statements, expected) in cases {
@@ -61,7 +79,7 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
         let all: Vec<_> = (1..=10).map(decided).collect();
         store.append(&start, &all, None).await?;
         for sql in statements {
-            change(store, sql, start.thread).await?;
+            intruder::say(store, sql, start.thread).await?;
         }
         let verified = store.verify(&round(Some(start.thread))).await?;
         let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
@@ -108,7 +126,7 @@ pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
     let all: Vec<_> = (0..12).map(|_| decided(&long)).collect();
     store.append(&start, &all, None).await?;
     let verified = store.verify(&round(Some(start.thread))).await?;
-    let Verified { threads, events, bytes, found, findings } = verified;
+    let Verified { threads, events, bytes, found, findings, .. } = verified;
     assert_eq!((threads, events, found, findings.len()), (1, 13, 0, 0));
     assert!(bytes > 12 << 20, "{bytes} bytes in pages of a few megabytes");
 
@@ -117,12 +135,5 @@ pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
     let nobody = uuid::Uuid::now_v7();
     let unknown = store.verify(&round(Some(nobody))).await;
     assert!(matches!(unknown, Err(Error::UnknownThread(id)) if id == nobody), "{unknown:?}");
-    Ok(())
-}
-
-/// Does to a thread's events what no turnfold does.
-async fn change(store: &Store, sql: &str, thread: ThreadId) -> Result<(), Error> {
-    let db = &store.database.pool;
-    db.execute_raw(crate::log::statement(db, sql, [thread.into()])).await?;
     Ok(())
 }

@@ -11,10 +11,11 @@ use std::{
 };
 
 use store::queue::{
-    Depth, Job, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights, When, redis::STREAM,
+    Depth, Job, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights, When,
+    redis::{Keys, PARTITIONS},
     testing::queue_conformance,
 };
-use testing::Redis;
+use testing::{Redis, RedisCluster};
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -57,9 +58,110 @@ async fn real_redis() {
     .await;
     // But for the stream with its group, nothing is left of all that; tickets end by themselves.
     let began = Instant::now();
-    while redis.ask("DBSIZE") != "1" || redis.ask(&format!("EXISTS {STREAM}")) != "1" {
+    while redis.ask("DBSIZE") != "1" || redis.ask(&format!("EXISTS {}", Keys::of_all().stream)) != "1" {
         assert!(began.elapsed() < PATIENCE, "{} keys are left behind", redis.ask("DBSIZE"));
         tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The doorbell of a cluster: rings go to all its nodes, each is heard once, and a node that dies takes no more with it than
+/// a sweep rings for again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_cluster() {
+    let mut cluster = RedisCluster::start();
+    let ada = Arc::new(RedisQueue::connect(&cluster.url(0), LONG_LEASE, "ada").await.unwrap());
+    let bob = RedisQueue::connect(&cluster.url(2), LONG_LEASE, "bob").await.unwrap();
+    for node in cluster.nodes() {
+        assert_ne!(node.ask("DBSIZE"), "0", "a node has no partition");
+    }
+
+    // Rung one by one, many at once, and later; taken by two with little room.
+    let lane = Lane::new("acme", Priority::High);
+    let threads: Vec<Uuid> = (0..300).map(|_| Uuid::now_v7()).collect();
+    for thread in &threads[..50] {
+        bob.ring(*thread, &lane, When::NowAt(7)).await.unwrap();
+    }
+    bob.ring_many(&threads[50..250], &lane).await.unwrap();
+    for thread in &threads[250..] {
+        bob.ring(*thread, &lane, When::After(Duration::from_millis(50))).await.unwrap();
+    }
+    let all: BTreeSet<Uuid> = threads.iter().copied().collect();
+    assert_eq!(ada.rung().await.unwrap(), all);
+    let depth = ada.len().await.unwrap();
+    assert_eq!(depth.waiting + depth.delayed, 300);
+    assert_eq!(ada.list(100).await.unwrap().len(), 100);
+
+    let mut heard = BTreeMap::<Uuid, usize>::new();
+    let mut jobs = Vec::new();
+    let began = Instant::now();
+    while jobs.len() < 300 {
+        assert!(began.elapsed() < PATIENCE, "only {} of 300 were heard", jobs.len());
+        for (queue, most) in [(&*ada, 3), (&bob, 40)] {
+            let taken = queue.take(most).await.unwrap();
+            assert!(taken.len() <= most, "{} were given and {most} asked for", taken.len());
+            for job in &taken {
+                *heard.entry(job.thread).or_default() += 1;
+                assert_eq!(job.lane, lane);
+            }
+            assert_eq!(queue.renew(&taken).await.unwrap(), [], "a lease was lost");
+            jobs.extend(taken.into_iter().map(|it| (std::ptr::eq(queue, &*ada), it)));
+        }
+    }
+    assert!(heard.len() == 300 && heard.values().all(|it| *it == 1), "heard more than once");
+
+    // A successor is rung in its partition, and no token is left in the end.
+    for (nth, (of_ada, job)) in jobs.iter().enumerate() {
+        let queue = if *of_ada { &*ada } else { &bob };
+        queue.finish(job, (nth == 0).then_some(When::Now)).await.unwrap();
+    }
+    let again = loop {
+        if let [job] = ada.take(1).await.unwrap().as_slice() {
+            break job.clone();
+        }
+        assert!(began.elapsed() < PATIENCE, "the successor is not heard");
+    };
+    assert_eq!(again.thread, jobs[0].1.thread);
+    ada.finish(&again, None).await.unwrap();
+    assert_eq!(ada.len().await.unwrap(), Depth::default());
+
+    // Whoever waits hears a lone ring at once, wherever it goes.
+    for _ in 0..PARTITIONS {
+        let waits = tokio::spawn({
+            let ada = Arc::clone(&ada);
+            async move { (ada.take(64).await.unwrap(), Instant::now()) }
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let rung = Instant::now();
+        bob.ring(Uuid::now_v7(), &lane, When::Now).await.unwrap();
+        let (jobs, heard) = waits.await.unwrap();
+        // In a pause between two waits it is heard in the next.
+        let jobs = if jobs.is_empty() { ada.take(64).await.unwrap() } else { jobs };
+        assert_eq!(jobs.len(), 1);
+        assert!(heard.saturating_duration_since(rung) < Duration::from_millis(900), "heard late");
+        ada.finish(&jobs[0], None).await.unwrap();
+    }
+
+    // A node dies: its partitions are silent, the others go on. It comes back empty, and is used again.
+    cluster.nodes()[1].kill();
+    let threads: Vec<Uuid> = (0..30).map(|_| Uuid::now_v7()).collect();
+    let ring = async |it: &Uuid| bob.ring(*it, &lane, When::Now).await.is_ok().then_some(*it);
+    let rung = futures::future::join_all(threads.iter().map(ring)).await;
+    let rung: BTreeSet<Uuid> = rung.into_iter().flatten().collect();
+    assert!(!rung.is_empty() && rung.len() < threads.len(), "{} of 30 were rung", rung.len());
+    cluster.nodes()[1].restart();
+    cluster.settle();
+    for thread in &threads {
+        if !rung.contains(thread) {
+            bob.ring(*thread, &lane, When::Now).await.unwrap();
+        }
+    }
+    let (mut heard, began) = (BTreeSet::new(), Instant::now());
+    while heard.len() < threads.len() {
+        assert!(began.elapsed() < PATIENCE, "only {} of 30 were heard", heard.len());
+        for job in ada.take(64).await.unwrap_or_default() {
+            heard.insert(job.thread);
+            ada.finish(&job, None).await.unwrap();
+        }
     }
 }
 
@@ -226,14 +328,14 @@ async fn real_redis_hands_out_more_than_a_page() {
 async fn real_redis_drops_what_names_no_thread() {
     let redis = Redis::start();
     let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
-    redis.ask(&format!("XADD {STREAM} * thread nobody"));
-    redis.ask(&format!("XADD {STREAM} * else 1"));
+    redis.ask(&format!("XADD {} * thread nobody", Keys::of_all().stream));
+    redis.ask(&format!("XADD {} * else 1", Keys::of_all().stream));
     let thread = Uuid::now_v7();
     queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     let job = take_one(&queue).await;
     assert_eq!(job.thread, thread);
     queue.finish(&job, None).await.unwrap();
-    assert_eq!(redis.ask(&format!("XLEN {STREAM}")), "0");
+    assert_eq!(redis.ask(&format!("XLEN {}", Keys::of_all().stream)), "0");
     assert_eq!(queue.len().await.unwrap(), Depth::default());
 }
 

@@ -260,6 +260,7 @@ fn of_store(what: &str, error: &store::Error) -> Fault {
         store::Error::Unavailable(_) | store::Error::IndexUnavailable(_) => Fault::again(words),
         store::Error::Stale { .. }
         | store::Error::UnknownThread(_)
+        | store::Error::ThreadExists(_)
         | store::Error::UnknownTurn(_)
         | store::Error::KeyReused
         | store::Error::Address(_)

@@ -136,7 +136,8 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
-        | Event::Cancelled(_) => None,
+        | Event::Cancelled(_)
+        | Event::Forked(_) => None,
     }
 }
 

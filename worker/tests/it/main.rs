@@ -4,6 +4,7 @@
 
 mod crash;
 mod fair;
+mod forked;
 mod killed;
 mod limits;
 mod lived;

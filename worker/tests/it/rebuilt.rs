@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use shared::strategies;
 use store::{
-    Differs, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId, TurnFilter, TurnId,
-    testing::wreck,
+    Conditions, Differs, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId,
+    TurnFilter, TurnId, testing::wreck,
 };
 
 use crate::lived::{fixtures, live_in, read};
@@ -72,7 +72,7 @@ async fn rebuild(store: &Store, look_only: bool) -> Rebuilt {
 }
 
 fn round() -> Round {
-    Round { thread: None, jobs: 2, told: Arc::new(|_| ()) }
+    Round::of(Conditions::default(), 2)
 }
 
 /// All that a log knows of the rows; when one was last written is not among it.

@@ -83,6 +83,9 @@ impl Replay for Stage {
     fn state(&self) -> Result<Value, serde_json::Error> {
         Ok(Value::Null)
     }
+    fn state_after(&self, _: &[Value]) -> Result<Value, serde_json::Error> {
+        unreachable!("no world asks for it")
+    }
     fn config(&self) -> Result<Value, serde_json::Error> {
         Ok(Value::Null)
     }

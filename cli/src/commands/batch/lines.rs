@@ -51,9 +51,9 @@ pub(super) struct Fault {
     pub(super) message: String,
 }
 
-/// The longest line that the configuration allows, in bytes: a line is a request.
+/// The longest line that the configuration allows, in bytes.
 pub(super) fn longest(settings: &Settings) -> u64 {
-    settings.api.body_limit_kib.saturating_mul(1024)
+    settings.batch.line_kib.saturating_mul(1024)
 }
 
 /// Checks every line of a file.
@@ -76,7 +76,7 @@ fn read(mut reader: impl BufRead, longest: u64) -> io::Result<Checked> {
         checked.lines += 1;
         let fault = match whole {
             true => checked.fault(nth, &line, &mut seen),
-            false => Some(format!("it is longer than {longest} bytes (api.body_limit_kib)")),
+            false => Some(format!("it is longer than {longest} bytes (batch.line_kib)")),
         };
         if let Some(message) = fault {
             checked.note(nth, message);

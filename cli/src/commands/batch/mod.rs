@@ -43,7 +43,9 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             with(&given, &plan, async |client| from_file_to_file(&given, client, &file, &plan, to).await)
                 .await
         }
-        Batch::Quote { id } => quote(&given, &client()?, &id).await,
+        Batch::Quote { what, plan, workers } => {
+            with(&given, &plan, async |client| quote(&given, client, &what, &plan, workers).await).await
+        }
         Batch::Ls { limit } => ls(&given, &client()?, limit).await,
         Batch::Get { id, wait } => {
             let client = client()?;
@@ -117,8 +119,17 @@ fn validate(given: &Given, file: &Path) -> anyhow::Result<Exit> {
     Ok(if checked.is_good() { Exit::Ok } else { Exit::Finding })
 }
 
-async fn quote(given: &Given, client: &Client, id: &str) -> anyhow::Result<Exit> {
-    let quote = client.get(&format!("/v1/batches/{id}/quote")).await?;
+async fn quote(
+    given: &Given,
+    client: &Client,
+    what: &str,
+    plan: &Plan,
+    workers: u32,
+) -> anyhow::Result<Exit> {
+    let quote = match what.strip_prefix("batch_") {
+        Some(_) => client.get(&format!("/v1/batches/{what}/quote?workers={workers}")).await?,
+        None => submit::quote(client, &given.settings, Path::new(what), plan, workers).await?,
+    };
     output::one(given.format, &quote, || shown::quote(&quote))?;
     Ok(Exit::Ok)
 }

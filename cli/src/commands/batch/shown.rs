@@ -133,13 +133,36 @@ pub(super) fn list(batches: &[Value]) -> String {
     output::table(&["batch", "status", "ended", ""], batches.iter().map(row))
 }
 
-/// What a quote says: its fields, as they come.
+/// What a quote says.
 pub(super) fn quote(quote: &Value) -> String {
-    let told = |(name, it): (&String, &Value)| {
-        let words = it.as_str().map_or_else(|| it.to_string(), str::to_owned);
-        format!("{name}: {words}")
-    };
-    quote.as_object().into_iter().flatten().map(told).collect::<Vec<_>>().join("\n")
+    let count = |name: &str| quote[name].as_u64().unwrap_or_default();
+    let some = |name: &str, what: &str| (0 < count(name)).then(|| format!("{} {what}", count(name)));
+    let lines = [
+        Some(format!("{} lines to run", count("items"))),
+        some("reused", "known already"),
+        some("bad", "bad"),
+    ];
+    let mut words = lines.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    match quote["usd"].as_f64().zip(quote["tokens"].as_f64()) {
+        Some((usd, tokens)) => {
+            let seconds = quote["seconds"].as_f64().unwrap_or_default();
+            words += &format!("\nthey will probably cost ${usd:.4} and take {tokens:.0} tokens");
+            words += &format!("\ndone in about {}, held by {}", duration(seconds), name(quote, "held_by"));
+        }
+        None => words += "\nwhat they will cost is unknown: no turn of some strategy has ended yet",
+    }
+    for it in quote["based_on"].as_array().into_iter().flatten() {
+        let (turns, lines) =
+            (it["past_turns"].as_u64().unwrap_or_default(), it["items"].as_u64().unwrap_or_default());
+        words += &format!("\n  {}: {lines} lines, by {turns} past turns", name(it, "strategy"));
+        if let Some((usd, seconds)) = it["usd_each"].as_f64().zip(it["seconds_each"].as_f64()) {
+            words += &format!(" of ${usd:.4} and {seconds:.1} s each");
+        }
+        if let Some(unpriced) = it["unpriced"].as_u64().filter(|it| 0 < *it) {
+            words += &format!(" ({unpriced} answers had no price)");
+        }
+    }
+    words
 }
 
 /// The name of a file, without whatever has a meaning in a header.

@@ -56,6 +56,22 @@ pub(super) async fn submit(
     Ok(client.send(request.json(&body)).await?.json().await?)
 }
 
+/// What a file would take as a batch. The file is uploaded to be read, and deleted after.
+pub(super) async fn quote(
+    client: &Client,
+    settings: &Settings,
+    file: &Path,
+    plan: &Plan,
+    workers: u32,
+) -> anyhow::Result<Value> {
+    let mut body = creation(&checked(file, settings)?, plan);
+    let uploaded = upload(client, file).await?;
+    body["input_file_id"] = json!(uploaded);
+    let quoted = client.post(&format!("/v1/batches?quote=true&workers={workers}"), &body).await;
+    client.send(client.request(Method::DELETE, &format!("/v1/files/{uploaded}"))).await?;
+    quoted
+}
+
 fn checked(file: &Path, settings: &Settings) -> anyhow::Result<Checked> {
     let checked = lines::check(file, lines::longest(settings))?;
     if checked.faulty < checked.lines {

@@ -1,9 +1,9 @@
-// turnfold through OpenAI's own client for JavaScript: `client.cjs BASE_URL chat|batches`.
+// turnfold through OpenAI's own client for JavaScript: `client.cjs BASE_URL chat|batches|bulk KIND COUNT`.
 
 const assert = require("node:assert/strict");
 const OpenAI = require("openai");
 
-const [base, what] = process.argv.slice(2);
+const [base, what, ...rest] = process.argv.slice(2);
 const client = new OpenAI({ baseURL: base + "/v1", apiKey: "any", maxRetries: 2 });
 const user = (content) => ({ role: "user", content });
 const say = (words, more = {}, options = {}) =>
@@ -102,7 +102,40 @@ async function chat() {
   for (const part of [models, wholeAndStreamed, aQuestionIsAnswered, errors, planner]) await part();
 }
 
-({ chat, batches })[what]().then(
+// A batch of so many lines of a kind: uploaded, made, watched, downloaded; every line once, and well.
+async function bulk() {
+  const [kind, count] = [rest[0], Number(rest[1])];
+  const words = (n) =>
+    kind === "planner" ? `Add Nora Quist${n} with the address nora${n}@example.org to my contacts` : `echo ${n}`;
+  const line = (n) => ({
+    custom_id: `${kind}-${n}`,
+    method: "POST",
+    url: "/v1/chat/completions",
+    body: { model: `turnfold/${kind}`, messages: [user(words(n))] },
+  });
+  const lines = Array.from({ length: count }, (_, n) => JSON.stringify(line(n))).join("\n");
+  const file = await client.files.create({ file: await OpenAI.toFile(Buffer.from(lines), "lines.jsonl"), purpose: "batch" });
+  let batch = await client.batches.create({
+    input_file_id: file.id,
+    endpoint: "/v1/chat/completions",
+    completion_window: "24h",
+  });
+  const until = Date.now() + 280_000;
+  while (!["completed", "failed", "expired", "cancelled"].includes(batch.status)) {
+    assert(Date.now() < until, JSON.stringify(batch));
+    await new Promise((done) => setTimeout(done, 500));
+    batch = await client.batches.retrieve(batch.id);
+  }
+  const { total, completed, failed } = batch.request_counts;
+  assert.deepEqual([batch.status, total, completed, failed], ["completed", count, count, 0], JSON.stringify(batch));
+  const text = await (await client.files.content(batch.output_file_id)).text();
+  const names = new Set(text.trim().split("\n").map((it) => JSON.parse(it).custom_id));
+  assert.equal(names.size, count);
+  assert.equal(text.trim().split("\n").length, count);
+  console.log("reused", batch.turnfold.reused);
+}
+
+({ chat, batches, bulk })[what]().then(
   () => console.log("as expected"),
   (error) => {
     console.error(error);

@@ -1,4 +1,4 @@
-"""turnfold through OpenAI's own client for Python: `client.py BASE_URL chat|batches`."""
+"""turnfold through OpenAI's own client for Python: `client.py BASE_URL chat|batches|bulk KIND COUNT|hook SECRET`."""
 
 import json
 import sys
@@ -6,7 +6,7 @@ import time
 
 import openai
 
-BASE, WHAT = sys.argv[1], sys.argv[2]
+BASE, WHAT, REST = sys.argv[1], sys.argv[2], sys.argv[3:]
 client = openai.OpenAI(base_url=BASE + "/v1", api_key="any", max_retries=2)
 
 
@@ -133,5 +133,54 @@ def chat():
         part()
 
 
-{"chat": chat, "batches": batches}[WHAT]()
+def body(kind, n):
+    words = f"echo {n}"
+    if kind == "planner":
+        words = f"Add Nora Quist{n} with the address nora{n}@example.org to my contacts"
+    return {"model": f"turnfold/{kind}", "messages": [{"role": "user", "content": words}]}
+
+
+def bulk():
+    """A batch of so many lines of a kind: uploaded, made, watched, downloaded; every line once, and well."""
+    kind, count = REST[0], int(REST[1])
+    line = lambda n: {
+        "custom_id": f"{kind}-{n}", "method": "POST", "url": "/v1/chat/completions", "body": body(kind, n)
+    }
+    lines = "\n".join(json.dumps(line(n)) for n in range(count)).encode()
+    file = client.files.create(file=("lines.jsonl", lines), purpose="batch")
+    batch = client.batches.create(
+        input_file_id=file.id, endpoint="/v1/chat/completions", completion_window="24h"
+    )
+    until = time.time() + 280
+    while batch.status not in ("completed", "failed", "expired", "cancelled"):
+        assert time.time() < until, batch
+        time.sleep(0.5)
+        batch = client.batches.retrieve(batch.id)
+    counts = batch.request_counts
+    assert batch.status == "completed" and (counts.total, counts.completed, counts.failed) == (count, count, 0), batch
+    results = [json.loads(it) for it in client.files.content(batch.output_file_id).text.splitlines()]
+    assert sorted(it["custom_id"] for it in results) == sorted(f"{kind}-{n}" for n in range(count))
+    assert batch.error_file_id is None, batch
+    print("reused", batch.turnfold["reused"])
+
+
+def hook():
+    """What a receiver was sent, on stdin as JSON: signed as the reference library and OpenAI's client have it."""
+    import standardwebhooks
+
+    secret, sent = REST[0], json.load(sys.stdin)
+    headers, words = sent["headers"], sent["body"]
+    told = standardwebhooks.Webhook(secret).verify(words, headers)
+    assert told["type"] == "batch.completed" and told["data"]["status"] == "completed", told
+    wrong = raised(
+        standardwebhooks.WebhookVerificationError,
+        lambda: standardwebhooks.Webhook(secret).verify(words.replace("completed", "cancelled"), headers),
+    )
+    assert "signature" in str(wrong).lower(), wrong
+    event = client.webhooks.unwrap(words, headers, secret=secret)
+    assert event.type == "batch.completed" and event.data.id == told["data"]["id"], event
+    raised(openai.InvalidWebhookSignatureError, lambda: client.webhooks.unwrap(words + " ", headers, secret=secret))
+
+
+{"chat": chat, "batches": batches, "bulk": bulk, "hook": hook}[WHAT]()
 print("as expected")

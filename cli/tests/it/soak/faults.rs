@@ -13,10 +13,15 @@ const WORKERS: usize = 4;
 /// What the configuration of [`Engine`] says, in milliseconds.
 const LEASE: u64 = 2_000;
 
+/// How far a clock is off, in seconds.
+const HOUR: i64 = 60 * 60;
+
 /// One thing that goes wrong.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fault {
     KillWorker,
+    /// Its successor's clock is an hour ahead or behind.
+    StepClock,
     /// SIGSTOP for longer than its lease, then SIGCONT.
     StallWorker,
     KillApi,
@@ -35,10 +40,12 @@ pub(super) enum Fault {
 
 impl Fault {
     /// All of them, the cheapest more often.
-    pub(super) const DECK: [Fault; 13] = [
+    pub(super) const DECK: [Fault; 15] = [
         Fault::KillWorker,
         Fault::KillWorker,
         Fault::KillWorker,
+        Fault::StepClock,
+        Fault::StepClock,
         Fault::StallWorker,
         Fault::StallWorker,
         Fault::KillApi,
@@ -69,15 +76,16 @@ impl Deployment {
         let (workers, ended_by_themselves) = (Vec::new(), Vec::new());
         let mut this = Self { engine, postgres, redis, workers, started: 0, ended_by_themselves };
         for _ in 0..WORKERS {
-            this.start_worker();
+            this.start_worker(None);
         }
         this
     }
 
-    fn start_worker(&mut self) {
+    /// One more, with a clock that is so many seconds off, if it is.
+    fn start_worker(&mut self, off: Option<i64>) {
         let name = format!("w{}", self.started);
         let urls = [format!("store.url={}", self.postgres.url()), format!("queue.url={}", self.redis.url())];
-        let worker = self.engine.worker_with(&name, &urls);
+        let worker = self.engine.worker_at(&name, &urls, off);
         self.workers.push((name, worker));
         self.started += 1;
     }
@@ -89,7 +97,11 @@ impl Deployment {
         match fault {
             Fault::KillWorker => {
                 self.workers.remove(dice.usize(..WORKERS)).1.kill();
-                self.start_worker();
+                self.start_worker(None);
+            }
+            Fault::StepClock => {
+                self.workers.remove(dice.usize(..WORKERS)).1.kill();
+                self.start_worker(Some(if dice.bool() { HOUR } else { -HOUR }));
             }
             Fault::StallWorker => {
                 let worker = &self.workers[dice.usize(..WORKERS)].1;
@@ -139,7 +151,7 @@ impl Deployment {
                 let words = self.engine.told(&name);
                 let last: Vec<&str> = words.lines().rev().take(5).collect();
                 self.ended_by_themselves.push(format!("after {fault:?} {name}: {last:#?}"));
-                self.start_worker();
+                self.start_worker(None);
             }
         }
     }

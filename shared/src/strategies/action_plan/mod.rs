@@ -120,6 +120,12 @@ impl Strategy for ActionPlan {
     const NAME: &'static str = "action_plan";
     const VERSION: u32 = 1;
     const ABOUT: &'static str = "plans commands, has a person approve the plan, then runs it step by step";
+    const PROMPTS: &'static [&'static str] = &[
+        include_str!("prompts/confirm_plan.md"),
+        include_str!("prompts/gather_facts.md"),
+        include_str!("prompts/next_payload.md"),
+        include_str!("prompts/report.md"),
+    ];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -105,6 +105,12 @@ impl Strategy for Planner {
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
         "splits a request into tasks for experts (MCP servers) and works through them";
+    const PROMPTS: &'static [&'static str] = &[
+        include_str!("prompts/assess.md"),
+        include_str!("prompts/orchestrate.md"),
+        include_str!("prompts/plan.md"),
+        include_str!("prompts/respond.md"),
+    ];
     type Config = Config;
     type State = State;
     type Fact = Fact;

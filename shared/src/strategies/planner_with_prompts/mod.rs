@@ -135,6 +135,14 @@ impl Strategy for PlannerWithPrompts {
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
         "plans as the planner does, and lets a prompt that the expert offers guide each task";
+    const PROMPTS: &'static [&'static str] = &[
+        include_str!("prompts/advice.md"),
+        include_str!("prompts/rate_prompts.md"),
+        include_str!("../planner/prompts/assess.md"),
+        include_str!("../planner/prompts/orchestrate.md"),
+        include_str!("../planner/prompts/plan.md"),
+        include_str!("../planner/prompts/respond.md"),
+    ];
     type Config = Config;
     type State = State;
     type Fact = Fact;

@@ -70,6 +70,12 @@ impl Strategy for Research {
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
         "plans queries with the help of tools, searches them side by side, and answers with sources";
+    const PROMPTS: &'static [&'static str] = &[
+        include_str!("prompts/answer.md"),
+        include_str!("prompts/plan.md"),
+        include_str!("prompts/reflect.md"),
+        include_str!("prompts/search.md"),
+    ];
     type Config = Config;
     type State = State;
     type Fact = Fact;

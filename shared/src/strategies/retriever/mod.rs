@@ -80,6 +80,12 @@ impl Strategy for Retriever {
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
         "finds the one MCP server that fits by searching an index, and works with its tools";
+    const PROMPTS: &'static [&'static str] = &[
+        include_str!("prompts/orchestrate.md"),
+        include_str!("prompts/respond.md"),
+        include_str!("prompts/route.md"),
+        include_str!("prompts/routing_query.md"),
+    ];
     type Config = Config;
     type State = State;
     type Fact = Fact;

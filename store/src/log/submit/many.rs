@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::{Idempotency, NewTurn, Opening, Submitted, insert, key_of};
 use crate::{
     Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
-    log::{append::Batch, corrupt, plain, tables::turns, turns::policy_text},
+    log::{append::Batch, corrupt, database::Database, plain, tables::turns, turns::policy_text},
     time,
 };
 
@@ -52,8 +52,12 @@ impl Store {
         if new.is_empty() {
             return Ok(Vec::new());
         }
-        self.database.transact(|tx| insert_many(tx, new).boxed()).await
+        queue_all(&self.database, new).await
     }
+}
+
+pub(super) async fn queue_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+    database.transact(|tx| insert_many(tx, new).boxed()).await
 }
 
 async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {

@@ -21,7 +21,7 @@ const PARTS: u64 = 1_000_000;
 
 impl Price {
     /// What the tokens of `meter` cost, in millionths of a dollar, rounded up; nothing if nobody told how many there are.
-    pub(super) fn of(self, meter: &Meter) -> Option<u64> {
+    pub fn of(self, meter: &Meter) -> Option<u64> {
         let Meter { input_tokens, output_tokens, .. } = meter;
         let told = 0 < *input_tokens || 0 < *output_tokens;
         let cost = |tokens: u64, price: f64| u128::from(tokens) * u128::from(parts(price));

@@ -1,9 +1,17 @@
-//! `turnfold thread`: reads threads straight from the store. `hold` and `release` write there, beside the log; what writes to
-//! a log, `reconcile`, goes through the api.
+//! `turnfold thread`: reads threads straight from the store. `hold` and `release` write there, beside the log; what goes on with
+//! one, `reconcile` and `fork`, goes through the api.
+
+mod bisect;
+mod cost;
+mod diff;
+mod fork;
+mod kept;
+mod verify;
+mod why;
 
 use serde_json::{Value, json};
 use shared::{Event, Graph, Replay, Standing};
-use store::{Chain, Recorded, Store, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time};
+use store::{Recorded, Store, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time};
 
 use super::{Given, holds};
 use crate::{
@@ -21,6 +29,9 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
     if let Thread::Reconcile { .. } = command {
         return reconcile(&given, command).await;
     }
+    if let Thread::Fork { .. } = command {
+        return fork::fork(&given, command).await;
+    }
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
     match command {
@@ -32,10 +43,33 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::State { id, at } => state(&given, &store, find(&store, &id).await?, at).await,
         Thread::Replay { id } => replay(&given, &store, find(&store, &id).await?).await,
-        Thread::Verify { id } => verify(&given, &store, find(&store, &id).await?).await,
+        Thread::Verify { id, prompts } => {
+            verify::verify(&given, &store, find(&store, &id).await?, prompts).await
+        }
         Thread::Hold { id, reason } => holds::place(&given, &store, find(&store, &id).await?, &reason).await,
         Thread::Release { id } => holds::release(&given, &store, find(&store, &id).await?).await,
-        Thread::Reconcile { .. } => Ok(Exit::Usage),
+        Thread::Why { id, at } => why::why(&given, &store, find(&store, &id).await?, at).await,
+        Thread::Diff { left, right, view } => {
+            let both = (find(&store, &left).await?, find(&store, &right).await?);
+            diff::diff(&given, &store, both, view.shown()).await
+        }
+        Thread::Bisect { id, conditions, diverges: _, builds } if builds.is_empty() => {
+            bisect::event(&given, &store, find(&store, &id).await?, conditions.as_deref()).await
+        }
+        Thread::Bisect { id, builds, .. } => bisect::builds(&given, find(&store, &id).await?, &builds).await,
+        Thread::Cost { id, by, conditions, since } => {
+            let thread = match id {
+                Some(id) => Some(find(&store, &id).await?),
+                None => None,
+            };
+            let (conditions, since) = (conditions.as_deref(), since.as_deref());
+            cost::cost(&given, &store, cost::Asked { thread, by, conditions, since }).await
+        }
+        Thread::Export { id } => kept::export(&store, find(&store, &id).await?).await,
+        Thread::Import { file, anew, go_on } => {
+            kept::import(&given, &store, &file, kept::How { anew, go_on }).await
+        }
+        Thread::Reconcile { .. } | Thread::Fork { .. } => Ok(Exit::Usage),
     }
 }
 
@@ -72,8 +106,7 @@ async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) ->
 }
 
 async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
-    let (graph, log) = load(given, store, id).await?;
-    let thread = graph.replay(log.iter().map(|it| &it.event))?;
+    let thread = fold(given, store, id, None).await?;
     let turns = store.turns(TurnFilter { thread: Some(id), ..TurnFilter::default() }, None, PAGE).await?;
     let (stands, exit) = match thread.standing() {
         Standing::Idle => ("is idle".to_owned(), Exit::Ok),
@@ -84,7 +117,7 @@ async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit>
     let reply = thread.reply().unwrap_or("nothing yet");
     let took = thread.took();
     let thing = json!({
-        "id": id, "strategy": graph.name(), "stands": stands, "events": log.len(), "turns": turns.len(), "reply": reply,
+        "id": id, "strategy": thread.strategy(), "stands": stands, "events": thread.seq(), "turns": turns.len(), "reply": reply,
         "took": {
             "input_tokens": took.input_tokens, "output_tokens": took.output_tokens, "usd": took.usd(), "ms": took.ms,
             "untold": took.untold, "unpriced": took.unpriced,
@@ -93,9 +126,9 @@ async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit>
     output::one(given.format, &thing, || {
         format!(
             "thread {id} ({}) {stands}\nturns: {}, events: {}\ntook: {}\nlast words: {reply}",
-            graph.name(),
+            thread.strategy(),
             turns.len(),
-            log.len(),
+            thread.seq(),
             output::took(&thing["took"])
         )
     })?;
@@ -141,20 +174,9 @@ fn thing(it: &Recorded) -> Value {
 }
 
 async fn state(given: &Given, store: &Store, id: ThreadId, at: Option<u64>) -> anyhow::Result<Exit> {
-    let (graph, mut log) = load(given, store, id).await?;
-    if let Some(at) = at {
-        let last = log.len() - 1;
-        if usize::try_from(at).is_ok_and(|at| last < at) {
-            return Err(Stop::because(
-                Exit::Usage,
-                format!("the thread has no event {at}: its last is {last}"),
-            ));
-        }
-        log.retain(|it| it.seq <= at);
-    }
-    let thread = graph.replay(log.iter().map(|it| &it.event))?;
+    let thread = fold(given, store, id, at).await?;
     let thing = json!({
-        "seq": log.last().map(|it| it.seq), "state": thread.state()?, "messages": thread.messages(),
+        "seq": thread.seq() - 1, "state": thread.state()?, "messages": thread.messages(),
     });
     output::one(given.format, &thing, || {
         let said = |it: &shared::Message| format!("{}: {}\n", it.role.name(), it.content);
@@ -165,54 +187,23 @@ async fn state(given: &Given, store: &Store, id: ThreadId, at: Option<u64>) -> a
 }
 
 async fn replay(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
-    let (graph, log) = load(given, store, id).await?;
-    let thread = graph.replay(log.iter().map(|it| &it.event))?;
+    let thread = fold(given, store, id, None).await?;
     let stored = store.thread(id).await?.map(|it| it.status);
     let folded = folded(&*thread);
     let same = stored == Some(folded);
     let stored = stored.map(|it| it.to_string());
     let thing = json!({
-        "events": log.len(), "state": thread.state()?, "folded": folded.to_string(), "stored": stored, "same": same,
+        "events": thread.seq(), "state": thread.state()?, "folded": folded.to_string(), "stored": stored, "same": same,
     });
     output::one(given.format, &thing, || {
         let told = if same { "as the store says" } else { "but the store says otherwise" };
         format!(
             "{} events folded, nobody asked: the thread is {folded}, {told}\nlast words: {}",
-            log.len(),
+            thread.seq(),
             thread.reply().unwrap_or("none")
         )
     })?;
     Ok(if same { Exit::Ok } else { Exit::Finding })
-}
-
-async fn verify(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
-    let chain = store.verify_chain(id).await?;
-    if let Chain::Broken { seq, what } = &chain {
-        let thing = json!({"chain": "broken", "seq": seq, "what": what});
-        output::one(given.format, &thing, || {
-            format!("TAMPERED: the hash chain breaks at event {seq}: {what}")
-        })?;
-        return Ok(Exit::Finding);
-    }
-    let (graph, log) = load(given, store, id).await?;
-    let log: Vec<Event> = log.into_iter().map(|it| it.event).collect();
-    let divergences = shared::verify(graph, &log)?;
-    let thing = json!({"chain": "intact", "events": log.len(), "divergences": divergences});
-    output::one(given.format, &thing, || {
-        let head = format!("the hash chain over {} events holds", log.len());
-        if divergences.is_empty() {
-            return format!("{head}\ntoday's code decides every step as the log says");
-        }
-        let told = |it: &shared::Divergence| {
-            format!("\nevent {}\n  then:  {}\n  today: {}", it.seq, it.then, it.today)
-        };
-        format!(
-            "{head}\nDIVERGED at {} events{}",
-            divergences.len(),
-            divergences.iter().map(told).collect::<String>()
-        )
-    })?;
-    Ok(if divergences.is_empty() { Exit::Ok } else { Exit::Finding })
 }
 
 async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
@@ -237,27 +228,52 @@ async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// A thread's log and the strategy that wrote it.
-pub(crate) async fn load(
+/// The thread after event `at`, or after its last: its log is folded, and nobody is asked anything.
+pub(super) async fn fold(
     given: &Given,
     store: &Store,
     id: ThreadId,
-) -> anyhow::Result<(&'static dyn Graph, Vec<Recorded>)> {
-    let (_, log) = store.load(id).await?;
-    let name = match log.first().map(|it| &it.event) {
+    at: Option<u64>,
+) -> anyhow::Result<Box<dyn Replay>> {
+    let mut thread = graph_of(given, store, id).await?.begin();
+    check_at(store, id, at).await?;
+    store.along(id, 0, at, |it| anyhow::Ok(thread.apply(&it.event)?)).await?;
+    Ok(thread)
+}
+
+/// Whether the thread has this event.
+pub(super) async fn check_at(store: &Store, id: ThreadId, at: Option<u64>) -> anyhow::Result<()> {
+    let last = store.head(id).await?.seq - 1;
+    match at {
+        Some(at) if last < at => {
+            let words = format!("the thread has no event {at}: its last is {last}");
+            Err(Stop::because(Exit::Usage, words))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// The strategy that wrote a thread's log.
+pub(crate) async fn graph_of(
+    given: &Given,
+    store: &Store,
+    id: ThreadId,
+) -> anyhow::Result<&'static dyn Graph> {
+    let first = store.events(id, None, 1).await?;
+    let name = match first.first().map(|it| &it.event) {
         Some(Event::Opened(it)) => it.strategy.clone(),
-        Some(_) | None => {
+        Some(_) => {
             return Err(Stop::because(Exit::Finding, format!("the log of thread {id} has no beginning")));
         }
+        None => return Err(store::Error::UnknownThread(id).into()),
     };
-    let graph = given.strategies.find(&name).ok_or_else(|| {
+    given.strategies.find(&name).ok_or_else(|| {
         let known = given.strategies.names().join(", ");
         Stop::because(
             Exit::Unchecked,
             format!("no strategy is called {name:?} in this binary; it has: {known}"),
         )
-    })?;
-    Ok((graph, log))
+    })
 }
 
 /// What the read model must say of a thread that stands so.

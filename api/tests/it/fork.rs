@@ -1,0 +1,154 @@
+//! A thread is forked over the door: what is copied stays, what is changed counts from there on.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use shared::{Event, Standing};
+use store::ThreadId;
+
+use crate::room::{Room, id_of, thread_of};
+
+async fn fork(room: &Room, thread: ThreadId, body: Value) -> Value {
+    let reply = room.post(&format!("/v1/threads/{thread}/fork"), body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()
+}
+
+fn id(thread: &Value) -> ThreadId {
+    thread["id"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test]
+async fn another_answer_is_given_in_a_fork() {
+    let room = Room::new().await;
+    let turn = room.lived("ask Which colour? | red | green").await;
+    let source = thread_of(&turn);
+    let asked = turn["ended_seq"].as_u64().unwrap();
+    room.post(&format!("/v1/threads/{source}/answer"), json!({"text": "red"})).await;
+    room.live(source).await;
+    let before = room.parts.store.stored(source, 0, 99).await.unwrap();
+
+    let forked = fork(&room, source, json!({"at": asked, "answer": "green"})).await;
+    let thread = id(&forked);
+    let hash = hex::encode(before[usize::try_from(asked).unwrap()].hash);
+    assert_eq!(forked["forked"], json!({"thread_id": source, "seq": asked, "hash": hash}));
+    room.live(thread).await;
+    let messages = |it: &Value| it["messages"].to_string();
+    let (there, here) = (
+        room.get(&format!("/v1/threads/{source}")).await.json(),
+        room.get(&format!("/v1/threads/{thread}")).await.json(),
+    );
+    assert!(messages(&there).contains("red") && messages(&here).contains("green"), "{here}");
+    assert_eq!(room.parts.store.stored(source, 0, 99).await.unwrap(), before, "the source is as it was");
+    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    assert_eq!(audit["ok"], true, "{audit}");
+    // Its turns have names of their own, and the rows that follow from its log.
+    let turns = room.get(&format!("/v1/turns?thread_id={thread}")).await.json();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 2);
+    assert!(turns["data"].as_array().unwrap().iter().all(|it| it["id"] != id_of(&turn)));
+    let round = store::Round::of(store::Conditions::default(), 1).only(Some(thread));
+    assert!(room.parts.store.rebuild(&room.strategies, &round, true).await.unwrap().found.is_empty());
+    // A fork of a fork says whose copy it is.
+    let again = fork(&room, thread, json!({})).await;
+    assert_eq!(again["forked"]["thread_id"], json!(thread));
+}
+
+#[tokio::test]
+async fn what_is_changed_counts_from_there_on() {
+    let room = Room::new().await;
+    let turn = room.lived("echo a; echo b").await;
+    let source = thread_of(&turn);
+    let decided = room.log_of(source).await.iter().position(|it| matches!(it, Event::Decided(_))).unwrap();
+    let forked = fork(&room, source, json!({"at": decided, "config": {"padding": 3}})).await;
+    assert_eq!(forked["standing"], "busy", "the turn that was under way there is under way here");
+    assert!(room.rung().await.contains(&id(&forked)));
+    let state = |at: usize| format!("/v1/threads/{}/state?at={at}", id(&forked));
+    let config = |at: usize| {
+        let room = &room;
+        async move { room.get(&state(at)).await.json()["config"]["padding"].clone() }
+    };
+    assert_eq!((config(decided).await, config(decided + 1).await), (json!(0), json!(3)));
+    room.live(id(&forked)).await;
+    let end = room.get(&format!("/v1/threads/{}/state", id(&forked))).await.json();
+    assert_eq!(end["state"]["done"], json!(["a", "b"]));
+}
+
+#[tokio::test]
+async fn a_write_that_was_under_way_is_in_doubt_and_not_repeated() {
+    let room = Room::new().await;
+    let turn = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
+    let source = thread_of(&turn);
+    room.live(source).await;
+    let log = room.log_of(source).await;
+    let attempted = log.iter().rposition(|it| matches!(it, Event::Attempted(_))).unwrap();
+    let forked = fork(&room, source, json!({"at": attempted})).await;
+    let thread = id(&forked);
+    let log = room.log_of(thread).await;
+    let kinds: Vec<&str> = log[attempted + 1..].iter().map(Event::kind).collect();
+    assert_eq!(kinds, ["forked", "doubted", "doubted"]);
+    assert_eq!(forked["interrupt"]["kind"], "in_doubt");
+    let body = json!({"slot": 0, "verdict": {"happened": {"result": "sent"}}});
+    let told = room.post(&format!("/v1/threads/{thread}/reconcile"), body).await;
+    assert_eq!(told.status, 200, "{told:?}");
+}
+
+#[tokio::test]
+async fn a_failed_thread_lives_on_where_it_failed() {
+    let room = Room::new().await;
+    let turn = room.lived("fail the disk is full").await;
+    let source = thread_of(&turn);
+    assert!(matches!(room.log(source).await.thread().standing(), Standing::Failed { .. }));
+    let forked = fork(&room, source, json!({})).await;
+    assert_eq!((&forked["standing"], &forked["node"]), (&json!("busy"), &json!("fail")));
+}
+
+#[tokio::test]
+async fn what_makes_no_sense_is_named() {
+    let room = Room::new().await;
+    let turn = room.lived("echo hi").await;
+    let path = format!("/v1/threads/{}/fork", thread_of(&turn));
+    let wrong = BTreeMap::from([
+        ("config: ", json!({"config": {"model": "x"}})),
+        ("learned: that is no fact of probe", json!({"learned": ["nonsense"]})),
+        ("has no node \"plan\"; it has: ", json!({"prompts": {"plan": "hi"}})),
+        ("there is no event 99 yet", json!({"at": 99})),
+    ]);
+    for (words, body) in wrong {
+        let detail = room.post(&path, body).await.problem(422, "invalid");
+        assert!(detail.contains(words), "{detail}");
+    }
+    let busy = json!({"at": 1, "answer": "hi"});
+    room.post(&path, busy).await.problem(409, "nothing-asked");
+    let nowhere = format!("/v1/threads/{}/fork", uuid::Uuid::nil());
+    room.post(&nowhere, json!({})).await.problem(404, "unknown-thread");
+    assert_eq!(room.get("/v1/threads").await.json()["data"].as_array().unwrap().len(), 1, "nothing was made");
+}
+
+#[tokio::test]
+async fn two_threads_are_laid_side_by_side_and_a_route_is_explained() {
+    let room = Room::new().await;
+    let turn = room.lived("ask Which colour? | red | green").await;
+    let source = thread_of(&turn);
+    let asked = turn["ended_seq"].as_u64().unwrap();
+    let why = room.get(&format!("/v1/threads/{source}/why")).await.json();
+    assert_eq!(
+        (&why["decision"]["seq"], &why["decision"]["to"]),
+        (&json!(asked), &json!("a person")),
+        "{why}"
+    );
+    assert_eq!(why["stands"], "asks a person for choice: Which colour?");
+    room.get(&format!("/v1/threads/{source}/why?at=99")).await.problem(422, "invalid");
+
+    room.post(&format!("/v1/threads/{source}/answer"), json!({"text": "red"})).await;
+    room.live(source).await;
+    let forked = fork(&room, source, json!({"at": asked, "answer": "green"})).await;
+    room.live(id(&forked)).await;
+    let diff = room.get(&format!("/v1/threads/{source}/diff?with={}", id(&forked))).await.json();
+    let differ = |it: &Value| it["left"].as_u64().is_none_or(|it| asked < it);
+    assert!(diff["rows"].as_array().unwrap().iter().all(differ), "what was copied is the same: {diff}");
+    assert_eq!((&diff["split"]["left"], &diff["split"]["right"]), (&json!(asked + 1), &json!(asked + 2)));
+    let heard = diff["rows"].as_array().unwrap().iter().find(|it| it["text"] == "heard").unwrap();
+    assert!(heard["differs"][0]["left"].as_str().unwrap().contains("red"), "{heard}");
+    let same = room.get(&format!("/v1/threads/{source}/diff?with={source}")).await.json();
+    assert_eq!((&same["split"], &same["rows"]), (&Value::Null, &json!([])));
+}

@@ -1,0 +1,345 @@
+//! Webhooks from outside: a receiver that verifies what it is told, is away, refuses, or wants to be left alone.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use api::Webhooks;
+use axum::{
+    Router,
+    body::Bytes,
+    extract::State,
+    http::{HeaderMap, Request, StatusCode},
+    routing::post,
+};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+use store::bulk::BatchStatus;
+use tokio::{net::TcpListener, task::JoinHandle};
+
+use crate::{
+    bulk::{Hall, line, sayings},
+    room::Room,
+};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Somebody who is told.
+struct Receiver {
+    heard: Arc<Heard>,
+    url: String,
+    server: JoinHandle<()>,
+}
+
+/// What came, and what is answered to the next.
+#[derive(Default)]
+struct Heard {
+    came: Mutex<Vec<(HeaderMap, Bytes)>>,
+    answers: Mutex<VecDeque<u16>>,
+}
+
+impl Receiver {
+    /// Answers these first, never where it is 0, and 204 to all that comes after.
+    async fn start(answers: &[u16]) -> Self {
+        let heard = Arc::new(Heard::default());
+        heard.answers.lock().unwrap().extend(answers);
+        let router = Router::new().route("/hook", post(hear)).with_state(heard.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/hook", listener.local_addr().unwrap());
+        let server = tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        Self { heard, url, server }
+    }
+
+    /// What came, once it is so much.
+    async fn until(&self, count: usize) -> Vec<(HeaderMap, Bytes)> {
+        let began = Instant::now();
+        loop {
+            let came = self.heard.came.lock().unwrap().clone();
+            if came.len() >= count {
+                return came;
+            }
+            assert!(began.elapsed() < PATIENCE, "{} of {count} came", came.len());
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+async fn hear(State(heard): State<Arc<Heard>>, headers: HeaderMap, body: Bytes) -> StatusCode {
+    heard.came.lock().unwrap().push((headers, body));
+    let answer = heard.answers.lock().unwrap().pop_front().unwrap_or(204);
+    if answer == 0 {
+        std::future::pending::<()>().await;
+    }
+    StatusCode::from_u16(answer).unwrap()
+}
+
+/// Quick enough for a test.
+fn quick(retries: usize) -> Webhooks {
+    Webhooks {
+        retries: vec![Duration::from_millis(50); retries],
+        timeout: Duration::from_secs(2),
+        look: Duration::from_millis(20),
+        ..Webhooks::default()
+    }
+}
+
+async fn add(room: &Room, headers: &[(&str, &str)], body: Value) -> Value {
+    let reply = room.post_with("/v1/webhooks", headers, body).await;
+    assert_eq!(reply.status, 200, "{reply:?}");
+    reply.json()
+}
+
+fn said(it: &Value, field: &str) -> String {
+    it[field].as_str().unwrap_or_else(|| panic!("no {field} in {it}")).to_owned()
+}
+
+/// What was told, once the reference library says that it was signed with this secret.
+#[track_caller]
+fn verified(secret: &str, (headers, body): &(HeaderMap, Bytes)) -> Value {
+    let webhook = standardwebhooks::Webhook::new(secret).unwrap();
+    webhook.verify(body, headers).unwrap_or_else(|error| panic!("{error}: {headers:?}"));
+    let mut changed = body.to_vec();
+    changed[10] ^= 1;
+    assert!(webhook.verify(&changed, headers).is_err(), "a changed body is told from it");
+    serde_json::from_slice(body).unwrap()
+}
+
+async fn deliveries(hall: &Hall, state: &str, count: usize) -> Vec<Value> {
+    let began = Instant::now();
+    loop {
+        let page = hall.room.get(&format!("/v1/deliveries?state={state}")).await.json();
+        let data = page["data"].as_array().unwrap().clone();
+        if data.len() >= count {
+            return data;
+        }
+        assert!(began.elapsed() < PATIENCE, "{page:#}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_a_batch_is_told_signed_and_as_it_ended() {
+    let mut hall = Hall::idle(|door| door.webhooks = quick(3)).await;
+    hall.start_keeper();
+    hall.start_worker();
+    let receiver = Receiver::start(&[]).await;
+    let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
+    let secret = said(&webhook, "secret");
+    assert!(secret.starts_with("whsec_") && secret.len() == 50, "{secret}");
+    let only = add(&hall.room, &[], json!({"url": receiver.url, "types": ["batch.failed"]})).await;
+    let list = hall.room.get("/v1/webhooks").await;
+    assert!(!list.text().contains("whsec_"), "a secret is told once: {}", list.text());
+    assert_eq!(list.json()["data"].as_array().unwrap().len(), 2);
+
+    let well = hall.batch(&hall.upload(sayings(5)).await, json!({"metadata": {"night": "1"}})).await;
+    hall.until_is(&well, "completed").await;
+    receiver.until(1).await;
+    let lines = sayings(2) + &line("f", "fail on purpose");
+    let badly = hall.batch(&hall.upload(lines).await, json!({"reuse": "none"})).await;
+    hall.until_is(&badly, "completed").await;
+    receiver.until(2).await;
+    let off = hall.batch(&hall.upload(line("a", "ask Who? | a | b")).await, json!({})).await;
+    hall.until(&off, |it| it["turnfold"]["waiting_for_a_person"] == 1).await;
+    hall.act(&off, "cancel", json!({})).await;
+    receiver.until(3).await;
+    let late = hall.upload(line("l", "ask Who? | a | b")).await;
+    let late = hall.batch(&late, json!({"completion_window": "1s"})).await;
+    receiver.until(4).await;
+    let empty = hall.batch(&hall.upload("x\n").await, json!({})).await;
+
+    let came = receiver.until(6).await;
+    let secrets = [secret, said(&only, "secret")];
+    // The last is told to both.
+    let told: Vec<Value> = came[..4].iter().map(|it| verified(&secrets[0], it)).collect();
+    let types: Vec<String> = told.iter().map(|it| said(it, "type")).collect();
+    assert_eq!(
+        types,
+        ["batch.completed", "batch.completed_with_errors", "batch.cancelled", "batch.expired"],
+        "{told:#?}"
+    );
+    let ids: Vec<String> = told.iter().map(|it| said(&it["data"], "id")).collect();
+    assert_eq!(ids, [well, badly, off, late]);
+    assert_eq!(told[1]["data"]["request_counts"], json!({"total": 3, "completed": 2, "failed": 1}));
+    assert_eq!((&told[0]["data"]["metadata"]["night"], &told[0]["object"]), (&json!("1"), &json!("event")));
+    let failed = |it: &(HeaderMap, Bytes)| serde_json::from_slice::<Value>(&it.1).unwrap();
+    assert!(came[4..].iter().all(|it| failed(it)["data"]["id"] == json!(empty)));
+    assert!(came[4..].iter().all(|it| failed(it)["type"] == "batch.failed"));
+    let names: BTreeSet<&str> = came.iter().map(|it| it.0["webhook-id"].to_str().unwrap()).collect();
+    assert_eq!(names.len(), 6, "each has a name of its own");
+    assert!(came.iter().all(|(headers, _)| headers["content-type"] == "application/json"));
+    deliveries(&hall, "delivered", 6).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_away_is_told_later_under_the_same_name() {
+    let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
+    hall.start_keeper();
+    hall.start_worker();
+    let receiver = Receiver::start(&[500, 302, 429]).await;
+    let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
+    let batch = hall.batch(&hall.upload(sayings(1)).await, json!({})).await;
+    let came = receiver.until(4).await;
+    let names: BTreeSet<&[u8]> = came.iter().map(|it| it.0["webhook-id"].as_bytes()).collect();
+    assert_eq!((names.len(), came.len()), (1, 4));
+    assert!(came.iter().all(|it| verified(&said(&webhook, "secret"), it)["data"]["id"] == json!(batch)));
+    let done = &deliveries(&hall, "delivered", 1).await[0];
+    assert_eq!((&done["attempts"], &done["status"]), (&json!(4), &json!(204)), "{done:#}");
+
+    // Nobody listens there at all, and in the end nobody tries any more.
+    let nobody = add(&hall.room, &[], json!({"url": "http://127.0.0.1:1/hook"})).await;
+    hall.room.send(remove(&said(&webhook, "id"))).await;
+    hall.batch(&hall.upload(sayings(1)).await, json!({"reuse": "none"})).await;
+    let lost = deliveries(&hall, "failed", 1).await[0].clone();
+    assert_eq!((&lost["attempts"], &lost["status"]), (&json!(6), &Value::Null), "{lost:#}");
+    assert!(said(&lost, "error").contains("refused"), "{lost:#}");
+    assert_eq!(lost["webhook_id"], nobody["id"], "{lost:#}");
+    let again = hall.room.post(&format!("/v1/deliveries/{}/redeliver", said(&lost, "id")), json!({})).await;
+    assert_eq!((again.status, &again.json()["state"]), (StatusCode::OK, &json!("pending")));
+    let lost = deliveries(&hall, "failed", 1).await[0].clone();
+    assert_eq!(lost["attempts"], 6, "it was tried anew: {lost:#}");
+}
+
+fn remove(id: &str) -> Request<axum::body::Body> {
+    Request::delete(format!("/v1/webhooks/{id}")).body(axum::body::Body::empty()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_answers_gone_is_told_nothing_more() {
+    let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
+    hall.start_keeper();
+    hall.start_worker();
+    let receiver = Receiver::start(&[410]).await;
+    let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
+    for nth in 1..=2 {
+        let batch = hall.batch(&hall.upload(sayings(nth)).await, json!({})).await;
+        hall.until_is(&batch, "completed").await;
+        if nth == 1 {
+            let over = &deliveries(&hall, "failed", 1).await[0];
+            assert_eq!((&over["attempts"], &over["status"]), (&json!(1), &json!(410)), "{over:#}");
+            let again = format!("/v1/deliveries/{}/redeliver", said(over, "id"));
+            let words = hall.room.post(&again, json!({})).await.problem(409, "not-now");
+            assert!(words.contains("410"), "{words}");
+        }
+    }
+    let list = hall.room.get("/v1/webhooks").await.json();
+    assert!(said(&list["data"][0], "disabled_why").contains("410"), "{list:#}");
+    assert_eq!(hall.room.get("/v1/deliveries").await.json()["data"].as_array().unwrap().len(), 1);
+    assert_eq!(receiver.heard.came.lock().unwrap().len(), 1);
+    let gone = hall.room.send(remove(&said(&webhook, "id"))).await;
+    assert_eq!(gone.status, 200);
+    assert_eq!(hall.room.get("/v1/deliveries").await.json()["data"], json!([]), "its log goes with it");
+    hall.room.send(remove(&said(&webhook, "id"))).await.problem(404, "unknown-webhook");
+}
+
+/// The api dies between the end of a batch and its delivery, and while it delivers: whoever comes after tells it.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_that_dies_before_it_told_leaves_it_to_the_next() {
+    let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
+    // The first that it is told is never answered.
+    let receiver = Receiver::start(&[0]).await;
+    add(&hall.room, &[], json!({"url": receiver.url})).await;
+    let batch = hall.batch(&hall.upload(sayings(3)).await, json!({})).await;
+    let store = &hall.room.parts.store;
+    let kept = store.keep_batches("the dead", 60_000_000).await.unwrap();
+    assert!(
+        store.advance_batch(&kept[0], "the dead", BatchStatus::Failed, Some("for the test")).await.unwrap()
+    );
+    let waiting = &deliveries(&hall, "pending", 1).await[0];
+    assert_eq!((&waiting["attempts"], &waiting["payload"]["data"]["id"]), (&json!(0), &json!(batch)));
+    assert!(!store.advance_batch(&kept[0], "the dead", BatchStatus::Failed, None).await.unwrap());
+    assert_eq!(deliveries(&hall, "pending", 1).await.len(), 1, "what is not done is not told");
+
+    hall.start_keeper();
+    receiver.until(1).await;
+    hall.kill_keeper().await;
+    hall.start_keeper();
+    let came = receiver.until(2).await;
+    assert_eq!(came[0].0["webhook-id"], came[1].0["webhook-id"]);
+    assert_eq!(came[0].1, came[1].1);
+    let told = &deliveries(&hall, "delivered", 1).await[0];
+    assert_eq!(told["attempts"], 2, "{told:#}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
+    let key = |it: &str| SecretString::from(it.to_owned());
+    let mut hall = Hall::idle(|door| {
+        door.webhooks = quick(1);
+        door.keys = vec![key("master")];
+        door.tenants =
+            [("a", "key-a"), ("b", "key-b")].map(|(name, it)| (name.to_owned(), vec![key(it)])).into();
+    })
+    .await;
+    hall.start_keeper();
+    let room = &hall.room;
+    let (a, master) = ([("authorization", "Bearer key-a")], [("authorization", "Bearer master")]);
+    for url in [
+        "https://127.0.0.1/x",
+        "https://10.1.2.3/x",
+        "http://example.org/x",
+        "https://[::1]/x",
+        "ftp://x/",
+        "hook",
+    ] {
+        let refused = room.post_with("/v1/webhooks", &a, json!({"url": url})).await;
+        let words = refused.problem(422, "invalid");
+        assert!(words.starts_with("url: "), "{words}");
+    }
+    // A name is looked up when it is told: this one is known to be this machine.
+    let own = add(room, &a, json!({"url": "https://localhost:1/hook", "types": ["batch.*"]})).await;
+    assert_eq!(own["tenant"], "a");
+    let receiver = Receiver::start(&[]).await;
+    let all = add(room, &master, json!({"url": receiver.url})).await;
+    assert_eq!(all["tenant"], Value::Null);
+    for body in [json!({"url": receiver.url, "types": ["turn.*"]}), json!({"url": receiver.url, "types": []})]
+    {
+        let words = room.post_with("/v1/webhooks", &master, body).await.problem(422, "invalid");
+        assert!(words.starts_with("types: "), "{words}");
+    }
+    let get = async |path: &str, key: &str| {
+        let request = Request::get(path).header("authorization", format!("Bearer {key}"));
+        room.send(request.body(axum::body::Body::empty()).unwrap()).await
+    };
+    for (key, count) in [("master", 2), ("key-a", 1), ("key-b", 0)] {
+        let list = get("/v1/webhooks", key).await.json();
+        assert_eq!(list["data"].as_array().unwrap().len(), count, "{key}: {list:#}");
+    }
+    let path = format!("/v1/deliveries?webhook_id={}", said(&all, "id"));
+    get(&path, "key-a").await.problem(404, "unknown-webhook");
+
+    // What a's batch came to is told to a and to the operator, and to b nothing.
+    let mut upload = crate::bulk::form("batch", b"no line\n");
+    upload.headers_mut().insert("authorization", "Bearer key-a".parse().unwrap());
+    let file = said(&room.send(upload).await.json(), "id");
+    let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+    assert_eq!(room.post_with("/v1/batches", &a, body).await.status, 200);
+    let told: Value = serde_json::from_slice(&receiver.until(1).await[0].1).unwrap();
+    assert_eq!((&told["type"], &told["data"]["tenant"]), (&json!("batch.failed"), &json!("a")));
+    let began = Instant::now();
+    let lost = loop {
+        let page = get("/v1/deliveries?state=failed", "key-a").await.json();
+        match page["data"].get(0) {
+            Some(it) => break it.clone(),
+            None => assert!(began.elapsed() < PATIENCE, "{page:#}"),
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(said(&lost, "error").contains("no public address"), "{lost:#}");
+    assert_eq!(get("/v1/deliveries", "key-b").await.json()["data"], json!([]));
+    let b = [("authorization", "Bearer key-b")];
+    let again = format!("/v1/deliveries/{}/redeliver", said(&lost, "id"));
+    room.post_with(&again, &b, json!({})).await.problem(404, "unknown-delivery");
+    for (key, id) in [("key-b", &own), ("key-a", &all)] {
+        let mut request = remove(&said(id, "id"));
+        request.headers_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
+        room.send(request).await.problem(404, "unknown-webhook");
+    }
+}

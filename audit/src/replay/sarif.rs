@@ -1,0 +1,57 @@
+//! The report as SARIF 2.1.0, which code hosts show beside a change.
+
+use serde_json::{Value, json};
+
+use super::{Cluster, Report};
+
+/// A result a cluster. Its place is a line of the example's log, as `turnfold thread export` writes it: one event a line.
+pub fn sarif(report: &Report, version: &str) -> Value {
+    let rules: Vec<Value> = report.clusters.iter().map(rule).collect();
+    let results: Vec<Value> = report.clusters.iter().map(result).collect();
+    let missed: Vec<Value> = report
+        .not_checked
+        .iter()
+        .map(|it| {
+            json!({ "level": "warning", "message": { "text": format!("thread {} was not checked: {}", it.thread, it.why) } })
+        })
+        .collect();
+    json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": { "name": "turnfold", "semanticVersion": version, "rules": rules } },
+            "results": results,
+            "invocations": [{
+                "executionSuccessful": report.unchecked == 0,
+                "toolExecutionNotifications": missed,
+            }],
+        }],
+    })
+}
+
+fn rule(cluster: &Cluster) -> Value {
+    let Cluster { strategy, node, field, .. } = cluster;
+    let text = format!("{strategy}: the node {node} decides otherwise than recorded, in {field}");
+    json!({ "id": cluster.place(), "shortDescription": { "text": text } })
+}
+
+fn result(cluster: &Cluster) -> Value {
+    let example = &cluster.example;
+    let text = format!("{} threads; as {}", cluster.threads, cluster.words());
+    json!({
+        "ruleId": cluster.place(),
+        "level": "error",
+        "message": { "text": text },
+        "occurrenceCount": cluster.threads,
+        "locations": [{
+            "physicalLocation": {
+                "artifactLocation": { "uri": format!("threads/{}.jsonl", example.thread) },
+                "region": { "startLine": example.divergence.seq + 1 },
+            },
+            "logicalLocations": [{
+                "name": cluster.node,
+                "fullyQualifiedName": format!("{}.{}", cluster.strategy, cluster.node),
+            }],
+        }],
+    })
+}

@@ -1,0 +1,39 @@
+//! The golden logs, by version: what it wrote of every kind, with every field and every variant.
+
+macro_rules! golden {
+    ($($name:literal),* $(,)?) => {
+        /// Each log's name and its lines.
+        pub const GOLDEN: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../fixtures/golden/", $name)))),*];
+    };
+}
+
+golden! {
+    "v1/action_plan__model_calls_run_out.jsonl",
+    "v1/index_builder__the_index_is_down.jsonl",
+    "v1/planner__a_session_is_lost.jsonl",
+    "v1/planner__a_tool_is_declined_its_input.jsonl",
+    "v1/planner__a_tool_wants_input.jsonl",
+    "v1/planner__more_than_words.jsonl",
+    "v1/planner__replies_of_no_use_are_paid_for.jsonl",
+    "v1/planner__write_in_doubt_skipped.jsonl",
+    "v1/planner_with_prompts__arguments_filled_by_the_model.jsonl",
+    "v1/planner_with_prompts__clarification.jsonl",
+    "v1/planner_with_prompts__time_of_a_thread_is_spent.jsonl",
+    "v1/probe__asks_a_choice.jsonl",
+    "v1/probe__asks_openly.jsonl",
+    "v1/probe__cancelled.jsonl",
+    "v1/probe__fails_and_is_retried.jsonl",
+    "v1/probe__falters_then_goes_on.jsonl",
+    "v1/probe__forked.jsonl",
+    "v1/probe__least.jsonl",
+    "v1/probe__time_of_a_turn_is_spent.jsonl",
+    "v1/research__a_provider_cites_what_it_read.jsonl",
+    "v1/research__money_of_a_turn_is_spent.jsonl",
+    "v1/research__nothing_asked_and_nothing_answered.jsonl",
+    "v1/retriever__ambiguity_answered_by_name.jsonl",
+    "v1/retriever__dead_server.jsonl",
+    "v1/retriever__money_of_a_thread_is_spent.jsonl",
+    "v1/retriever__tokens_of_a_thread_are_spent.jsonl",
+    "v1/retriever__write_in_doubt.jsonl",
+}

@@ -1,0 +1,50 @@
+//! What can be done to the rows beside the logs, and to what no hash is taken over.
+
+use store::testing::intruder::{self, Turns};
+
+use super::{Expected, Unchecked, at, found, of};
+use crate::scene::Scene;
+
+pub(super) const ALL: usize = 8;
+
+pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected) {
+    let say = async |sql: &str| intruder::say(&scene.store, sql, scene.threads[1]).await.unwrap();
+    let read_model = || found(&[of(Some(1), "read_model")]);
+    match nth {
+        0 => {
+            say("UPDATE threads SET status = 'busy' WHERE id = $1").await;
+            ("change the status of a thread's row", read_model())
+        }
+        1 => {
+            say("UPDATE threads SET tenant = 'other' WHERE id = $1").await;
+            ("give a thread's row to another tenant", read_model())
+        }
+        2 => {
+            say("UPDATE turns SET status = 'cancelled' WHERE thread_id = $1").await;
+            ("change the status of a turn's row", read_model())
+        }
+        3 => {
+            say("DELETE FROM turns WHERE thread_id = $1").await;
+            ("remove the rows of a thread's turns", read_model())
+        }
+        4 => {
+            intruder::remove_rows(&scene.store, scene.threads[1], Turns::Stay).await.unwrap();
+            ("remove a thread's row and leave its log", read_model())
+        }
+        5 => {
+            say("UPDATE events SET codec = 'zstd' WHERE seq = 3 AND thread_id = $1").await;
+            ("change the codec of what is attested", found(&[at(1, 3, "edited")]))
+        }
+        6 => {
+            let codec = "UPDATE events SET codec = 'zstd' WHERE thread_id = $1 AND seq = \
+                         (SELECT max(seq) FROM events WHERE thread_id = $1)";
+            intruder::say(&scene.store, codec, scene.threads[0]).await.unwrap();
+            let expected = Expected { unchecked: Unchecked::Always, ..found(&[]) };
+            ("change the codec of what no checkpoint attests", expected)
+        }
+        _ => {
+            say("UPDATE threads SET status = 'error' WHERE id = $1").await;
+            ("say that a thread was parked", Expected { unchecked: Unchecked::Always, ..found(&[]) })
+        }
+    }
+}

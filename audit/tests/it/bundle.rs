@@ -1,0 +1,157 @@
+//! A bundle, and what the script in it says, by a real Python and without turnfold.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use audit::witness::{Key, export};
+use serde_json::{Value, json};
+use store::testing::intruder::hash_anew;
+
+use crate::scene::Scene;
+
+/// Pinned: a test should change only when we change it.
+const PACKAGES: [(&str, &str); 1] = [("cryptography", "50.0.2")];
+
+struct Bundle {
+    folder: PathBuf,
+    python: PathBuf,
+}
+
+impl Bundle {
+    /// What the script says and how it ends.
+    fn says(&self, arguments: &[&str]) -> (Option<i32>, String) {
+        let output =
+            Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments).output().unwrap();
+        let said =
+            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+        (output.status.code(), said)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Changes a file, hears what the script says, and puts it back.
+    fn with(&self, name: &str, change: impl FnOnce(String) -> String, vkey: &str) -> (Option<i32>, String) {
+        let before = fs::read_to_string(self.file(name)).unwrap();
+        let changed = change(before.clone());
+        assert_ne!(changed, before, "{name} was to be changed");
+        fs::write(self.file(name), changed).unwrap();
+        let said = self.says(&[vkey]);
+        fs::write(self.file(name), before).unwrap();
+        said
+    }
+}
+
+fn lines(text: &str, change: impl FnOnce(&mut Vec<Value>)) -> String {
+    let mut all: Vec<Value> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    change(&mut all);
+    all.iter().map(|it| format!("{it}\n")).collect()
+}
+
+fn proof(text: &str, change: impl FnOnce(&mut Value)) -> String {
+    let mut it = serde_json::from_str(text).unwrap();
+    change(&mut it);
+    it.to_string()
+}
+
+#[tokio::test]
+async fn real_python_checks_a_bundle() {
+    let scene = Scene::new("sqlite::memory:").await;
+    let python = testing::pip(&PACKAGES).join("bin/python");
+    for (nth, thread) in scene.threads.iter().enumerate() {
+        let folder = scene.folder.path().join(format!("bundle-{nth}"));
+        export(&scene.store, *thread, Some(&scene.place), &folder).await.unwrap();
+        let bundle = Bundle { folder, python: python.clone() };
+        let (exit, said) = bundle.says(&[scene.key.vkey()]);
+        assert!(exit == Some(0) && said.starts_with("intact: events 0 to "), "{said}");
+        assert_eq!(said.contains("not checked against it"), nth == 0, "the first has gone on: {said}");
+        if nth == 0 {
+            tampered(&bundle, &scene).await;
+        }
+    }
+    let alone = Bundle { folder: scene.folder.path().join("alone"), python };
+    export(&scene.store, scene.threads[0], None, &alone.folder).await.unwrap();
+    let (exit, said) = alone.says(&[scene.key.vkey()]);
+    assert!(exit == Some(6) && said.contains("nothing here attests"), "{said}");
+}
+
+async fn tampered(bundle: &Bundle, scene: &Scene) {
+    let vkey = scene.key.vkey();
+    let (exit, said) = bundle.says(&[]);
+    assert!(exit == Some(6) && said.contains("who signed it"), "{said}");
+    let (exit, said) = bundle.says(&["nonsense"]);
+    assert!(exit == Some(6) && said.contains("NAME+ID+KEY"), "{said}");
+
+    let attested = usize::try_from(scene.then[1][0]).unwrap();
+    let anew = anew(scene).await;
+    let cut = |many: usize| move |it: String| lines(&it, |all| all.truncate(many));
+    let found = |found: (Option<i32>, String), words: &str| {
+        assert!(
+            found.0 == Some(1) && found.1.starts_with("tampered: ") && found.1.contains(words),
+            "{found:?}"
+        );
+    };
+    let events = "events.jsonl";
+    let edit = |it: String| lines(&it, |all| all[3]["payload"] = json!("{}"));
+    found(bundle.with(events, edit, vkey), "event 3 is not what was appended");
+    let delete = |it: String| lines(&it, |all| drop(all.remove(4)));
+    found(bundle.with(events, delete, vkey), "event 4 is missing");
+    let swap = |it: String| lines(&it, |all| all.swap(2, 3));
+    found(bundle.with(events, swap, vkey), "event 2 is missing");
+    found(bundle.with(events, cut(attested - 1), vkey), "are cut off");
+    found(bundle.with(events, |_| anew, vkey), "changed, and hashed anew");
+    let codec = |it: String| lines(&it, |all| all[1]["codec"] = json!("zstd"));
+    found(bundle.with(events, codec, vkey), "not stored as json");
+    found(bundle.with(events, |it| it[..it.len() / 2].to_owned(), vkey), "not as it was exported");
+    // What no checkpoint attests may be left off.
+    assert_eq!(bundle.with(events, cut(attested), vkey).0, Some(0));
+
+    let other = scene.threads[1].to_string();
+    let thread = |it: String| proof(&it, |it| it["thread"] = json!(other));
+    found(bundle.with("proof.json", thread, vkey), "does not attest this head of this thread");
+    let leaf = |it: String| proof(&it, |it| it["leaf"] = json!(1));
+    found(bundle.with("proof.json", leaf, vkey), "");
+    let path = |it: String| proof(&it, |it| drop(it["path"].as_array_mut().unwrap().pop()));
+    found(bundle.with("proof.json", path, vkey), "");
+    let size = |it: String| it.replace("\n5\n", "\n6\n");
+    found(bundle.with("checkpoint", size, vkey), "");
+    let origin = |it: String| it.replacen("example.org/turnfold", "example.org/another", 1);
+    found(bundle.with("checkpoint", origin, vkey), "not signed by that key");
+
+    let thief = Key::make(&scene.folder.path().join("thief"), "example.org/turnfold").unwrap();
+    let (exit, said) = bundle.says(&[thief.vkey()]);
+    assert!(exit == Some(1) && said.contains("not signed by that key"), "{said}");
+}
+
+/// The events with one changed, and all hashes made anew.
+async fn anew(scene: &Scene) -> String {
+    let mut log = scene.log(0).await;
+    log[2].at += 1;
+    hash_anew(&mut log);
+    let line = |it: &store::Stored| {
+        let hash: String = it.hash.iter().map(|it| format!("{it:02x}")).collect();
+        json!({
+            "seq": it.seq, "at": it.at, "kind": it.kind, "codec": it.codec, "payload": it.payload, "hash": hash,
+        })
+    };
+    log.iter().map(|it| format!("{}\n", line(it))).collect()
+}
+
+#[test]
+fn the_script_is_short_and_needs_one_package() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/witness/verify.py");
+    let script = fs::read_to_string(script).unwrap();
+    assert!(script.lines().count() < 140, "somebody is to read it");
+    let imports: Vec<&str> = script
+        .lines()
+        .map(str::trim)
+        .filter(|it| it.starts_with("import ") || it.starts_with("from "))
+        .collect();
+    let foreign =
+        imports.iter().filter(|it| it.starts_with("from ")).all(|it| it.starts_with("from cryptography."));
+    assert!(foreign, "{imports:?}");
+}

@@ -1,0 +1,107 @@
+//! Many threads of all strategies, set against the code that lived them, and against a code with one route broken.
+
+use std::path::Path;
+
+use audit::{
+    corpus::Corpus,
+    replay::{Report, junit, replay, sarif},
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use shared::{DEFAULT_TENANT, Event, Message, Policy, strategies};
+use store::{Conditions, Error, NewTurn, Opening, Priority, Round, Store, Strategies};
+
+use crate::broken::Broken;
+
+const THREADS: u64 = 700;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sqlite_logs_are_replayed() {
+    let folder = tempfile::tempdir().unwrap();
+    replays(&format!("sqlite:{}", folder.path().join("log.db").display())).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_postgres_logs_are_replayed() {
+    replays(&testing::Postgres::start().url()).await;
+}
+
+async fn replays(url: &str) {
+    let store = Store::connect(url).await.unwrap();
+    store.migrate().await.unwrap();
+    let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../fixtures");
+    let corpus = Corpus::of(strategies::all(), &fixtures).unwrap();
+    let kept = |nth| {
+        let (store, corpus) = (&store, &corpus);
+        async move { keep(store, corpus.log(nth).unwrap()).await }
+    };
+    let events: u64 = stream::iter(0..THREADS)
+        .map(kept)
+        .buffer_unordered(64)
+        .try_fold(0, |sum, it| async move { Ok(sum + it) })
+        .await
+        .unwrap();
+
+    let today = Strategies::new(strategies::all());
+    let report = replay(&store, &today, &round(Conditions::default()), true).await.unwrap();
+    assert_eq!((report.threads, report.events), (THREADS, events));
+    assert_eq!(report.strategies.len(), today.names().len(), "{:?}", report.strategies);
+    assert_eq!((report.clusters.as_slice(), report.not_checked.as_slice()), (&[][..], &[][..]));
+
+    let planner = strategies::find("planner").unwrap();
+    let broken = today.clone().with(Box::leak(Box::new(Broken(planner, "assess"))));
+    let report = replay(&store, &broken, &round(Conditions::default()), true).await.unwrap();
+    let [cluster] = report.clusters.as_slice() else { panic!("not one cluster: {report:#?}") };
+    assert_eq!(cluster.place(), "planner/assess/to");
+    assert!(0 < report.diverged && report.diverged < report.strategies["planner"].threads, "{report:?}");
+    assert_eq!(cluster.example.divergence.today, "end");
+    told(&report);
+
+    // Only what was asked for is looked at.
+    let conditions = Conditions::parse("strategy = research", 0).unwrap();
+    let others = replay(&store, &broken, &round(conditions), true).await.unwrap();
+    assert_eq!((others.strategies.len(), others.threads), (1, report.strategies["research"].threads));
+    assert_eq!(others.diverged, 0);
+
+    // What nobody here knows is not passed over.
+    let fewer = Strategies::new(strategies::all().into_iter().filter(|it| it.name() != "planner"));
+    let report = replay(&store, &fewer, &round(Conditions::default()), true).await.unwrap();
+    assert_eq!(report.unchecked, report.strategies["planner"].threads);
+    assert!(report.not_checked[0].why.contains("no strategy is called \"planner\" here"), "{report:?}");
+}
+
+/// What a CI is told of it.
+fn told(report: &Report) {
+    let xml = junit(report).unwrap();
+    assert!(xml.contains("<testcase name=\"assess/to\"") && xml.contains("type=\"diverged\""), "{xml}");
+    let sarif = sarif(report, "0.1.0");
+    let result = &sarif["runs"][0]["results"][0];
+    assert_eq!(result["ruleId"], "planner/assess/to");
+    assert_eq!(result["occurrenceCount"], report.diverged);
+    let (example, line) =
+        (&report.clusters[0].example, &result["locations"][0]["physicalLocation"]["region"]["startLine"]);
+    assert_eq!(*line, example.divergence.seq + 1);
+}
+
+fn round(turns: Conditions) -> Round {
+    Round::of(turns, 2)
+}
+
+/// Stores a log as it is; how many events it has.
+async fn keep(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
+    let events = log.len() as u64;
+    let rest = log.split_off(1);
+    let Some(Event::Opened(opened)) = log.pop() else { panic!("a log begins with its opening") };
+    let turn = NewTurn {
+        thread: Opening::New(opened),
+        policy: Policy::Auto,
+        priority: Priority::Normal,
+        messages: vec![Message::user("hello")],
+        metadata: serde_json::Value::Null,
+        author: DEFAULT_TENANT.to_owned(),
+        idempotency: None,
+        due_at: None,
+    };
+    let thread = store.submit(turn).await?.into_turn().thread;
+    store.append(&store.head(thread).await?, &rest, None).await?;
+    Ok(events)
+}

@@ -1,0 +1,194 @@
+//! An installation of processes: an api and two workers over PostgreSQL and a Redis of its own, and what a client asks of
+//! them.
+//!
+//! ## Why the processes are this binary
+//!
+//! It holds the whole of turnfold. Called by that name it is turnfold, and nothing else has to be built or found.
+
+use std::{
+    fs,
+    io::{BufWriter, Write as _},
+    os::unix::process::CommandExt as _,
+    path::{Path, PathBuf},
+    process::{Child, Command},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use reqwest::{Body, Client};
+use serde_json::{Value, json};
+use testing::{Redis, free_port};
+use tokio::{fs::File, io::AsyncReadExt as _, time::sleep};
+
+use crate::machine::resident_mib;
+
+/// The name under which this binary is turnfold.
+pub(crate) const TURNFOLD: &str = "turnfold";
+
+/// How long a process may take to answer.
+const READY_WITHIN: Duration = Duration::from_secs(60);
+
+/// How much of a file is sent at once, in bytes.
+const PIECE: usize = 256 * 1024;
+
+pub(crate) struct Installation {
+    folder: PathBuf,
+    url: String,
+    http: Client,
+    redis: Redis,
+    processes: Vec<(&'static str, Process)>,
+}
+
+/// A process that ends with us.
+struct Process(Child);
+
+impl Process {
+    fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Installation {
+    /// Starts one over this database.
+    pub(crate) async fn start(database: &str, within: &Path) -> Result<Self> {
+        let folder = within.join("installation");
+        fs::create_dir_all(&folder)?;
+        let redis = Redis::durable();
+        let listen = format!("127.0.0.1:{}", free_port());
+        let config = format!(
+            "[store]\nurl = {}\n[queue]\nurl = {}\nlease_seconds = 5\nsweep_seconds = 2\n[api]\nlisten = {}\n\
+             [log]\nfilter = \"warn\"\n",
+            json!(database),
+            json!(redis.url()),
+            json!(listen)
+        );
+        fs::write(folder.join("turnfold.toml"), config)?;
+        let http = Client::builder().no_proxy().build()?;
+        let mut it = Self { folder, url: format!("http://{listen}"), http, redis, processes: Vec::new() };
+        ensure!(it.command(&["migrate"])?.status()?.success(), "failed to migrate");
+        it.start_all().await?;
+        Ok(it)
+    }
+
+    fn command(&self, args: &[&str]) -> Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.arg0(TURNFOLD).args(args).current_dir(&self.folder);
+        let log = fs::File::options().create(true).append(true).open(self.folder.join("log"))?;
+        command.stdout(log.try_clone()?).stderr(log);
+        Ok(command)
+    }
+
+    async fn start_all(&mut self) -> Result<()> {
+        for (name, args) in [
+            ("api", vec!["api"]),
+            ("worker1", vec!["worker", "--set", "worker.name=worker1"]),
+            ("worker2", vec!["worker", "--set", "worker.name=worker2"]),
+        ] {
+            let child = self.command(&args)?.spawn().with_context(|| format!("failed to start {name}"))?;
+            self.processes.push((name, Process(child)));
+        }
+        let began = Instant::now();
+        while self.http.get(format!("{}/readyz", self.url)).send().await.is_err() {
+            let log = || fs::read_to_string(self.folder.join("log")).unwrap_or_default();
+            ensure!(began.elapsed() < READY_WITHIN, "the api does not answer: {}", log());
+            sleep(Duration::from_millis(20)).await;
+        }
+        Ok(())
+    }
+
+    /// Ends all of them as a power cut would, and starts them again.
+    pub(crate) async fn kill_all(&mut self) -> Result<()> {
+        self.processes.clear();
+        self.redis.kill();
+        self.redis.restart();
+        self.start_all().await
+    }
+
+    /// Resident memory of each, in MiB.
+    pub(crate) fn memory(&self) -> Result<Vec<(&'static str, f64)>> {
+        self.processes.iter().map(|(name, it)| Ok((*name, resident_mib(it.0.id())?))).collect()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Result<Value> {
+        let response = self.http.get(format!("{}{path}", self.url)).send().await?;
+        Ok(response.error_for_status()?.json().await?)
+    }
+
+    /// Uploads a file of so many lines, of which none is ever held with another; its name.
+    pub(crate) async fn upload(&self, items: u64) -> Result<String> {
+        let path = self.folder.join("lines.jsonl");
+        let mut file = BufWriter::new(fs::File::create(&path)?);
+        file.write_all(
+            b"--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
+              Content-Disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\r\n",
+        )?;
+        for nth in 0..items {
+            let body = json!({"strategy": "probe", "input": format!("echo {nth}")});
+            let line = json!({"custom_id": format!("item-{nth}"), "method": "POST", "url": "/v1/turns", "body": body});
+            writeln!(file, "{line}")?;
+        }
+        file.write_all(b"\r\n--x--\r\n")?;
+        file.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()?;
+        let pieces = futures::stream::try_unfold(File::open(&path).await?, async |mut file| {
+            let mut piece = vec![0; PIECE];
+            let length = file.read(&mut piece).await?;
+            piece.truncate(length);
+            Ok::<_, std::io::Error>((0 < length).then_some((piece, file)))
+        });
+        let request = self.http.post(format!("{}/v1/files", self.url));
+        let request = request.header("content-type", "multipart/form-data; boundary=x");
+        let file: Value =
+            request.body(Body::wrap_stream(pieces)).send().await?.error_for_status()?.json().await?;
+        Ok(file["id"].as_str().context("a file has no name")?.to_owned())
+    }
+
+    /// Makes a batch of a file; its name.
+    pub(crate) async fn make(&self, file: &str) -> Result<String> {
+        let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+        let request = self.http.post(format!("{}/v1/batches", self.url)).json(&body);
+        let batch: Value = request.send().await?.error_for_status()?.json().await?;
+        Ok(batch["id"].as_str().context("a batch has no name")?.to_owned())
+    }
+
+    /// Whether every item stands once in the output, which is read line by line.
+    pub(crate) async fn check_output(&self, batch: &Value, items: u64) -> Result<()> {
+        let file = batch["output_file_id"].as_str().context("there is no output")?;
+        let path = format!("{}/v1/files/{file}/content", self.url);
+        let mut response = self.http.get(path).send().await?.error_for_status()?;
+        let mut seen = vec![false; usize::try_from(items)?];
+        let mut held = Vec::new();
+        while let Some(piece) = response.chunk().await? {
+            held.extend_from_slice(&piece);
+            while let Some(end) = held.iter().position(|it| *it == b'\n') {
+                let line: Value = serde_json::from_slice(&held[..end])?;
+                held.drain(..=end);
+                let nth =
+                    line["custom_id"].as_str().and_then(|it| it.strip_prefix("item-")?.parse::<usize>().ok());
+                let once = nth
+                    .and_then(|it| seen.get_mut(it))
+                    .context("an item that nobody sent is in the output")?;
+                ensure!(!*once, "an item is in the output twice: {line}");
+                *once = true;
+            }
+        }
+        let missing = seen.iter().filter(|it| !**it).count();
+        ensure!(held.is_empty() && missing == 0, "{missing} of {items} items are not in the output");
+        Ok(())
+    }
+
+    /// How many nodes one of its turns took.
+    pub(crate) async fn nodes_of_one(&self) -> Result<f64> {
+        let page = self.get("/v1/threads?limit=1").await?;
+        let thread = page["data"][0]["id"].as_str().context("there is no thread")?;
+        let events = self.get(&format!("/v1/threads/{thread}/events?limit=1000")).await?;
+        let events = events["data"].as_array().context("there are no events")?;
+        Ok(events.iter().filter(|it| it["kind"] == "decided").count() as f64)
+    }
+}

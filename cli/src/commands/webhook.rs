@@ -1,0 +1,135 @@
+//! `turnfold webhook`: who is told of the ends of batches, what they were told, and whether it was turnfold that told it.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use reqwest::{
+    Method,
+    header::{HeaderMap, HeaderValue},
+};
+use secrecy::ExposeSecret as _;
+use serde_json::{Value, json};
+
+use super::{Given, turn::name};
+use crate::{
+    args::Webhook,
+    client::Client,
+    config::SecretRef,
+    exit::{Exit, Stop},
+    output,
+};
+
+/// The longest body that is verified, in bytes.
+const BODY_MAX: u64 = 16 << 20;
+
+pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> {
+    let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
+    match command {
+        Webhook::Ls => ls(&given, &client()?).await,
+        Webhook::Add { at, types } => {
+            let types = if types.is_empty() { Value::Null } else { json!(types) };
+            let webhook = client()?.post("/v1/webhooks", &json!({"url": at, "types": types})).await?;
+            output::one(given.format, &webhook, || added(&webhook))?;
+            Ok(Exit::Ok)
+        }
+        Webhook::Rm { id } => {
+            let client = client()?;
+            let request = client.request(Method::DELETE, &format!("/v1/webhooks/{id}"));
+            let webhook: Value = client.send(request).await?.json().await?;
+            output::one(given.format, &webhook, || {
+                format!("{} is told nothing more", name(&webhook, "url"))
+            })?;
+            Ok(Exit::Ok)
+        }
+        Webhook::Deliveries { webhook, state, limit } => {
+            let webhook = webhook.map(|it| format!("&webhook_id={it}")).unwrap_or_default();
+            let state = state.map(|it| format!("&state={}", it.as_str())).unwrap_or_default();
+            let page = client()?.get(&format!("/v1/deliveries?limit={limit}{webhook}{state}")).await?;
+            let all = page["data"].as_array().cloned().unwrap_or_default();
+            output::many(given.format, &all, || deliveries(&all))?;
+            Ok(Exit::Ok)
+        }
+        Webhook::Redeliver { id } => {
+            let delivery = client()?.post(&format!("/v1/deliveries/{id}/redeliver"), &json!({})).await?;
+            output::one(given.format, &delivery, || {
+                format!("{} is sent again, as {}", name(&delivery, "type"), name(&delivery, "name"))
+            })?;
+            Ok(Exit::Ok)
+        }
+        Webhook::Verify { secret, id, timestamp, signature } => {
+            let headers =
+                [("webhook-id", id), ("webhook-timestamp", timestamp), ("webhook-signature", signature)];
+            verify(&given, &secret, headers)
+        }
+    }
+}
+
+async fn ls(given: &Given, client: &Client) -> anyhow::Result<Exit> {
+    let page = client.get("/v1/webhooks").await?;
+    let all = page["data"].as_array().cloned().unwrap_or_default();
+    output::many(given.format, &all, || {
+        let row = |it: &Value| {
+            let types: Vec<&str> =
+                it["types"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+            let whose = it["tenant"].as_str().unwrap_or("(everybody's)").to_owned();
+            let disabled =
+                it["disabled_why"].as_str().map(|it| format!("disabled: {it}")).unwrap_or_default();
+            vec![name(it, "id").to_owned(), name(it, "url").to_owned(), whose, types.join(" "), disabled]
+        };
+        match all.is_empty() {
+            true => "nobody is told anything: add a webhook with `turnfold webhook add URL`".to_owned(),
+            false => output::table(&["webhook", "url", "batches of", "types", ""], all.iter().map(row)),
+        }
+    })?;
+    Ok(Exit::Ok)
+}
+
+fn added(webhook: &Value) -> String {
+    format!(
+        "{} is told from now on (webhook {})\nits secret, which is not shown again: {}",
+        name(webhook, "url"),
+        name(webhook, "id"),
+        name(webhook, "secret")
+    )
+}
+
+fn deliveries(all: &[Value]) -> String {
+    if all.is_empty() {
+        return "nothing was told, and nothing is to be".to_owned();
+    }
+    let row = |it: &Value| {
+        let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
+        let of = it["payload"]["data"]["id"].as_str().unwrap_or_default().to_owned();
+        let next = it["due_at"].as_str().map(|at| format!("next at {at}")).unwrap_or_default();
+        vec![text("id"), text("type"), of, text("state"), it["attempts"].to_string(), text("error"), next]
+    };
+    output::table(&["delivery", "type", "of", "state", "attempts", "error", ""], all.iter().map(row))
+}
+
+fn verify(given: &Given, secret: &str, headers: [(&'static str, String); 3]) -> anyhow::Result<Exit> {
+    let place = SecretRef::parse("--secret", secret)
+        .map_err(|why| Stop::because(Exit::Usage, format!("--secret {why}")))?;
+    let secret = place.resolve().map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
+    let webhook = standardwebhooks::Webhook::new(secret.expose_secret())
+        .map_err(|_| Stop::because(Exit::Usage, "--secret: it is no whsec_ and Base64"))?;
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let value = HeaderValue::from_str(&value)
+            .map_err(|_| Stop::because(Exit::Usage, format!("{name}: it is no header's text")))?;
+        map.insert(name, value);
+    }
+    let mut body = Vec::new();
+    std::io::stdin()
+        .lock()
+        .take(BODY_MAX)
+        .read_to_end(&mut body)
+        .context("cannot read the body from stdin")?;
+    let verified = webhook.verify(&body, &map);
+    let thing =
+        json!({"verified": verified.is_ok(), "why": verified.as_ref().err().map(ToString::to_string)});
+    output::one(given.format, &thing, || match &verified {
+        Ok(()) => "verified: whoever has the secret signed this body".to_owned(),
+        Err(why) => format!("not verified: {why}"),
+    })?;
+    Ok(if verified.is_ok() { Exit::Ok } else { Exit::Finding })
+}

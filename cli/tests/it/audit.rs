@@ -1,0 +1,109 @@
+//! Checkpoints, verification, proofs and golden logs from the command line.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::{Value, json};
+use store::{NewTurn, Opening, Store, ThreadId};
+
+use crate::engine::turnfold;
+
+fn run(folder: &Path, args: &[&str]) -> (i32, Value, String) {
+    let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), told)
+}
+
+fn words(folder: &Path, args: &[&str]) -> String {
+    let output = turnfold(folder).args(args).output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+async fn submitted(store: &Store) -> ThreadId {
+    let opened = serde_json::from_value(json!({"format": shared::FORMAT, "strategy": "probe"})).unwrap();
+    let new = NewTurn {
+        priority: store::Priority::Normal,
+        thread: Opening::New(opened),
+        policy: shared::Policy::Auto,
+        messages: vec![shared::Message::user("hello")],
+        metadata: json!({}),
+        author: String::new(),
+        idempotency: None,
+        due_at: None,
+    };
+    store.submit(new).await.unwrap().into_turn().thread
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_is_attested_verified_and_exported() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert_eq!(run(folder, &["migrate"]).0, 0);
+    let store =
+        Store::connect(&format!("sqlite:{}", folder.join(".turnfold/turnfold.db").display())).await.unwrap();
+    let (thread, other) = (submitted(&store).await, submitted(&store).await);
+    let id = thread.to_string();
+
+    let (exit, _, told) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
+    assert!(exit == 2 && told.contains(".turnfold/audit.key"), "there is no key yet: {told}");
+    let (exit, made, told) = run(folder, &["audit", "key", "new", "--name", "example.org/turnfold"]);
+    let vkey = made["vkey"].as_str().unwrap().to_owned();
+    assert!(exit == 0 && vkey.starts_with("example.org/turnfold+") && !told.contains("PRIVATE"), "{told}");
+    let secret = fs::read_to_string(folder.join(".turnfold/audit.key")).unwrap();
+    let secret = secret.lines().next().unwrap();
+    assert!(!words(folder, &["audit", "key", "show"]).contains(secret));
+    assert_eq!(run(folder, &["audit", "key", "new"]).0, 2, "a key is never written over");
+
+    let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
+    assert_eq!((exit, &made["size"], &made["added"]), (0, &json!(2), &json!(2)), "{made}");
+    let note = fs::read_to_string(folder.join("witness/checkpoint")).unwrap();
+    assert!(
+        note.starts_with("example.org/turnfold\n2\n") && note.contains("\n\n\u{2014} example.org/turnfold "),
+        "{note}"
+    );
+
+    let unchecked = run(folder, &["audit", "verify"]);
+    assert_eq!((unchecked.0, &unchecked.1["verdict"]), (6, &json!("not_checked")));
+    let held: Vec<&str> = vec!["audit", "verify", "--checkpoint", "witness", "--vkey", &vkey];
+    let intact = run(folder, &held);
+    assert_eq!(
+        (intact.0, &intact.1["verdict"], &intact.1["attested"]),
+        (0, &json!("intact"), &json!(2)),
+        "{intact:?}"
+    );
+    assert_eq!(run(folder, &[&held[..], &["--all"]].concat()).0, 0);
+    assert_eq!(run(folder, &[&held[..], &[&id]].concat()).0, 0);
+    assert!(words(folder, &held).starts_with("INTACT\n"));
+
+    let (exit, proof, _) = run(folder, &["audit", "export", &id, "--proof", "witness", "--to", "bundle"]);
+    assert_eq!((exit, &proof["attested"]), (0, &json!(1)), "{proof}");
+    let python = testing::pip(&[("cryptography", "50.0.2")]).join("bin/python");
+    let checked = Command::new(python).arg(folder.join("bundle/verify.py")).arg(&vkey).output().unwrap();
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+
+    store::testing::intruder::say(&store, "UPDATE events SET at = at + 1 WHERE thread_id = $1", thread)
+        .await
+        .unwrap();
+    store::testing::intruder::say(&store, "DELETE FROM events WHERE thread_id = $1", other).await.unwrap();
+    let (exit, found, _) = run(folder, &held);
+    let wrong = |id: ThreadId| {
+        let of = |it: &&Value| it["thread"] == json!(id) && it["seq"] == json!(0);
+        found["findings"].as_array().unwrap().iter().find(of).map(|it| it["wrong"].clone())
+    };
+    assert_eq!((exit, &found["verdict"]), (1, &json!("tampered")), "{found}");
+    assert_eq!((wrong(thread), wrong(other)), (Some(json!("edited")), Some(json!("removed"))), "{found}");
+    assert!(words(folder, &held).starts_with("TAMPERED: "));
+    let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
+    assert_eq!((exit, &made["found"]), (1, &json!(1)), "a log whose end has not moved is not read: {made}");
+}
+
+#[test]
+fn golden_logs_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let (exit, checked, _) = run(folder.path(), &["schema", "check"]);
+    assert_eq!(
+        (exit, &checked["kinds"], &checked["breaches"]),
+        (0, &json!(shared::Event::KINDS.len()), &json!([])),
+        "{checked}"
+    );
+    assert!(words(folder.path(), &["schema", "check"]).contains("all are read as they were written"));
+}

@@ -1,0 +1,320 @@
+//! Bulk as an installation runs it: an api and two workers as processes, over PostgreSQL and Redis, used by OpenAI's own
+//! clients, while the queue is wiped and the api is killed.
+//!
+//! `TURNFOLD_BULK_LINES=10000` has the batches be that long; a run of all tests takes shorter ones.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    path::Path,
+    process::{Command, Stdio},
+    sync::{Arc, Mutex},
+    time::{Duration, Instant},
+};
+
+use axum::{Json, Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing::post};
+use serde_json::{Value, json};
+use tokio::task::{JoinHandle, spawn_blocking};
+
+use crate::{
+    books,
+    engine::{Engine, Process, demo_config, turnfold},
+    openai_clients::{javascript, python},
+};
+
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// How many lines a batch has if nobody says, and for how many of them the planner's batch has one turn.
+const LINES: u64 = 1500;
+const A_PLANNER: u64 = 20;
+
+fn lines() -> u64 {
+    std::env::var("TURNFOLD_BULK_LINES")
+        .map_or(LINES, |it| it.parse().expect("TURNFOLD_BULK_LINES is a number"))
+}
+
+/// A client at work; what it said, once it found everything as it should be.
+fn client(mut command: Command, engine: &Engine, args: &[&str]) -> JoinHandle<String> {
+    command.arg(&engine.url).args(args);
+    spawn_blocking(move || {
+        let output = command.output().unwrap();
+        let said =
+            [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+        assert!(output.status.success() && said.contains("as expected"), "{said}");
+        said
+    })
+}
+
+fn workers(engine: &Engine) -> [Process; 2] {
+    ["w1", "w2"].map(|name| engine.worker(name))
+}
+
+/// The newest batch, once it is so.
+async fn until(engine: &Engine, is_so: impl Fn(&Value) -> bool) -> Value {
+    let began = Instant::now();
+    loop {
+        let page = engine.get("/v1/batches?limit=1").await;
+        if page["data"].get(0).is_some_and(&is_so) {
+            return page["data"][0].clone();
+        }
+        assert!(began.elapsed() < PATIENCE, "{page:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn results(batch: &Value) -> u64 {
+    batch["turnfold"]["results"].as_u64().unwrap()
+}
+
+/// Many lines by the one client, the queue wiped in the middle; and again by the other, which pays nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_clients_run_many_lines_through_a_wiped_queue() {
+    let engine = Engine::start("").await;
+    let _workers = workers(&engine);
+    let count = lines();
+    let many = ["bulk", "probe", &count.to_string()];
+    let first = client(python(), &engine, &many);
+    until(&engine, |it| results(it) >= count / 3).await;
+    engine.redis.flush_all();
+    assert!(first.await.unwrap().contains("reused 0"));
+    let threads = engine.postgres.query("SELECT COUNT(*) FROM threads");
+    let again = client(javascript(), &engine, &many).await.unwrap();
+    assert!(again.contains(&format!("reused {count}")), "{again}");
+    assert_eq!(engine.postgres.query("SELECT COUNT(*) FROM threads"), threads, "nothing was run again");
+    assert_eq!(threads, [[count.to_string()]], "each line opened one thread");
+}
+
+/// Turns of the planner (five hundred for ten thousand lines), each of which writes into a real server's books, the queue wiped in the middle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_clients_run_planner_turns_and_no_write_is_repeated() {
+    let engine = Engine::start(&demo_config()).await;
+    let _workers = workers(&engine);
+    let count = lines() / A_PLANNER;
+    let many = ["bulk", "planner", &count.to_string()];
+    let first = client(javascript(), &engine, &many);
+    until(&engine, |it| results(it) >= count / 3).await;
+    engine.redis.flush_all();
+    assert!(first.await.unwrap().contains("reused 0"));
+    let applied = books::applied(engine.folder());
+    assert_eq!(applied.len() as u64, count, "each added one person");
+    assert!(applied.values().all(|it| *it == 1), "a write was repeated: {applied:?}");
+    let again = client(python(), &engine, &many).await.unwrap();
+    assert!(again.contains(&format!("reused {count}")), "{again}");
+    assert_eq!(books::applied(engine.folder()), applied);
+}
+
+/// Uploads these lines for a tenant and makes a batch of them.
+async fn submit(engine: &Engine, tenant: &str, lines: &str, besides: Value) -> String {
+    let form = format!(
+        "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
+         Content-Disposition: form-data; name=\"file\"; filename=\"l.jsonl\"\r\n\r\n{lines}\r\n--x--\r\n"
+    );
+    let request = engine.http.post(format!("{}/v1/files", engine.url)).header("x-turnfold-tenant", tenant);
+    let request = request.header("content-type", "multipart/form-data; boundary=x").body(form);
+    let file: Value = request.send().await.unwrap().json().await.unwrap();
+    let mut body = json!({"input_file_id": file["id"], "endpoint": "/v1/turns", "completion_window": "24h"});
+    body.as_object_mut().unwrap().extend(besides.as_object().unwrap().clone());
+    let request = engine.http.post(format!("{}/v1/batches", engine.url)).header("x-turnfold-tenant", tenant);
+    let batch: Value = request.json(&body).send().await.unwrap().json().await.unwrap();
+    batch["id"].as_str().unwrap_or_else(|| panic!("{batch}")).to_owned()
+}
+
+fn line(name: &str, body: &Value) -> String {
+    format!("{}\n", json!({"custom_id": name, "method": "POST", "url": "/v1/turns", "body": body}))
+}
+
+/// How many nodes may end between the moment that a turn's row is stamped and the ring that tells of it: its transaction
+/// is on its way to the disk meanwhile.
+const RINGING: usize = 8;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
+    let engine = Engine::start("[worker]\nslots = 1\n").await;
+    let count = lines();
+    let lines: String = (0..count)
+        .map(|n| line(&format!("f-{n}"), &json!({"strategy": "probe", "input": "steps 20"})))
+        .collect();
+    submit(&engine, "flood", &lines, json!({"priority": "high"})).await;
+    let _worker = engine.worker("w1");
+    until(&engine, |it| it["turnfold"]["running"].as_u64().unwrap() >= 100).await;
+    let body = json!({"strategy": "probe", "input": "echo hi", "priority": "low"});
+    let request = engine.http.post(format!("{}/v1/turns?wait=60", engine.url));
+    let request = request.header("x-turnfold-tenant", "lone").json(&body);
+    let lone: Value = request.send().await.unwrap().json().await.unwrap();
+    assert_eq!(lone["status"], "completed", "{lone}");
+    let batch = until(&engine, |_| true).await;
+    assert!(results(&batch) < count / 2, "the flood is still under way: {batch:#}");
+
+    let events = engine.events(lone["thread_id"].as_str().unwrap()).await;
+    let heard = events.iter().find(|it| it["kind"] == "heard").unwrap()["at"].as_str().unwrap().to_owned();
+    let created = lone["created_at"].as_str().unwrap();
+    let between = format!(
+        "SELECT COUNT(*) FROM events JOIN threads ON threads.id = events.thread_id WHERE threads.tenant = 'flood' \
+         AND events.kind = 'decided' AND events.at > {} AND events.at < {}",
+        micros(created),
+        micros(&heard)
+    );
+    let between: usize = engine.postgres.query(&between)[0][0].parse().unwrap();
+    assert!(between <= 2 + RINGING, "{between} nodes of the flood came first");
+}
+
+fn micros(rfc3339: &str) -> i64 {
+    store::time::micros(rfc3339).unwrap()
+}
+
+/// A model's endpoint that takes a key for so long, and then no more.
+async fn revoking(after: usize) -> String {
+    let asked = Arc::new(Mutex::new(0));
+    let answer = move |State(asked): State<Arc<Mutex<usize>>>| async move {
+        let mut asked = asked.lock().unwrap();
+        *asked += 1;
+        let error = json!({"error": {"message": "Incorrect API key provided: it was revoked", "code": "invalid_api_key"}});
+        let message = json!({"role": "assistant", "content": "{\"decision\": \"replace\", \"plan\": [], \"next_task\": null, \"clarification\": null}"});
+        let reply = json!({"id": "c", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 3, "completion_tokens": 2, "total_tokens": 5}});
+        if *asked <= after { (StatusCode::OK, Json(reply)) } else { (StatusCode::UNAUTHORIZED, Json(error)) }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let router = Router::new().route("/v1/chat/completions", post(answer)).with_state(asked);
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    format!("http://{address}/v1")
+}
+
+/// A key is revoked, a model is unknown, a line is bad, one waits for ever: each is told of by its line, and the rest is done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_what_goes_wrong_is_told_by_line_and_the_rest_is_done() {
+    let url = revoking(0).await;
+    let config = format!("{}[providers.revoked]\nbase_url = {}\n", demo_config(), json!(url));
+    let engine = Engine::start(&config).await;
+    let _workers = workers(&engine);
+    let probe = |words: &str| json!({"strategy": "probe", "input": words});
+    let planner = json!({"strategy": "planner", "input": "Plan something", "config": {"model": "revoked/m"}});
+    let mut lines: String = (0..100).map(|n| line(&format!("well-{n}"), &probe("echo hi"))).collect();
+    for n in 0..10 {
+        lines += &line(&format!("revoked-{n}"), &planner);
+    }
+    lines += &line("unknown", &json!({"strategy": "nobody", "input": "x"}));
+    lines += &line("well-3", &probe("echo again"));
+    lines += &line("late", &probe("ask Who? | a | b"));
+    lines += "no json\n";
+    lines += &line("long", &probe(&"x".repeat(2 << 20)));
+    let batch = submit(&engine, "default", &lines, json!({"expires_after": 6})).await;
+    let over = until(&engine, |it| it["status"] == "completed").await;
+    assert_eq!(over["id"], json!(batch));
+    assert_eq!(over["request_counts"], json!({"total": 115, "completed": 100, "failed": 15}), "{over:#}");
+    let bad = over["errors"]["data"].as_array().unwrap().iter();
+    let bad: Vec<(u64, &str)> =
+        bad.map(|it| (it["line"].as_u64().unwrap(), it["code"].as_str().unwrap())).collect();
+    let wanted =
+        [(111, "unknown_model"), (112, "duplicate_custom_id"), (114, "invalid_json"), (115, "line_too_long")];
+    assert_eq!(bad, wanted);
+    let file = over["error_file_id"].as_str().unwrap();
+    let errors = engine.http.get(format!("{}/v1/files/{file}/content", engine.url)).send().await.unwrap();
+    let errors = errors.text().await.unwrap();
+    let errors: Vec<Value> = errors.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let codes = errors.iter().fold(BTreeMap::<&str, usize>::new(), |mut codes, it| {
+        *codes.entry(it["error"]["code"].as_str().unwrap()).or_default() += 1;
+        codes
+    });
+    assert_eq!((codes["turn_failed"], codes["expired_waiting_for_a_person"]), (10, 1), "{codes:?}");
+    let revoked =
+        errors.iter().filter(|it| it["custom_id"].as_str().is_some_and(|it| it.starts_with("revoked-")));
+    let words: Vec<&str> = revoked.map(|it| it["error"]["message"].as_str().unwrap()).collect();
+    assert!(words.len() == 10 && words.iter().all(|it| it.contains("revoked")), "{words:?}");
+}
+
+/// What a receiver was sent.
+type Sent = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
+
+fn listen(port: u16) -> (Sent, JoinHandle<()>) {
+    let sent = Sent::default();
+    let hear = async |State(sent): State<Sent>, headers: HeaderMap, body: Bytes| {
+        sent.lock().unwrap().push((headers, body));
+        StatusCode::NO_CONTENT
+    };
+    let router = Router::new().route("/hook", post(hear)).with_state(sent.clone());
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let listener = tokio::net::TcpListener::from_std(listener).unwrap();
+    (sent, tokio::spawn(async move { axum::serve(listener, router).await.unwrap() }))
+}
+
+fn run(folder: &Path, args: &[&str]) -> (i32, String) {
+    let output = turnfold(folder).args(args).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    (output.status.code().unwrap(), said)
+}
+
+/// The receiver is away when the batch ends, and the api is killed once it is back: the next one tells it, and the
+/// reference library for Python and OpenAI's own client say that it is signed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_a_webhook_is_told_though_both_sides_were_down() {
+    let mut engine = Engine::start("").await;
+    let _workers = workers(&engine);
+    let (folder, port) = (engine.folder().to_owned(), testing::free_port());
+    let at = |args: &[&str]| run(&folder, args);
+    let (code, added) = at(&["webhook", "add", &format!("http://127.0.0.1:{port}/hook"), "-o", "json"]);
+    assert_eq!(code, 0, "{added}");
+    let webhook: Value = serde_json::from_str(&added).unwrap();
+    let secret = webhook["secret"].as_str().unwrap().to_owned();
+    fs::write(folder.join("secret"), &secret).unwrap();
+    let (code, listed) = at(&["webhook", "ls"]);
+    assert!(code == 0 && listed.contains("/hook") && !listed.contains("whsec_"), "{listed}");
+
+    submit(&engine, "default", &line("a", &json!({"strategy": "probe", "input": "echo hi"})), json!({}))
+        .await;
+    until(&engine, |it| it["status"] == "completed").await;
+    let began = Instant::now();
+    while !at(&["webhook", "deliveries"]).1.contains("refused") {
+        assert!(began.elapsed() < PATIENCE, "{}", at(&["webhook", "deliveries"]).1);
+    }
+    let (sent, _listener) = listen(port);
+    engine.kill_api().await;
+    let began = Instant::now();
+    while sent.lock().unwrap().is_empty() {
+        assert!(began.elapsed() < PATIENCE, "{}", at(&["webhook", "deliveries"]).1);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (headers, body) = sent.lock().unwrap()[0].clone();
+    let header = |name: &str| headers[name].to_str().unwrap().to_owned();
+    let body = String::from_utf8(body.to_vec()).unwrap();
+    let names = ["webhook-id", "webhook-timestamp", "webhook-signature"];
+    let sent = json!({"headers": names.map(|it| (it, header(it))).into_iter().collect::<BTreeMap<_, _>>(), "body": body});
+    let mut client = python();
+    client
+        .args([&engine.url, "hook", &secret])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut client = client.spawn().unwrap();
+    client.stdin.take().unwrap().write_all(sent.to_string().as_bytes()).unwrap();
+    let output = client.wait_with_output().unwrap();
+    let said = [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
+    assert!(output.status.success() && said.contains("as expected"), "{said}");
+
+    let (id, timestamp, signature) = (header(names[0]), header(names[1]), header(names[2]));
+    let verify = |body: &str| {
+        let mut command = turnfold(&folder);
+        command.args(["webhook", "verify", "--secret", "file:secret", "--id", &id]);
+        command.args(["--timestamp", &timestamp, "--signature", &signature]);
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        process.stdin.take().unwrap().write_all(body.as_bytes()).unwrap();
+        let output = process.wait_with_output().unwrap();
+        (output.status.code(), String::from_utf8(output.stdout).unwrap())
+    };
+    assert_eq!(verify(&body).0, Some(0), "{:?}", verify(&body));
+    let forged = verify(&body.replace("completed", "cancelled"));
+    assert!(forged.0 == Some(1) && forged.1.contains("not verified"), "{forged:?}");
+    let (code, all) = at(&["webhook", "deliveries", "--state", "delivered", "-o", "json"]);
+    let all: Value = serde_json::from_str(&all).unwrap_or_else(|_| panic!("{code} {all}"));
+    let (code, again) = at(&["webhook", "redeliver", all[0]["id"].as_str().unwrap()]);
+    assert!(code == 0 && again.contains(&id), "{again}");
+    let told = engine.told("api");
+    assert!(!told.contains("whsec_") && !told.contains(&secret), "a secret is in the traces: {told}");
+    assert_eq!(at(&["webhook", "rm", webhook["id"].as_str().unwrap()]).0, 0);
+    assert_eq!(at(&["webhook", "redeliver", all[0]["id"].as_str().unwrap()]).0, 2);
+}

@@ -1,0 +1,215 @@
+//! Threads of a store become fixtures, and fixtures are looked after.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use serde_json::{Value, json};
+use shared::{Event, reenact, strategies};
+use store::{Head, Store, ThreadId};
+
+use crate::engine::{fixtures, turnfold};
+
+/// A folder with a migrated store.
+async fn home() -> (tempfile::TempDir, Store) {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
+    let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
+    (folder, Store::connect(&url).await.unwrap())
+}
+
+fn run(folder: &Path, args: &[&str]) -> (i32, Value, String) {
+    let output = turnfold(folder).args(["-o", "json", "fixture"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    let thing = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    (output.status.code().unwrap(), thing, told)
+}
+
+fn words(folder: &Path, args: &[&str]) -> String {
+    let output = turnfold(folder).arg("fixture").args(args).output().unwrap();
+    String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
+}
+
+/// The log of one of our own fixtures, as a worker would have written it.
+fn log(strategy: &str, name: &str) -> Vec<Event> {
+    let graph = strategies::find(strategy).unwrap();
+    let text = fs::read_to_string(fixtures().join(strategy).join(format!("{name}.jsonl"))).unwrap();
+    let script: Vec<Event> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    reenact(graph, &script).unwrap().log
+}
+
+async fn keep(store: &Store, log: &[Event]) -> (ThreadId, String) {
+    let id = uuid::Uuid::now_v7();
+    store.append(&Head::start(id), log, None).await.unwrap();
+    (id, id.to_string())
+}
+
+/// Says `secret` wherever `word` was said.
+fn with(log: &[Event], word: &str, secret: &str) -> Vec<Event> {
+    let text = serde_json::to_string(log).unwrap();
+    assert!(text.contains(word));
+    serde_json::from_str(&text.replace(word, secret)).unwrap()
+}
+
+/// What `cargo insta accept` does.
+fn accept(folder: &Path) -> Vec<PathBuf> {
+    let pending = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
+    let pending: Vec<_> = pending.filter(|it| it.to_string_lossy().ends_with(".snap.new")).collect();
+    pending.iter().for_each(|it| fs::rename(it, it.with_extension("")).unwrap());
+    pending
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
+    let (folder, store) = home().await;
+    let folder = folder.path();
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let (_, id) = keep(&store, &with(&log("planner", "two_tasks"), "Arden", &token)).await;
+
+    let (exit, captured, told) = run(folder, &["capture", &id]);
+    assert_eq!(exit, 0, "{told}");
+    assert_eq!(captured["fixture"], "fixtures/planner/book_lunch_with_ann_on_friday_and_tell_me_her.jsonl");
+    assert_eq!(captured["secrets"], json!({"a token of GitHub": 1}));
+    assert!(captured["flipped"].as_u64() > Some(5), "{captured}");
+    let path = folder.join(captured["fixture"].as_str().unwrap());
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("SECRET_1") && !text.contains("ghp_"), "{text}");
+    let pending = accept(path.parent().unwrap());
+    assert_eq!(pending.len(), 3, "its transcript, the map and the prompts: {pending:?}");
+    for it in pending {
+        assert!(!fs::read_to_string(it.with_extension("")).unwrap().contains("ghp_"));
+    }
+    // It has a name now, and nothing is written over.
+    let (exit, _, told) = run(folder, &["capture", &id]);
+    assert!(exit == 2 && told.contains("--name"), "{told}");
+    let (exit, _, told) = run(folder, &["capture", &id, "--name", "../elsewhere"]);
+    assert!(exit == 2 && told.contains("no name for a fixture"), "{told}");
+    assert_eq!(run(folder, &["capture", &id, "--name", "again"]).0, 0);
+    accept(path.parent().unwrap());
+
+    let (exit, checked, _) = run(folder, &["check"]);
+    assert_eq!((exit, &checked["fixtures"], &checked["findings"]), (0, &json!(2), &json!([])));
+    let (_, coverage, _) = run(folder, &["coverage"]);
+    let planner = coverage.as_array().unwrap().iter().find(|it| it["strategy"] == "planner").unwrap();
+    assert_eq!((&planner["fixtures"], &planner["nodes"]["seen"]), (&json!(2), &json!(7)), "{planner}");
+    assert!(planner["edges"]["unseen"].as_array().unwrap().contains(&json!("plan → a person → plan")));
+    assert!(words(folder, &["coverage"]).contains("planner has not seen"));
+    assert!(words(folder, &["refresh"]).contains("every file is as today's code makes it"));
+
+    // What the code decided is made anew, and what came from outside stays.
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    let asked = lines.iter().position(|it| it.contains("\"event\":\"asked\"")).unwrap();
+    lines[asked] = lines[asked].replacen("\"system\":\"", "\"system\":\"Once upon a time. ", 1);
+    fs::write(&path, lines.join("\n")).unwrap();
+    let told = words(folder, &["check"]);
+    let place = format!("{}:{}: plan asks otherwise today", captured["fixture"].as_str().unwrap(), asked + 1);
+    assert!(told.contains(&place) && told.contains("first difference at system, character 1:"), "{told}");
+    let told = words(folder, &["refresh"]);
+    assert!(told.contains("1 files are others now") && told.contains("cargo insta review"), "{told}");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text);
+
+    // An answer too many, one that is missing, and a secret.
+    let outside: Vec<&str> =
+        text.lines().filter(|it| serde_json::from_str::<Event>(it).unwrap().is_outside()).collect();
+    let by_hand = path.with_file_name("by_hand.jsonl");
+    let last = outside.last().unwrap();
+    fs::write(&by_hand, [outside.as_slice(), &[*last]].concat().join("\n")).unwrap();
+    let told = words(folder, &["check"]);
+    assert!(
+        told.contains(&format!("by_hand.jsonl:{}: no longer asked for: answered", outside.len() + 1)),
+        "{told}"
+    );
+    let (exit, refreshed, _) = run(folder, &["refresh"]);
+    assert!(
+        exit == 1 && refreshed["diverged"][0]["what"].as_str().unwrap().contains("capture the thread anew")
+    );
+    fs::write(&by_hand, outside[..outside.len() - 1].join("\n").replace("SECRET_1", &token)).unwrap();
+    let told = words(folder, &["check"]);
+    let missing = format!("by_hand.jsonl:{}: nothing answers: chat", outside.len() - 1);
+    assert!(told.contains(&missing) && told.contains("the nearest that was recorded: chat"), "{told}");
+    assert!(told.contains("by_hand.jsonl:6: answered.response.text holds a token of GitHub"), "{told}");
+    assert!(!told.contains("ghp_"), "a secret is never told: {told}");
+    fs::write(&by_hand, "{}").unwrap();
+    assert!(words(folder, &["check"]).contains("by_hand.jsonl:1: this is no event"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_would_test_nothing_is_refused() {
+    let (folder, store) = home().await;
+    let folder = folder.path();
+    let whole = log("planner", "two_tasks");
+    let refused = |id: &str, more: &[&str]| {
+        let (exit, _, told) = run(folder, &[&["capture", id], more].concat());
+        assert_eq!(exit, 1, "{told}");
+        assert!(!folder.join("fixtures").exists(), "nothing is written: {told}");
+        told
+    };
+
+    let (_, id) = keep(&store, &whole[..whole.len() - 1]).await;
+    assert!(refused(&id, &[]).contains("under way"));
+
+    // As another version of the code would have decided.
+    let mut other = whole.clone();
+    let at = other.iter().position(|it| matches!(it, Event::Asked(_))).unwrap();
+    if let Event::Asked(asked) = &mut other[at]
+        && let shared::Request::Chat { system, .. } = &mut asked.requests[0]
+    {
+        system.push_str(" Be brief.");
+    }
+    let (_, id) = keep(&store, &other).await;
+    let told = refused(&id, &[]);
+    assert!(
+        told.contains("does not reproduce event 2") && told.contains("requests[0].system, character"),
+        "{told}"
+    );
+
+    // A secret is not told either.
+    let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+    let (_, id) = keep(&store, &with(&whole, "Friday", &token)).await;
+    let told = refused(&id, &[]);
+    assert!(told.contains("does not reproduce event") && !told.contains("ghp_"), "{told}");
+
+    // A word that the code reads is no secret: without it the plan is another.
+    let (_, id) = keep(&store, &whole).await;
+    let told = refused(&id, &["--set", r#"fixture.secrets=["replace"]"#]);
+    assert!(told.contains("without its secrets the log is another"), "{told}");
+    let (exit, _, told) = run(folder, &["capture", &id, "--set", r#"fixture.secrets=["("]"#]);
+    assert!(
+        exit == 2 && told.contains("fixture.secrets") && told.contains("no regular expression"),
+        "{told}"
+    );
+
+    // A pattern of the operator's own.
+    let (exit, captured, told) = run(folder, &["capture", &id, "--set", r#"fixture.secrets=["Arden"]"#]);
+    assert_eq!((exit, &captured["secrets"]), (0, &json!({"what fits \"Arden\"": 1})), "{told}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_fewest_threads_are_suggested() {
+    let (folder, store) = home().await;
+    let folder = folder.path();
+    fs::create_dir_all(folder.join("fixtures/probe")).unwrap();
+    let (two, two_id) = keep(&store, &log("planner", "two_tasks")).await;
+    let (short, _) = keep(&store, &log("planner", "clarification")).await;
+    keep(&store, &log("planner", "two_tasks")).await;
+    let (exit, told, error) = run(folder, &["suggest"]);
+    assert_eq!(exit, 0, "{error}");
+    let threads = told["threads"].as_array().unwrap();
+    let ids: Vec<_> = threads.iter().map(|it| it["thread"].as_str().unwrap().to_owned()).collect();
+    let both = [two.to_string(), short.to_string()];
+    assert!(ids.len() == 2 && both.iter().all(|it| ids.contains(it)), "{told}");
+    assert_eq!(told["looked_at"]["threads"], 3);
+    assert_eq!(run(folder, &["capture", &two_id]).0, 0);
+    let (_, told, _) = run(folder, &["suggest"]);
+    assert_eq!(told["threads"][0]["thread"], json!(short), "{told}");
+    assert_eq!(told["threads"].as_array().unwrap().len(), 1);
+    // These threads have no turns that could fulfil anything.
+    assert_eq!(run(folder, &["suggest", "--since", "7d"]).1["looked_at"]["threads"], 0);
+    let (exit, _, error) = run(folder, &["suggest", "--where", "state = failed"]);
+    assert!(exit == 2 && error.contains("--where") && error.contains("there is no field state"), "{error}");
+    let (exit, _, error) = run(folder, &["suggest", "--since", "soon"]);
+    assert!(exit == 2 && error.contains("--since"), "{error}");
+    assert!(words(folder, &["check", "nowhere"]).contains("there are no fixtures"));
+    assert!(words(folder, &["coverage", "nowhere"]).contains("FOLDER/STRATEGY/NAME.jsonl"));
+}

@@ -1,0 +1,110 @@
+//! Every command of `docs/testing.md`, in order, in a folder that is a user's own crate; then a thread of each strategy as a
+//! fixture, from the store that the tour has left.
+
+use std::{fs, path::Path, process::Command};
+
+use serde_json::Value;
+
+use crate::engine::{TURNFOLD, turnfold};
+
+/// Reviews as a person who accepts everything does, as `cargo insta` itself asks a person.
+const PREAMBLE: &str = r#"
+set -euo pipefail
+cargo() {
+  if [ "$1" = insta ]; then
+    find . -name '*.snap.new' -not -path './target/*' | while read -r it; do echo "accepted $it"; mv "$it" "${it%.new}"; done
+  else
+    command cargo "$@"
+  fi
+}
+"#;
+
+#[test]
+fn every_command_of_the_guide_to_testing() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").canonicalize().unwrap();
+    let guide = fs::read_to_string(workspace.join("docs/testing.md")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let blocks = |language: &str| {
+        let begin = format!("```{language}\n");
+        let all = guide.split(&begin).skip(1).filter_map(|it| it.split("\n```").next());
+        all.collect::<Vec<_>>().join("\n")
+    };
+
+    let path = |name: &str| format!("{{ path = {:?} }}", workspace.join(name));
+    let manifest = format!(
+        "[package]\nname = \"mine\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nshared = {}\n\n{}\n",
+        path("shared"),
+        blocks("toml").replace("{ path = \"../turnfold/harness\" }", &path("harness"))
+    );
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::copy(workspace.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    fs::create_dir(folder.join("src")).unwrap();
+    let tests = blocks("rust");
+    fs::write(folder.join("src/lib.rs"), format!("#[cfg(test)]\nmod fixtures {{\n{tests}\n}}\n")).unwrap();
+
+    let bin = Path::new(TURNFOLD).parent().unwrap();
+    let output = Command::new("bash")
+        .args(["-c", &format!("{PREAMBLE}{}", blocks("sh"))])
+        .current_dir(folder)
+        .env("PATH", format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()))
+        .env("CARGO_TARGET_DIR", workspace.join("target/tour"))
+        .env("INSTA_UPDATE", "no")
+        .output()
+        .unwrap();
+    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let all = format!("{told}\n{errors}");
+    assert!(output.status.success(), "{all}");
+    for words in [
+        "threads (",
+        "turned it red",
+        "accepted ./fixtures/planner/mine.snap",
+        "mine.jsonl:",
+        "FOUND 1",
+        "exit code 1\n",
+        "test result: FAILED",
+        "exit code 101\n",
+        "files are others now",
+        "test result: ok. 1 passed",
+        "planner has not seen",
+    ] {
+        assert!(all.contains(words), "{words:?} is not told: {all}");
+    }
+
+    // The last test of the tour held, on what was accepted.
+    let fixture = fs::read_to_string(folder.join("fixtures/planner/mine.jsonl")).unwrap();
+    assert!(fixture.contains("otherwise"), "{fixture}");
+
+    for strategy in ["planner", "planner_with_prompts", "action_plan", "research", "retriever"] {
+        captures_one_of(folder, strategy);
+    }
+    let checked = fixtures(folder, &["check"]);
+    assert_eq!((checked.0, &checked.1["fixtures"]), (0, &serde_json::json!(6)), "{checked:?}");
+}
+
+fn fixtures(folder: &Path, args: &[&str]) -> (i32, Value, String) {
+    let output = turnfold(folder)
+        .env("TURNFOLD__STORE__URL", "sqlite:.turnfold/demo/turnfold.db")
+        .args(["-o", "json", "fixture"])
+        .args(args)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), told)
+}
+
+/// The thread that shows most of a strategy becomes a fixture.
+fn captures_one_of(folder: &Path, strategy: &str) {
+    fs::create_dir_all(folder.join("fixtures").join(strategy)).unwrap();
+    let of = format!("strategy = {strategy}");
+    let (exit, suggested, told) = fixtures(folder, &["suggest", "--where", &of]);
+    assert_eq!(exit, 0, "{told}");
+    let first = &suggested["threads"][0];
+    assert_eq!((&first["strategy"], &first["refused"]), (&strategy.into(), &Value::Null), "{suggested:#}");
+    let thread = first["thread"].as_str().unwrap();
+    let (exit, captured, told) = fixtures(folder, &["capture", thread, "--name", "of_the_demo"]);
+    assert_eq!(exit, 0, "{told}");
+    assert!(captured["flipped"].as_u64() > Some(1), "{captured:#}");
+    let snapshot = folder.join(format!("fixtures/{strategy}/of_the_demo.snap.new"));
+    assert!(fs::read_to_string(&snapshot).unwrap().contains("opened"), "{}", snapshot.display());
+}

@@ -1,0 +1,150 @@
+//! Threads looked at again from the command line: taken in, explained, laid side by side, searched, counted.
+
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
+use serde_json::{Value, json};
+
+use crate::engine::{TURNFOLD, fixtures, turnfold};
+
+fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
+    let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+}
+
+/// A home, and the thread of a fixture in it.
+fn home(fixture: &str) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), &["migrate"]).0, 0);
+    let id = import(folder.path(), fixture);
+    (folder, id)
+}
+
+fn import(folder: &Path, fixture: &str) -> String {
+    let file = fixtures().join(fixture);
+    let (exit, imported) = run(folder, &["thread", "import", file.to_str().unwrap()]);
+    assert_eq!(exit, 0, "{imported}");
+    imported["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn what_is_exported_is_taken_in_byte_for_byte() {
+    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (folder, elsewhere) = (folder.path(), tempfile::tempdir().unwrap());
+    let elsewhere = elsewhere.path();
+    assert_eq!(run(elsewhere, &["migrate"]).0, 0);
+    let export = |folder: &Path, id: &str| {
+        let output = turnfold(folder).args(["thread", "export", id]).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let exported = export(folder, &id);
+    let file = elsewhere.join("log.jsonl");
+    fs::write(&file, &exported).unwrap();
+    let import =
+        |flags: &[&str]| run(elsewhere, &[&["thread", "import", file.to_str().unwrap()][..], flags].concat());
+    assert_eq!(import(&[]).1["id"], json!(id));
+    assert_eq!(export(elsewhere, &id), exported);
+    for command in [&["store", "verify"][..], &["store", "rebuild", "--dry-run"], &["thread", "verify", &id]]
+    {
+        assert_eq!(run(elsewhere, command).0, 0, "{command:?}");
+    }
+    let (exit, told) = import(&[]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("--new"), "{told}");
+    let (exit, other) = import(&["--new"]);
+    assert!(exit == 0 && other["id"] != json!(id), "{other}");
+    assert_eq!(run(elsewhere, &["thread", "diff", &id, "last"]).0, 0, "but for its names it is the same");
+
+    fs::write(&file, exported.replace("0.69", "0.96")).unwrap();
+    let (exit, told) = import(&["--new"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("line 17: the hash chain breaks here"), "{told}");
+    // A turn that is under way is not gone on with unasked.
+    let lines: Vec<&str> = exported.lines().collect();
+    fs::write(&file, lines[..15].join("\n")).unwrap();
+    let (exit, told) = import(&["--new"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("--go-on"), "{told}");
+    assert_eq!(import(&["--new", "--go-on"]).0, 0);
+    assert_eq!(run(elsewhere, &["thread", "get", "last"]).1["stands"], "is busy at assess");
+    fs::write(&file, "{}\n").unwrap();
+    assert_eq!(import(&[]).0, 2);
+}
+
+#[test]
+fn a_route_is_explained() {
+    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let (exit, why) = run(folder.path(), &["thread", "why", &id, "--at", "17"]);
+    assert_eq!((exit, &why["decision"]["because"]), (0, &json!("done with confidence 0.69 < 0.7")));
+    assert_eq!(run(folder.path(), &["thread", "why", &id]).1["stands"], "idle: a person speaks next");
+    let (exit, told) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("its last is 27"), "{told}");
+    assert_eq!(
+        run(folder.path(), &["queue", "pause", "--strategy", "planner", "--reason", "rest"]).0,
+        4,
+        "needs an api"
+    );
+}
+
+#[test]
+fn the_first_event_is_found() {
+    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let folder = folder.path();
+    let (exit, found) = run(folder, &["thread", "bisect", &id, "--where", "state.plan.rounds > 0"]);
+    assert_eq!((exit, &found["seq"]), (0, &json!(17)), "{found}");
+    assert_eq!(run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]), (1, Value::Null));
+    assert_eq!(run(folder, &["thread", "bisect", &id, "--diverges"]), (0, Value::Null));
+    let (exit, told) = run(folder, &["thread", "bisect", &id, "--where", "status = failed"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("there is no field status"), "{told}");
+    assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "something must be looked for");
+}
+
+/// Builds stand in for others of turnfold: what they say of a thread is all that is known of them.
+#[test]
+fn the_first_build_that_decides_otherwise_is_found() {
+    let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
+    let folder = folder.path();
+    let build = |name: &str, script: &str| {
+        let file = folder.join(name);
+        fs::write(&file, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).unwrap();
+        file.to_str().unwrap().to_owned()
+    };
+    let said = json!({"chain": "intact", "divergences": [
+        {"seq": 17, "node": "assess", "field": "to", "then": "orchestrate", "today": "advance"}
+    ]});
+    let (b, c) = (build("b", &format!("echo '{said}'; exit 1")), build("c", "touch asked; exit 1"));
+    let (exit, found) = run(folder, &["thread", "bisect", &id, "--builds", TURNFOLD, &b, &c]);
+    assert_eq!((exit, &found["first"]), (1, &json!(b)), "{found}");
+    assert_eq!(found["builds"][0]["verdict"], "same");
+    assert_eq!(found["builds"][1]["what"], "event 17, assess, to");
+    assert!(!folder.join("asked").exists(), "nobody is asked after the first");
+    let broken = build("d", "echo 'no such strategy' >&2; exit 6");
+    let (exit, found) = run(folder, &["thread", "bisect", &id, "--builds", &broken, TURNFOLD]);
+    assert_eq!((exit, &found["first"]), (6, &Value::Null), "{found}");
+    assert!(found["builds"][0]["what"].as_str().unwrap().contains("no such strategy"));
+    assert_eq!(run(folder, &["thread", "bisect", &id, "--builds", "./nowhere"]).0, 2);
+}
+
+#[test]
+fn tokens_and_money_are_counted_by_whatever_one_likes() {
+    let (folder, id) = home("planner/money_of_a_turn_is_spent.jsonl");
+    let folder = folder.path();
+    import(folder, "probe/all_words.jsonl");
+    let of_thread = run(folder, &["thread", "get", &id]).1["took"].clone();
+    let (exit, cost) = run(folder, &["thread", "cost", &id, "--by", "node"]);
+    assert_eq!((exit, &cost["all"]["usd"]), (0, &of_thread["usd"]), "{cost}");
+    assert!(cost["all"]["usd"].as_f64().unwrap() > 0.0, "{cost}");
+    for by in ["node", "turn", "thread", "batch", "tenant", "strategy", "model"] {
+        let (exit, cost) = run(folder, &["thread", "cost", "--by", by]);
+        assert_eq!((exit, &cost["threads"], &cost["all"]["usd"]), (0, &json!(2), &of_thread["usd"]), "{by}");
+        let groups = cost["groups"].as_array().unwrap();
+        let sum: u64 = groups.iter().map(|it| it["input_tokens"].as_u64().unwrap()).sum();
+        assert_eq!(json!(sum), of_thread["input_tokens"], "{by}: {cost}");
+    }
+    assert_eq!(run(folder, &["thread", "cost", "--by", "batch"]).1["groups"][0]["batch"], "(no batch)");
+    let of = |words: &str| run(folder, &["thread", "cost", "--where", words]).1;
+    assert_eq!(of("strategy = probe")["all"]["usd"], 0.0);
+    assert_eq!(of("strategy = planner")["all"]["usd"], of_thread["usd"]);
+    assert_eq!(run(folder, &["thread", "cost", "--since", "2099-01-01"]).1["threads"], 0);
+    let (exit, told) = run(folder, &["thread", "cost", "--where", "nonsense"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("operators are"), "{told}");
+}

@@ -1,0 +1,97 @@
+//! The tours of `docs/`, walked: every command of them is run, and says what is printed there.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use testing::free_port;
+
+use crate::engine::{Process, TURNFOLD, fixtures, log, turnfold};
+
+/// The commands of a tour, each with what is to come of it.
+struct Step {
+    command: String,
+    exit: i32,
+    /// Lines that it prints; of those with `…` in them, what stands before that.
+    prints: Vec<String>,
+}
+
+#[test]
+fn auditing() {
+    walk("auditing.md");
+}
+
+fn walk(name: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let text = fs::read_to_string(fixtures().join("../docs").join(name)).unwrap();
+    symlink(fixtures(), folder.join("fixtures")).unwrap();
+    fs::create_dir(folder.join("bin")).unwrap();
+    symlink(TURNFOLD, folder.join("bin/turnfold")).unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut engine = None;
+    let (configuration, steps) = read(&text);
+    fs::write(folder.join("turnfold.toml"), configuration).unwrap();
+    assert!(10 < steps.len(), "{} commands", steps.len());
+    for Step { command, exit, prints } in steps {
+        if let Some(command) = command.strip_suffix(" &") {
+            let args = command.split(' ').skip(1);
+            let mut dev = turnfold(folder);
+            dev.args(args).args(["--listen", &listen]).stderr(log(folder, "dev"));
+            engine = Some(Process::start(&mut dev));
+            wait_for(folder, &listen);
+            continue;
+        }
+        let output = run(folder, &listen, &command);
+        let told = [output.stdout, output.stderr].concat();
+        let told = String::from_utf8(told).unwrap();
+        assert_eq!(output.status.code(), Some(exit), "{command}: {told}");
+        for line in prints {
+            let holds = line.split('…').all(|part| told.contains(part.trim_end()));
+            assert!(holds, "{command} does not print {line:?}, but\n{told}");
+        }
+    }
+    drop(engine);
+}
+
+fn run(folder: &Path, listen: &str, command: &str) -> Output {
+    let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
+    let mut shell = Command::new("sh");
+    shell.args(["-c", command]).current_dir(folder).env("PATH", path);
+    shell.env("TURNFOLD_URL", format!("http://{listen}")).output().unwrap()
+}
+
+fn wait_for(folder: &Path, listen: &str) {
+    for _ in 0..200 {
+        if run(folder, listen, "turnfold queue ls").status.success() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("the engine does not come up: {}", fs::read_to_string(folder.join("dev.log")).unwrap());
+}
+
+/// The configuration and the steps: blocks of `toml` and `sh`, and what is printed, in blocks of `text`. A command ends with
+/// its exit code in a comment, as in `# exit 1`, if that is not 0.
+fn read(text: &str) -> (String, Vec<Step>) {
+    let (mut configuration, mut steps, mut block) = (String::new(), Vec::<Step>::new(), "");
+    for line in text.lines() {
+        match (line.strip_prefix("```"), block) {
+            (Some(_), open) if !open.is_empty() => block = "",
+            (Some(name), _) => block = name,
+            (None, "toml") => configuration += &format!("{line}\n"),
+            (None, "text") => steps.last_mut().unwrap().prints.push(line.to_owned()),
+            (None, "sh") if !line.is_empty() => {
+                let (command, remark) = line.split_once(" # ").unwrap_or((line, ""));
+                let exit = remark.trim().strip_prefix("exit ").map_or(0, |it| it.parse().unwrap());
+                steps.push(Step { command: command.trim_end().to_owned(), exit, prints: Vec::new() });
+            }
+            (None, _) => {}
+        }
+    }
+    (configuration, steps)
+}

@@ -1,0 +1,28 @@
+//! Every strategy says which prompts it has: what is kept of an answer depends on them.
+
+use std::{fs, path::Path};
+
+use shared::strategies;
+
+#[test]
+fn every_prompt_of_a_strategys_folder_is_said() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/strategies");
+    let mut read = 0;
+    for strategy in strategies::all() {
+        let Ok(files) = fs::read_dir(folder.join(strategy.name()).join("prompts")) else { continue };
+        for file in files {
+            let path = file.unwrap().path();
+            let text = fs::read_to_string(&path).unwrap();
+            assert!(strategy.prompts().contains(&text.as_str()), "{} is not in PROMPTS", path.display());
+            read += 1;
+        }
+    }
+    assert!(read >= 18, "only {read} prompts were found");
+}
+
+/// Nodes that are borrowed bring their prompts along.
+#[test]
+fn a_planner_with_prompts_has_those_of_the_planner() {
+    let of = |name| strategies::find(name).unwrap().prompts();
+    assert!(of("planner").iter().all(|it| of("planner_with_prompts").contains(it)));
+}

@@ -1,0 +1,72 @@
+//! Events of shapes that are no more, lifted step by step.
+
+use serde_json::Value;
+use shared::{Decided, Event, GaveUp, Shape, Upcast};
+
+/// The oldest shape had `code`, the next one `motive`; today it is `why`.
+const STEPS: &[Upcast] = &[motive_of_code, why_of_motive, gave_up_of_dropped];
+
+fn motive_of_code(it: &mut Shape) -> bool {
+    let Some(code) = (it.kind == "decided").then(|| it.payload.remove("code")).flatten() else {
+        return false;
+    };
+    it.payload.insert("motive".to_owned(), Value::String(format!("for code {code}")));
+    true
+}
+
+fn why_of_motive(it: &mut Shape) -> bool {
+    let Some(why) = (it.kind == "decided").then(|| it.payload.remove("motive")).flatten() else {
+        return false;
+    };
+    it.payload.insert("why".to_owned(), why);
+    true
+}
+
+/// A kind that has another name today.
+fn gave_up_of_dropped(it: &mut Shape) -> bool {
+    let known = it.kind == "dropped";
+    if known {
+        it.kind = "gave_up".to_owned();
+    }
+    known
+}
+
+fn why(steps: &[Upcast], payload: &str) -> Result<Option<String>, String> {
+    match Event::decode_by(steps, "decided", payload) {
+        Ok(Event::Decided(Decided { why, .. })) => Ok(why),
+        Ok(other) => Err(other.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[test]
+fn each_shape_is_lifted_through_all_that_came_after_it() {
+    let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
+    let older = r#"{"node":"plan","motive":"for code 7","to":"end"}"#;
+    let today = r#"{"node":"plan","why":"for code 7","to":"end"}"#;
+    for payload in [oldest, older, today] {
+        assert_eq!(why(STEPS, payload).unwrap().as_deref(), Some("for code 7"), "{payload}");
+    }
+    let renamed = Event::decode_by(STEPS, "dropped", r#"{"slot":1,"reason":"too late"}"#).unwrap();
+    assert_eq!(renamed, GaveUp { slot: 1, reason: "too late".to_owned() }.into());
+}
+
+#[test]
+fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
+    let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
+    assert!(why(&STEPS[..1], oldest).unwrap_err().contains("unknown field `motive`"));
+    assert!(why(&[], oldest).unwrap_err().contains("unknown field `code`"));
+    let unknown = Event::decode_by(STEPS, "teleported", "{}").unwrap_err().to_string();
+    assert!(unknown.contains("\"teleported\" is unknown"), "{unknown}");
+}
+
+/// Nothing is lifted that can be read as it stands, whatever a step would make of it.
+#[test]
+fn what_is_of_today_is_left_alone() {
+    fn spoils(it: &mut Shape) -> bool {
+        it.payload.clear();
+        true
+    }
+    let today = r#"{"node":"plan","why":"because","to":"end"}"#;
+    assert_eq!(why(&[spoils], today).unwrap().as_deref(), Some("because"));
+}

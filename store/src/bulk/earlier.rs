@@ -1,0 +1,106 @@
+//! What was paid before: lines that were called the same, asked for the same and ended well.
+
+use std::collections::{BTreeMap, HashSet};
+
+use sea_orm::{ConnectionTrait as _, FromQueryResult};
+use serde_json::{Value, json};
+
+use super::{Item, Memo, lines::ROWS, statement::Words};
+use crate::{
+    Error, Store, ThreadId, TurnId,
+    log::{plain, unsigned},
+};
+
+/// What came of an earlier line that asked for the same under the same name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Earlier {
+    /// Its turn.
+    pub turn: Option<TurnId>,
+    /// Its thread.
+    pub thread: Option<ThreadId>,
+    /// What it was answered.
+    pub response: Value,
+}
+
+impl Store {
+    /// What came of earlier lines of this tenant that were called the same, asked for the same and ended well, by the
+    /// number of the item.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn earlier_results(
+        &self,
+        tenant: &str,
+        wanted: &[Item],
+    ) -> Result<BTreeMap<u64, Earlier>, Error> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            wanted: i64,
+            thread_id: Option<ThreadId>,
+            turn_id: Option<TurnId>,
+            line: String,
+        }
+        const WORDS: Words = Words {
+            postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, results.line \
+                       FROM json_to_recordset($2::json) AS it (nth bigint, custom_id text, memo text) \
+                       JOIN batch_items AS items ON items.tenant = $1 AND items.custom_id = it.custom_id \
+                       AND items.memo = it.memo AND items.state IN ('completed', 'reused') \
+                       JOIN batch_results AS results ON results.batch_id = items.batch_id \
+                       AND results.n = items.done_no",
+            sqlite: "SELECT it.value ->> 'nth' AS wanted, items.thread_id, items.turn_id, results.line \
+                     FROM json_each(?2) AS it CROSS JOIN batch_items AS items ON items.tenant = ?1 \
+                     AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
+                     AND items.state IN ('completed', 'reused') \
+                     JOIN batch_results AS results ON results.batch_id = items.batch_id \
+                     AND results.n = items.done_no",
+        };
+        let pool = &self.database.pool;
+        let rows: Value = wanted
+            .iter()
+            .map(|it| json!({"nth": it.nth, "custom_id": it.custom_id, "memo": it.memo}))
+            .collect();
+        let statement = WORDS.with(pool, [tenant.into(), rows.to_string().into()]);
+        let mut found = BTreeMap::new();
+        for row in Row::find_by_statement(statement).all(pool).await? {
+            let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
+            let mut line: Value = serde_json::from_str(&row.line).map_err(unread)?;
+            let response = line["response"].take();
+            found.insert(
+                unsigned(row.wanted)?,
+                Earlier { turn: row.turn_id, thread: row.thread_id, response },
+            );
+        }
+        Ok(found)
+    }
+
+    /// Which of these lines, each with its name, an earlier one of this tenant answers, by their places among them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn known_lines(&self, tenant: &str, lines: &[(String, Memo)]) -> Result<HashSet<usize>, Error> {
+        const WORDS: Words = Words {
+            postgres: "SELECT it.nth AS nth FROM json_to_recordset($2::json) AS it (nth bigint, custom_id text, memo text) \
+                       WHERE EXISTS (SELECT 1 FROM batch_items AS items WHERE items.tenant = $1 \
+                       AND items.custom_id = it.custom_id AND items.memo = it.memo \
+                       AND items.state IN ('completed', 'reused'))",
+            sqlite: "SELECT it.value ->> 'nth' AS nth FROM json_each(?2) AS it WHERE EXISTS \
+                     (SELECT 1 FROM batch_items AS items WHERE items.tenant = ?1 \
+                     AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
+                     AND items.state IN ('completed', 'reused'))",
+        };
+        let pool = &self.database.pool;
+        let mut known = HashSet::new();
+        for (page, lines) in lines.chunks(ROWS).enumerate() {
+            let row = |(nth, (name, memo)): (usize, &(String, Memo))| json!({"nth": nth, "custom_id": plain(name), "memo": memo.hash});
+            let rows: Value = lines.iter().enumerate().map(row).collect();
+            let statement = WORDS.with(pool, [tenant.into(), rows.to_string().into()]);
+            for row in pool.query_all_raw(statement).await? {
+                let nth = usize::try_from(unsigned(row.try_get("", "nth")?)?).unwrap_or(usize::MAX);
+                known.insert(page * ROWS + nth);
+            }
+        }
+        Ok(known)
+    }
+}

@@ -1,0 +1,178 @@
+//! How the lines of a file become items, a chunk of them at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
+    QueryFilter as _,
+};
+use serde_json::{Value, json};
+
+use super::{
+    Batch, BatchStatus, ItemState,
+    files::place,
+    record::{add_results, hold, line_of},
+    statement::Words,
+    tables::batches,
+};
+use crate::{
+    Error, Priority, Store,
+    log::{plain, signed, unsigned},
+};
+
+/// What is wrong with a line whose name an earlier line has.
+const DUPLICATE: &str = "duplicate_custom_id";
+
+/// How many items one statement writes at most.
+pub(super) const ROWS: usize = 1000;
+
+/// Where a line stands in its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinePlace {
+    /// In which chunk.
+    pub chunk: u32,
+    /// From which byte of it.
+    pub start: u32,
+    /// How long it is.
+    pub length: u32,
+}
+
+/// A line that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its number in the file, from 1.
+    pub nth: u64,
+    /// Its owner's name for it.
+    pub custom_id: Option<String>,
+    /// Where it stands.
+    pub place: LinePlace,
+    /// What it asks for; or what is wrong with it, for programs and for people.
+    pub checked: Result<Memo, (String, String)>,
+}
+
+/// What a line asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Memo {
+    /// Names it by its content.
+    pub hash: String,
+    /// The strategy that does it.
+    pub strategy: String,
+    /// How urgent it is.
+    pub priority: Priority,
+}
+
+impl Store {
+    /// Makes items of the lines of one chunk, and moves their batch on to the next chunk, all of it or nothing. Of lines
+    /// with one name the first counts, and the others are bad. What is bad has its result at once.
+    ///
+    /// False, if the batch has been moved on already, or is no longer `keeper`'s.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn take_lines(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        lines: Vec<Line>,
+        last: u64,
+    ) -> Result<bool, Error> {
+        let (batch, keeper) = (batch.clone(), keeper.to_owned());
+        self.database.transact(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
+    }
+}
+
+async fn take_lines(
+    tx: &DatabaseTransaction,
+    batch: Batch,
+    keeper: String,
+    lines: Vec<Line>,
+    last: u64,
+) -> Result<bool, Error> {
+    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(false) };
+    if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
+        return Ok(false);
+    }
+    let total = row.total + signed(lines.len() as u64);
+    let mut counts = Batch::try_from(row.clone())?.counts;
+    let mut bad = Vec::new();
+    for lines in lines.chunks(ROWS) {
+        let taken = insert(tx, &batch, lines).await?;
+        let again: Vec<Line> = lines.iter().filter(|it| !taken.contains(&it.nth)).map(renamed).collect();
+        insert(tx, &batch, &again).await?;
+        let of_again = again.iter().map(|it| (it.nth, it)).collect::<BTreeMap<_, _>>();
+        for line in lines {
+            let nameless = of_again.get(&line.nth);
+            if let Err((code, message)) = &nameless.map_or(line, |it| *it).checked {
+                let error = Some((code.as_str(), message.as_str()));
+                bad.push((line.nth, line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)));
+            }
+        }
+    }
+    let faulty = bad.len() as u64;
+    counts.add(ItemState::Bad, faulty);
+    counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
+    let done = add_results(tx, batch.id, row.done, bad).await?;
+    let row = batches::ActiveModel {
+        validated: Set(row.validated + 1),
+        lines: Set(signed(last)),
+        total: Set(total),
+        counts: Set(counts.to_string()),
+        done: Set(done),
+        ..Default::default()
+    };
+    batches::Entity::update_many().set(row).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
+    Ok(true)
+}
+
+/// The same line, bad because an earlier one has its name.
+fn renamed(line: &Line) -> Line {
+    let id = line.custom_id.as_deref().unwrap_or_default();
+    let words = format!("custom_id: an earlier line is called {id:?} too; that one is run");
+    Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
+}
+
+/// Inserts those whose names are new, and returns their numbers.
+async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
+                   priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
+                   SELECT $1, nth, $2, custom_id, chunk, start, length, state, priority, 1, memo, strategy, 0, 0, 0, code, \
+                   message FROM json_to_recordset($3::json) AS it (nth bigint, custom_id text, chunk int, \
+                   start int, length int, state text, priority int, memo text, strategy text, code text, message text) \
+                   ORDER BY nth ON CONFLICT (batch_id, custom_id) DO NOTHING RETURNING nth",
+        sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
+                 priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
+                 SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
+                 value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'memo', value ->> 'strategy', 0, 0, 0, \
+                 value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
+                 ON CONFLICT (batch_id, custom_id) DO NOTHING RETURNING nth",
+    };
+    if lines.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let row = |line: &Line| {
+        let (state, memo, strategy, error) = match &line.checked {
+            Ok(it) => (ItemState::Waiting, Some(&it.hash), Some(&it.strategy), None),
+            Err(error) => (ItemState::Bad, None, None, Some(error)),
+        };
+        json!({
+            "nth": line.nth,
+            "custom_id": line.custom_id.as_deref().map(plain),
+            "chunk": line.place.chunk,
+            "start": line.place.start,
+            "length": line.place.length,
+            "state": state.as_str(),
+            "priority": line.checked.as_ref().map_or(batch.priority, |it| it.priority).rank(),
+            "memo": memo,
+            "strategy": strategy,
+            "code": error.map(|(code, _)| plain(code)),
+            "message": error.map(|(_, message)| plain(message)),
+        })
+    };
+    let rows: Value = lines.iter().map(row).collect();
+    let values = [batch.id.into(), batch.tenant.as_str().into(), rows.to_string().into()];
+    let rows = tx.query_all_raw(WORDS.with(tx, values)).await?;
+    rows.into_iter().map(|row| unsigned(row.try_get("", "nth")?)).collect()
+}

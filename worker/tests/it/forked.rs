@@ -1,0 +1,177 @@
+//! A thread forked after every decision of every recorded thread: what ran before is not asked again, what follows is
+//! what followed there, and its rows are as its log says.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use futures::future::join_all;
+use serde_json::Value;
+use shared::{Event, Graph, Replay, Standing, reenact, strategies, verify};
+use store::{
+    Conditions, Foreign, Lane, NewFork, Parts, RedisNews, RedisQueue, Round, Store, Strategies, ThreadId,
+    ThreadLog, When, rename_turns, time,
+};
+use uuid::Uuid;
+use worker::{
+    Stop,
+    world::{Ask, Outcome, Recorded, World},
+};
+
+use crate::lived::{fixtures, parts, read, worker};
+
+/// The recorded world, and how often each thing was asked of it.
+struct Counting {
+    world: Recorded,
+    asked: Mutex<BTreeMap<String, usize>>,
+}
+
+#[async_trait]
+impl World for Counting {
+    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        *self.asked.lock().unwrap().entry(ask.key.to_owned()).or_default() += 1;
+        self.world.perform(thread, ask).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "how often it forked is part of what it shows")]
+async fn after_every_decision() {
+    let of = |graph: &'static dyn Graph| async move {
+        let mut forks = 0;
+        for path in fixtures(graph) {
+            forks += forked(&parts().await, graph, &read(&path), usize::MAX).await;
+        }
+        forks
+    };
+    let forks: Vec<usize> = join_all(strategies::all().into_iter().map(of)).await;
+    println!("{forks:?} forks of each strategy");
+    assert!(forks.iter().all(|it| 20 < *it), "{forks:?} forks of each strategy");
+}
+
+/// Over PostgreSQL and Redis: some threads of each strategy, after some of their decisions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_after_some_decisions() {
+    let (postgres, redis) = (testing::Postgres::start(), testing::Redis::start());
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut forks = 0;
+    for graph in strategies::all() {
+        for path in evenly(fixtures(graph), 2) {
+            let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(10), "forked").await.unwrap();
+            let news = RedisNews::connect(&redis.url()).await.unwrap();
+            let parts = Parts { store: store.clone(), queue: Arc::new(queue), news: Arc::new(news) };
+            forks += forked(&parts, graph, &read(&path), 3).await;
+        }
+    }
+    assert!(20 < forks, "{forks} forks");
+}
+
+/// Forks what today's code makes of `script` after its decisions, at most so many, and lives the forks; how many.
+async fn forked(parts: &Parts, graph: &'static dyn Graph, script: &[Event], most: usize) -> usize {
+    let mut whole = reenact(graph, script).unwrap().log;
+    rename_turns(&mut whole);
+    let source = adopted(parts, &whole).await;
+    let before = parts.store.stored(source, 0, u64::MAX).await.unwrap();
+    let world = Arc::new(Counting { world: Recorded::new(graph, script).unwrap(), asked: Mutex::default() });
+    let strategies = Strategies::new(strategies::all());
+    let hands = tokio::spawn(worker(parts, world.clone(), "forked").run(Stop::default()));
+
+    let seqs = (0..whole.len()).filter(|it| matches!(whole[*it], Event::Decided(_) | Event::Attempted(_)));
+    let mut forks = Vec::new();
+    for seq in evenly(seqs.collect(), most) {
+        let tail = until_rest(graph, &whole, seq + 1);
+        // Whoever called the turn off did so there.
+        if tail.iter().any(|it| matches!(it, Event::Cancelled(_))) {
+            continue;
+        }
+        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread;
+        parts.queue.ring(fork, &Lane::default(), When::Now).await.unwrap();
+        forks.push((seq, fork, tail));
+    }
+    for (seq, fork, tail) in &forks {
+        let log = rested(parts, &strategies, *fork).await;
+        let at = seq + 1;
+        assert!(matches!(&log[at], Event::Forked(it) if (it.thread, it.seq) == (source, *seq as u64)));
+        if let Event::Attempted(it) = &whole[*seq] {
+            // Only the other thread knows what became of it.
+            assert!(matches!(&log[at + 1], Event::Doubted(doubted) if doubted.slot == it.slot), "{seq}");
+            let asked = world.asked.lock().unwrap();
+            assert!(!asked.contains_key(&format!("{fork}:{}:{}", asked_at(&whole, *seq), it.slot)), "{seq}");
+        } else {
+            assert_eq!(told(&log[at + 1..]), told(tail), "{} after {seq}", graph.name());
+            let outcomes = |it: &&Event| {
+                matches!(it, Event::Answered(_) | Event::Faltered(_) | Event::Doubted(_) | Event::Wanted(_))
+            };
+            let asked = world.asked.lock().unwrap();
+            let asked: usize =
+                asked.iter().filter(|(key, _)| key.starts_with(&fork.to_string())).map(|it| it.1).sum();
+            assert_eq!(asked, tail.iter().filter(outcomes).count(), "nothing of the prefix is asked again");
+        }
+        assert_eq!(verify(graph, &log).unwrap(), [], "{} after {seq}", graph.name());
+        let round = Round::of(Conditions::default(), 1).only(Some(*fork));
+        let rebuilt = parts.store.rebuild(&strategies, &round, true).await.unwrap();
+        assert!(rebuilt.found.is_empty(), "{} after {seq}: {rebuilt:?}", graph.name());
+        assert_eq!(parts.store.verify(&round).await.unwrap().found, 0);
+    }
+    hands.abort();
+    assert_eq!(parts.store.stored(source, 0, u64::MAX).await.unwrap(), before, "the source is as it was");
+    forks.len()
+}
+
+/// A source of these events.
+async fn adopted(parts: &Parts, log: &[Event]) -> ThreadId {
+    let at = time::now();
+    let foreign = |it: &Event| Foreign { at, kind: it.kind().to_owned(), payload: it.payload().unwrap() };
+    let id = Uuid::now_v7();
+    let log = log.iter().map(foreign).collect();
+    parts.store.adopt(&Strategies::new(strategies::all()), id, log).await.unwrap();
+    id
+}
+
+/// A fork that changes nothing.
+fn plain(source: ThreadId, at: u64) -> NewFork {
+    let (prompts, learned, by) = (BTreeMap::new(), Vec::new(), "test".to_owned());
+    NewFork { source, at, config: Value::Null, prompts, learned, by }
+}
+
+/// What follows event `from` - 1 until a person must do something.
+fn until_rest<'a>(graph: &'static dyn Graph, log: &'a [Event], from: usize) -> &'a [Event] {
+    let mut thread = graph.replay(&log[..from]).unwrap();
+    let mut until = from;
+    while thread.standing() == Standing::Busy && until < log.len() {
+        thread.apply(&log[until]).unwrap();
+        until += 1;
+    }
+    &log[from..until]
+}
+
+/// The log of a thread, once it stands where a person must do something.
+async fn rested(parts: &Parts, strategies: &Strategies, thread: ThreadId) -> Vec<Event> {
+    let rest = async {
+        while ThreadLog::open(parts, strategies, thread).await.unwrap().thread().standing() == Standing::Busy
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), rest).await.expect("the fork comes to rest");
+    parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
+}
+
+/// The number of the question that was open at this event.
+fn asked_at(log: &[Event], seq: usize) -> usize {
+    log[..seq].iter().rposition(|it| matches!(it, Event::Asked(_))).unwrap()
+}
+
+fn told(log: &[Event]) -> Vec<String> {
+    log.iter().map(ToString::to_string).collect()
+}
+
+/// At most so many of them, evenly chosen.
+fn evenly<T>(all: Vec<T>, most: usize) -> Vec<T> {
+    let apart = all.len().div_ceil(most).max(1);
+    all.into_iter().step_by(apart).collect()
+}
