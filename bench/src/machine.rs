@@ -21,12 +21,14 @@ const WRITES: usize = 50;
 const PAGE: [u8; 8192] = [7; 8192];
 
 /// A stretch of time, what our processes used in it, and how much of the machine others used.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Spent {
     /// How long it took, in seconds.
     pub(crate) wall: f64,
     /// CPU seconds of ours.
     pub(crate) cpu: f64,
+    /// Those of each: the servers in their order, then this process.
+    pub(crate) cpu_of: Vec<f64>,
     /// The share of all processors that others used.
     pub(crate) foreign: f64,
 }
@@ -50,10 +52,12 @@ impl Meter {
     /// What was spent until now.
     pub(crate) fn read(&self) -> Result<Spent> {
         let wall = self.began.elapsed().as_secs_f64();
-        let (cpu, machine) = (used(&self.threads, &threads_of(&self.processes)?), Machine::now()?);
+        let (now, machine) = (threads_of(&self.processes)?, Machine::now()?);
+        let cpu_of: Vec<f64> = self.processes.iter().map(|it| used(*it, &self.threads, &now)).collect();
+        let cpu: f64 = cpu_of.iter().sum();
         let (busy, total) = (machine.busy - self.machine.busy, machine.total - self.machine.total);
         let foreign = if total > 0.0 { ((busy - cpu) / total).max(0.0) } else { 0.0 };
-        Ok(Spent { wall, cpu, foreign })
+        Ok(Spent { wall, cpu, cpu_of, foreign })
     }
 }
 
@@ -77,31 +81,31 @@ impl Machine {
     }
 }
 
-/// CPU seconds by process and thread.
+/// CPU seconds by process, one of ours, and thread of it or of one that it started.
 type Threads = BTreeMap<(u32, u32), f64>;
 
 /// CPU seconds of every thread of these processes, and of the processes that the servers among them started.
 fn threads_of(roots: &[u32]) -> Result<Threads> {
     let mut threads = Threads::new();
     for process in numbers_in(Path::new("/proc"))? {
-        let started = || parent_of(process).is_some_and(|it| it != std::process::id() && roots.contains(&it));
-        if !roots.contains(&process) && !started() {
-            continue;
-        }
+        let ours = |it: &u32| roots.contains(it);
+        let starter = || parent_of(process).filter(|it| *it != std::process::id());
+        let Some(root) = Some(process).filter(ours).or_else(|| starter().filter(ours)) else { continue };
         let tasks = format!("/proc/{process}/task");
         // One that ends just now is missed with the little that it used.
         for thread in numbers_in(Path::new(&tasks)).unwrap_or_default() {
             if let Ok(used) = cpu_in(&format!("{tasks}/{thread}/schedstat")) {
-                threads.insert((process, thread), used);
+                threads.insert((root, thread), used);
             }
         }
     }
     Ok(threads)
 }
 
-/// What every thread used between two looks. What ended between them is left out.
-fn used(before: &Threads, after: &Threads) -> f64 {
-    after.iter().map(|(thread, used)| used - before.get(thread).copied().unwrap_or_default()).sum()
+/// What every thread of a process used between two looks. What ended between them is left out.
+fn used(process: u32, before: &Threads, after: &Threads) -> f64 {
+    let of_it = after.range((process, 0)..=(process, u32::MAX));
+    of_it.map(|(thread, used)| used - before.get(thread).copied().unwrap_or_default()).sum()
 }
 
 /// The entries of a folder of `/proc` that are numbers.

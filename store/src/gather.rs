@@ -1,7 +1,7 @@
-//! What queues up while the last batch was on its way goes together in the next: no timer, and nothing waits for
-//! company.
+//! What queues up while the last batch was on its way goes together in the next: no timer, and nobody waits while nothing
+//! is on its way.
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use std::sync::Arc;
 
@@ -32,10 +32,11 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         W: Fn(Vec<T>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Vec<A>> + Send + 'static,
     {
-        let (items, gathered) = mpsc::channel(WAITING);
-        let gathered = Arc::new(Mutex::new(gathered));
+        let (items, waiting) = mpsc::channel(WAITING);
+        let gathered = Arc::new(Mutex::new(Gathered { waiting, most }));
+        let all = Arc::new(watch::Sender::new(0));
         for _ in 0..hands {
-            tokio::spawn(run(Arc::clone(&gathered), most, work.clone()));
+            tokio::spawn(run(Arc::clone(&gathered), Arc::clone(&all), work.clone()));
         }
         Self(items)
     }
@@ -48,20 +49,78 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
     }
 }
 
-async fn run<T, A, W, F>(gathered: Arc<Mutex<mpsc::Receiver<Item<T, A>>>>, most: usize, work: W)
+/// What has been brought and is not on its way.
+struct Gathered<T, A> {
+    waiting: mpsc::Receiver<Item<T, A>>,
+    most: usize,
+}
+
+impl<T, A> Gathered<T, A> {
+    /// The next batch; none, if nobody is left to bring anything.
+    ///
+    /// ## Why it may wait for company after all
+    ///
+    /// A batch costs something however small it is, and while another is on its way, those whom that one's answers will
+    /// wake have nothing to bring. So the next leaves when it is no smaller than what is on its way, or that has arrived.
+    /// While nothing is on its way, it leaves at once.
+    async fn next(&mut self, mut on_its_way: watch::Receiver<usize>) -> Option<Vec<Item<T, A>>> {
+        let mut batch = Vec::new();
+        if self.waiting.recv_many(&mut batch, self.most).await == 0 {
+            return None;
+        }
+        loop {
+            // Those whom the last answers have just woken bring their next items first.
+            tokio::task::yield_now().await;
+            while batch.len() < self.most
+                && let Ok(item) = self.waiting.try_recv()
+            {
+                batch.push(item);
+            }
+            if batch.len() >= self.most.min(*on_its_way.borrow_and_update()) {
+                return Some(batch);
+            }
+            let nobody_brings_more = tokio::select! {
+                _ = on_its_way.changed() => false,
+                brought = self.waiting.recv_many(&mut batch, 1) => brought == 0,
+            };
+            if nobody_brings_more {
+                return Some(batch);
+            }
+        }
+    }
+}
+
+/// How many items are on their way: until this is dropped, so many more.
+struct OnItsWay<'a>(&'a watch::Sender<usize>, usize);
+
+impl<'a> OnItsWay<'a> {
+    fn new(all: &'a watch::Sender<usize>, many: usize) -> Self {
+        all.send_modify(|it| *it += many);
+        Self(all, many)
+    }
+}
+
+impl Drop for OnItsWay<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|it| *it -= self.1);
+    }
+}
+
+async fn run<T, A, W, F>(gathered: Arc<Mutex<Gathered<T, A>>>, all: Arc<watch::Sender<usize>>, work: W)
 where
     W: Fn(Vec<T>) -> F,
     F: Future<Output = Vec<A>>,
 {
-    let mut batch = Vec::new();
     loop {
-        if gathered.lock().await.recv_many(&mut batch, most).await == 0 {
-            return;
-        }
-        let (items, waiting): (Vec<T>, Vec<_>) = batch.drain(..).unzip();
+        let mut waiting = gathered.lock().await;
+        let Some(batch) = waiting.next(all.subscribe()).await else { return };
+        let on_its_way = OnItsWay::new(&all, batch.len());
+        drop(waiting);
+        let (items, waiting): (Vec<T>, Vec<_>) = batch.into_iter().unzip();
         for (answer, waiting) in work(items).await.into_iter().zip(waiting) {
             // Whoever brought it may not wait any more.
             let _ = waiting.send(answer);
         }
+        drop(on_its_way);
     }
 }

@@ -11,6 +11,7 @@ use crate::{
     report::{Bound, Line, Of, Target},
     rows::{self, Rows, Table},
     servers::Servers,
+    stats::median,
 };
 
 /// How many nodes a turn has.
@@ -82,6 +83,8 @@ struct Seen {
     floor: Vec<f64>,
     floor_per_cpu: Vec<f64>,
     wal: Vec<f64>,
+    /// Microseconds of CPU a step: PostgreSQL, Redis, the worker.
+    micros: [Vec<f64>; 3],
     /// Events and bytes of a step.
     step: (f64, f64),
 }
@@ -90,6 +93,9 @@ impl Seen {
     fn add(&mut self, lap: &Lap, rows: &Rows) {
         self.rate.push(lap.rate());
         self.per_cpu.push(lap.per_cpu());
+        for (micros, cpu) in self.micros.iter_mut().zip(&lap.spent.cpu_of) {
+            micros.push(cpu * 1e6 / lap.steps);
+        }
         self.step = (rows.len() as f64 / lap.steps, rows.bytes() as f64 / lap.steps);
     }
 
@@ -101,7 +107,12 @@ impl Seen {
             .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, its share of `heard` included"));
         let mut cpu = Line::new(format!("{name}.cpu"), "steps/CPU s", &self.per_cpu)
             .over(what, &self.per_cpu, &self.floor_per_cpu)
-            .note("CPU of bench, PostgreSQL and Redis");
+            .note(format!(
+                "a step takes {:.1} µs of PostgreSQL, {:.1} of Redis and {:.1} of the worker",
+                median(&self.micros[0]),
+                median(&self.micros[1]),
+                median(&self.micros[2])
+            ));
         if figure.slots == 1024 {
             let (id, of) = match figure.mode {
                 Mode::Local => ("T1", (0.60, 0.75)),

@@ -5,7 +5,7 @@ use sea_orm::{
     sea_query::{Alias, CaseStatement, Expr, ExprTrait, Func, Order as Direction},
 };
 
-use super::{Store, TurnFilter, TurnId, TurnStatus, at_most, tables::turns, unsigned};
+use super::{Store, TurnFilter, TurnId, TurnStatus, at_most, matching::in_status, tables::turns, unsigned};
 use crate::Error;
 
 /// Failed turns that have a cause in common.
@@ -54,10 +54,8 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
         let db = &self.database.pool;
-        let failed = || {
-            let failed = turns::Column::Status.eq(TurnStatus::Failed.as_str());
-            filter.rows(db.get_database_backend()).filter(failed).select_only()
-        };
+        let failed =
+            || filter.rows(db.get_database_backend()).filter(in_status(TurnStatus::Failed)).select_only();
         let column = |it: turns::Column| Expr::col((turns::Entity, it));
         // What failed before causes were kept stands under its whole error.
         let common: Expr =

@@ -2,11 +2,11 @@
 
 use sea_orm::{
     ColumnTrait, Condition as All, DbBackend, ExprTrait,
-    sea_query::{CaseStatement, Expr, Func, Query},
+    sea_query::{Alias, CaseStatement, Expr, Func, Query},
 };
 
 use super::{
-    plain,
+    ThreadStatus, TurnStatus, plain,
     tables::{threads, turns},
 };
 use crate::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField};
@@ -19,6 +19,7 @@ pub(super) fn all_of(backend: DbBackend, conditions: &Conditions) -> All {
 fn one(backend: DbBackend, condition: &Condition) -> Expr {
     match condition {
         Condition::Text { field, how, value } => text(backend, field, *how, &plain(value)),
+        Condition::Status { is: Is::Is, value } => in_status(*value),
         Condition::Status { is, value } => equal(turns::Column::Status, *is, value.as_str()),
         Condition::Priority { is, value } => equal(turns::Column::Priority, *is, i32::from(value.rank())),
         Condition::Thread { is, value } => equal(turns::Column::ThreadId, *is, *value),
@@ -33,6 +34,32 @@ fn one(backend: DbBackend, condition: &Condition) -> Expr {
             }
         }
     }
+}
+
+/// A turn in this status, as an index finds it: those hold outcomes (see the migration that made them).
+pub(super) fn in_status(status: TurnStatus) -> Expr {
+    let outcome = Expr::col((turns::Entity, Alias::new("outcome")));
+    let indexed = if status.is_over() { outcome.eq(status.as_str()) } else { outcome.is_null() };
+    indexed.and(turns::Column::Status.eq(status.as_str()))
+}
+
+/// A thread in this status, likewise; one is busy while a turn of its runs.
+pub(super) fn stands(status: ThreadStatus) -> Expr {
+    let found = match status {
+        ThreadStatus::Interrupted | ThreadStatus::Error => {
+            Expr::col((threads::Entity, Alias::new("stuck"))).eq(status.as_str())
+        }
+        ThreadStatus::Busy => {
+            let running = Query::select()
+                .column(turns::Column::ThreadId)
+                .from(turns::Entity)
+                .and_where(in_status(TurnStatus::Running))
+                .take();
+            threads::Column::Id.in_subquery(running)
+        }
+        ThreadStatus::Idle => return threads::Column::Status.eq(status.as_str()),
+    };
+    found.and(threads::Column::Status.eq(status.as_str()))
 }
 
 fn equal(column: turns::Column, is: Is, value: impl Into<sea_orm::Value>) -> Expr {

@@ -10,6 +10,7 @@ use sea_orm::{
 use super::{
     Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt,
     database::statement,
+    matching::stands,
     signed,
     tables::{events, threads, turns},
     unsigned,
@@ -87,7 +88,7 @@ impl Store {
     ) -> Result<Vec<Thread>, Error> {
         let rows = threads::Entity::find()
             .apply_if(filter.tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
-            .apply_if(filter.status, |rows, it| rows.filter(threads::Column::Status.eq(it.as_str())))
+            .apply_if(filter.status, |rows, it| rows.filter(stands(it)))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
@@ -111,7 +112,7 @@ impl Store {
             threads::Column::UpdatedAt.lt(at).or(at_once)
         };
         let rows = threads::Entity::find()
-            .filter(threads::Column::Status.eq(ThreadStatus::Interrupted.as_str()))
+            .filter(stands(ThreadStatus::Interrupted))
             .apply_if(tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
             .apply_if(after, |rows, it| rows.filter(before(it)))
             .order_by_desc(threads::Column::UpdatedAt)
@@ -140,10 +141,9 @@ impl Store {
         let free = "NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'strategy' AND name = threads.strategy \
                     OR kind = 'tenant' AND name = threads.tenant)";
         let which = format!(
-            "threads.id IN (SELECT id FROM threads WHERE status = 'busy' AND id > $2 AND {free} \
-             UNION SELECT thread_id FROM turns JOIN threads ON threads.id = thread_id \
-             WHERE turns.status = 'queued' AND (turns.due_at IS NULL OR turns.due_at <= $1) \
-             AND thread_id > $2 AND {free} ORDER BY id LIMIT $3) ORDER BY threads.id"
+            "threads.id IN (SELECT DISTINCT thread_id FROM turns JOIN threads ON threads.id = thread_id \
+             WHERE turns.outcome IS NULL AND (turns.due_at IS NULL OR turns.due_at <= $1 OR turns.status = 'running') \
+             AND thread_id > $2 AND {free} ORDER BY thread_id LIMIT $3) ORDER BY threads.id"
         );
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
@@ -171,9 +171,9 @@ impl Store {
         let sql = format!(
             "SELECT threads.id AS id, threads.tenant AS tenant, COALESCE(\
              (SELECT turns.priority FROM turns \
-             WHERE turns.thread_id = threads.id AND turns.status = 'running' LIMIT 1), \
+             WHERE turns.thread_id = threads.id AND turns.outcome IS NULL AND turns.status = 'running' LIMIT 1), \
              (SELECT turns.priority FROM turns \
-             WHERE turns.thread_id = threads.id AND turns.status = 'queued' \
+             WHERE turns.thread_id = threads.id AND turns.outcome IS NULL AND turns.status = 'queued' \
              AND (turns.due_at IS NULL OR turns.due_at <= $1) \
              ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
              FROM threads WHERE {which}",

@@ -11,8 +11,14 @@ use serde_json::Value;
 use shared::{Message, Policy};
 
 use super::{
-    Store, ThreadId, TurnId, TurnStatus, at_most, cause::cause, corrupt, database::Database,
-    matching::all_of, plain, tables::turns, unsigned,
+    Store, ThreadId, TurnId, TurnStatus, at_most,
+    cause::cause,
+    corrupt,
+    database::Database,
+    matching::{all_of, in_status},
+    plain,
+    tables::turns,
+    unsigned,
 };
 use crate::{Error, conditions::Conditions, gather::Gather, queue::Priority, time};
 
@@ -86,7 +92,7 @@ impl TurnFilter<'_> {
         turns::Entity::find()
             .apply_if(self.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
             .apply_if(self.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
-            .apply_if(self.status, |rows, it| rows.filter(turns::Column::Status.eq(it.as_str())))
+            .apply_if(self.status, |rows, it| rows.filter(in_status(it)))
             .apply_if(self.conditions, |rows, it| rows.filter(all_of(backend, it)))
     }
 }
@@ -223,7 +229,8 @@ async fn first_waiting(
     let (backend, now) = (db.get_database_backend(), time::now());
     let statement = if backend == DbBackend::Postgres {
         let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
-                   (SELECT * FROM turns WHERE turns.thread_id = it.id AND turns.status = 'queued' \
+                   (SELECT * FROM turns WHERE turns.thread_id = it.id \
+                   AND turns.outcome IS NULL AND turns.status = 'queued' \
                    AND (turns.due_at IS NULL OR turns.due_at <= $2) \
                    ORDER BY turns.priority, turns.position LIMIT 1) AS turn";
         Statement::from_sql_and_values(backend, sql, [threads.to_vec().into(), now.into()])
@@ -231,7 +238,8 @@ async fn first_waiting(
         let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
         let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
                    (SELECT waiting.position FROM turns AS waiting \
-                   WHERE waiting.thread_id = unhex(it.value) AND waiting.status = 'queued' \
+                   WHERE waiting.thread_id = unhex(it.value) \
+                   AND waiting.outcome IS NULL AND waiting.status = 'queued' \
                    AND (waiting.due_at IS NULL OR waiting.due_at <= ?2) \
                    ORDER BY waiting.priority, waiting.position LIMIT 1)";
         Statement::from_sql_and_values(backend, sql, [ids.to_string().into(), now.into()])

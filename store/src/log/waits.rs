@@ -76,15 +76,15 @@ const UNFINISHED: &str = "\
     WHEN turns.status = 'running' THEN 'could' \
     WHEN turns.due_at > $1 THEN 'not due' \
     WHEN threads.status = 'busy' OR EXISTS (SELECT 1 FROM turns AS ahead \
-      WHERE ahead.thread_id = turns.thread_id AND ahead.status = 'queued' \
+      WHERE ahead.thread_id = turns.thread_id AND ahead.outcome IS NULL AND ahead.status = 'queued' \
       AND (ahead.due_at IS NULL OR ahead.due_at <= $1) AND (ahead.priority < turns.priority \
       OR ahead.priority = turns.priority AND ahead.position < turns.position)) THEN 'behind' \
     ELSE 'could' END AS stance \
     FROM turns JOIN threads ON threads.id = turns.thread_id \
-    WHERE ($2 = '' OR turns.tenant = $2) AND (turns.status IN ('queued', 'running') \
-    OR turns.status = 'interrupted' AND threads.status = 'interrupted' AND NOT EXISTS \
+    WHERE ($2 = '' OR turns.tenant = $2) AND (turns.outcome IS NULL \
+    OR turns.outcome = 'interrupted' AND threads.stuck = 'interrupted' AND NOT EXISTS \
       (SELECT 1 FROM turns AS later WHERE later.thread_id = turns.thread_id \
-      AND later.status = 'interrupted' AND later.position > turns.position))";
+      AND later.outcome = 'interrupted' AND later.position > turns.position))";
 
 impl Store {
     /// How many turns that are not over have which stance: of this tenant, or of all.
@@ -166,7 +166,7 @@ impl Store {
         let enough = signed(at_most(enough));
         let sql = |of: &str| {
             format!(
-                "SELECT count(*) AS many FROM (SELECT 1 FROM turns WHERE {of}status = 'queued' LIMIT {enough}) AS it"
+                "SELECT count(*) AS many FROM (SELECT 1 FROM turns WHERE {of}outcome IS NULL AND status = 'queued' LIMIT {enough}) AS it"
             )
         };
         let db = &self.database.pool;

@@ -14,7 +14,11 @@ use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
 use tracing::debug;
 use uuid::Uuid;
 
-use super::{Notice, board::Board, redis::CHANNEL};
+use super::{
+    Notice, WORKERS,
+    board::Board,
+    redis::{APPENDED, CHANNEL},
+};
 use crate::queue::wire::{ANSWER_WITHIN, Wire};
 
 /// How often a silent connection is asked whether it lives.
@@ -71,22 +75,34 @@ async fn serve(board: &Board, mut sink: PubSubSink, mut stream: PubSubStream) ->
     }
 }
 
-/// Subscribes and unsubscribes what came and went.
+/// Subscribes and unsubscribes what came and went. How logs grow is heard as long as anybody listens to a thread: a worker
+/// that only listens to what concerns all workers is spared it.
 async fn follow(board: &Board, sink: &mut PubSubSink, subscribed: &mut BTreeSet<Uuid>) -> RedisResult<()> {
     let (wanted, unwanted): (Vec<_>, Vec<_>) =
         board.take_changed().into_iter().partition(|(_, wanted)| *wanted);
     let came: Vec<Uuid> = wanted.into_iter().map(|(thread, _)| thread).collect();
+    let heard = hears_of_logs(subscribed);
     let fresh: Vec<Uuid> = came.iter().copied().filter(|thread| subscribed.insert(*thread)).collect();
     if !fresh.is_empty() {
         in_time(sink.subscribe(channels(&fresh))).await?;
+    }
+    if !heard && hears_of_logs(subscribed) {
+        in_time(sink.subscribe(APPENDED)).await?;
     }
     board.stand(&came);
     let went: Vec<Uuid> =
         unwanted.into_iter().map(|(thread, _)| thread).filter(|thread| subscribed.remove(thread)).collect();
     if !went.is_empty() {
         in_time(sink.unsubscribe(channels(&went))).await?;
+        if !hears_of_logs(subscribed) {
+            in_time(sink.unsubscribe(APPENDED)).await?;
+        }
     }
     Ok(())
+}
+
+fn hears_of_logs(subscribed: &BTreeSet<Uuid>) -> bool {
+    subscribed.iter().any(|thread| *thread != WORKERS)
 }
 
 fn channels(threads: &[Uuid]) -> Vec<String> {
@@ -94,6 +110,14 @@ fn channels(threads: &[Uuid]) -> Vec<String> {
 }
 
 fn deliver(board: &Board, message: &Msg) {
+    if message.get_channel_name() == APPENDED {
+        return match serde_json::from_slice::<Vec<(Uuid, u64)>>(message.get_payload_bytes()) {
+            Ok(grown) => {
+                grown.into_iter().for_each(|(thread, seq)| board.deliver(thread, Notice::Appended { seq }))
+            }
+            Err(error) => debug!(%error, "dropped a notice of grown logs that cannot be read"),
+        };
+    }
     let thread = message.get_channel_name().strip_prefix(CHANNEL).and_then(|thread| thread.parse().ok());
     let Some(thread) = thread else { return };
     match serde_json::from_slice::<Notice>(message.get_payload_bytes()) {

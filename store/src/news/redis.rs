@@ -1,13 +1,24 @@
 //! News among processes, over Redis' publish and subscribe.
 //!
-//! A thread's channel is [`CHANNEL`] and its id; a notice is a line of JSON. Redis keeps nothing of it.
+//! | channel | what is said on it, in JSON |
+//! |---|---|
+//! | [`APPENDED`] | which logs grew, and how far: `[["<thread>", <seq>], …]` |
+//! | [`CHANNEL`] and a thread's id | every other [`Notice`] of the thread |
+//!
+//! Redis keeps nothing of it.
+//!
+//! ## Why all logs share a channel
+//!
+//! Logs grow at every step, and mostly nobody listens. A message for each would cost Redis as much as all else that it does
+//! for a step; one for all that grew at the same time costs next to nothing, and who listens to one thread passes over
+//! a few numbers of others.
 //!
 //! ## Why publishing only puts it in a queue
 //!
 //! A worker publishes after each step and for each piece of a model's words. It must not wait for Redis, least of
 //! all for one that is away. So a task sends what has gathered in one pipeline, and what does not fit is dropped.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -28,11 +39,14 @@ use crate::queue::{
 /// What a thread's channel is named before its id.
 pub const CHANNEL: &str = "turnfold:v1:news:";
 
+/// The channel of logs that grew.
+pub const APPENDED: &str = "turnfold:v1:appended";
+
 /// How many notices wait to be sent; more are dropped.
-const UNSENT: usize = 1024;
+const UNSENT: usize = 8192;
 
 /// How many are sent at once.
-const BATCH: usize = 64;
+const BATCH: usize = 1024;
 
 /// How long a new listener waits for its subscription.
 const STANDS_WITHIN: Duration = Duration::from_secs(5);
@@ -95,14 +109,23 @@ async fn send(wire: Wire, control: Control, mut queued: mpsc::Receiver<(Uuid, No
     let mut batch = Vec::with_capacity(BATCH);
     while queued.recv_many(&mut batch, BATCH).await > 0 {
         let mut commands = redis::pipe();
+        let mut publish = |channel: &str, line: serde_json::Result<String>| match line {
+            Ok(line) => drop(commands.cmd("PUBLISH").arg(channel).arg(line).ignore()),
+            Err(error) => debug!(channel, %error, "dropped a notice that cannot be written"),
+        };
+        let mut grown = BTreeMap::new();
         for (thread, notice) in batch.drain(..) {
-            match serde_json::to_string(&notice) {
-                Ok(line) => commands.cmd("PUBLISH").arg(format!("{CHANNEL}{thread}")).arg(line).ignore(),
-                Err(error) => {
-                    debug!(%thread, %error, "dropped a notice that cannot be written");
-                    continue;
+            match notice {
+                // The last one says it all.
+                Notice::Appended { seq } => drop(grown.insert(thread, seq)),
+                Notice::Recalled { .. } | Notice::Paused | Notice::Delta { .. } => {
+                    publish(&format!("{CHANNEL}{thread}"), serde_json::to_string(&notice));
                 }
-            };
+            }
+        }
+        if !grown.is_empty() {
+            let grown: Vec<(Uuid, u64)> = grown.into_iter().collect();
+            publish(APPENDED, serde_json::to_string(&grown));
         }
         if let Err(error) = control.ask_all(&commands).await {
             debug!(error = wire.without_password(&error), "dropped notices");
