@@ -268,8 +268,8 @@ async fn a_keeper_that_dies_anywhere_loses_and_repeats_nothing() {
     let mut deaths = 0;
     let over = loop {
         hall.start_keeper();
-        // Any times will do, if they differ; the lease of the dead has run out after.
-        tokio::time::sleep(Duration::from_millis(5 + deaths * 37 % 150)).await;
+        // Any times will do, if they differ, and grow where the machine is slow; the lease of the dead has run out after.
+        tokio::time::sleep(Duration::from_millis(5 + deaths * 37 % 150 + deaths)).await;
         hall.kill_keeper().await;
         deaths += 1;
         let now = hall.look(&batch).await;
