@@ -1,10 +1,10 @@
 //! The one write there is to a log: all of a step's events or none, numbered from where the writer believes
 //! the log to end.
 //!
-//! ## Why one statement of constant text
+//! ## Why one statement
 //!
-//! One statement is all or nothing by itself, so steps that change no status need no transaction around them, and one
-//! round trip. A text that does not depend on how many events there are is prepared once a connection.
+//! It is all or nothing by itself, so steps that change no status need no transaction around them, and one round trip.
+//! PostgreSQL's text does not depend on how many events there are, and is prepared once a connection.
 //!
 //! ## Why a deleted thread stays deleted
 //!
@@ -15,7 +15,7 @@
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
-    QuerySelect, SqlErr, Statement,
+    QuerySelect, SqlErr, Statement, Value,
 };
 use shared::Event;
 
@@ -225,51 +225,59 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Inserts all events of all of them, or none. No two are of one thread.
+    /// Inserts all events of all of them; the whole of it is one statement if they are no more than [`ROWS_MAX`], and
+    /// needs a transaction around it if they are. No two are of one thread.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
         let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
-        let postgres = db.get_database_backend() == DbBackend::Postgres;
-        let statement = if postgres { for_postgres(batches) } else { for_sqlite(batches) };
-        match db.execute_raw(statement).await {
-            Ok(_) => Ok(()),
-            // Of several batches nobody knows here which it was.
-            Err(error) if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) => {
-                Err(Error::Stale { thread, seq })
+        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
+        for rows in rows.chunks(ROWS_MAX) {
+            let postgres = db.get_database_backend() == DbBackend::Postgres;
+            let statement = if postgres { for_postgres(rows) } else { for_sqlite(rows) };
+            match db.execute_raw(statement).await {
+                Ok(_) => (),
+                // Of several batches nobody knows here which it was.
+                Err(error) if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) => {
+                    return Err(Error::Stale { thread, seq });
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => Err(error.into()),
         }
+        Ok(())
+    }
+
+    fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
+        (self.from.seq..).zip(&self.rows).map(move |(seq, row)| (self, seq, row))
     }
 }
 
-fn for_postgres(batches: &[&Batch]) -> Statement {
+/// How many events one statement inserts at most: SQLite takes 32,766 values.
+pub(super) const ROWS_MAX: usize = 5_000;
+
+fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
     let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());
     let (mut kinds, mut payloads, mut hashes) = (Vec::new(), Vec::new(), Vec::new());
-    for batch in batches {
-        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
-            threads.push(batch.from.thread);
-            ats.push(batch.at);
-            seqs.push(signed(seq));
-            kinds.push(row.kind.to_owned());
-            payloads.push(row.payload.clone());
-            hashes.push(row.hash.to_vec());
-        }
+    for (batch, seq, row) in rows {
+        threads.push(batch.from.thread);
+        ats.push(batch.at);
+        seqs.push(signed(*seq));
+        kinds.push(row.kind.to_owned());
+        payloads.push(row.payload.clone());
+        hashes.push(row.hash.to_vec());
     }
     let values = [threads.into(), ats.into(), seqs.into(), kinds.into(), payloads.into(), hashes.into()];
     Statement::from_sql_and_values(DbBackend::Postgres, postgres::INSERT, values)
 }
 
-fn for_sqlite(batches: &[&Batch]) -> Statement {
-    let mut rows = Vec::new();
-    for batch in batches {
-        let thread = batch.from.thread.simple().to_string();
-        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
-            let hash = hex::encode(row.hash);
-            rows.push(serde_json::json!([thread, batch.at, seq, row.kind, row.payload, hash]));
-        }
+/// SQLite has no arrays. To pass rows as JSON, whose payloads are JSON already, costs more than to prepare a text anew.
+fn for_sqlite(rows: &[(&Batch, u64, &Row)]) -> Statement {
+    const ROW: &str = ", (?, ?, 'json', ?, ?, ?, ?)";
+    let mut values: Vec<Value> = Vec::with_capacity(rows.len() * 6);
+    for (batch, seq, row) in rows {
+        values.extend([batch.from.thread.into(), batch.at.into(), signed(*seq).into(), row.kind.into()]);
+        values.extend([row.payload.as_str().into(), row.hash.to_vec().into()]);
     }
-    let sql = "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
-               SELECT unhex(value ->> 0), value ->> 1, 'json', value ->> 2, value ->> 3, value ->> 4, \
-               unhex(value ->> 5) FROM json_each(?1)";
-    let values = [serde_json::Value::Array(rows).to_string().into()];
+    let rows = ROW.repeat(rows.len());
+    let rows = rows.trim_start_matches(", ");
+    let sql = format!("INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) VALUES {rows}");
     Statement::from_sql_and_values(DbBackend::Sqlite, sql, values)
 }

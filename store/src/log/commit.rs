@@ -26,7 +26,7 @@ use tracing::warn;
 
 use super::{
     Mark, ThreadId, TurnId,
-    append::{Batch, alone},
+    append::{Batch, ROWS_MAX, alone},
     database::{Database, settle},
     plain, postgres, signed,
     tables::events,
@@ -169,10 +169,7 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
 /// A step that stands alone hears exactly what is wrong with it.
 async fn one(database: &Database, step: &Step) -> Result<(), Error> {
     match &step.mark {
-        None => {
-            let _alone = database.writing().await;
-            Batch::insert(&database.pool, &[&step.batch]).await
-        }
+        None => insert(database, &[&step.batch]).await,
         Some(mark) => {
             let _alone = database.writing().await;
             let tx = database.begin().await?;
@@ -193,13 +190,24 @@ async fn stands(database: &Database, batch: &Batch) -> Result<bool, Error> {
     Ok(row.is_some_and(|it| it.hash == batch.end.hash))
 }
 
+/// Events that change no status: all of them or none.
+async fn insert(database: &Database, batches: &[&Batch]) -> Result<(), Error> {
+    let _alone = database.writing().await;
+    if batches.iter().map(|it| it.rows.len()).sum::<usize>() <= ROWS_MAX {
+        return Batch::insert(&database.pool, batches).await;
+    }
+    let tx = database.begin().await?;
+    let outcome = Batch::insert(&tx, batches).await;
+    settle(tx, outcome).await
+}
+
 /// All steps of a batch in SQLite.
 async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
-    let _alone = database.writing().await;
     let batches: Vec<&Batch> = steps.iter().map(|(_, step)| &step.batch).collect();
     if steps.iter().all(|(_, step)| step.mark.is_none()) {
-        return Batch::insert(&database.pool, &batches).await;
+        return insert(database, &batches).await;
     }
+    let _alone = database.writing().await;
     let tx = database.begin().await?;
     let outcome = async {
         Batch::insert(&tx, &batches).await?;
