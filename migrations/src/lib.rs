@@ -22,6 +22,7 @@ mod m20261122_000012_due;
 mod m20261122_000013_batch_threads;
 mod m20261122_000015_counts;
 mod m20261122_000016_webhooks;
+mod m20261122_000017_forks;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -88,6 +89,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000013_batch_threads::Migration),
             Box::new(m20261122_000015_counts::Migration),
             Box::new(m20261122_000016_webhooks::Migration),
+            Box::new(m20261122_000017_forks::Migration),
         ]
     }
 }

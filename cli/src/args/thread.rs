@@ -134,6 +134,10 @@ pub(crate) enum Thread {
         /// Tunes the strategy from there on, as JSON over what was in force
         #[arg(long, value_name = "JSON")]
         tune: Option<String>,
+        /// What it and each of its turns may take from there on, as JSON, instead of the budget in force:
+        /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+        #[arg(long, value_name = "JSON")]
+        budget: Option<String>,
         /// Asks this model from there on: --tune '{"model": …}' in short
         #[arg(long, value_name = "PROVIDER/MODEL")]
         model: Option<String>,
@@ -147,6 +151,9 @@ pub(crate) enum Thread {
         /// What the new thread hears first: the answer, if a person is asked there
         #[arg(long, value_name = "TEXT")]
         answer: Option<String>,
+        /// Sending the same key again gives the same fork
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
         /// Stay until the new thread rests
         #[arg(short, long)]
         wait: bool,

@@ -88,7 +88,7 @@ async fn forked(parts: &Parts, graph: &'static dyn Graph, script: &[Event], most
         if tail.iter().any(|it| matches!(it, Event::Cancelled(_))) {
             continue;
         }
-        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread;
+        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread();
         parts.queue.ring(fork, &Lane::default(), When::Now).await.unwrap();
         forks.push((seq, fork, tail));
     }
@@ -134,8 +134,8 @@ async fn adopted(parts: &Parts, log: &[Event]) -> ThreadId {
 
 /// A fork that changes nothing.
 fn plain(source: ThreadId, at: u64) -> NewFork {
-    let (prompts, learned, by) = (BTreeMap::new(), Vec::new(), "test".to_owned());
-    NewFork { source, at, config: Value::Null, prompts, learned, by }
+    let (config, prompts, learned, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
+    NewFork { source, at, config, budget: None, prompts, learned, hears: None, by, idempotency: None }
 }
 
 /// What follows event `from` - 1 until a person must do something.
