@@ -334,7 +334,6 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
                         StructuredForm::Tool => Structured::Tool,
                         StructuredForm::Json => Structured::Json,
                     };
-                    let price = |it: &PriceSettings| Price { input: it.input, output: it.output };
                     let prices = prices.iter().map(|(model, it)| (model.clone(), price(it))).collect();
                     Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured, prices }
                 }
@@ -342,6 +341,10 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
             }
         }
     })
+}
+
+pub(crate) fn price(it: &PriceSettings) -> Price {
+    Price { input: it.input, output: it.output }
 }
 
 /// How many threads may have a session with one server at once, and how long one lasts without a call.

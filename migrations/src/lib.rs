@@ -23,6 +23,7 @@ mod m20261122_000013_batch_threads;
 mod m20261122_000015_counts;
 mod m20261122_000016_webhooks;
 mod m20261122_000017_outcomes;
+mod m20261122_000018_forks;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -90,6 +91,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000015_counts::Migration),
             Box::new(m20261122_000016_webhooks::Migration),
             Box::new(m20261122_000017_outcomes::Migration),
+            Box::new(m20261122_000018_forks::Migration),
         ]
     }
 }

@@ -101,6 +101,12 @@ impl Conditions {
         }
     }
 
+    /// These, and of this tenant.
+    pub fn and_tenant(mut self, name: &str) -> Self {
+        self.0.push(Condition::Text { field: TextField::Tenant, how: How::Is, value: name.to_owned() });
+        self
+    }
+
     /// These, and submitted after this moment, in microseconds since the Unix epoch.
     pub fn and_since(mut self, at: i64) -> Self {
         self.0.push(Condition::Time { field: TimeField::Created, side: Side::After, at });

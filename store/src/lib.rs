@@ -45,10 +45,11 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Attested, Chain, Counts, Crowd, Failure, Failures, Finding, Foreign, Grown, Head, Hold, Idempotency, Log,
-    MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Reader, Recorded, Round, Runnable,
-    Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId, ThreadStatus, Turn, TurnFilter, TurnId,
-    TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified, Withdrawal, Wrong, rename_turns,
+    Attested, Chain, Counts, Crowd, Failure, Failures, Finding, Foreign, Fork, Grown, Head, Hold,
+    Idempotency, Log, MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Reader,
+    Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId,
+    ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified,
+    Withdrawal, Wrong, rename_turns,
 };
 pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
 pub use parts::Parts;

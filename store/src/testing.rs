@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod clocks;
 mod conditions;
+mod fork;
 mod index;
 pub mod intruder;
 mod marks;
@@ -125,6 +126,9 @@ async fn log(store: &Store) -> Result<(), Error> {
     submit::knows_keys_by_tenant(store).await?;
     submit::races_with_itself(store).await?;
     submit::takes_many_at_once(store).await?;
+
+    fork::knows_its_key(store).await?;
+    fork::races_with_itself(store).await?;
 
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;

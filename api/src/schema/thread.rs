@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use shared::Standing;
+use shared::{Budget, Standing};
 use store::time::rfc3339;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -136,6 +136,11 @@ pub(crate) struct Fork {
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     pub(crate) config: Option<Map<String, Value>>,
+    /// What it and each of its turns may take from there on, instead of the budget in force and within what the operator
+    /// allows; what the copied turns took counts: `{"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}`.
+    #[serde(default)]
+    #[schema(value_type = Option<Object>)]
+    pub(crate) budget: Option<Budget>,
     /// What a model is told first from there on, by node; `{prompt}` stands for the node's own words.
     #[serde(default)]
     pub(crate) prompts: BTreeMap<String, String>,

@@ -1,6 +1,10 @@
 //! Who sends what is to be told: one task in every api. A delivery is sent by one of them at a time, under a lease.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
@@ -8,7 +12,10 @@ use store::{
     time,
     webhooks::{Delivery, Outcome, Webhook, WebhookId},
 };
-use tokio::{task::JoinSet, time::sleep};
+use tokio::{
+    task::{self, JoinError, JoinSet},
+    time::sleep,
+};
 use tracing::{info, warn};
 use uuid::Uuid;
 
@@ -32,9 +39,59 @@ const LOOKS_A_SWEEP: u32 = 600;
 pub(crate) struct Courier {
     house: Arc<House>,
     clients: Arc<Clients>,
-    /// What is on its way, by webhook.
-    busy: BTreeMap<WebhookId, usize>,
-    sent: JoinSet<WebhookId>,
+    sent: Sent,
+}
+
+/// What is on its way. A delivery that breaks off is no longer: whatever it does, it does not hold up its webhook's next.
+#[derive(Default)]
+struct Sent {
+    tasks: JoinSet<()>,
+    webhooks: HashMap<task::Id, WebhookId>,
+}
+
+impl Sent {
+    fn begin(&mut self, webhook: WebhookId, delivery: impl Future<Output = ()> + Send + 'static) {
+        let task = self.tasks.spawn(delivery);
+        self.webhooks.insert(task.id(), webhook);
+    }
+
+    /// Waits until the next one is over; none is, if there is none.
+    async fn next_over(&mut self) -> Option<()> {
+        let over = self.tasks.join_next_with_id().await?;
+        self.is_over(over);
+        Some(())
+    }
+
+    /// Takes note of all that are over by now.
+    fn look(&mut self) {
+        while let Some(over) = self.tasks.try_join_next_with_id() {
+            self.is_over(over);
+        }
+    }
+
+    fn is_over(&mut self, over: Result<(task::Id, ()), JoinError>) {
+        let task = over.map_or_else(
+            |error| {
+                warn!(%error, "a delivery broke off");
+                error.id()
+            },
+            |(task, ())| task,
+        );
+        self.webhooks.remove(&task);
+    }
+
+    /// How many there are.
+    fn len(&self) -> usize {
+        self.webhooks.len()
+    }
+
+    /// How many there are of each webhook.
+    fn of_each(&self) -> BTreeMap<WebhookId, usize> {
+        self.webhooks.values().fold(BTreeMap::new(), |mut counts, webhook| {
+            *counts.entry(*webhook).or_default() += 1;
+            counts
+        })
+    }
 }
 
 impl Courier {
@@ -43,7 +100,7 @@ impl Courier {
         match Clients::new(house.webhooks.timeout) {
             Ok(clients) => {
                 let clients = Arc::new(clients);
-                Some(Self { house, clients, busy: BTreeMap::new(), sent: JoinSet::new() })
+                Some(Self { house, clients, sent: Sent::default() })
             }
             Err(error) => {
                 warn!(%error, "no webhook is told of anything by this api");
@@ -69,29 +126,15 @@ impl Courier {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => return,
-                Some(sent) = self.sent.join_next() => self.is_back(sent),
+                Some(()) = self.sent.next_over() => {}
                 () = self.house.announced.notified() => {}
                 () = sleep(look) => {}
             }
         }
     }
 
-    fn is_back(&mut self, sent: Result<WebhookId, tokio::task::JoinError>) {
-        match sent {
-            Ok(webhook) => {
-                if let Some(count) = self.busy.get_mut(&webhook) {
-                    *count -= 1;
-                }
-                self.busy.retain(|_, count| *count > 0);
-            }
-            Err(error) => warn!(%error, "a delivery broke off"),
-        }
-    }
-
     async fn send_due(&mut self) -> Result<(), Problem> {
-        while let Some(sent) = self.sent.try_join_next() {
-            self.is_back(sent);
-        }
+        self.sent.look();
         let room = AT_ONCE.saturating_sub(self.sent.len());
         if room == 0 {
             return Ok(());
@@ -99,16 +142,13 @@ impl Courier {
         // Longer than an answer is waited for.
         let lease = micros(self.house.webhooks.timeout.saturating_mul(3) / 2);
         let store = &self.house.parts.store;
-        for delivery in store.take_deliveries(room, EACH, &self.busy, lease).await? {
-            *self.busy.entry(delivery.webhook).or_default() += 1;
+        for delivery in store.take_deliveries(room, EACH, &self.sent.of_each(), lease).await? {
             let (house, clients) = (Arc::clone(&self.house), Arc::clone(&self.clients));
-            self.sent.spawn(async move {
-                let webhook = delivery.webhook;
+            self.sent.begin(delivery.webhook, async move {
                 if let Err(problem) = deliver(&house, &clients, &delivery).await {
                     // Its lease runs out, and it is sent again.
                     warn!(delivery = delivery.name(), error = problem.detail(), "a delivery was not settled");
                 }
-                webhook
             });
         }
         Ok(())
@@ -208,4 +248,26 @@ fn jittered(pause: Duration) -> Duration {
 
 fn micros(it: Duration) -> i64 {
     i64::try_from(it.as_micros()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_delivery_that_breaks_off_makes_room_for_the_next() {
+        let (one, other) = (WebhookId::now_v7(), WebhookId::now_v7());
+        let mut sent = Sent::default();
+        sent.begin(one, async { panic!("it broke off") });
+        sent.begin(one, pending());
+        sent.begin(other, ready(()));
+        assert_eq!((sent.len(), sent.of_each()), (3, BTreeMap::from([(one, 2), (other, 1)])));
+        sent.next_over().await.unwrap();
+        sent.next_over().await.unwrap();
+        assert_eq!((sent.len(), sent.of_each()), (1, BTreeMap::from([(one, 1)])));
+        sent.look();
+        assert_eq!(sent.len(), 1, "one is still on its way");
+    }
 }

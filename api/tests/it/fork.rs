@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::{Event, Standing};
+use shared::{Budget, Event, Standing};
 use store::ThreadId;
 
 use crate::room::{Room, id_of, thread_of};
@@ -151,4 +151,74 @@ async fn two_threads_are_laid_side_by_side_and_a_route_is_explained() {
     assert!(heard["differs"][0]["left"].as_str().unwrap().contains("red"), "{heard}");
     let same = room.get(&format!("/v1/threads/{source}/diff?with={source}")).await.json();
     assert_eq!((&same["split"], &same["rows"]), (&Value::Null, &json!([])));
+}
+
+#[tokio::test]
+async fn a_fork_that_is_asked_for_again_is_the_same() {
+    let room = Room::new().await;
+    let turn = room.lived("ask Which colour? | red | green").await;
+    let source = thread_of(&turn);
+    let asked = turn["ended_seq"].as_u64().unwrap();
+    let path = format!("/v1/threads/{source}/fork");
+    let body = json!({"at": asked, "answer": "green"});
+    let key = [("idempotency-key", "what if green")];
+    let first = room.post_with(&path, &key, body.clone()).await;
+    assert_eq!((first.status.as_u16(), first.headers.get("idempotency-replayed")), (200, None), "{first:?}");
+    let thread = id(&first.json());
+    assert!(room.rung().await.contains(&thread));
+    room.silence().await;
+    let again = room.post_with(&path, &key, body.clone()).await;
+    assert_eq!((again.headers["idempotency-replayed"].as_bytes(), id(&again.json())), (&b"true"[..], thread));
+    assert!(room.rung().await.is_empty(), "it was rung for when it was new");
+    room.live(thread).await;
+    let again = room.post_with(&path, &key, body.clone()).await.json();
+    assert_eq!(
+        (id(&again), &again["standing"]),
+        (thread, &json!("idle")),
+        "it tells how far that one has come"
+    );
+    let turns = room.get(&format!("/v1/turns?thread_id={thread}")).await.json();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 2, "the answer is heard once: {turns}");
+
+    room.post_with(&path, &key, json!({"at": asked, "answer": "red"})).await.problem(409, "key-reused");
+    let of_fork = format!("/v1/threads/{thread}/fork");
+    room.post_with(&of_fork, &key, body.clone()).await.problem(409, "key-reused");
+    room.post_with(&path, &[("idempotency-key", "")], body.clone()).await.problem(400, "malformed");
+    assert_ne!(id(&room.post(&path, body).await.json()), thread, "without a key it is another");
+    assert_eq!(room.get("/v1/threads").await.json()["data"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn a_fork_that_is_known_passes_where_too_many_wait() {
+    let room = Room::with(|door| door.waiting_max.all = 2).await;
+    let source = thread_of(&room.lived("echo hi").await);
+    let path = format!("/v1/threads/{source}/fork");
+    let key = [("idempotency-key", "once")];
+    let thread = id(&room.post_with(&path, &key, json!({})).await.json());
+    room.post(&path, json!({})).await.problem(429, "too-many-wait");
+    assert_eq!(id(&room.post_with(&path, &key, json!({})).await.json()), thread);
+}
+
+#[tokio::test]
+async fn a_budget_is_changed_within_what_the_operator_allows() {
+    let budget = |it: Value| serde_json::from_value::<Budget>(it).unwrap();
+    let most = budget(json!({"turn": {"tokens": 1000}, "thread": {"usd": 2.0}}));
+    let room = Room::with(|door| door.budget = most.clone()).await;
+    let body = json!({"strategy": "probe", "input": "echo a", "budget": {"turn": {"tokens": 10}}});
+    let source = thread_of(&room.post("/v1/turns", body).await.json());
+    room.live(source).await;
+    let forked = |body: Value| {
+        let room = &room;
+        async move {
+            let thread = id(&fork(room, source, body).await);
+            let log = room.log_of(thread).await;
+            log.into_iter().find_map(|it| if let Event::Forked(it) = it { Some(it.budget) } else { None })
+        }
+    };
+    let wider = forked(json!({"budget": {"turn": {"tokens": 5000, "usd": 1.0}}})).await.unwrap();
+    assert_eq!(wider, Some(budget(json!({"turn": {"tokens": 1000, "usd": 1.0}, "thread": {"usd": 2.0}}))));
+    assert_eq!(forked(json!({"budget": {}})).await.unwrap(), Some(most.clone()), "as much as is allowed");
+    assert_eq!(forked(json!({})).await.unwrap(), None, "as it was");
+    let path = format!("/v1/threads/{source}/fork");
+    room.post(&path, json!({"budget": {"turn": {"token": 5}}})).await.problem(422, "invalid");
 }

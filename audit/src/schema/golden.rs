@@ -26,6 +26,7 @@ golden! {
     "v1/probe__fails_and_is_retried.jsonl",
     "v1/probe__falters_then_goes_on.jsonl",
     "v1/probe__forked.jsonl",
+    "v1/probe__forked_within_a_budget.jsonl",
     "v1/probe__least.jsonl",
     "v1/probe__time_of_a_turn_is_spent.jsonl",
     "v1/research__a_provider_cites_what_it_read.jsonl",

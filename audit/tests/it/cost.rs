@@ -66,6 +66,7 @@ fn a_fork_takes_nothing_for_what_was_copied() {
         seq: cut as u64 - 1,
         hash: String::new(),
         config: serde_json::Value::Null,
+        budget: None,
         prompts: [].into(),
         learned: Vec::new(),
         by: String::new(),

@@ -4,7 +4,6 @@
 
 mod attacks;
 mod bisect;
-mod broken;
 mod bundle;
 mod cost;
 mod diff;

@@ -3,14 +3,13 @@
 use std::path::Path;
 
 use audit::{
+    Broken,
     corpus::Corpus,
     replay::{Report, junit, replay, sarif},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use shared::{DEFAULT_TENANT, Event, Message, Policy, strategies};
 use store::{Conditions, Error, NewTurn, Opening, Priority, Round, Store, Strategies};
-
-use crate::broken::Broken;
 
 const THREADS: u64 = 700;
 

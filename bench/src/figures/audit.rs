@@ -1,10 +1,14 @@
-//! How fast recorded threads are set against today's code, beside reading them.
+//! How fast recorded threads are set against today's code, beside reading them; and that one broken route is found among them.
 
 use std::path::Path;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use async_trait::async_trait;
-use audit::{corpus::Corpus, replay::replay};
+use audit::{
+    Broken,
+    corpus::Corpus,
+    replay::{Report, replay},
+};
 use shared::strategies;
 use store::{Conditions, Error, Reader, Recorded, Round, Strategies, ThreadId};
 use uuid::Uuid;
@@ -19,6 +23,9 @@ use crate::{
 
 /// How many rows are written at once, about: SQLite takes so many values and no more.
 const AT_ONCE: usize = 3_000;
+
+/// The route that is broken on purpose, once all was measured.
+const BROKEN: (&str, &str) = ("planner", "assess");
 
 /// A corpus of all strategies in SQLite, replayed whole.
 pub(super) struct Replay;
@@ -68,10 +75,60 @@ impl Figure for Replay {
             store.read_logs(&round, || Decoded).await?;
             floor.push(events as f64 / meter.read()?.cpu);
         }
+        let (strategy, node) = BROKEN;
+        let graph = strategies::find(strategy).context("the strategy that is to be broken is not there")?;
+        let broken = strategies.with(Box::leak(Box::new(Broken(graph, node))));
+        let report = replay(&store, &broken, &round, true).await?;
+        ensure!((report.threads, report.events) == (threads, events), "not all was read: {report:?}");
+        let found = found(&report)?;
         let line =
             Line::new(self.name(), "events/core s", &rate).over("reading and decoding them", &rate, &floor);
-        Ok(vec![
-            line.note(format!("{threads} threads of all strategies, {events} events, SQLite; by CPU time")),
-        ])
+        Ok(vec![line.note(format!(
+            "{threads} threads of all strategies, {events} events, SQLite; by CPU time; none diverged, and with \
+             one route broken {found}"
+        ))])
+    }
+}
+
+/// The one place where threads part from the code with the broken route, and how many do; refused, if that is not what was
+/// found.
+fn found(report: &Report) -> Result<String> {
+    let (strategy, node) = BROKEN;
+    let told = || report.clusters.iter().map(|it| format!("\n  {} × {}", it.threads, it.place()));
+    let [cluster] = report.clusters.as_slice() else {
+        bail!("one route was broken, and not one cluster found:{}", told().collect::<String>());
+    };
+    let place = cluster.place();
+    ensure!(place == format!("{strategy}/{node}/to"), "{strategy}/{node} was broken, and {place} is named");
+    ensure!(report.unchecked == 0, "{} threads were not checked", report.unchecked);
+    Ok(format!("{} in one cluster, {place}", cluster.threads))
+}
+
+#[cfg(test)]
+mod tests {
+    use audit::replay::{Cluster, Example};
+    use shared::{Divergence, Field};
+
+    use super::*;
+
+    fn cluster(node: &str) -> Cluster {
+        let field = Field::Decision("to".to_owned());
+        let (then, today) = ("orchestrate".to_owned(), "end".to_owned());
+        let divergence = Divergence { seq: 7, node: node.to_owned(), field, then, today };
+        let example = Example { thread: Uuid::nil(), divergence };
+        let (strategy, node, field) = ("planner".to_owned(), node.to_owned(), "to".to_owned());
+        Cluster { strategy, node, field, threads: 5, example }
+    }
+
+    #[test]
+    fn one_cluster_that_names_the_node_is_wanted_and_nothing_else() {
+        let of = |clusters: Vec<Cluster>| found(&Report { clusters, ..Report::default() });
+        assert_eq!(of(vec![cluster("assess")]).unwrap(), "5 in one cluster, planner/assess/to");
+        assert!(of(vec![]).unwrap_err().to_string().contains("not one cluster"));
+        assert!(of(vec![cluster("plan")]).unwrap_err().to_string().contains("planner/plan/to is named"));
+        let both = of(vec![cluster("assess"), cluster("plan")]).unwrap_err().to_string();
+        assert!(both.contains("5 × planner/assess/to") && both.contains("5 × planner/plan/to"), "{both}");
+        let unchecked = Report { clusters: vec![cluster("assess")], unchecked: 1, ..Report::default() };
+        assert!(found(&unchecked).is_err());
     }
 }

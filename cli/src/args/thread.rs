@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Subcommand};
 use uuid::Uuid;
 
+use super::Round;
+
 #[derive(Subcommand)]
 pub(crate) enum Thread {
     /// Lists threads, the newest first
@@ -93,18 +95,14 @@ pub(crate) enum Thread {
         builds: Vec<PathBuf>,
     },
     /// Counts the tokens and the money that threads took, from their logs
+    ///
+    /// Of the threads that --where and --since choose, only the turns that fulfil them are counted.
     Cost {
-        /// This thread alone; `last` is the newest [default: all]
-        id: Option<String>,
         /// What is counted together
         #[arg(long, value_enum, default_value_t = By::Node)]
         by: By,
-        /// Only of these turns, in the language of `turn ls --where`
-        #[arg(long = "where", value_name = "CONDITIONS")]
-        conditions: Option<String>,
-        /// Only of turns that were submitted since: 7d, 12h, or a day as 2026-11-20
-        #[arg(long, value_name = "AGE")]
-        since: Option<String>,
+        #[command(flatten)]
+        round: Round,
     },
     /// Prints a log byte for byte, an event a line, with its hashes: what `import` reads
     Export {
@@ -136,6 +134,10 @@ pub(crate) enum Thread {
         /// Tunes the strategy from there on, as JSON over what was in force
         #[arg(long, value_name = "JSON")]
         tune: Option<String>,
+        /// What it and each of its turns may take from there on, as JSON, instead of the budget in force:
+        /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+        #[arg(long, value_name = "JSON")]
+        budget: Option<String>,
         /// Asks this model from there on: --tune '{"model": …}' in short
         #[arg(long, value_name = "PROVIDER/MODEL")]
         model: Option<String>,
@@ -149,6 +151,9 @@ pub(crate) enum Thread {
         /// What the new thread hears first: the answer, if a person is asked there
         #[arg(long, value_name = "TEXT")]
         answer: Option<String>,
+        /// Sending the same key again gives the same fork
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
         /// Stay until the new thread rests
         #[arg(short, long)]
         wait: bool,

@@ -22,24 +22,22 @@ use crate::{
 };
 
 pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
-    if let Audit::Key(command) = command {
-        return witness::key(&given, command);
-    }
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
     match command {
+        Audit::Key(command) => witness::key(&given, command),
         Audit::Checkpoint { to, key, gone, jobs } => {
             let gone = if gone { Gone::Known } else { Gone::Found };
-            witness::checkpoint(&given, &store, &Place::of(&to), &key, gone, jobs).await
+            witness::checkpoint(&given, &store(&given).await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
             let asked = Asked { checkpoints: checkpoint, vkey };
-            witness::verify(&given, &store, &asked, Round { thread, jobs, ..Round::default() }).await
+            let round = Round { thread, jobs, ..Round::default() };
+            witness::verify(&given, &store(&given).await?, &asked, round).await
         }
-        Audit::Export { thread, proof, to } => witness::export(&given, &store, &thread, proof, to).await,
-        Audit::Key(_) => Ok(Exit::Usage),
+        Audit::Export { thread, proof, to } => {
+            witness::export(&given, &store(&given).await?, &thread, proof, to).await
+        }
         Audit::Replay { round, prompts, junit, sarif } => {
-            let report = replayed(&given, &store, round, prompts).await?;
+            let report = replayed(&given, &store(&given).await?, round, prompts).await?;
             if let Some(path) = junit {
                 write(&path, &self::junit(&report)?)?;
             }
@@ -54,6 +52,13 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
             })
         }
     }
+}
+
+/// The store whose logs are looked at.
+async fn store(given: &Given) -> anyhow::Result<store::Store> {
+    let store = engine::store(&given.settings).await?;
+    engine::check_migrated(&store).await?;
+    Ok(store)
 }
 
 async fn replayed(

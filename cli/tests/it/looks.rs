@@ -130,7 +130,7 @@ fn tokens_and_money_are_counted_by_whatever_one_likes() {
     let folder = folder.path();
     import(folder, "probe/all_words.jsonl");
     let of_thread = run(folder, &["thread", "get", &id]).1["took"].clone();
-    let (exit, cost) = run(folder, &["thread", "cost", &id, "--by", "node"]);
+    let (exit, cost) = run(folder, &["thread", "cost", "--thread", &id, "--by", "node"]);
     assert_eq!((exit, &cost["all"]["usd"]), (0, &of_thread["usd"]), "{cost}");
     assert!(cost["all"]["usd"].as_f64().unwrap() > 0.0, "{cost}");
     for by in ["node", "turn", "thread", "batch", "tenant", "strategy", "model"] {
@@ -144,7 +144,17 @@ fn tokens_and_money_are_counted_by_whatever_one_likes() {
     let of = |words: &str| run(folder, &["thread", "cost", "--where", words]).1;
     assert_eq!(of("strategy = probe")["all"]["usd"], 0.0);
     assert_eq!(of("strategy = planner")["all"]["usd"], of_thread["usd"]);
-    assert_eq!(run(folder, &["thread", "cost", "--since", "2099-01-01"]).1["threads"], 0);
+    assert_eq!(of("created > 2099-01-01")["threads"], 0);
+    assert_eq!(run(folder, &["thread", "cost", "--since", "7d"]).1["threads"], 2);
+    assert_eq!(run(folder, &["--tenant", "acme", "thread", "cost"]).1["threads"], 0);
+    assert_eq!(run(folder, &["--tenant", "default", "thread", "cost"]).1["threads"], 2);
+    // Of a thread with a turn that is asked for, its other turns are not counted.
+    let id = import(folder, "action_plan/a_command_that_was_withheld_runs_later.jsonl");
+    let calls = |cost: &Value| cost["all"]["model_calls"].as_u64().unwrap();
+    let all = calls(&run(folder, &["thread", "cost", "--thread", &id]).1);
+    let [asked, done] =
+        ["interrupted", "completed"].map(|it| calls(&of(&format!("thread = {id} and status = {it}"))));
+    assert!(0 < asked && 0 < done && asked + done == all, "{asked} and {done} of {all}");
     let (exit, told) = run(folder, &["thread", "cost", "--where", "nonsense"]);
     assert!(exit == 2 && told.as_str().unwrap().contains("operators are"), "{told}");
 }

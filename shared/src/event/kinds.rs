@@ -365,6 +365,9 @@ pub struct Forked {
     /// What of the configuration is set from here on; as before, if nothing is said.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub config: Value,
+    /// What it and each of its turns may take from here on; as before, if nothing is said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Budget>,
     /// What a model is told first, by node; `{prompt}` stands for the node's own words.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prompts: BTreeMap<String, String>,

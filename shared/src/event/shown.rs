@@ -66,6 +66,7 @@ impl fmt::Display for Event {
                 (!it.config.is_null())
                     .then(|| line(f, format_args!("from here on {}", it.config)))
                     .transpose()?;
+                it.budget.iter().try_for_each(|it| line(f, format_args!("within {it}")))?;
                 it.prompts
                     .iter()
                     .try_for_each(|(node, words)| line(f, format_args!("{node} says {}", quoted(words))))?;

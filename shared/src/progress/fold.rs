@@ -79,6 +79,9 @@ impl<S: Strategy> Progress<S> {
         if !forked.config.is_null() {
             self.thread.config = read(&forked.config)?;
         }
+        if let Some(budget) = &forked.budget {
+            self.thread.budget.clone_from(budget);
+        }
         self.thread.state = state;
         self.prompts.clone_from(&forked.prompts);
         self.at = match std::mem::replace(&mut self.at, At::Rest) {

@@ -68,7 +68,7 @@ fn result<'a>(before: &'a [Message], call: &ToolCall) -> Option<&'a str> {
     let said = before.iter().rposition(|it| it.role != Role::Tool)?;
     let same = |it: &&ToolCall| it.name == call.name && it.arguments == call.arguments;
     let earlier = before[said].tool_calls.iter().find(same)?;
-    let answer = before[said + 1..].iter().find(|it| it.answers.as_ref() == Some(&earlier.id))?;
+    let answer = before[said..].iter().find(|it| it.answers.as_ref() == Some(&earlier.id))?;
     Some(&answer.content)
 }
 

@@ -1,13 +1,14 @@
 //! What `forked` makes of a thread: what was answered stays, what is changed counts from there on.
 
 use serde_json::{Value, json};
-use shared::{Event, Forked, Graph, Next, Request, Standing, reenact, strategies, verify};
+use shared::{Budget, Event, Forked, Graph, Limits, Next, Request, Standing, reenact, strategies, verify};
 
 use crate::fixtures::each_fixture;
 
 fn forked(seq: usize) -> Forked {
     let (thread, hash, by) = (uuid::Uuid::nil(), String::new(), String::new());
-    Forked { thread, seq: seq as u64, hash, config: Value::Null, prompts: [].into(), learned: Vec::new(), by }
+    let (config, prompts, learned) = (Value::Null, [].into(), Vec::new());
+    Forked { thread, seq: seq as u64, hash, config, budget: None, prompts, learned, by }
 }
 
 fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
@@ -72,6 +73,28 @@ fn a_node_that_failed_asks_anew() {
     thread.apply(&forked(failed).into()).unwrap();
     assert_eq!(thread.standing(), Standing::Busy);
     assert!(matches!(thread.next().unwrap(), Next::Append(Event::Asked(_))));
+}
+
+/// A turn that a budget ended lives on within a larger one, and one that went on ends within a narrower one: what was
+/// copied counts.
+#[test]
+fn a_budget_counts_from_there_on() {
+    let (graph, log) = lived("planner", "money_of_a_thread_is_spent");
+    let spent = |it: &Event| matches!(it, Event::Decided(it) if it.spent.is_some());
+    let end = log.iter().position(spent).unwrap();
+    let ends = |at: usize, budget: Option<Budget>| {
+        let mut thread = graph.replay(&log[..=at]).unwrap();
+        thread.apply(&Forked { budget, ..forked(at) }.into()).unwrap();
+        let Next::Append(next) = thread.next().unwrap() else { panic!("nothing follows") };
+        spent(&next)
+    };
+    assert!(ends(end - 1, None), "the budget is as it was");
+    assert!(!ends(end - 1, Some(Budget::default())));
+    let first = log.iter().position(|it| matches!(it, Event::Decided(_))).unwrap();
+    assert!(!ends(first, None) && first < end);
+    let little = Limits { usd: Some(0.000_001), ..Limits::default() };
+    assert!(ends(first, Some(Budget { thread: little.clone(), ..Budget::default() })));
+    assert!(ends(first, Some(Budget { turn: little, ..Budget::default() })));
 }
 
 #[test]

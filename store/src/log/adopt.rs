@@ -1,17 +1,13 @@
-//! A whole log taken in at once: one that was kept elsewhere, or a copy of another thread's.
+//! A whole log taken in at once: one that was kept elsewhere, or a [copy](super::fork) of another thread's.
 //!
 //! **Invariant:** its rows are the fold of it, so nothing is left for a rebuild to find.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use futures::FutureExt as _;
 use sea_orm::{DatabaseTransaction, EntityTrait};
-use serde_json::Value;
-use shared::{Doubted, Event, Forked};
-use uuid::Uuid;
+use shared::Event;
 
 use super::{
-    Head, Recorded, Store, ThreadId, TurnId,
+    Head, Recorded, Store, ThreadId,
     append::{Batch, Row},
     chain,
     differences::{write_thread, write_turn},
@@ -37,23 +33,6 @@ pub struct Foreign {
     pub payload: String,
 }
 
-/// A thread that begins with a copy of another's log.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewFork {
-    /// Which thread's.
-    pub source: ThreadId,
-    /// The last event that is copied.
-    pub at: u64,
-    /// What of the configuration is set from there on; null if it is as it was.
-    pub config: Value,
-    /// What a model is told first from there on, by node.
-    pub prompts: BTreeMap<String, String>,
-    /// Facts that are taken for concluded.
-    pub learned: Vec<Value>,
-    /// Who forks it.
-    pub by: String,
-}
-
 impl Store {
     /// Takes in the log of a thread that is not here yet, with the rows that follow from it: all or nothing. Its hashes are
     /// taken anew over the same bytes, so they are what they were elsewhere.
@@ -68,6 +47,21 @@ impl Store {
         thread: ThreadId,
         log: Vec<Foreign>,
     ) -> Result<Head, Error> {
+        let arrived = Arrived::of(strategies, thread, log)?;
+        let end = arrived.folded.head;
+        self.database.transact(move |tx| arrived.write(tx).boxed()).await?;
+        Ok(end)
+    }
+}
+
+/// A log that is not here yet, with the rows that follow from it.
+pub(super) struct Arrived {
+    pub(super) folded: Folded,
+    batches: Vec<Batch>,
+}
+
+impl Arrived {
+    pub(super) fn of(strategies: &Strategies, thread: ThreadId, log: Vec<Foreign>) -> Result<Self, Error> {
         let (mut end, mut recorded, mut batches) = (Head::start(thread), Vec::new(), Vec::new());
         for Foreign { at, kind, payload } in log {
             let event = Event::decode(&kind, &payload).map_err(|error| Error::Unreadable {
@@ -84,112 +78,25 @@ impl Store {
         let mut folded = fold(strategies, end, &recorded)?;
         // Retention counts from when it came here.
         folded.updated_at = time::now();
-        self.database.transact(move |tx| write(tx, folded, batches).boxed()).await?;
-        Ok(end)
+        Ok(Self { folded, batches })
     }
 
-    /// Begins a thread with a copy of another's log, under names of its own for the turns of it, and `forked` after it.
-    /// A turn that was under way there is under way here: ring for the thread.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::UnknownThread`] if there is none to copy; [`Error::Stuck`] if it has no such event, or cannot take what is
-    /// changed.
-    pub async fn fork(&self, strategies: &Strategies, new: NewFork) -> Result<Head, Error> {
-        let NewFork { source, at, config, prompts, learned, by } = new;
-        let mut events = Vec::new();
-        self.along(source, 0, Some(at), |it| {
-            events.push(it.event);
-            Ok::<_, Error>(())
-        })
-        .await?;
-        let last = self.stored(source, at, 1).await?;
-        let Some(last) = last.first().filter(|it| it.seq == at) else {
-            self.head(source).await?;
-            return Err(Error::Stuck {
-                thread: source,
-                what: format!("it has no event {at} to fork it after"),
-            });
-        };
-        rename_turns(&mut events);
-        let hash = hex::encode(last.hash);
-        let under_way = under_way(&events);
-        events.push(Forked { thread: source, seq: at, hash, config, prompts, learned, by }.into());
-        let doubted = |slot| {
-            let reason = "it was under way in the thread that this one was forked from".to_owned();
-            Doubted { slot, reason }.into()
-        };
-        events.extend(under_way.into_iter().map(doubted));
-        let (thread, now) = (Uuid::now_v7(), time::now());
-        let foreign = |event: &Event| {
-            let payload = event.payload().map_err(|error| super::corrupt(source, error))?;
-            Ok(Foreign { at: now, kind: event.kind().to_owned(), payload })
-        };
-        let log = events.iter().map(foreign).collect::<Result<_, Error>>()?;
-        self.adopt(strategies, thread, log).await
-    }
-}
-
-/// The requests that may change the world and were attempted, and of which nothing more is known.
-fn under_way(log: &[Event]) -> BTreeSet<usize> {
-    log.iter().fold(BTreeSet::new(), |mut slots, event| {
-        match event {
-            Event::Attempted(it) => drop(slots.insert(it.slot)),
-            Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
-            | Event::Reconciled(_)
-            | Event::Wanted(_)
-            | Event::Supplied(_) => slots.retain(|it| Some(*it) != event.slot()),
-            Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::Heard(_) => slots.clear(),
-            Event::Opened(_) | Event::Failed(_) | Event::Retried(_) | Event::Forked(_) => (),
+    pub(super) async fn write(self, tx: &DatabaseTransaction) -> Result<(), Error> {
+        let Self { folded, batches } = self;
+        let thread = folded.head.thread;
+        if threads::Entity::find_by_id(thread).one(tx).await?.is_some() {
+            return Err(Error::ThreadExists(thread));
         }
-        slots
-    })
-}
-
-/// Gives the turns of a copied log names of their own.
-pub fn rename_turns(log: &mut [Event]) {
-    let mut names = BTreeMap::<TurnId, TurnId>::new();
-    for event in log {
-        let turn = match event {
-            Event::Heard(it) => &mut it.turn,
-            Event::Supplied(it) => &mut it.turn,
-            Event::Opened(_)
-            | Event::Asked(_)
-            | Event::Attempted(_)
-            | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
-            | Event::Reconciled(_)
-            | Event::Wanted(_)
-            | Event::Decided(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => continue,
-        };
-        // Logs that were written by hand name none.
-        *turn = if turn.is_nil() { Uuid::now_v7() } else { *names.entry(*turn).or_insert_with(Uuid::now_v7) };
-    }
-}
-
-async fn write(tx: &DatabaseTransaction, folded: Folded, batches: Vec<Batch>) -> Result<(), Error> {
-    let thread = folded.head.thread;
-    if threads::Entity::find_by_id(thread).one(tx).await?.is_some() {
-        return Err(Error::ThreadExists(thread));
-    }
-    for some in batches.chunks(EVENTS) {
-        match Batch::insert(tx, &some.iter().collect::<Vec<_>>()).await {
-            Err(Error::Stale { .. }) => return Err(Error::ThreadExists(thread)),
-            inserted => inserted?,
+        for some in batches.chunks(EVENTS) {
+            match Batch::insert(tx, &some.iter().collect::<Vec<_>>()).await {
+                Err(Error::Stale { .. }) => return Err(Error::ThreadExists(thread)),
+                inserted => inserted?,
+            }
         }
+        write_thread(tx, &folded, true).await?;
+        for (id, turn) in &folded.turns {
+            write_turn(tx, &folded, *id, turn, None).await?;
+        }
+        Ok(())
     }
-    write_thread(tx, &folded, true).await?;
-    for (id, turn) in &folded.turns {
-        write_turn(tx, &folded, *id, turn, None).await?;
-    }
-    Ok(())
 }

@@ -65,7 +65,7 @@ impl Store {
     /// and none that has a turn to hear. Some threads a transaction: what was deleted when it is broken off stays
     /// deleted, and the next call goes on. With `look_only`, it only counts.
     ///
-    /// With a turn goes its idempotency key: the same submission would be a new one.
+    /// With a turn goes its idempotency key, and with a fork its own: the same submission would be a new one.
     ///
     /// # Errors
     ///
@@ -118,7 +118,9 @@ async fn delete(tx: &DatabaseTransaction, which: Prune, page: Vec<ThreadId>) -> 
     let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **The place for tables that come later:** all that is a thread's own goes with it.
-    for (table, count) in [("turns", &mut pruned.turns), ("events", &mut pruned.events)] {
+    let mut keys = 0;
+    for (table, count) in [("turns", &mut pruned.turns), ("events", &mut pruned.events), ("forks", &mut keys)]
+    {
         let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));
         *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
     }

@@ -12,6 +12,12 @@ pub trait Reader: Send + 'static {
     /// Takes the next event of a log; a log's events come in their order and without those of others between them. An
     /// event that this build cannot read is an error; the log goes on behind it.
     fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>);
+
+    /// Comes after the last event of the last log of a range, which has few threads: the place to ask the store for what
+    /// logs do not tell. An error ends the round.
+    fn pause(&mut self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Ok(()) }
+    }
 }
 
 impl Store {
@@ -35,6 +41,7 @@ impl Store {
                 loop {
                     let page = pages.next(&database.pool).await?;
                     if page.is_empty() {
+                        reader.pause().await?;
                         return Ok((events, reader));
                     }
                     events += page.len() as u64;

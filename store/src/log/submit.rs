@@ -152,7 +152,7 @@ async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
     database.transact(|tx| insert(tx, new).boxed()).await
 }
 
-async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
+pub(super) async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
     let (thread, tenant) = match &new.thread {
         Opening::New(opened) => (Uuid::now_v7(), plain(&opened.tenant)),
         // Not locked: a thread is the same tenant's for ever.

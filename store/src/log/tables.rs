@@ -119,3 +119,23 @@ pub(crate) mod holds {
 
     impl ActiveModelBehavior for ActiveModel {}
 }
+
+pub(crate) mod forks {
+    //! A fork that was asked for with a key.
+    use sea_orm::entity::prelude::*;
+
+    #[derive(Clone, Debug, DeriveEntityModel)]
+    #[sea_orm(table_name = "forks")]
+    pub(crate) struct Model {
+        #[sea_orm(primary_key, auto_increment = false, column_type = "Text")]
+        pub idempotency_key: String,
+        #[sea_orm(column_type = "Text")]
+        pub request_hash: String,
+        pub thread_id: Uuid,
+    }
+
+    #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+    pub(crate) enum Relation {}
+
+    impl ActiveModelBehavior for ActiveModel {}
+}

@@ -13,7 +13,7 @@ use serde_json::Value;
 use shared::{Event, Graph, Replay, Standing, reenact, strategies, verify};
 use store::{
     Conditions, Foreign, Lane, NewFork, Parts, RedisNews, RedisQueue, Round, Store, Strategies, ThreadId,
-    ThreadLog, When, rename_turns, time,
+    ThreadStatus, When, rename_turns, time,
 };
 use uuid::Uuid;
 use worker::{
@@ -41,13 +41,15 @@ impl World for Counting {
 #[expect(clippy::print_stdout, reason = "how often it forked is part of what it shows")]
 async fn after_every_decision() {
     let of = |graph: &'static dyn Graph| async move {
-        let mut forks = 0;
+        let (mut forks, parts) = (0, parts().await);
         for path in fixtures(graph) {
-            forks += forked(&parts().await, graph, &read(&path), usize::MAX).await;
+            forks += forked(&parts, graph, &read(&path), usize::MAX).await;
         }
+        whole(&parts.store, forks).await;
         forks
     };
-    let forks: Vec<usize> = join_all(strategies::all().into_iter().map(of)).await;
+    let all = strategies::all().into_iter().map(|graph| tokio::spawn(of(graph)));
+    let forks: Vec<usize> = join_all(all).await.into_iter().map(Result::unwrap).collect();
     println!("{forks:?} forks of each strategy");
     assert!(forks.iter().all(|it| 20 < *it), "{forks:?} forks of each strategy");
 }
@@ -68,6 +70,7 @@ async fn real_after_some_decisions() {
         }
     }
     assert!(20 < forks, "{forks} forks");
+    whole(&store, forks).await;
 }
 
 /// Forks what today's code makes of `script` after its decisions, at most so many, and lives the forks; how many.
@@ -88,12 +91,12 @@ async fn forked(parts: &Parts, graph: &'static dyn Graph, script: &[Event], most
         if tail.iter().any(|it| matches!(it, Event::Cancelled(_))) {
             continue;
         }
-        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread;
+        let fork = parts.store.fork(&strategies, plain(source, seq as u64)).await.unwrap().thread();
         parts.queue.ring(fork, &Lane::default(), When::Now).await.unwrap();
         forks.push((seq, fork, tail));
     }
     for (seq, fork, tail) in &forks {
-        let log = rested(parts, &strategies, *fork).await;
+        let log = rested(parts, *fork).await;
         let at = seq + 1;
         assert!(matches!(&log[at], Event::Forked(it) if (it.thread, it.seq) == (source, *seq as u64)));
         if let Event::Attempted(it) = &whole[*seq] {
@@ -112,14 +115,18 @@ async fn forked(parts: &Parts, graph: &'static dyn Graph, script: &[Event], most
             assert_eq!(asked, tail.iter().filter(outcomes).count(), "nothing of the prefix is asked again");
         }
         assert_eq!(verify(graph, &log).unwrap(), [], "{} after {seq}", graph.name());
-        let round = Round::of(Conditions::default(), 1).only(Some(*fork));
-        let rebuilt = parts.store.rebuild(&strategies, &round, true).await.unwrap();
-        assert!(rebuilt.found.is_empty(), "{} after {seq}: {rebuilt:?}", graph.name());
-        assert_eq!(parts.store.verify(&round).await.unwrap().found, 0);
     }
     hands.abort();
     assert_eq!(parts.store.stored(source, 0, u64::MAX).await.unwrap(), before, "the source is as it was");
     forks.len()
+}
+
+/// Rows are as the logs say, and hash chains hold: of the forks and of what they were forked from.
+async fn whole(store: &Store, forks: usize) {
+    let round = Round::of(Conditions::default(), 1);
+    let rebuilt = store.rebuild(&Strategies::new(strategies::all()), &round, true).await.unwrap();
+    assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");
+    assert_eq!(store.verify(&round).await.unwrap().found, 0);
 }
 
 /// A source of these events.
@@ -134,8 +141,8 @@ async fn adopted(parts: &Parts, log: &[Event]) -> ThreadId {
 
 /// A fork that changes nothing.
 fn plain(source: ThreadId, at: u64) -> NewFork {
-    let (prompts, learned, by) = (BTreeMap::new(), Vec::new(), "test".to_owned());
-    NewFork { source, at, config: Value::Null, prompts, learned, by }
+    let (config, prompts, learned, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
+    NewFork { source, at, config, budget: None, prompts, learned, hears: None, by, idempotency: None }
 }
 
 /// What follows event `from` - 1 until a person must do something.
@@ -150,10 +157,9 @@ fn until_rest<'a>(graph: &'static dyn Graph, log: &'a [Event], from: usize) -> &
 }
 
 /// The log of a thread, once it stands where a person must do something.
-async fn rested(parts: &Parts, strategies: &Strategies, thread: ThreadId) -> Vec<Event> {
+async fn rested(parts: &Parts, thread: ThreadId) -> Vec<Event> {
     let rest = async {
-        while ThreadLog::open(parts, strategies, thread).await.unwrap().thread().standing() == Standing::Busy
-        {
+        while parts.store.thread(thread).await.unwrap().unwrap().status == ThreadStatus::Busy {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -1,18 +1,26 @@
 //! `turnfold thread cost`: tokens and money, counted from the logs, by whatever one likes.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
+use anyhow::Context as _;
 use audit::{Share, Spending, Took};
 use serde_json::{Value, json};
-use shared::Meter;
-use store::{Conditions, Store, Thread, ThreadFilter, ThreadId, Turn, TurnFilter, TurnId, time};
+use shared::Event;
+use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
 use worker::world::Price;
 
 use crate::{
-    args::By,
-    commands::Given,
+    args::{By, Round},
+    commands::{
+        Given,
+        upkeep::{over, spinner},
+    },
     config::{ProviderSettings, Settings},
-    exit::{Exit, Stop},
+    engine::price,
+    exit::Exit,
     output,
 };
 
@@ -25,141 +33,156 @@ const GROUPS: usize = 10_000;
 /// Where the groups that are too many are counted.
 const OTHERS: &str = "(others)";
 
-/// What was asked for.
-pub(super) struct Asked<'a> {
-    pub(super) thread: Option<ThreadId>,
-    pub(super) by: By,
-    pub(super) conditions: Option<&'a str>,
-    pub(super) since: Option<&'a str>,
-}
-
-/// What is counted, group by group; of any number of threads, only the one that is read is in memory.
-struct Count<'a> {
-    store: &'a Store,
-    by: By,
-    conditions: Option<Conditions>,
+/// What is counted, group by group; of any number of threads, only those of the ranges that are being read are in memory.
+#[derive(Default)]
+struct Count {
     groups: BTreeMap<String, Took>,
     all: Took,
     threads: u64,
 }
 
-pub(super) async fn cost(given: &Given, store: &Store, asked: Asked<'_>) -> anyhow::Result<Exit> {
-    let conditions = conditions(&asked)?;
-    let (groups, all) = (BTreeMap::new(), Took::default());
-    let mut count = Count { store, by: asked.by, conditions, groups, all, threads: 0 };
-    let price = |model: &str, meter: &Meter| priced(&given.settings, model, meter);
-    match asked.thread {
-        Some(id) => {
-            let row = store.thread(id).await?.ok_or(store::Error::UnknownThread(id))?;
-            count.thread(&row, &price).await?;
-        }
-        None => {
-            let tenant = given.tenant.as_deref();
-            let mut after = None;
-            loop {
-                let filter = ThreadFilter { tenant, status: None };
-                let page = store.threads(filter, after, PAGE).await?;
-                let Some(last) = page.last() else { break };
-                after = Some(last.id);
-                for row in &page {
-                    count.thread(row, &price).await?;
-                }
-            }
-        }
+/// How it is counted.
+struct How {
+    store: Store,
+    by: By,
+    /// Only of the turns that fulfil these, where any are asked for.
+    turns: Option<Conditions>,
+    prices: BTreeMap<String, Price>,
+}
+
+/// Counts the logs of a range.
+struct Counter {
+    how: Arc<How>,
+    count: Arc<Mutex<Count>>,
+    logs: Vec<Log>,
+    unread: Option<Error>,
+}
+
+/// One of them.
+struct Log {
+    thread: ThreadId,
+    strategy: String,
+    tenant: String,
+    spending: Spending,
+}
+
+pub(super) async fn cost(given: &Given, store: &Store, by: By, round: Round) -> anyhow::Result<Exit> {
+    let spinner = spinner()?;
+    let mut round = over(store, round, &spinner).await?;
+    let turns = Some(round.turns.clone()).filter(|it| *it != Conditions::default());
+    if let Some(tenant) = &given.tenant {
+        round.turns = round.turns.and_tenant(tenant);
     }
-    tell(given, &count)?;
+    let how = Arc::new(How { store: store.clone(), by, turns, prices: prices(&given.settings) });
+    let count = Arc::new(Mutex::new(Count::default()));
+    let all = Arc::clone(&count);
+    let counter = move || {
+        let (how, count) = (Arc::clone(&how), Arc::clone(&all));
+        Counter { how, count, logs: Vec::new(), unread: None }
+    };
+    // Whoever counts holds the count.
+    drop(store.read_logs(&round, counter).await?);
+    spinner.finish_and_clear();
+    let count = Arc::into_inner(count).map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner));
+    tell(given, by, &count.context("somebody still counts")?)?;
     Ok(Exit::Ok)
 }
 
-fn conditions(asked: &Asked<'_>) -> anyhow::Result<Option<Conditions>> {
-    let since = asked.since.map(|it| format!("created > {it}"));
-    let words: Vec<&str> = asked.conditions.into_iter().chain(since.as_deref()).collect();
-    if words.is_empty() {
-        return Ok(None);
-    }
-    let read = Conditions::parse(&words.join(" and "), time::now());
-    let wrong = |err| Stop::because(Exit::Usage, format!("--where or --since, {err}"));
-    read.map(Some).map_err(wrong)
-}
-
-impl Count<'_> {
-    async fn thread(
-        &mut self,
-        row: &Thread,
-        price: &(dyn Fn(&str, &Meter) -> Option<u64> + Sync),
-    ) -> anyhow::Result<()> {
-        // Turns are asked for in the language of turns; a log that none of them is in needs no reading.
-        let turns = match &self.conditions {
-            Some(conditions) => Some(self.turns(row.id, conditions).await?),
-            None => None,
-        };
-        if turns.as_ref().is_some_and(Vec::is_empty) {
-            return Ok(());
-        }
-        let mut spending = Spending::default();
-        self.store
-            .along(row.id, 0, None, |it| {
-                spending.see(&it.event, &|model, meter| price(model, meter));
-                Ok::<_, store::Error>(())
-            })
-            .await?;
-        let batch = match self.by {
-            By::Batch => self.store.batch_of(row.id).await?.map(|it| it.to_string()),
-            By::Node | By::Turn | By::Thread | By::Tenant | By::Strategy | By::Model => None,
-        };
-        self.threads += 1;
-        for (share, took) in spending.shares() {
-            if turns.as_ref().is_some_and(|it| !it.contains(&share.turn)) {
-                continue;
+impl Reader for Counter {
+    fn read(&mut self, thread: ThreadId, event: Result<Recorded, Error>) {
+        let event = match event {
+            Ok(it) => it.event,
+            Err(error) => {
+                self.unread.get_or_insert(error);
+                return;
             }
-            self.all.add(took);
-            let group = group(self.by, row, batch.as_deref(), share);
-            let full = GROUPS <= self.groups.len() && !self.groups.contains_key(&group);
-            self.groups.entry(if full { OTHERS.to_owned() } else { group }).or_default().add(took);
+        };
+        if let Event::Opened(opened) = &event {
+            let (strategy, tenant) = (opened.strategy.clone(), opened.tenant.clone());
+            self.logs.push(Log { thread, strategy, tenant, spending: Spending::default() });
+        }
+        if let Some(log) = self.logs.last_mut().filter(|it| it.thread == thread) {
+            log.spending.see(&event, &|model, meter| self.how.prices.get(model)?.of(meter));
+        }
+    }
+
+    async fn pause(&mut self) -> Result<(), Error> {
+        if let Some(error) = self.unread.take() {
+            return Err(error);
+        }
+        for log in std::mem::take(&mut self.logs) {
+            let turns = self.how.turns(log.thread).await?;
+            let batch = self.how.batch(log.thread).await?;
+            let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+            count.threads += 1;
+            for (share, took) in log.spending.shares() {
+                if turns.as_ref().is_none_or(|it| it.contains(&share.turn)) {
+                    count.add(group(self.how.by, &log, batch.as_deref(), share), took);
+                }
+            }
         }
         Ok(())
     }
+}
 
-    async fn turns(&self, thread: ThreadId, conditions: &Conditions) -> anyhow::Result<Vec<TurnId>> {
+impl Count {
+    fn add(&mut self, group: String, took: &Took) {
+        self.all.add(took);
+        let full = GROUPS <= self.groups.len() && !self.groups.contains_key(&group);
+        self.groups.entry(if full { OTHERS.to_owned() } else { group }).or_default().add(took);
+    }
+}
+
+impl How {
+    /// The turns of a thread that count, if not all do.
+    async fn turns(&self, thread: ThreadId) -> Result<Option<Vec<TurnId>>, Error> {
+        let Some(conditions) = &self.turns else { return Ok(None) };
         let (mut all, mut after) = (Vec::new(), None);
         loop {
             let filter =
                 TurnFilter { thread: Some(thread), conditions: Some(conditions), ..TurnFilter::default() };
-            let page: Vec<Turn> = self.store.turns(filter, after, PAGE).await?;
-            let Some(last) = page.last() else { return Ok(all) };
+            let page = self.store.turns(filter, after, PAGE).await?;
+            let Some(last) = page.last() else { return Ok(Some(all)) };
             after = Some(last.id);
             all.extend(page.iter().map(|it| it.id));
         }
     }
+
+    /// The batch that opened a thread, if that is what is counted by.
+    async fn batch(&self, thread: ThreadId) -> Result<Option<String>, Error> {
+        Ok(match self.by {
+            By::Batch => self.store.batch_of(thread).await?.map(|it| it.to_string()),
+            By::Node | By::Turn | By::Thread | By::Tenant | By::Strategy | By::Model => None,
+        })
+    }
 }
 
-fn group(by: By, row: &Thread, batch: Option<&str>, share: &Share) -> String {
+fn group(by: By, log: &Log, batch: Option<&str>, share: &Share) -> String {
     match by {
-        By::Node => format!("{}/{}", row.strategy, share.node),
+        By::Node => format!("{}/{}", log.strategy, share.node),
         By::Turn => share.turn.to_string(),
-        By::Thread => row.id.to_string(),
+        By::Thread => log.thread.to_string(),
         By::Batch => batch.unwrap_or("(no batch)").to_owned(),
-        By::Tenant => row.tenant.clone(),
-        By::Strategy => row.strategy.clone(),
+        By::Tenant => log.tenant.clone(),
+        By::Strategy => log.strategy.clone(),
         By::Model if share.model.is_empty() => "(no model)".to_owned(),
         By::Model => share.model.clone(),
     }
 }
 
-/// What the tokens cost by the prices of today, in millionths of a US dollar.
-fn priced(settings: &Settings, model: &str, meter: &Meter) -> Option<u64> {
-    let (provider, name) = model.split_once('/')?;
-    match settings.providers.get(provider)? {
+/// What models cost today, by `provider/model`.
+fn prices(settings: &Settings) -> BTreeMap<String, Price> {
+    let of = |(provider, it): (&String, &ProviderSettings)| match it {
         ProviderSettings::Http { prices, .. } => {
-            let it = prices.get(name)?;
-            Price { input: it.input, output: it.output }.of(meter)
+            prices.iter().map(|(name, it)| (format!("{provider}/{name}"), price(it))).collect()
         }
-        ProviderSettings::Script { .. } => None,
-    }
+        ProviderSettings::Script { .. } => Vec::new(),
+    };
+    settings.providers.iter().flat_map(of).collect()
 }
 
-fn tell(given: &Given, count: &Count<'_>) -> anyhow::Result<()> {
-    let name = count.by.name();
+fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
+    let name = by.name();
     let mut groups: Vec<(&String, &Took)> = count.groups.iter().collect();
     groups.sort_by_key(|(name, it)| (u64::MAX - it.micro_usd, u64::MAX - it.input_tokens, *name));
     let took = |it: &Took| {

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs};
 
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,7 +17,8 @@ use crate::{
 const PATIENCE: u64 = 30;
 
 pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit> {
-    let Thread::Fork { id, at, tune, model, prompt, learn, answer, wait } = command else {
+    let Thread::Fork { id, at, tune, budget, model, prompt, learn, answer, idempotency_key, wait } = command
+    else {
         return Ok(Exit::Usage);
     };
     let mut body = json!({"prompts": prompts(&prompt)?, "answer": answer});
@@ -26,6 +28,9 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
     if let Some(tune) = tune {
         body["config"] = json_of("--tune", &tune)?;
     }
+    if let Some(budget) = budget {
+        body["budget"] = json_of("--budget", &budget)?;
+    }
     if let Some(model) = model {
         body["config"]["model"] = model.into();
     }
@@ -33,7 +38,11 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
         learn.iter().map(|it| json_of("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     let id = source(&client, &id).await?;
-    let mut thread = client.post(&format!("/v1/threads/{id}/fork"), &body).await?;
+    let mut request = client.request(Method::POST, &format!("/v1/threads/{id}/fork")).json(&body);
+    if let Some(key) = idempotency_key {
+        request = request.header("idempotency-key", key);
+    }
+    let mut thread: Value = client.send(request).await?.json().await?;
     if wait {
         thread = rested(&client, thread["id"].as_str().unwrap_or_default()).await?;
     }

@@ -57,14 +57,7 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
             bisect::event(&given, &store, find(&store, &id).await?, conditions.as_deref()).await
         }
         Thread::Bisect { id, builds, .. } => bisect::builds(&given, find(&store, &id).await?, &builds).await,
-        Thread::Cost { id, by, conditions, since } => {
-            let thread = match id {
-                Some(id) => Some(find(&store, &id).await?),
-                None => None,
-            };
-            let (conditions, since) = (conditions.as_deref(), since.as_deref());
-            cost::cost(&given, &store, cost::Asked { thread, by, conditions, since }).await
-        }
+        Thread::Cost { by, round } => cost::cost(&given, &store, by, round).await,
         Thread::Export { id } => kept::export(&store, find(&store, &id).await?).await,
         Thread::Import { file, anew, go_on } => {
             kept::import(&given, &store, &file, kept::How { anew, go_on }).await

@@ -1,4 +1,4 @@
-//! Today's code with one route broken on purpose: whatever it was to decide at one node, it ends there.
+//! Today's code with one route broken on purpose: whoever looks for where logs part from the code must name the node.
 
 use serde_json::Value;
 use shared::{
@@ -7,8 +7,8 @@ use shared::{
 };
 use uuid::Uuid;
 
-/// The strategy, and the node at which it is broken.
-pub(crate) struct Broken(pub(crate) &'static dyn Graph, pub(crate) &'static str);
+/// A strategy, and the node at which it is broken: whatever is decided there, the turn ends.
+pub struct Broken(pub &'static dyn Graph, pub &'static str);
 
 struct Thread(Box<dyn Replay>, &'static str);
 

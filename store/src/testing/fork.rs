@@ -1,0 +1,92 @@
+//! A thread is forked once for a key, with what it hears first, and as long as the fork is there.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use shared::{DEFAULT_TENANT, Message, Policy, strategies};
+use tokio::sync::Barrier;
+use uuid::Uuid;
+
+use super::{log_of, new_turn, of_tenant};
+use crate::{Error, Fork, Idempotency, NewFork, Prune, Store, Strategies, ThreadId, TurnFilter, TurnStatus};
+
+/// How many wishes race with one key.
+const RACERS: usize = 8;
+
+pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
+    let source = store.submit(new_turn("hello")).await?.into_turn().thread;
+    let theirs = store.submit(of_tenant("theirs", "hello")).await?.into_turn().thread;
+    let key = Uuid::now_v7().to_string();
+    let of = |hash: &str| Idempotency { key: key.clone(), request_hash: hash.to_owned() };
+    assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, None);
+    let Fork::New(thread) = fork(store, source, Some(of("hash"))).await? else { panic!("the key is new") };
+    assert_eq!(log_of(store, thread).await?.len(), 2, "the opening, and that it was forked");
+    let turns = store.turns(TurnFilter { thread: Some(thread), ..TurnFilter::default() }, None, 9).await?;
+    let heard: Vec<_> = turns.iter().map(|it| (it.status, it.messages[0].content.as_str())).collect();
+    assert_eq!(heard, [(TurnStatus::Queued, "go on")], "what it hears first waits for it");
+
+    let before = store.counts().await?;
+    assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, Some(thread));
+    assert_eq!(fork(store, source, Some(of("hash"))).await?, Fork::Known(thread));
+    let reused = fork(store, source, Some(of("another"))).await;
+    assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
+    let reused = store.forked(DEFAULT_TENANT, &of("another")).await;
+    assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
+    assert_eq!(store.counts().await?, before, "what is known leaves nothing behind");
+
+    // Without a key it is another every time, and tenants that call theirs the same never meet.
+    assert!(matches!(fork(store, source, None).await?, Fork::New(it) if it != thread));
+    assert_eq!(store.forked("theirs", &of("hash")).await?, None);
+    assert!(matches!(fork(store, theirs, Some(of("hash"))).await?, Fork::New(_)));
+
+    // With the fork goes its key.
+    for turn in turns {
+        store.cancel_queued(turn.id).await?;
+    }
+    let all = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".to_owned() };
+    store.hold(source, "it is the source", "eve").await?;
+    store.prune(&all, false, |_| ()).await?;
+    store.release(source).await?;
+    assert_eq!(store.thread(thread).await?, None);
+    assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, None);
+    assert!(matches!(fork(store, source, Some(of("hash"))).await?, Fork::New(_)));
+    Ok(())
+}
+
+pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
+    let source = store.submit(new_turn("hello")).await?.into_turn().thread;
+    let idempotency = Idempotency { key: Uuid::now_v7().to_string(), request_hash: "hash".to_owned() };
+    let before = store.counts().await?;
+    let barrier = Arc::new(Barrier::new(RACERS));
+    let racer = |store: Store, idempotency: Idempotency, barrier: Arc<Barrier>| async move {
+        barrier.wait().await;
+        fork(&store, source, Some(idempotency)).await
+    };
+    let racers =
+        (0..RACERS).map(|_| tokio::spawn(racer(store.clone(), idempotency.clone(), Arc::clone(&barrier))));
+    let (mut new, mut known) = (Vec::new(), Vec::new());
+    for it in racers.collect::<Vec<_>>() {
+        match it.await.expect("a racer panicked")? {
+            Fork::New(thread) => new.push(thread),
+            Fork::Known(thread) => known.push(thread),
+        }
+    }
+    assert_eq!((new.len(), known.len()), (1, RACERS - 1));
+    assert!(known.iter().all(|it| *it == new[0]), "{known:?}");
+    assert_eq!(store.counts().await?.events, before.events + 2, "one thread was forked");
+    Ok(())
+}
+
+async fn fork(store: &Store, source: ThreadId, idempotency: Option<Idempotency>) -> Result<Fork, Error> {
+    let new = NewFork {
+        source,
+        at: 0,
+        config: serde_json::Value::Null,
+        budget: None,
+        prompts: BTreeMap::new(),
+        learned: Vec::new(),
+        hears: Some((Policy::Auto, vec![Message::user("go on")])),
+        by: "conformance".to_owned(),
+        idempotency,
+    };
+    store.fork(&Strategies::new(strategies::all()), new).await
+}
