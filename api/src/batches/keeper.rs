@@ -120,13 +120,15 @@ impl Keeper {
 
     async fn step(&self, mut batch: Batch) -> Result<Done, Problem> {
         match batch.status {
-            BatchStatus::Validating => self.validate(&batch).await,
+            BatchStatus::Validating => {
+                // Neither holds up the other: a chunk that cannot be read leaves turns that end, and the other way round.
+                let read = self.validate(&mut batch).await;
+                let run = self.run_lines(&mut batch).await;
+                Ok(read?.max(run?))
+            }
             BatchStatus::InProgress => {
-                let collected = self.collect(&mut batch).await?;
-                self.meter(&mut batch).await?;
-                let expired = self.expire(&mut batch).await?;
-                let fed = self.feed(&mut batch).await?;
-                self.go_on(&batch, collected.max(expired).max(fed)).await
+                let run = self.run_lines(&mut batch).await?;
+                self.go_on(&batch, run).await
             }
             BatchStatus::Cancelling => {
                 let collected = self.collect(&mut batch).await?;
@@ -138,6 +140,15 @@ impl Keeper {
                 Ok(Done::Nothing)
             }
         }
+    }
+
+    /// Has the lines run that are items by now: ends what has ended or is due, and begins what there is room for.
+    async fn run_lines(&self, batch: &mut Batch) -> Result<Done, Problem> {
+        let collected = self.collect(batch).await?;
+        self.meter(batch).await?;
+        let expired = self.expire(batch).await?;
+        let fed = self.feed(batch).await?;
+        Ok(collected.max(expired).max(fed))
     }
 
     /// Goes on to write the files, once all items have ended.

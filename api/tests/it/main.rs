@@ -7,6 +7,7 @@ mod batches;
 mod bulk;
 mod deed;
 mod document;
+mod early;
 mod events;
 mod files;
 mod fork;

@@ -66,7 +66,12 @@ impl Store {
     /// Makes items of the lines of one chunk, and moves their batch on to the next chunk, all of it or nothing. Of lines
     /// with one name the first counts, and the others are bad. What is bad has its result at once.
     ///
-    /// False, if the batch has been moved on already, or is no longer `keeper`'s.
+    /// The batch as it stands then; none, if it has been moved on already, or is no longer `keeper`'s, and nothing is changed.
+    ///
+    /// ## Why a line that was taken may be run at once
+    ///
+    /// Lines are taken in their order, so nothing that stands further down can make a line bad that was good: it is the
+    /// later line of one name that is bad, also if the earlier one has ended by then.
     ///
     /// # Errors
     ///
@@ -77,7 +82,7 @@ impl Store {
         keeper: &str,
         lines: Vec<Line>,
         last: u64,
-    ) -> Result<bool, Error> {
+    ) -> Result<Option<Batch>, Error> {
         let (batch, keeper) = (batch.clone(), keeper.to_owned());
         self.database.transact(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
     }
@@ -89,12 +94,11 @@ async fn take_lines(
     keeper: String,
     lines: Vec<Line>,
     last: u64,
-) -> Result<bool, Error> {
-    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(false) };
+) -> Result<Option<Batch>, Error> {
+    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(None) };
     if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
-        return Ok(false);
+        return Ok(None);
     }
-    let total = row.total + signed(lines.len() as u64);
     let mut counts = Batch::try_from(row.clone())?.counts;
     let mut bad = Vec::new();
     for lines in lines.chunks(ROWS) {
@@ -114,16 +118,24 @@ async fn take_lines(
     counts.add(ItemState::Bad, faulty);
     counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
     let done = add_results(tx, batch.id, row.done, bad).await?;
-    let row = batches::ActiveModel {
-        validated: Set(row.validated + 1),
-        lines: Set(signed(last)),
-        total: Set(total),
-        counts: Set(counts.to_string()),
-        done: Set(done),
+    let row = batches::Model {
+        validated: row.validated + 1,
+        lines: signed(last),
+        total: row.total + signed(lines.len() as u64),
+        counts: counts.to_string(),
+        done,
+        ..row
+    };
+    let sums = batches::ActiveModel {
+        validated: Set(row.validated),
+        lines: Set(row.lines),
+        total: Set(row.total),
+        counts: Set(row.counts.clone()),
+        done: Set(row.done),
         ..Default::default()
     };
-    batches::Entity::update_many().set(row).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
-    Ok(true)
+    batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
+    Batch::try_from(row).map(Some)
 }
 
 /// The same line, bad because an earlier one has its name.

@@ -64,6 +64,17 @@ async fn batch(
     let input = file(store, tenant).await?;
     let (batch, _) = store.make_batch(new_batch(tenant, input)).await?;
     store.keep_batches(keeper, LEASE).await?;
+    let count = lines.len() as u64;
+    let taken = store.take_lines(&batch, keeper, taken_lines(1, lines), count).await?;
+    assert_eq!(taken, Some(known(store, batch.id).await?), "it is told as it stands");
+    assert_eq!(store.take_lines(&batch, keeper, Vec::new(), count).await?, None, "a chunk is taken once");
+    let batch = known(store, batch.id).await?;
+    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
+    known(store, batch.id).await
+}
+
+/// These lines, the first of which has this number.
+fn taken_lines(first: u64, lines: &[(&str, Option<&str>)]) -> Vec<Line> {
     let line = |(nth, (name, memo)): (u64, &(&str, Option<&str>))| Line {
         nth,
         custom_id: Some((*name).to_owned()),
@@ -72,12 +83,7 @@ async fn batch(
             .map(|it| Memo { hash: it.to_owned(), strategy: "probe".to_owned(), priority: Priority::Low })
             .ok_or_else(|| ("bad".to_owned(), "it is \u{0} bad".to_owned())),
     };
-    let count = lines.len() as u64;
-    assert!(store.take_lines(&batch, keeper, (1..).zip(lines).map(line).collect(), count).await?);
-    assert!(!store.take_lines(&batch, keeper, Vec::new(), count).await?, "a chunk is taken once");
-    let batch = known(store, batch.id).await?;
-    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
-    known(store, batch.id).await
+    (first..).zip(lines).map(line).collect()
 }
 
 async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
@@ -262,6 +268,42 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         1
     );
     reopens(store, &now).await
+}
+
+/// A chunk of lines may be run to its end before the next is taken: the sums hold, of one name the first line counts, and
+/// whoever calls the batch off or takes it over meanwhile ends that.
+pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result<(), Error> {
+    let input = file(store, "early").await?;
+    let (made, _) = store.make_batch(new_batch("early", input)).await?;
+    store.keep_batches("ada", LEASE).await?;
+    let lines = taken_lines(1, &[("a", Some("1")), ("b", Some("2"))]);
+    let taken = store.take_lines(&made, "ada", lines, 2).await?.expect("it is hers");
+    let waiting = store.items(made.id, ItemState::Waiting, 10).await?;
+    let [a, b] = &waiting[..] else { panic!("two wait: {waiting:?}") };
+    let run = Some((Uuid::now_v7(), Uuid::now_v7()));
+    let well = Move { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
+    let ended = store.record(made.id, "ada", vec![well]).await?.expect("it is hers");
+    assert_eq!((ended.status, ended.done, ended.total), (BatchStatus::Validating, 1, 2));
+
+    let lines = || taken_lines(3, &[("a", Some("1")), ("c", Some("3"))]);
+    assert_eq!(store.take_lines(&made, "ada", lines(), 4).await?, None, "the first chunk is taken");
+    let all = store.take_lines(&taken, "ada", lines(), 4).await?.expect("what ended since is no matter");
+    assert_eq!((all.total, all.lines, all.validated, all.done), (4, 4, 2, 2));
+    let counts = [(ItemState::Waiting, 2), (ItemState::Completed, 1), (ItemState::Bad, 1)];
+    assert!(counts.iter().all(|(state, count)| all.counts.of(*state) == *count), "{:?}", all.counts);
+    assert_eq!(store.count_items(made.id).await?, counts.into());
+    let found = results(store, made.id).await?;
+    assert_eq!(
+        (&found[0].1["response"], &found[1].1["error"]["code"]),
+        (&json!("well"), &json!("duplicate_custom_id"))
+    );
+
+    assert!(store.cancel_batch(made.id).await?);
+    assert_eq!(store.take_lines(&all, "ada", Vec::new(), 4).await?, None, "no more is looked at");
+    let off = store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?.expect("it is hers");
+    assert_eq!((off.status, off.counts.of(ItemState::Waiting)), (BatchStatus::Cancelling, 1));
+    assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
+    Ok(())
 }
 
 /// What ended badly is run again, and its result is added to those there are.
