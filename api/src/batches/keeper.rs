@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
+use super::finish::Writing;
 use crate::{
     house::House,
     problem::{Kind, Problem},
@@ -57,11 +58,13 @@ pub(crate) struct Keeper {
     pub(super) name: String,
     /// When it was last looked at what the running items of each batch took.
     metered: Mutex<BTreeMap<BatchId, Instant>>,
+    /// How far the files of batches are written that have come to their end.
+    writing: Mutex<BTreeMap<BatchId, Writing>>,
 }
 
 impl Keeper {
     pub(crate) fn new(house: Arc<House>) -> Self {
-        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default() }
+        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default(), writing: Mutex::default() }
     }
 
     /// Looks after batches until the door closes, and leaves them to others then.
@@ -102,6 +105,7 @@ impl Keeper {
     /// Does one step of each batch: batches take turns, so a large one holds up no small one.
     async fn look(&self) -> Result<(usize, Done), Problem> {
         let batches = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
+        self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
         let mut most = Done::Nothing;
         for batch in &batches {
             if self.house.stop.is_cancelled() {
@@ -157,6 +161,10 @@ impl Keeper {
             return Ok(done);
         }
         self.advance(batch, BatchStatus::Finalizing, None).await
+    }
+
+    pub(super) fn writing(&self) -> MutexGuard<'_, BTreeMap<BatchId, Writing>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is time to look again at what the running items of a batch took; if so, it is noted that it was.

@@ -263,7 +263,7 @@ async fn a_keeper_that_dies_anywhere_loses_and_repeats_nothing() {
     let mut hall = Hall::idle(|_| ()).await;
     hall.start_worker();
     // Some die while lines are looked at, and so are run.
-    let file = hall.file_of(&pieces(600, 5)).await;
+    let file = hall.file_of(&pieces(600, 60)).await;
     let batch = hall.batch(&file, json!({"window": 50})).await;
     let mut deaths = 0;
     let over = loop {

@@ -166,7 +166,7 @@ impl Hall {
             store.write_chunk(id, nth, Chunk { starts_line: true, ends_line: true, data }).await.unwrap();
         }
         let bytes = pieces.iter().map(|it| it.len() as u64).sum();
-        store.finish_file(id, bytes).await.unwrap().unwrap();
+        store.finish_file(id, pieces.len() as u32, bytes).await.unwrap().unwrap();
         format!("file-{}", id.simple())
     }
 

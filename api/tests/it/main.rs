@@ -8,6 +8,7 @@ mod bulk;
 mod deed;
 mod document;
 mod early;
+mod endings;
 mod events;
 mod files;
 mod fork;

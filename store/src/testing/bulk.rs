@@ -31,7 +31,7 @@ async fn file(store: &Store, tenant: &str) -> Result<Uuid, Error> {
     let id = Uuid::now_v7();
     store.begin_file(id, new_file(tenant)).await?;
     store.write_chunk(id, 0, chunk(b"a\nb\n")).await?;
-    store.finish_file(id, 4).await?;
+    store.finish_file(id, 1, 4).await?;
     Ok(id)
 }
 
@@ -112,7 +112,10 @@ pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(
     }
     assert_eq!(store.file(id).await?, None, "nobody sees what is not whole");
     assert_eq!(store.files(Some("files"), None, None, 10).await?, []);
-    let whole = store.finish_file(id, sent.len() as u64).await?.expect("it is whole");
+    let (pieces, bytes) = (chunks.len() as u32, sent.len() as u64);
+    assert_eq!(store.finish_file(id, pieces + 1, bytes).await?, None, "a piece is missing");
+    assert_eq!(store.file(id).await?, None);
+    let whole = store.finish_file(id, pieces, bytes).await?.expect("it is whole");
     assert_eq!((whole.bytes, whole.filename.as_str()), (sent.len() as u64, "lines.jsonl"));
     let mut back = Vec::new();
     for nth in 0.. {
@@ -130,7 +133,7 @@ pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(
     let gone = Uuid::now_v7();
     store.begin_file(gone, NewFile { expires_at: Some(1), ..new_file("files") }).await?;
     store.write_chunk(gone, 0, chunk(b"gone\n")).await?;
-    store.finish_file(gone, 5).await?;
+    store.finish_file(gone, 1, 5).await?;
     assert_eq!(store.sweep_files().await?, 1, "its time was over");
     assert_eq!((store.file(gone).await?, store.chunk(gone, 0).await?), (None, None));
     assert!(store.delete_file(id).await? && !store.delete_file(id).await?);
