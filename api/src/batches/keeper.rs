@@ -125,9 +125,10 @@ impl Keeper {
     async fn step(&self, mut batch: Batch) -> Result<Done, Problem> {
         match batch.status {
             BatchStatus::Validating => {
-                // Neither holds up the other: a chunk that cannot be read leaves turns that end, and the other way round.
-                let read = self.validate(&mut batch).await;
-                let run = self.run_lines(&mut batch).await;
+                // Neither waits for the other, and neither fails with it: what the one changes of the batch's row, it changes
+                // under its lock, and the other does not ask for.
+                let looked_at = batch.clone();
+                let (read, run) = tokio::join!(self.validate(&looked_at), self.run_lines(&mut batch));
                 Ok(read?.max(run?))
             }
             BatchStatus::InProgress => {

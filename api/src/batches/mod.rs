@@ -5,7 +5,7 @@
 //!                                  │         turns │      ▲ ended turns     │
 //!                                items             └ workers                └ files of results
 //!
-//!   validating    the next chunk is validated, and items there are by now are fed and collected
+//!   validating    the next chunk is validated, and beside it the items that are there by now are fed and collected
 //!   in_progress   the file was looked through: items are fed and collected
 //!   finalizing    all items have ended
 //! ```

@@ -10,10 +10,10 @@ use crate::problem::{Kind, Problem};
 
 impl Keeper {
     /// Makes items of the lines of the next chunk; after the last, says whether any could be run.
-    pub(super) async fn validate(&self, batch: &mut Batch) -> Result<Done, Problem> {
+    pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
         let has_good = batch.counts.of(ItemState::Bad) < batch.total;
-        let Some(judge) = Judge::new(&self.house, (&*batch).into()) else {
+        let Some(judge) = Judge::new(&self.house, batch.into()) else {
             let words = format!("this build does not know the endpoint {:?}", batch.endpoint);
             // What a newer build has begun is left to it.
             return match has_good {
@@ -34,9 +34,7 @@ impl Keeper {
         };
         let from = Place { chunk: batch.validated, line: batch.lines };
         let (lines, last) = read(&judge, from, &chunk, self.house.bulk.line_max);
-        if let Some(now) = store.take_lines(batch, &self.name, lines, last).await? {
-            *batch = now;
-        }
+        store.take_lines(batch, &self.name, lines, last).await?;
         Ok(Done::Part)
     }
 }

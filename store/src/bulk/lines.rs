@@ -66,7 +66,7 @@ impl Store {
     /// Makes items of the lines of one chunk, and moves their batch on to the next chunk, all of it or nothing. Of lines
     /// with one name the first counts, and the others are bad. What is bad has its result at once.
     ///
-    /// The batch as it stands then; none, if it has been moved on already, or is no longer `keeper`'s, and nothing is changed.
+    /// False, if the batch has been moved on already, or is no longer `keeper`'s.
     ///
     /// ## Why a line that was taken may be run at once
     ///
@@ -82,7 +82,7 @@ impl Store {
         keeper: &str,
         lines: Vec<Line>,
         last: u64,
-    ) -> Result<Option<Batch>, Error> {
+    ) -> Result<bool, Error> {
         let (batch, keeper) = (batch.clone(), keeper.to_owned());
         self.database.transact(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
     }
@@ -94,10 +94,10 @@ async fn take_lines(
     keeper: String,
     lines: Vec<Line>,
     last: u64,
-) -> Result<Option<Batch>, Error> {
-    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(None) };
+) -> Result<bool, Error> {
+    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(false) };
     if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
-        return Ok(None);
+        return Ok(false);
     }
     let mut counts = Batch::try_from(row.clone())?.counts;
     let mut bad = Vec::new();
@@ -118,24 +118,16 @@ async fn take_lines(
     counts.add(ItemState::Bad, faulty);
     counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
     let done = add_results(tx, batch.id, row.done, bad).await?;
-    let row = batches::Model {
-        validated: row.validated + 1,
-        lines: signed(last),
-        total: row.total + signed(lines.len() as u64),
-        counts: counts.to_string(),
-        done,
-        ..row
-    };
     let sums = batches::ActiveModel {
-        validated: Set(row.validated),
-        lines: Set(row.lines),
-        total: Set(row.total),
-        counts: Set(row.counts.clone()),
-        done: Set(row.done),
+        validated: Set(row.validated + 1),
+        lines: Set(signed(last)),
+        total: Set(row.total + signed(lines.len() as u64)),
+        counts: Set(counts.to_string()),
+        done: Set(done),
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
-    Batch::try_from(row).map(Some)
+    Ok(true)
 }
 
 /// The same line, bad because an earlier one has its name.
