@@ -142,11 +142,11 @@ async fn read_form(
     id: FileId,
     form: &mut Multipart,
 ) -> Result<File, Problem> {
-    let (mut purpose, mut bytes) = (None, None);
+    let (mut purpose, mut kept) = (None, None);
     while let Some(mut field) = form.next_field().await.map_err(|err| malformed(&err))? {
         match field.name() {
             Some("purpose") => purpose = Some(text(&mut field).await?),
-            Some("file") if bytes.is_none() => {
+            Some("file") if kept.is_none() => {
                 let filename = field.file_name().unwrap_or("upload").to_owned();
                 if NAME_MAX < filename.len() {
                     return Err(
@@ -160,13 +160,13 @@ async fn read_form(
                     expires_at: None,
                 };
                 house.parts.store.begin_file(id, new).await?;
-                bytes = Some(keep(house, id, &mut field).await?);
+                kept = Some(keep(house, id, &mut field).await?);
             }
             // Clients send what newer versions of the dialect know.
             Some(_) | None => while field.chunk().await.map_err(|err| malformed(&err))?.is_some() {},
         }
     }
-    let bytes = bytes.ok_or_else(|| Kind::Invalid.because("file: the form has no such part"))?;
+    let (chunks, bytes) = kept.ok_or_else(|| Kind::Invalid.because("file: the form has no such part"))?;
     match purpose.as_deref() {
         Some(BATCH) => {}
         Some(other) => {
@@ -176,12 +176,12 @@ async fn read_form(
         }
         None => return Err(Kind::Invalid.because("purpose: it is missing; it is \"batch\"")),
     }
-    let file = house.parts.store.finish_file(id, bytes).await?;
+    let file = house.parts.store.finish_file(id, chunks, bytes).await?;
     file.ok_or_else(|| Kind::Internal.because("a file was lost on its way in"))
 }
 
-/// Keeps a file piece by piece, and says how long it is.
-async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<u64, Problem> {
+/// Keeps a file piece by piece, and says how many pieces that are and how long it is.
+async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<(u32, u64), Problem> {
     let (mut cutter, mut nth, mut bytes) = (Cutter::new(house.bulk.line_max), 0, 0_u64);
     while let Some(piece) = field.chunk().await.map_err(|err| malformed(&err))? {
         bytes += piece.len() as u64;
@@ -198,8 +198,9 @@ async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<u64, P
     }
     if let Some(chunk) = cutter.finish() {
         house.parts.store.write_chunk(id, nth, chunk).await?;
+        nth += 1;
     }
-    Ok(bytes)
+    Ok((nth, bytes))
 }
 
 /// A short part of the form.

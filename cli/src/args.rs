@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
-    batch::{Batch, Form, Only, Plan, Reuse},
+    batch::{Batch, Form, Only, Plan, Quoted, Reuse},
     fixture::Fixture,
     thread::{By, Thread, View},
     webhook::Webhook,

@@ -12,6 +12,7 @@
 //! ```
 
 mod args;
+mod ask;
 mod client;
 mod commands;
 pub mod config;

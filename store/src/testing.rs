@@ -65,6 +65,7 @@ pub async fn bulk_conformance(store: &Store) {
         bulk::files_come_back_as_they_were_sent(store).await?;
         bulk::batches_are_kept_by_one_at_a_time(store).await?;
         bulk::items_end_once(store).await?;
+        bulk::items_end_while_lines_are_looked_at(store).await?;
         bulk::earlier_results_are_found(store).await
     };
     if let Err(error) = outcome.await {

@@ -20,6 +20,9 @@ const POSTGRES: Program = Program {
 /// The database that `url` names: fresh, because the whole server is.
 const DATABASE: &str = "turnfold";
 
+/// How long a file may be once the disk is full, in bytes: a block, so that what is tiny is still written.
+const FULL: u64 = 8192;
+
 /// Durability against a failing machine costs time and proves nothing here; against a failing process it is
 /// as it comes (`synchronous_commit` keeps its default).
 const SETTINGS: [&str; 7] = [
@@ -93,6 +96,16 @@ impl Postgres {
     /// SIGKILL: connections break, nothing is flushed. Does nothing when it is dead already.
     pub fn kill(&mut self) {
         self.server.kill();
+    }
+
+    /// Has the disk be full, as far as this server can tell: no file of it grows, and what it has to write fails, its log
+    /// of what is committed included. It ends by that, as it does on a full disk; a `restart` finds room again.
+    ///
+    /// # Panics
+    ///
+    /// When the kernel cannot limit it.
+    pub fn fill_disk(&self) {
+        self.server.limit_files(self.account, FULL);
     }
 
     /// Starts it again on the same port with the same data, after a `kill` if it still runs.

@@ -6,6 +6,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::account::Account;
 use crate::folder::Folder;
 use crate::port::free_port;
 use crate::process;
@@ -79,6 +80,21 @@ impl Server {
         // They notice by themselves; until they have, PostgreSQL refuses to start again.
         while family.iter().any(|child| lives(*child)) && killed.elapsed() < STOPPED_WITHIN {
             thread::sleep(POLL);
+        }
+    }
+
+    /// No file of the server, which runs as `account`, grows beyond so many bytes any more, nor of what it has started.
+    pub(crate) fn limit_files(&self, account: Account, bytes: u64) {
+        let Some(server) = self.child.as_ref().map(Child::id) else { return };
+        let limit = |process: u32| {
+            let mut prlimit = process::mortal(Path::new("prlimit"), account, self.folder());
+            prlimit.args(["--pid", &process.to_string(), &format!("--fsize={bytes}:")]);
+            process::start(self.logged(prlimit)).wait().expect("failed to wait for a child").success()
+        };
+        assert!(limit(server), "failed to limit the files of {}{}", self.name, self.log());
+        // One that has ended since has no files.
+        for child in children(server) {
+            limit(child);
         }
     }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use store::{
-    Turn, TurnStatus,
+    Idempotency, Turn, TurnStatus,
     bulk::{Batch, BatchStatus, Item, ItemState, Move},
     time,
 };
@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{
     dialect::Dialect,
-    feed::of,
+    feed::{key, of},
     keeper::{Done, Keeper, PAGE, micros},
     line::{Wrong, wrong},
 };
@@ -105,7 +105,7 @@ impl Keeper {
             done = self.withdraw(batch, due).await?;
         }
         if over {
-            let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+            let waiting = self.unbegun(batch).await?;
             let expired = |it: &Item| Move { error: Some(expired(it, None)), ..of(it, ItemState::Expired) };
             done = done.max(self.record(batch, waiting.iter().map(expired).collect()).await?);
         }
@@ -115,12 +115,30 @@ impl Keeper {
     /// Ends all items of a batch that is called off.
     pub(super) async fn call_off(&self, batch: &mut Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
-        let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+        let waiting = self.unbegun(batch).await?;
         let error = || Some(wrong("batch_cancelled", "the batch was called off before the line was begun"));
         let moves = waiting.iter().map(|it| Move { error: error(), ..of(it, ItemState::Cancelled) });
         let done = self.record(batch, moves.collect()).await?;
         let under_way = store.items_fed_before(batch.id, i64::MAX, PAGE).await?;
         Ok(done.max(self.withdraw(batch, under_way).await?))
+    }
+
+    /// The next items that nobody has begun. Those whose turns were queued by a keeper that died before it wrote that down
+    /// are written down as such: what came of them is told, and what they took is counted.
+    async fn unbegun(&self, batch: &mut Batch) -> Result<Vec<Item>, Problem> {
+        let store = &self.house.parts.store;
+        let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+        let keys: Vec<Idempotency> = waiting.iter().map(key).collect();
+        let turns = store.submitted_many(&batch.tenant, &keys).await?;
+        let (mut begun, mut unbegun) = (Vec::new(), Vec::new());
+        for (item, turn) in waiting.into_iter().zip(turns) {
+            match turn {
+                Some(it) => begun.push(Move { run: Some((it.thread, it.id)), ..of(&item, ItemState::Fed) }),
+                None => unbegun.push(item),
+            }
+        }
+        self.record(batch, begun).await?;
+        Ok(unbegun)
     }
 
     /// Calls off the turns of these items. What came of each is collected after: a turn that ended just now has ended.

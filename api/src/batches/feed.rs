@@ -129,7 +129,7 @@ impl Keeper {
 }
 
 /// What makes feeding an item again the same, each time that it is begun anew.
-fn key(item: &Item) -> Idempotency {
+pub(super) fn key(item: &Item) -> Idempotency {
     let attempt = if item.attempt == 1 { String::new() } else { format!(":{}", item.attempt) };
     let key = format!("batch:{}:{}{attempt}", item.batch, item.nth);
     Idempotency { key, request_hash: item.memo.clone().unwrap_or_default() }

@@ -1,23 +1,63 @@
 //! The end of a batch: its results are written into files, what came out well and what did not.
+//!
+//! ## Why a step at a time
+//!
+//! The files of a million lines take their time, and other batches have lines to begin meanwhile. How far they are written
+//! this keeper alone knows: whoever takes the batch over begins them again, under the same names. They hold the same then,
+//! cut in the same places, as nothing more ends in a batch whose items have all ended; so two writers, one of which does not
+//! know that it lost the batch, get in each other's way and no further: a file counts only if no piece of it is missing.
 
 use store::{
     bulk::{Batch, BatchStatus, Cutter, FileId, Good, ItemState, NewFile},
     time,
 };
 
-use super::keeper::{Done, Keeper, PAGE, micros};
+use super::keeper::{Done, Keeper, PAGE};
 use crate::problem::{Kind, Problem};
 
 /// What these files are for.
 const OUTPUT: &str = "batch_output";
 
+/// How far the files of a batch are written.
+pub(super) struct Writing {
+    /// The first file, once it is whole, if it has a line.
+    output: Option<FileId>,
+    /// What goes into the file that is being written.
+    good: Good,
+    cutter: Cutter,
+    chunks: u32,
+    bytes: u64,
+    /// The number of the last result in it.
+    after: u64,
+}
+
+impl Writing {
+    fn new(good: Good, output: Option<FileId>) -> Self {
+        Self { output, good, cutter: Cutter::new(usize::MAX), chunks: 0, bytes: 0, after: 0 }
+    }
+}
+
 impl Keeper {
-    /// Writes both files, and says how the batch ended. Begun again, it writes them again under the same names.
+    /// Goes on with both files; after the last line, says how the batch ended. What goes wrong has them begun again.
     pub(super) async fn finish(&self, batch: &Batch) -> Result<Done, Problem> {
-        let store = &self.house.parts.store;
-        let output = self.write(batch, batch.output_file, Good::Yes).await?;
-        let error = self.write(batch, batch.error_file, Good::No).await?;
-        if !store.name_results(batch, &self.name, output, error).await? {
+        let begun = self.writing().remove(&batch.id);
+        let mut writing = begun.unwrap_or_else(|| Writing::new(Good::Yes, None));
+        match (self.write(batch, &mut writing).await?, writing.good) {
+            (None, _) => {}
+            (Some(output), Good::Yes) => writing = Writing::new(Good::No, output),
+            (Some(error), Good::No) => return self.end(batch, writing.output, error).await,
+        }
+        self.writing().insert(batch.id, writing);
+        Ok(Done::Part)
+    }
+
+    async fn end(
+        &self,
+        batch: &Batch,
+        output: Option<FileId>,
+        error: Option<FileId>,
+    ) -> Result<Done, Problem> {
+        if !self.house.parts.store.name_results(batch, &self.name, output, error).await? {
             return Ok(Done::Nothing);
         }
         let late = batch.at.expires <= time::now() && batch.counts.of(ItemState::Expired) > 0;
@@ -29,59 +69,58 @@ impl Keeper {
         self.advance(batch, to, None).await
     }
 
-    /// Writes one file, unless it has no line.
-    async fn write(
-        &self,
-        batch: &Batch,
-        file: Option<FileId>,
-        good: Good,
-    ) -> Result<Option<FileId>, Problem> {
+    /// Writes the next lines of a file. Once there are no more, that is told: the file, unless it has no line.
+    async fn write(&self, batch: &Batch, it: &mut Writing) -> Result<Option<Option<FileId>>, Problem> {
         let store = &self.house.parts.store;
-        let Some(file) = file else { return Ok(None) };
-        let kind = match good {
-            Good::Yes => "output",
-            Good::No => "error",
+        let (file, kind) = match it.good {
+            Good::Yes => (batch.output_file, "output"),
+            Good::No => (batch.error_file, "error"),
         };
-        let kept = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-        let new = NewFile {
-            tenant: batch.tenant.clone(),
-            filename: format!("batch_{}_{kind}.jsonl", batch.id.simple()),
-            purpose: OUTPUT.to_owned(),
-            expires_at: batch.output_seconds.map(|it| time::now().saturating_add(kept(it))),
+        // Whether there is a line for it is known: nobody looks through a million others to find none.
+        let count = match it.good {
+            Good::Yes => batch.counts.good(),
+            Good::No => batch.total - batch.counts.good(),
         };
-        let (mut cutter, mut nth, mut bytes, mut after) = (Cutter::new(usize::MAX), 0, 0, 0);
-        loop {
-            let page = store.final_results(batch.id, good, after, PAGE).await?;
-            let Some(last) = page.last() else { break };
-            if after == 0 {
-                store.begin_file(file, new.clone()).await?;
-            }
-            after = last.n;
-            for mut line in page {
-                line.line.push('\n');
-                bytes += line.line.len() as u64;
-                for chunk in cutter.push(line.line.as_bytes()) {
-                    store.write_chunk(file, nth, chunk).await?;
-                    nth += 1;
-                }
-            }
-            // It may take longer than a lease.
-            if !self.still_keeps(batch).await? {
-                return Err(Kind::Stale.because("another api looks after the batch by now"));
+        let Some(file) = file.filter(|_| 0 < count) else { return Ok(Some(None)) };
+        let page = store.final_results(batch.id, it.good, it.after, PAGE).await?;
+        let Some(last) = page.last() else { return self.close(file, it).await.map(Some) };
+        if it.after == 0 {
+            store.begin_file(file, new_file(batch, kind)).await?;
+        }
+        it.after = last.n;
+        for mut line in page {
+            line.line.push('\n');
+            it.bytes += line.line.len() as u64;
+            for chunk in it.cutter.push(line.line.as_bytes()) {
+                store.write_chunk(file, it.chunks, chunk).await?;
+                it.chunks += 1;
             }
         }
-        if after == 0 {
-            return Ok(None);
-        }
-        if let Some(chunk) = cutter.finish() {
-            store.write_chunk(file, nth, chunk).await?;
-        }
-        Ok(store.finish_file(file, bytes).await?.map(|it| it.id))
+        Ok(None)
     }
 
-    /// Renews the leases of this keeper; whether this batch is among its own.
-    async fn still_keeps(&self, batch: &Batch) -> Result<bool, Problem> {
-        let kept = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
-        Ok(kept.iter().any(|it| it.id == batch.id))
+    async fn close(&self, file: FileId, it: &mut Writing) -> Result<Option<FileId>, Problem> {
+        let store = &self.house.parts.store;
+        if it.after == 0 {
+            return Ok(None);
+        }
+        let cutter = std::mem::replace(&mut it.cutter, Cutter::new(usize::MAX));
+        if let Some(chunk) = cutter.finish() {
+            store.write_chunk(file, it.chunks, chunk).await?;
+            it.chunks += 1;
+        }
+        let whole = store.finish_file(file, it.chunks, it.bytes).await?;
+        let gone = || Kind::Stale.because("another api writes the files of the batch, or did so meanwhile");
+        whole.map(|it| Some(it.id)).ok_or_else(gone)
+    }
+}
+
+fn new_file(batch: &Batch, kind: &str) -> NewFile {
+    let kept = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
+    NewFile {
+        tenant: batch.tenant.clone(),
+        filename: format!("batch_{}_{kind}.jsonl", batch.id.simple()),
+        purpose: OUTPUT.to_owned(),
+        expires_at: batch.output_seconds.map(|it| time::now().saturating_add(kept(it))),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
+use super::finish::Writing;
 use crate::{
     house::House,
     problem::{Kind, Problem},
@@ -57,11 +58,13 @@ pub(crate) struct Keeper {
     pub(super) name: String,
     /// When it was last looked at what the running items of each batch took.
     metered: Mutex<BTreeMap<BatchId, Instant>>,
+    /// How far the files of batches are written that have come to their end.
+    writing: Mutex<BTreeMap<BatchId, Writing>>,
 }
 
 impl Keeper {
     pub(crate) fn new(house: Arc<House>) -> Self {
-        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default() }
+        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default(), writing: Mutex::default() }
     }
 
     /// Looks after batches until the door closes, and leaves them to others then.
@@ -102,6 +105,7 @@ impl Keeper {
     /// Does one step of each batch: batches take turns, so a large one holds up no small one.
     async fn look(&self) -> Result<(usize, Done), Problem> {
         let batches = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
+        self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
         let mut most = Done::Nothing;
         for batch in &batches {
             if self.house.stop.is_cancelled() {
@@ -120,13 +124,16 @@ impl Keeper {
 
     async fn step(&self, mut batch: Batch) -> Result<Done, Problem> {
         match batch.status {
-            BatchStatus::Validating => self.validate(&batch).await,
+            BatchStatus::Validating => {
+                // Neither waits for the other, and neither fails with it: what the one changes of the batch's row, it changes
+                // under its lock, and the other does not ask for.
+                let looked_at = batch.clone();
+                let (read, run) = tokio::join!(self.validate(&looked_at), self.run_lines(&mut batch));
+                Ok(read?.max(run?))
+            }
             BatchStatus::InProgress => {
-                let collected = self.collect(&mut batch).await?;
-                self.meter(&mut batch).await?;
-                let expired = self.expire(&mut batch).await?;
-                let fed = self.feed(&mut batch).await?;
-                self.go_on(&batch, collected.max(expired).max(fed)).await
+                let run = self.run_lines(&mut batch).await?;
+                self.go_on(&batch, run).await
             }
             BatchStatus::Cancelling => {
                 let collected = self.collect(&mut batch).await?;
@@ -140,12 +147,25 @@ impl Keeper {
         }
     }
 
+    /// Has the lines run that are items by now: ends what has ended or is due, and begins what there is room for.
+    async fn run_lines(&self, batch: &mut Batch) -> Result<Done, Problem> {
+        let collected = self.collect(batch).await?;
+        self.meter(batch).await?;
+        let expired = self.expire(batch).await?;
+        let fed = self.feed(batch).await?;
+        Ok(collected.max(expired).max(fed))
+    }
+
     /// Goes on to write the files, once all items have ended.
     async fn go_on(&self, batch: &Batch, done: Done) -> Result<Done, Problem> {
         if batch.counts.open() > 0 {
             return Ok(done);
         }
         self.advance(batch, BatchStatus::Finalizing, None).await
+    }
+
+    pub(super) fn writing(&self) -> MutexGuard<'_, BTreeMap<BatchId, Writing>> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether it is time to look again at what the running items of a batch took; if so, it is noted that it was.

@@ -4,11 +4,27 @@
 //!   POST /v1/batches ─▶ row ─▶ Keeper: validate ─▶ feed ─▶ collect ─▶ finish      one api at a time, under a lease
 //!                                  │         turns │      ▲ ended turns     │
 //!                                items             └ workers                └ files of results
+//!
+//!   validating    the next chunk is validated, and beside it the items that are there by now are fed and collected
+//!   in_progress   the file was looked through: items are fed and collected
+//!   finalizing    all items have ended
 //! ```
 //!
 //! **Invariant:** every step may be done again. An item is fed under a key made of its batch, its number and its attempt,
 //! and ends in one transaction with its result: so an api that dies anywhere loses nothing and repeats nothing, and whoever
 //! takes its batches over goes on where it stood.
+//!
+//! ## Why lines are run before the last one was looked at
+//!
+//! To look through a million lines takes minutes, and whoever sent them wants the first answer at once. Nothing that is
+//! known only after the last line decides about an earlier one: of lines of one name the first counts, so a line that
+//! was taken stays good; a batch without a line that can be run has nothing begun when it fails. What holds lines back
+//! (window, cap, pause, expiry, calling off) acts on items, and all of it acts while more of them come; so does whoever
+//! takes the batch over, as how far the file was read stands in the row, and changes with the items. Only how urgent a
+//! line is shows late: it comes before those that are not begun when it is found.
+//!
+//! **Invariant:** a batch is `validating` until its last line was looked at; so `in_progress` says that its total is final,
+//! and it ends only after, unless it is called off.
 //!
 //! ## Why a bad line stops nobody
 //!

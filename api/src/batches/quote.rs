@@ -105,7 +105,7 @@ struct Work {
 
 /// Quotes a batch
 ///
-/// What its lines that are not begun yet will probably take, by the logs of past turns under the same strategies, and when
+/// What its lines that were looked at and are not begun yet will probably take, by the logs of past turns under the same strategies, and when
 /// they will be done, by the limits of models and servers and the slots of workers. `POST /v1/batches?quote=true` tells the
 /// same of a batch before there is one.
 #[utoipa::path(

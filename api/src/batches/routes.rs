@@ -68,8 +68,9 @@ pub(crate) struct How {
 
 /// Makes a batch
 ///
-/// All lines of the file are looked at first; each that can be run becomes a turn on a thread of its own, and those that
-/// cannot are reported by their numbers. With `Idempotency-Key`, the same body sent again gives the same batch.
+/// The lines of the file are looked at one after the other; each that can be run becomes a turn on a thread of its own,
+/// begun while later ones are looked at, and those that cannot are reported by their numbers. It is `validating`, and its
+/// `total` grows, until the last line was looked at. With `Idempotency-Key`, the same body sent again gives the same batch.
 ///
 /// With `quote=true` the lines are looked at and nothing is made: the answer is what the batch would probably take, as
 /// `GET /v1/batches/{id}/quote` tells of one that is there.

@@ -1,4 +1,4 @@
-//! How a file becomes items: a chunk at a time, each line looked at before any is run.
+//! How a file becomes items: a chunk at a time, and those of a chunk are run while the next ones are looked at.
 
 use store::bulk::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace};
 
@@ -6,18 +6,23 @@ use super::{
     keeper::{Done, Keeper},
     line::{Judge, Read, wrong},
 };
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 
 impl Keeper {
-    /// Makes items of the lines of the next chunk; after the last, says whether any can be run.
+    /// Makes items of the lines of the next chunk; after the last, says whether any could be run.
     pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
+        let has_good = batch.counts.of(ItemState::Bad) < batch.total;
         let Some(judge) = Judge::new(&self.house, batch.into()) else {
             let words = format!("this build does not know the endpoint {:?}", batch.endpoint);
-            return self.advance(batch, BatchStatus::Failed, Some(&words)).await;
+            // What a newer build has begun is left to it.
+            return match has_good {
+                true => Err(Kind::Internal.because(words)),
+                false => self.advance(batch, BatchStatus::Failed, Some(&words)).await,
+            };
         };
         let Some(chunk) = store.chunk(batch.input_file, batch.validated).await? else {
-            if batch.counts.of(ItemState::Waiting) > 0 {
+            if has_good {
                 return self.advance(batch, BatchStatus::InProgress, None).await;
             }
             let words = match (batch.total, store.file(batch.input_file).await?) {

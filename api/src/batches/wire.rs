@@ -152,6 +152,7 @@ pub(crate) struct LineError {
 /// How many lines there are, and how many have ended how.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct RequestCounts {
+    /// Those that were looked at so far: all of them, once the batch is no longer `validating`.
     total: u64,
     /// Those that ended well, the reused included.
     completed: u64,
@@ -180,7 +181,7 @@ pub(crate) struct Ours {
     results: u64,
     /// Results a second, of late.
     rate_per_s: Option<f64>,
-    /// How many seconds it takes at that rate.
+    /// How many seconds it takes at that rate; not known while it is `validating`.
     eta_s: Option<f64>,
     /// Tokens that its turns took, as far as is known.
     tokens: u64,

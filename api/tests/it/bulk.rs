@@ -17,11 +17,15 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{Fault, Meter, Replay, Request as Wish, Response};
-use store::{MemoryNews, MemoryQueue, Parts, Store, Strategies};
+use shared::{DEFAULT_TENANT, Fault, Meter, Replay, Request as Wish, Response};
+use store::{
+    MemoryNews, MemoryQueue, Parts, Store, Strategies,
+    bulk::{Chunk, NewFile},
+};
 use tempfile::TempDir;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 use worker::{
     Backoff, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
@@ -152,6 +156,20 @@ impl Hall {
         reply.json()["id"].as_str().unwrap().to_owned()
     }
 
+    /// A file in so many pieces as a long one is cut into, each of few lines; its name.
+    pub(crate) async fn file_of(&self, pieces: &[String]) -> String {
+        let (id, store) = (Uuid::now_v7(), &self.room.parts.store);
+        let [tenant, filename, purpose] = [DEFAULT_TENANT, "lines.jsonl", "batch"].map(str::to_owned);
+        store.begin_file(id, NewFile { tenant, filename, purpose, expires_at: None }).await.unwrap();
+        for (nth, piece) in (0..).zip(pieces) {
+            let data = piece.clone().into_bytes();
+            store.write_chunk(id, nth, Chunk { starts_line: true, ends_line: true, data }).await.unwrap();
+        }
+        let bytes = pieces.iter().map(|it| it.len() as u64).sum();
+        store.finish_file(id, pieces.len() as u32, bytes).await.unwrap().unwrap();
+        format!("file-{}", id.simple())
+    }
+
     /// Makes a batch of a file, with these fields besides; its name.
     pub(crate) async fn batch(&self, file: &str, besides: Value) -> String {
         let mut body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
@@ -239,5 +257,12 @@ pub(crate) fn line(custom_id: &str, input: &str) -> String {
 
 /// Lines `1..=count` that say their number.
 pub(crate) fn sayings(count: usize) -> String {
-    (1..=count).map(|nth| line(&format!("c-{nth}"), &format!("stream {nth}; echo said {nth}"))).collect()
+    pieces(count, count).concat()
+}
+
+/// The same, so many in a piece.
+pub(crate) fn pieces(count: usize, in_one: usize) -> Vec<String> {
+    let lines: Vec<String> =
+        (1..=count).map(|nth| line(&format!("c-{nth}"), &format!("stream {nth}; echo said {nth}"))).collect();
+    lines.chunks(in_one).map(<[String]>::concat).collect()
 }

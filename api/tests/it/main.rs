@@ -7,6 +7,8 @@ mod batches;
 mod bulk;
 mod deed;
 mod document;
+mod early;
+mod endings;
 mod events;
 mod files;
 mod fork;

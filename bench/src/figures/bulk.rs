@@ -163,7 +163,7 @@ fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], seen: &Seen) -> Resul
             )),
         Line::new("bulk.first_result", "s", &[first])
             .target(Target { id: "B2", of: Of::Value, bound: Bound::AtMost(2.0) })
-            .note("from the batch's making; the whole file is validated before"),
+            .note("from the batch's making; later lines are looked at meanwhile"),
         Line::new("bulk.poll", "ms", &seen.polls).note("GET /v1/batches/{id} while it runs"),
     ];
     for (name, most) in &seen.most {

@@ -19,6 +19,8 @@ pub(crate) enum Batch {
         file: PathBuf,
         #[command(flatten)]
         plan: Plan,
+        #[command(flatten)]
+        quoted: Quoted,
         /// Stay until all lines have ended
         #[arg(short, long)]
         wait: bool,
@@ -88,6 +90,8 @@ pub(crate) enum Batch {
         file: PathBuf,
         #[command(flatten)]
         plan: Plan,
+        #[command(flatten)]
+        quoted: Quoted,
         /// Where the results go; the file appears once it is whole
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
@@ -115,6 +119,20 @@ pub(crate) struct Plan {
     /// Without a server: run everything in this process, on SQLite, and stay until it is done
     #[arg(long)]
     pub(crate) local: bool,
+}
+
+/// Whether it is said before what the lines would take.
+#[derive(clap::Args)]
+pub(crate) struct Quoted {
+    /// Say first what they would probably cost and when they would be done, and ask whether that is meant
+    #[arg(long)]
+    pub(crate) quote: bool,
+    /// With --quote: do not ask
+    #[arg(short, long, requires = "quote")]
+    pub(crate) yes: bool,
+    /// With --quote: how many workers there will be
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "quote")]
+    pub(crate) workers: u32,
 }
 
 /// Whether earlier results are taken again.

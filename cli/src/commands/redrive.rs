@@ -1,9 +1,6 @@
 //! `turnfold turn redrive`: has many failed turns try again; and what failed turns have in common.
 
-use std::{
-    io::{IsTerminal as _, Write as _},
-    time::Duration,
-};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
@@ -16,6 +13,7 @@ use super::{
     turn::{asked_for, name},
 };
 use crate::{
+    ask,
     client::Client,
     exit::{Exit, Stop},
     output,
@@ -23,6 +21,9 @@ use crate::{
 
 /// How many turns are asked for at once.
 const PAGE: usize = 200;
+
+/// What to do where nobody can be asked.
+const INSTEAD: &str = "add --yes, or --dry-run";
 
 /// How many refusals are told in full; all are counted.
 const TOLD: usize = 10;
@@ -97,7 +98,8 @@ pub(super) async fn run(given: &Given, client: &Client, how: &How) -> anyhow::Re
         })?;
         return Ok(Exit::Ok);
     }
-    if 0 < all && !how.yes && !agreed(&format!("have {can} failed turns try again{never}?"))? {
+    let what = format!("have {can} failed turns try again{never}?");
+    if 0 < all && !how.yes && !ask::agreed(&what, INSTEAD)? {
         return Err(Stop::because(Exit::Finding, "nothing was done"));
     }
     let bar = ProgressBar::new(all);
@@ -164,20 +166,4 @@ fn summary(done: &Done) -> String {
         reasons.iter().for_each(|it| words += &format!("\n  {it}"));
     }
     words
-}
-
-/// Whether whoever sits there means it.
-fn agreed(what: &str) -> anyhow::Result<bool> {
-    if !std::io::stdin().is_terminal() || !output::watched() {
-        return Err(Stop::because(
-            Exit::Usage,
-            "nobody can be asked whether that is meant: add --yes, or --dry-run",
-        ));
-    }
-    let mut err = std::io::stderr().lock();
-    write!(err, "{what} [y/N] ")?;
-    err.flush()?;
-    let mut line = String::new();
-    std::io::stdin().read_line(&mut line)?;
-    Ok(["y", "yes"].contains(&line.trim().to_lowercase().as_str()))
 }

@@ -66,6 +66,10 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
     refused(&["submit", "bad.jsonl"], 2, &["bad.jsonl:1: no JSON", "nothing was submitted"]);
     refused(&["submit", "good.jsonl"], 4, &["nobody answers"]);
     refused(&["submit", "good.jsonl", "--reuse", "some"], 2, &["none"]);
+    refused(&["submit", "good.jsonl", "--quote"], 2, &["nobody can be asked", "--yes", "batch quote FILE"]);
+    refused(&["run", "good.jsonl", "--out", "o.jsonl", "--quote"], 2, &["nobody can be asked"]);
+    refused(&["submit", "good.jsonl", "--quote", "--yes"], 4, &["nobody answers"]);
+    refused(&["submit", "good.jsonl", "--yes"], 2, &["--quote"]);
     refused(&["run", "good.jsonl"], 2, &["--out"]);
     refused(&["run", "good.jsonl", "--out", "."], 2, &["is a folder"]);
     refused(&["results", "batch_1", "--format", "parquet"], 2, &["--out FILE"]);

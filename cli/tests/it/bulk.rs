@@ -160,6 +160,50 @@ async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
     assert!(between <= 2 + RINGING, "{between} nodes of the flood came first");
 }
 
+/// The database's disk is full in the middle, which ends PostgreSQL: api and workers wait, and once there is room again
+/// everything is done, and nothing twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_engine_a_batch_goes_on_once_a_full_disk_of_postgres_has_room() {
+    let mut engine = Engine::start("").await;
+    let mut workers = workers(&engine);
+    let count = lines();
+    let lines: String = (0..count)
+        .map(|n| {
+            line(&format!("l-{n}"), &json!({"strategy": "probe", "input": format!("steps 3; echo {n}")}))
+        })
+        .collect();
+    submit(&engine, "default", &lines, json!({})).await;
+    let before = until(&engine, |it| results(it) >= count / 4).await;
+    assert!(results(&before) < count, "it is under way: {before:#}");
+    engine.postgres.fill_disk();
+    let began = Instant::now();
+    while engine.http.get(format!("{}/readyz", engine.url)).send().await.unwrap().status() == StatusCode::OK {
+        assert!(began.elapsed() < PATIENCE, "the database does not end");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(engine.api_lives() && workers.iter_mut().all(Process::lives), "nobody ends with the database");
+    engine.postgres.restart();
+    let over = until(&engine, |it| it["status"] == "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": count, "completed": count, "failed": 0}), "{over:#}");
+    let file = over["output_file_id"].as_str().unwrap();
+    let output = engine.http.get(format!("{}/v1/files/{file}/content", engine.url)).send().await.unwrap();
+    let output = output.text().await.unwrap();
+    let names = output.lines().map(|it| serde_json::from_str::<Value>(it).unwrap()["custom_id"].to_string());
+    let names = names.fold(BTreeMap::<String, u64>::new(), |mut names, it| {
+        *names.entry(it).or_default() += 1;
+        names
+    });
+    assert!(names.len() as u64 == count && names.values().all(|it| *it == 1), "each once");
+    assert_eq!(
+        engine.postgres.query("SELECT COUNT(*) FROM threads"),
+        [[count.to_string()]],
+        "none was begun twice"
+    );
+    let verified = run(engine.folder(), &["store", "verify"]);
+    assert_eq!(verified.0, 0, "{verified:?}");
+}
+
 fn micros(rfc3339: &str) -> i64 {
     store::time::micros(rfc3339).unwrap()
 }

@@ -76,6 +76,30 @@ fn a_batch_is_submitted_watched_and_written_down() {
     assert_eq!(batch(&["get", "batch_nobody"]).0, 2);
 }
 
+/// What is said of the price goes beside what is said of the batch.
+#[test]
+fn a_batch_is_quoted_before_it_is_submitted() {
+    let dev = Dev::start();
+    let folder = dev.folder();
+    lines(folder, 5, "steps 1");
+    let batch = |args: &[&str]| run(folder, &[args, &["--url", &dev.url]].concat());
+    let submit = |more: &[&str]| {
+        let all =
+            batch(&[&["submit", "lines.jsonl", "--quote", "--yes", "--wait", "-o", "json"], more].concat());
+        let made: Value = serde_json::from_str(&all.1).unwrap_or_else(|_| panic!("{all:?}"));
+        (made["id"].as_str().unwrap().to_owned(), all.2)
+    };
+    assert_eq!(batch(&["submit", "lines.jsonl", "--quote"]).0, 2, "nobody can be asked");
+    assert!(!batch(&["ls"]).1.contains("batch_"), "nothing was made");
+    let (first, told) = submit(&[]);
+    assert!(told.contains("5 lines to run\nwhat they will cost is unknown"), "{told}");
+    let (again, told) = submit(&[]);
+    assert!(again == first && told.contains("submitted before") && !told.contains("to run"), "{told}");
+    let (other, told) = submit(&["--reuse", "none", "--workers", "2"]);
+    assert!(other != first && told.contains("5 lines to run\nthey will probably cost $0.0000"), "{told}");
+    assert!(told.contains("probe: 5 lines, by 5 past turns"), "{told}");
+}
+
 #[test]
 fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
     let folder = tempfile::tempdir().unwrap();

@@ -5,8 +5,10 @@
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    ActiveValue::Set,
+    ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    sea_query::{Expr, Query, SimpleExpr},
 };
 use uuid::Uuid;
 
@@ -98,23 +100,27 @@ impl Store {
         Ok(())
     }
 
-    /// Says that a file is whole, and how long it is. Nothing, if it was deleted meanwhile.
+    /// Says that a file is whole, of so many pieces, and how long it is. Nothing, if a piece of it is not there: it was
+    /// deleted meanwhile, or somebody else began it again.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn finish_file(&self, id: FileId, bytes: u64) -> Result<Option<File>, Error> {
+    pub async fn finish_file(&self, id: FileId, chunks: u32, bytes: u64) -> Result<Option<File>, Error> {
         let row = files::ActiveModel {
             bytes: Set(signed(bytes)),
             status: Set(PROCESSED.to_owned()),
             ..Default::default()
         };
-        let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id));
-        {
+        let (of_it, all) = (Expr::col(chunks::Column::FileId), Expr::col(chunks::Column::Nth).count());
+        let there = Query::select().expr(all).from(chunks::Entity).and_where(of_it.eq(id)).take();
+        let is_whole = SimpleExpr::from(there).eq(place(chunks));
+        let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id)).filter(is_whole);
+        let updated = {
             let _alone = self.database.writing().await;
-            update.exec(&self.database.pool).await?;
-        }
-        self.file(id).await
+            update.exec(&self.database.pool).await?.rows_affected
+        };
+        if updated == 0 { Ok(None) } else { self.file(id).await }
     }
 
     /// A file, if there is one and it is whole.

@@ -68,6 +68,11 @@ impl Store {
     ///
     /// False, if the batch has been moved on already, or is no longer `keeper`'s.
     ///
+    /// ## Why a line that was taken may be run at once
+    ///
+    /// Lines are taken in their order, so nothing that stands further down can make a line bad that was good: it is the
+    /// later line of one name that is bad, also if the earlier one has ended by then.
+    ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
@@ -94,7 +99,6 @@ async fn take_lines(
     if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
         return Ok(false);
     }
-    let total = row.total + signed(lines.len() as u64);
     let mut counts = Batch::try_from(row.clone())?.counts;
     let mut bad = Vec::new();
     for lines in lines.chunks(ROWS) {
@@ -114,15 +118,15 @@ async fn take_lines(
     counts.add(ItemState::Bad, faulty);
     counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
     let done = add_results(tx, batch.id, row.done, bad).await?;
-    let row = batches::ActiveModel {
+    let sums = batches::ActiveModel {
         validated: Set(row.validated + 1),
         lines: Set(signed(last)),
-        total: Set(total),
+        total: Set(row.total + signed(lines.len() as u64)),
         counts: Set(counts.to_string()),
         done: Set(done),
         ..Default::default()
     };
-    batches::Entity::update_many().set(row).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
+    batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
     Ok(true)
 }
 

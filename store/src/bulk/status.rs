@@ -9,11 +9,11 @@ use crate::log::{UnknownStatus, status::status};
 status! {
     /// How far a batch has come; the names are OpenAI's.
     BatchStatus {
-        /// Its lines are read, and what is wrong with them is found.
+        /// Its lines are read, and what is wrong with them is found; those that were read and are good are run already.
         Validating = "validating",
         /// It failed as a whole: it had no line that could be run.
         Failed = "failed",
-        /// Its lines are run.
+        /// All of its lines were read, and they are run.
         InProgress = "in_progress",
         /// All have ended; the files of its results are written.
         Finalizing = "finalizing",

@@ -2,6 +2,8 @@
 
 mod many;
 
+use std::collections::BTreeMap;
+
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::{NotSet, Set},
@@ -117,6 +119,23 @@ impl Store {
     /// [`Error::KeyReused`] if the key was used for another request.
     pub async fn submitted(&self, tenant: &str, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
         of_key(&self.database.pool, tenant, idempotency).await
+    }
+
+    /// The turns that were submitted to threads of this tenant with these keys before, each in the place of its key.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn submitted_many(
+        &self,
+        tenant: &str,
+        keys: &[Idempotency],
+    ) -> Result<Vec<Option<Turn>>, Error> {
+        let keys: Vec<String> = keys.iter().map(|it| key_of(tenant, &it.key)).collect();
+        let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.is_in(keys.clone()));
+        let rows = rows.all(&self.database.pool).await?.into_iter();
+        let mut known: BTreeMap<_, _> = rows.map(|it| (it.idempotency_key.clone(), it)).collect();
+        keys.into_iter().map(|it| known.remove(&Some(it)).map(Turn::try_from).transpose()).collect()
     }
 }
 

@@ -31,7 +31,7 @@ async fn file(store: &Store, tenant: &str) -> Result<Uuid, Error> {
     let id = Uuid::now_v7();
     store.begin_file(id, new_file(tenant)).await?;
     store.write_chunk(id, 0, chunk(b"a\nb\n")).await?;
-    store.finish_file(id, 4).await?;
+    store.finish_file(id, 1, 4).await?;
     Ok(id)
 }
 
@@ -64,6 +64,16 @@ async fn batch(
     let input = file(store, tenant).await?;
     let (batch, _) = store.make_batch(new_batch(tenant, input)).await?;
     store.keep_batches(keeper, LEASE).await?;
+    let count = lines.len() as u64;
+    assert!(store.take_lines(&batch, keeper, taken_lines(1, lines), count).await?);
+    assert!(!store.take_lines(&batch, keeper, Vec::new(), count).await?, "a chunk is taken once");
+    let batch = known(store, batch.id).await?;
+    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
+    known(store, batch.id).await
+}
+
+/// These lines, the first of which has this number.
+fn taken_lines(first: u64, lines: &[(&str, Option<&str>)]) -> Vec<Line> {
     let line = |(nth, (name, memo)): (u64, &(&str, Option<&str>))| Line {
         nth,
         custom_id: Some((*name).to_owned()),
@@ -72,12 +82,7 @@ async fn batch(
             .map(|it| Memo { hash: it.to_owned(), strategy: "probe".to_owned(), priority: Priority::Low })
             .ok_or_else(|| ("bad".to_owned(), "it is \u{0} bad".to_owned())),
     };
-    let count = lines.len() as u64;
-    assert!(store.take_lines(&batch, keeper, (1..).zip(lines).map(line).collect(), count).await?);
-    assert!(!store.take_lines(&batch, keeper, Vec::new(), count).await?, "a chunk is taken once");
-    let batch = known(store, batch.id).await?;
-    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
-    known(store, batch.id).await
+    (first..).zip(lines).map(line).collect()
 }
 
 async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
@@ -106,7 +111,10 @@ pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(
     }
     assert_eq!(store.file(id).await?, None, "nobody sees what is not whole");
     assert_eq!(store.files(Some("files"), None, None, 10).await?, []);
-    let whole = store.finish_file(id, sent.len() as u64).await?.expect("it is whole");
+    let (pieces, bytes) = (chunks.len() as u32, sent.len() as u64);
+    assert_eq!(store.finish_file(id, pieces + 1, bytes).await?, None, "a piece is missing");
+    assert_eq!(store.file(id).await?, None);
+    let whole = store.finish_file(id, pieces, bytes).await?.expect("it is whole");
     assert_eq!((whole.bytes, whole.filename.as_str()), (sent.len() as u64, "lines.jsonl"));
     let mut back = Vec::new();
     for nth in 0.. {
@@ -124,7 +132,7 @@ pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(
     let gone = Uuid::now_v7();
     store.begin_file(gone, NewFile { expires_at: Some(1), ..new_file("files") }).await?;
     store.write_chunk(gone, 0, chunk(b"gone\n")).await?;
-    store.finish_file(gone, 5).await?;
+    store.finish_file(gone, 1, 5).await?;
     assert_eq!(store.sweep_files().await?, 1, "its time was over");
     assert_eq!((store.file(gone).await?, store.chunk(gone, 0).await?), (None, None));
     assert!(store.delete_file(id).await? && !store.delete_file(id).await?);
@@ -262,6 +270,44 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         1
     );
     reopens(store, &now).await
+}
+
+/// A chunk of lines may be run to its end before the next is taken: the sums hold, of one name the first line counts, and
+/// whoever calls the batch off or takes it over meanwhile ends that.
+pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result<(), Error> {
+    let input = file(store, "early").await?;
+    let (made, _) = store.make_batch(new_batch("early", input)).await?;
+    store.keep_batches("ada", LEASE).await?;
+    let lines = taken_lines(1, &[("a", Some("1")), ("b", Some("2"))]);
+    assert!(store.take_lines(&made, "ada", lines, 2).await?);
+    let taken = known(store, made.id).await?;
+    let waiting = store.items(made.id, ItemState::Waiting, 10).await?;
+    let [a, b] = &waiting[..] else { panic!("two wait: {waiting:?}") };
+    let run = Some((Uuid::now_v7(), Uuid::now_v7()));
+    let well = Move { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
+    let ended = store.record(made.id, "ada", vec![well]).await?.expect("it is hers");
+    assert_eq!((ended.status, ended.done, ended.total), (BatchStatus::Validating, 1, 2));
+
+    let lines = || taken_lines(3, &[("a", Some("1")), ("c", Some("3"))]);
+    assert!(!store.take_lines(&made, "ada", lines(), 4).await?, "the first chunk is taken");
+    assert!(store.take_lines(&taken, "ada", lines(), 4).await?, "what ended since is no matter");
+    let all = known(store, made.id).await?;
+    assert_eq!((all.total, all.lines, all.validated, all.done), (4, 4, 2, 2));
+    let counts = [(ItemState::Waiting, 2), (ItemState::Completed, 1), (ItemState::Bad, 1)];
+    assert!(counts.iter().all(|(state, count)| all.counts.of(*state) == *count), "{:?}", all.counts);
+    assert_eq!(store.count_items(made.id).await?, counts.into());
+    let found = results(store, made.id).await?;
+    assert_eq!(
+        (&found[0].1["response"], &found[1].1["error"]["code"]),
+        (&json!("well"), &json!("duplicate_custom_id"))
+    );
+
+    assert!(store.cancel_batch(made.id).await?);
+    assert!(!store.take_lines(&all, "ada", Vec::new(), 4).await?, "no more is looked at");
+    let off = store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?.expect("it is hers");
+    assert_eq!((off.status, off.counts.of(ItemState::Waiting)), (BatchStatus::Cancelling, 1));
+    assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
+    Ok(())
 }
 
 /// What ended badly is run again, and its result is added to those there are.

@@ -29,19 +29,24 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
     let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
     match command {
         Batch::Validate { file } => validate(&given, &file),
-        Batch::Submit { file, plan, wait } => {
+        Batch::Submit { file, plan, quoted, wait } => {
             let wait = wait || plan.local;
+            submit::may_ask(&quoted)?;
             with(&given, &plan, async |client| {
-                let batch = submit::submit(client, &given.settings, &file, &plan).await?;
+                let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
                 if wait { stay(&given, client, batch, &plan).await } else { show(&given, &batch) }
             })
             .await
         }
-        Batch::Run { file, plan, out, format } => {
+        Batch::Run { file, plan, quoted, out, format } => {
             let to = results::To { format, out: Some(&out) };
             to.check()?;
-            with(&given, &plan, async |client| from_file_to_file(&given, client, &file, &plan, to).await)
-                .await
+            submit::may_ask(&quoted)?;
+            with(&given, &plan, async |client| {
+                let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
+                to_file(&given, client, batch, &plan, to).await
+            })
+            .await
         }
         Batch::Quote { what, plan, workers } => {
             with(&given, &plan, async |client| quote(&given, client, &what, &plan, workers).await).await
@@ -134,14 +139,14 @@ async fn quote(
     Ok(Exit::Ok)
 }
 
-async fn from_file_to_file(
+/// Stays until a batch is over, and writes what came of it.
+async fn to_file(
     given: &Given,
     client: &Client,
-    file: &Path,
+    batch: Value,
     plan: &Plan,
     to: results::To<'_>,
 ) -> anyhow::Result<Exit> {
-    let batch = submit::submit(client, &given.settings, file, plan).await?;
     let watched = watch::until_over(client, batch, Left::of(plan)).await?;
     if let Watched::Over(batch) = &watched {
         let lines = results::write(client, name(batch, "id"), false, to).await?;

@@ -70,6 +70,7 @@ pub(super) fn progress(batch: &Value) -> String {
     let paced = |name: &str| told(name).filter(|_| !is_over(batch));
     let parts = [
         ours["stopped"].as_str().map(|it| format!("begins no more: {it}")),
+        (name(batch, "status") == "validating").then(|| "later lines are looked at".to_owned()),
         some(it.failed, "failed"),
         some(it.expired, "expired"),
         some(it.waiting, "wait for a person"),
@@ -205,12 +206,14 @@ fn a_batch_says_how_far_it_is_and_what_to_do() {
     ] {
         assert!(words.contains(wanted), "{wanted:?} in {words}");
     }
-    assert!(!is_over(&batch));
+    assert!(!is_over(&batch) && !words.contains("later lines"));
     let with = |path: &str, value: Value| {
         let mut batch = batch.clone();
         *batch.pointer_mut(path).unwrap() = value;
         batch
     };
+    let validating = self::batch(&with("/status", json!("validating")));
+    assert!(validating.contains("803 of 1000 ended; later lines are looked at, 3 failed"), "{validating}");
     let completed = with("/status", json!("completed"));
     assert!(is_over(&completed) && exit(&completed) == Exit::Partial, "some failed");
     assert!(self::batch(&completed).contains("resume batch_1 --only failed"));

@@ -19,7 +19,8 @@ use super::{
     shown,
 };
 use crate::{
-    args::{Plan, Priority, Reuse},
+    args::{Plan, Priority, Quoted, Reuse},
+    ask,
     client::Client,
     commands::turn::name,
     config::Settings,
@@ -33,6 +34,9 @@ const SUBMISSION: &str = "turnfold_submission";
 /// How many of the newest batches are looked at for one that was submitted before.
 const NEWEST: u32 = 100;
 
+/// What to do where nobody can be asked.
+const INSTEAD: &str = "add --yes, or ask for the quote alone: turnfold batch quote FILE";
+
 /// How much of a file is read at once, in bytes.
 const PIECE: usize = 256 * 1024;
 
@@ -42,6 +46,7 @@ pub(super) async fn submit(
     settings: &Settings,
     file: &Path,
     plan: &Plan,
+    quoted: &Quoted,
 ) -> anyhow::Result<Value> {
     let checked = checked(file, settings)?;
     let submission = submission(&checked, plan);
@@ -50,7 +55,16 @@ pub(super) async fn submit(
         return Ok(batch);
     }
     let mut body = creation(&checked, plan);
-    body["input_file_id"] = json!(upload(client, file).await?);
+    let uploaded = upload(client, file).await?;
+    body["input_file_id"] = json!(uploaded);
+    if quoted.quote {
+        let meant = is_meant(client, &body, quoted).await;
+        if !matches!(meant, Ok(true)) {
+            delete(client, &uploaded).await?;
+            meant?;
+            return Err(Stop::because(Exit::Finding, "nothing was submitted"));
+        }
+    }
     body["metadata"] = json!({SUBMISSION: submission});
     let request = client.request(Method::POST, "/v1/batches").header("idempotency-key", &submission);
     Ok(client.send(request.json(&body)).await?.json().await?)
@@ -67,9 +81,29 @@ pub(super) async fn quote(
     let mut body = creation(&checked(file, settings)?, plan);
     let uploaded = upload(client, file).await?;
     body["input_file_id"] = json!(uploaded);
-    let quoted = client.post(&format!("/v1/batches?quote=true&workers={workers}"), &body).await;
-    client.send(client.request(Method::DELETE, &format!("/v1/files/{uploaded}"))).await?;
+    let quoted = quote_of(client, &body, workers).await;
+    delete(client, &uploaded).await?;
     quoted
+}
+
+/// Nobody is kept waiting for an upload and a quote to be told then that there is nobody to ask.
+pub(super) fn may_ask(quoted: &Quoted) -> anyhow::Result<()> {
+    if quoted.quote && !quoted.yes { ask::somebody(INSTEAD) } else { Ok(()) }
+}
+
+/// Says what a batch would take, and whether it is to be made; what is said goes beside the batch itself.
+async fn is_meant(client: &Client, body: &Value, quoted: &Quoted) -> anyhow::Result<bool> {
+    remark(&shown::quote(&quote_of(client, body, quoted.workers).await?));
+    if quoted.yes { Ok(true) } else { ask::agreed("submit it?", INSTEAD) }
+}
+
+async fn quote_of(client: &Client, body: &Value, workers: u32) -> anyhow::Result<Value> {
+    client.post(&format!("/v1/batches?quote=true&workers={workers}"), body).await
+}
+
+async fn delete(client: &Client, file: &str) -> anyhow::Result<()> {
+    client.send(client.request(Method::DELETE, &format!("/v1/files/{file}"))).await?;
+    Ok(())
 }
 
 fn checked(file: &Path, settings: &Settings) -> anyhow::Result<Checked> {
