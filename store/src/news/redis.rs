@@ -18,7 +18,7 @@
 //! A worker publishes after each step and for each piece of a model's words. It must not wait for Redis, least of
 //! all for one that is away. So a task sends what has gathered in one pipeline, and what does not fit is dropped.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures::stream::BoxStream;
@@ -113,18 +113,21 @@ async fn send(wire: Wire, control: Control, mut queued: mpsc::Receiver<(Uuid, No
             Ok(line) => drop(commands.cmd("PUBLISH").arg(channel).arg(line).ignore()),
             Err(error) => debug!(channel, %error, "dropped a notice that cannot be written"),
         };
-        let mut grown = BTreeMap::new();
+        let mut grown: Vec<(Uuid, u64)> = Vec::new();
         for (thread, notice) in batch.drain(..) {
             match notice {
-                // The last one says it all.
-                Notice::Appended { seq } => drop(grown.insert(thread, seq)),
+                Notice::Appended { seq } => grown.push((thread, seq)),
                 Notice::Recalled { .. } | Notice::Paused | Notice::Delta { .. } => {
+                    // What is said of one thread is heard in the order in which it was said.
+                    if grown.iter().any(|(it, _)| *it == thread) {
+                        publish(APPENDED, serde_json::to_string(&grown));
+                        grown.clear();
+                    }
                     publish(&format!("{CHANNEL}{thread}"), serde_json::to_string(&notice));
                 }
             }
         }
         if !grown.is_empty() {
-            let grown: Vec<(Uuid, u64)> = grown.into_iter().collect();
             publish(APPENDED, serde_json::to_string(&grown));
         }
         if let Err(error) = control.ask_all(&commands).await {

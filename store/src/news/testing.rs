@@ -27,11 +27,17 @@ pub async fn news_conformance(make: impl AsyncFn() -> Arc<dyn News>) {
 async fn news_are_heard_in_order_and_by_thread(here: &dyn News, there: &dyn News) {
     let (thread, other) = (Uuid::now_v7(), Uuid::now_v7());
     let mut listener = listen(there, thread).await;
-    let said = [
-        Notice::Appended { seq: 1 },
-        Notice::Delta { node: "respond".into(), slot: 0, text: "„Grüß Gott“\n".into() },
-        Notice::Appended { seq: 2 },
-    ];
+    // So many that they travel together, and no more than a listener may be behind.
+    let said: Vec<Notice> = (0..BEHIND as u64 / 4)
+        .flat_map(|seq| {
+            let text = format!("„Grüß Gott“ {seq}\n");
+            [
+                appended(2 * seq),
+                Notice::Delta { node: "respond".into(), slot: 0, text },
+                appended(2 * seq + 1),
+            ]
+        })
+        .collect();
     for notice in &said {
         here.publish(other, Notice::Appended { seq: 9 }).await;
         here.publish(thread, notice.clone()).await;
