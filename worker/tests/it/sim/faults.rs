@@ -65,6 +65,10 @@ impl Life {
         self.dead.store(true, Ordering::SeqCst);
     }
 
+    pub(super) fn is_alive(&self) -> bool {
+        !self.dead.load(Ordering::SeqCst)
+    }
+
     /// `SIGSTOP` and, later, `SIGCONT`.
     pub(super) fn stall(&self, time: Duration) {
         *self.stalled_until.lock().unwrap() = Some(Instant::now() + time);

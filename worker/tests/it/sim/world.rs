@@ -21,7 +21,7 @@ pub(super) struct Book(Mutex<Pages>);
 struct Pages {
     /// What each write came to, under its key.
     done: BTreeMap<String, Vec<Write>>,
-    under_way: BTreeMap<ThreadId, usize>,
+    under_way: BTreeMap<ThreadId, Vec<Arc<Life>>>,
 }
 
 struct Write {
@@ -30,8 +30,9 @@ struct Write {
 }
 
 impl Book {
+    /// Whether a process that lives is at a write. With one that died its call is over, whatever came of it.
     pub(super) fn under_way(&self, thread: ThreadId) -> bool {
-        self.0.lock().unwrap().under_way.get(&thread).is_some_and(|it| *it > 0)
+        self.0.lock().unwrap().under_way.get(&thread).is_some_and(|it| it.iter().any(|life| life.is_alive()))
     }
 
     pub(super) fn result(&self, key: &str) -> Option<String> {
@@ -88,7 +89,7 @@ impl World for Met {
         self.life.reaches(Duration::from_millis(ms / 2)).await;
         let outcome = says.perform(thread, ask).await;
         if ask.due.is_write() {
-            let _call = UnderWay::begin(book, ask.thread);
+            let _call = UnderWay::begin(book, ask.thread, &self.life);
             if let Ok((Response::Output(ToolOutput::Ok(text)), _)) = &outcome {
                 let write = Write { result: text.clone(), safety: ask.due.safety };
                 book.0.lock().unwrap().done.entry(ask.key.to_owned()).or_default().push(write);
@@ -106,19 +107,21 @@ impl World for Met {
 }
 
 /// A call on its way; it is over too when nobody waits for it any more.
-struct UnderWay<'a>(&'a Book, ThreadId);
+struct UnderWay<'a>(&'a Book, ThreadId, &'a Arc<Life>);
 
 impl<'a> UnderWay<'a> {
-    fn begin(book: &'a Book, thread: ThreadId) -> Self {
-        *book.0.lock().unwrap().under_way.entry(thread).or_default() += 1;
-        Self(book, thread)
+    fn begin(book: &'a Book, thread: ThreadId, life: &'a Arc<Life>) -> Self {
+        book.0.lock().unwrap().under_way.entry(thread).or_default().push(life.clone());
+        Self(book, thread, life)
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        if let Some(calls) = self.0.0.lock().unwrap().under_way.get_mut(&self.1) {
-            *calls -= 1;
+        if let Some(calls) = self.0.0.lock().unwrap().under_way.get_mut(&self.1)
+            && let Some(nth) = calls.iter().position(|it| Arc::ptr_eq(it, self.2))
+        {
+            calls.swap_remove(nth);
         }
     }
 }
