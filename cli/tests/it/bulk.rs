@@ -181,7 +181,8 @@ async fn real_engine_a_batch_goes_on_once_a_full_disk_of_postgres_has_room() {
         assert!(began.elapsed() < PATIENCE, "the database does not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // Longer than a connection is trusted that nobody used: what is asked afterwards is asked over a new one.
+    tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(engine.api_lives() && workers.iter_mut().all(Process::lives), "nobody ends with the database");
     engine.postgres.restart();
     let over = until(&engine, |it| it["status"] == "completed").await;
