@@ -114,6 +114,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     bytes::are_paged(store).await?;
 
     append::is_all_or_nothing(store).await?;
+    append::is_all_or_nothing_however_long(store).await?;
     append::has_one_winner(store).await?;
     append::knows_what_it_does_not_know(store).await?;
 

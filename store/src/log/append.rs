@@ -251,7 +251,7 @@ impl Batch {
 }
 
 /// How many events one statement inserts at most: SQLite takes 32,766 values.
-pub(super) const ROWS_MAX: usize = 5_000;
+pub(crate) const ROWS_MAX: usize = 5_000;
 
 fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
     let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());

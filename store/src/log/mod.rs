@@ -46,6 +46,7 @@ use self::{
 };
 use crate::Error;
 
+pub(crate) use append::ROWS_MAX;
 pub(crate) use commit::heard_by;
 pub(crate) use database::statement;
 

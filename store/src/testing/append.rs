@@ -7,7 +7,10 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{decided, log_of, opened};
-use crate::{Error, Head, Mark, Store, ThreadStatus, log::tables::events};
+use crate::{
+    Error, Head, Mark, Store, ThreadStatus,
+    log::{ROWS_MAX, signed, tables::events},
+};
 
 /// How often two appenders race.
 const ROUNDS: usize = 20;
@@ -37,6 +40,24 @@ pub(super) async fn is_all_or_nothing(store: &Store) -> Result<(), Error> {
         assert_eq!(end.seq, head.seq + 3, "the loser can go on once the number is free");
         let status = store.thread(start.thread).await?.map(|it| it.status);
         assert_eq!(status, Some(if mark.is_some() { ThreadStatus::Busy } else { ThreadStatus::Idle }));
+    }
+    Ok(())
+}
+
+/// More events than go into one statement.
+pub(super) async fn is_all_or_nothing_however_long(store: &Store) -> Result<(), Error> {
+    let many: Vec<_> = (0..ROWS_MAX + 5).map(|n| decided(n.to_string())).collect();
+    let last = signed(many.len() as u64) - 1;
+    let busy = Mark { status: ThreadStatus::Busy, turn: None };
+    for mark in [None, Some(&busy)] {
+        let (head, _) = opened(store).await?;
+        leap(store, &head, last).await?;
+        assert_stale(store.append(&head, &many, mark).await, &head);
+        assert_eq!(store.stored(head.thread, 0, 9).await?.len() as u64, head.seq + 1, "nothing is kept");
+        unleap(store, &head, last).await?;
+        let end = store.append(&head, &many, mark).await?;
+        assert_eq!(number(&end), number(&head) + last + 1);
+        assert_eq!(log_of(store, head.thread).await?[1..], many);
     }
     Ok(())
 }
