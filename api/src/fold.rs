@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use shared::{Event, Forked, Graph, Replay, Standing};
+use shared::{Event, Forked, Graph, Replay, Standing, Tally};
 use store::{Recorded, ThreadId, Turn, TurnId};
 
 use crate::{
@@ -24,6 +24,8 @@ pub(crate) struct Outcome {
     pub(crate) interrupt: Option<Interrupt>,
     pub(crate) took: Option<Took>,
     pub(crate) spent: Option<Spent>,
+    /// What all turns of the thread took by then.
+    pub(crate) thread_took: Tally,
 }
 
 impl Log {
@@ -83,7 +85,8 @@ impl Log {
         let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
         let interrupt = interrupt(&thread.standing(), || self.doubted(turn.ended_seq));
         let spent = if let Event::Decided(it) = last { it.spent.map(Spent::from) } else { None };
-        Outcome { output, interrupt, took: Some(Took::from(thread.turn_took())), spent }
+        let (took, thread_took) = (Some(Took::from(thread.turn_took())), *thread.took());
+        Outcome { output, interrupt, took, spent, thread_took }
     }
 
     /// The requests that are in doubt after event `at`.

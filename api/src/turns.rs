@@ -206,13 +206,19 @@ pub(crate) async fn show(house: &House, turn: store::Turn) -> Result<Turn, Probl
     shown.pop().ok_or_else(|| Kind::Internal.because("a turn was lost on its way out"))
 }
 
-/// A turn that has ended as clients see it, and what all turns of its thread took.
+/// A turn that has ended as clients see it, and what its thread took up to its end.
 pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn, Tally), Problem> {
-    let took = match took(house, turn.thread).await {
-        Err(problem) if problem.kind == Kind::Damaged => Tally::default(),
-        took => took?,
+    let said = ask(house, turn.thread, &[&turn]).await?;
+    let took = match said.outcomes.get(&turn.id) {
+        Some(outcome) => outcome.thread_took,
+        // It ended without being heard, or its log says nothing.
+        None => match took(house, turn.thread).await {
+            Err(problem) if problem.kind == Kind::Damaged => Tally::default(),
+            took => took?,
+        },
     };
-    Ok((show(house, turn).await?, took))
+    let mut said = BTreeMap::from([(turn.thread, said)]);
+    Ok((compose(turn, &mut said), took))
 }
 
 /// What all turns of a thread took so far.
@@ -236,25 +242,26 @@ async fn show_all(house: &House, turns: Vec<store::Turn>) -> Result<Vec<Turn>, P
     }
     let mut said = BTreeMap::new();
     for (thread, turns) in by_thread {
-        said.insert(thread, ask(house, thread, turns).await?);
+        said.insert(thread, ask(house, thread, &turns).await?);
     }
     Ok(turns.into_iter().map(|turn| compose(turn, &mut said)).collect())
 }
 
-/// A log is read only where a turn has ended in it; the strategy stands in the thread's row.
-async fn ask(house: &House, thread: ThreadId, turns: Vec<&store::Turn>) -> Result<Said, Problem> {
+/// A log is read only where a turn has ended in it, and the thread's row only where no log was.
+async fn ask(house: &House, thread: ThreadId, turns: &[&store::Turn]) -> Result<Said, Problem> {
+    let unreadable = if turns.iter().any(|it| it.ended_seq.is_some()) {
+        let told = |log: &Log| Ok((log.graph.name().to_owned(), log.outcomes(turns)?));
+        match Log::load(house, thread).await.and_then(|log| told(&log)) {
+            Ok((strategy, outcomes)) => return Ok(Said { strategy, outcomes, unreadable: None }),
+            // One log that cannot be read must not hide the turns of others.
+            Err(problem) if problem.kind == Kind::Damaged => Some(problem.detail().to_owned()),
+            Err(problem) => return Err(problem),
+        }
+    } else {
+        None
+    };
     let row = house.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
-    let silent = |unreadable| Said { strategy: row.strategy.clone(), outcomes: BTreeMap::new(), unreadable };
-    if turns.iter().all(|it| it.ended_seq.is_none()) {
-        return Ok(silent(None));
-    }
-    let outcomes = Log::load(house, thread).await.and_then(|log| log.outcomes(&turns));
-    match outcomes {
-        Ok(outcomes) => Ok(Said { outcomes, ..silent(None) }),
-        // One log that cannot be read must not hide the turns of others.
-        Err(problem) if problem.kind == Kind::Damaged => Ok(silent(Some(problem.detail().to_owned()))),
-        Err(problem) => Err(problem),
-    }
+    Ok(Said { strategy: row.strategy, outcomes: BTreeMap::new(), unreadable })
 }
 
 fn compose(turn: store::Turn, said: &mut BTreeMap<ThreadId, Said>) -> Turn {

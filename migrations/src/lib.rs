@@ -24,6 +24,7 @@ mod m20261122_000015_counts;
 mod m20261122_000016_webhooks;
 mod m20261122_000017_outcomes;
 mod m20261122_000018_forks;
+mod m20261122_000019_items;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -92,6 +93,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000016_webhooks::Migration),
             Box::new(m20261122_000017_outcomes::Migration),
             Box::new(m20261122_000018_forks::Migration),
+            Box::new(m20261122_000019_items::Migration),
         ]
     }
 }

@@ -24,7 +24,7 @@ use crate::{
 };
 
 /// How many logs are read at once.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 
 /// How many turns are called off at once.
 const CALLED_OFF: usize = 8;
@@ -34,17 +34,16 @@ const BY: &str = "batch";
 
 impl Keeper {
     /// Writes down what came of items whose turns have ended, or wait for a person.
-    pub(super) async fn collect(&self, batch: &mut Batch) -> Result<Done, Problem> {
+    pub(super) async fn collect(&self, batch: &Batch) -> Result<Done, Problem> {
         let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
         // Logs that are asked for at the same time are read together.
-        let read = &*batch;
-        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(read, item, turn)).collect();
+        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
         let moves: Vec<Move> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;
         self.record(batch, moves).await
     }
 
     /// Writes down what turns that run for long took so far, so that money is counted while it is spent.
-    pub(super) async fn meter(&self, batch: &mut Batch) -> Result<(), Problem> {
+    pub(super) async fn meter(&self, batch: &Batch) -> Result<(), Problem> {
         let every = self.house.bulk.meter;
         if !self.is_metered_again(batch.id, every) {
             return Ok(());
@@ -95,8 +94,8 @@ impl Keeper {
     }
 
     /// Ends items whose time is over: those that were never begun at once, the others by calling off their turns.
-    pub(super) async fn expire(&self, batch: &mut Batch) -> Result<Done, Problem> {
-        let (store, now) = (&self.house.parts.store, time::now());
+    pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<Done, Problem> {
+        let store = &self.house.parts.store;
         let over = batch.at.expires <= now;
         let fed_before = if over { Some(now) } else { item_time(batch).map(|it| now.saturating_sub(it)) };
         let mut done = Done::Nothing;
@@ -113,7 +112,7 @@ impl Keeper {
     }
 
     /// Ends all items of a batch that is called off.
-    pub(super) async fn call_off(&self, batch: &mut Batch) -> Result<Done, Problem> {
+    pub(super) async fn call_off(&self, batch: &Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
         let waiting = self.unbegun(batch).await?;
         let error = || Some(wrong("batch_cancelled", "the batch was called off before the line was begun"));
@@ -125,9 +124,9 @@ impl Keeper {
 
     /// The next items that nobody has begun. Those whose turns were queued by a keeper that died before it wrote that down
     /// are written down as such: what came of them is told, and what they took is counted.
-    async fn unbegun(&self, batch: &mut Batch) -> Result<Vec<Item>, Problem> {
+    async fn unbegun(&self, batch: &Batch) -> Result<Vec<Item>, Problem> {
         let store = &self.house.parts.store;
-        let waiting = store.items(batch.id, ItemState::Waiting, PAGE).await?;
+        let waiting = store.waiting_items(batch.id, PAGE).await?;
         let keys: Vec<Idempotency> = waiting.iter().map(key).collect();
         let turns = store.submitted_many(&batch.tenant, &keys).await?;
         let (mut begun, mut unbegun) = (Vec::new(), Vec::new());
@@ -145,7 +144,7 @@ impl Keeper {
     ///
     /// An item whose log cannot be read can be neither called off nor collected: it fails, so that its batch comes to an
     /// end, and its thread waits for whoever mends the log.
-    async fn withdraw(&self, batch: &mut Batch, items: Vec<Item>) -> Result<Done, Problem> {
+    async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
         let turns = items.iter().filter_map(|it| it.turn);
         let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
         let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;

@@ -7,7 +7,6 @@ use shared::Tally;
 use store::{
     Idempotency, Lane, MOST_SUBMITTED, NewTurn, Priority, Submitted, ThreadId,
     bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
-    time,
 };
 use tracing::warn;
 
@@ -24,9 +23,9 @@ impl Keeper {
     ///
     /// What is under way when the cap is reached goes on to its end: so a batch may cost, beyond its cap, what the items of
     /// its window take. A smaller window keeps closer to it.
-    pub(super) async fn feed(&self, batch: &mut Batch) -> Result<Done, Problem> {
+    pub(super) async fn feed(&self, batch: &Batch, now: i64) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
-        if batch.stopped.is_some() || batch.at.expires <= time::now() {
+        if batch.stopped.is_some() || batch.at.expires <= now {
             return Ok(Done::Nothing);
         }
         if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
@@ -35,33 +34,32 @@ impl Keeper {
             }
             return Ok(Done::Nothing);
         }
-        let room =
-            batch.window.saturating_sub(batch.counts.of(ItemState::Fed)).min(PAGE).min(MOST_SUBMITTED as u64);
+        let room = batch.window.saturating_sub(batch.counts.of(ItemState::Fed)).min(PAGE);
         if room == 0 || batch.counts.of(ItemState::Waiting) == 0 {
             return Ok(Done::Nothing);
         }
-        let items = store.items(batch.id, ItemState::Waiting, room).await?;
-        if items.is_empty() {
-            return Ok(Done::Nothing);
-        }
+        let items = store.waiting_items(batch.id, room).await?;
         let count = items.len();
         let (mut moves, fresh) = self.reuse(batch, items).await?;
         let (bad, turns) = self.turns(batch, fresh).await?;
         moves.extend(bad);
-        let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
         let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
-        for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
-            moves.push(match submitted {
-                Ok(submitted) => {
-                    let at_rest = matches!(submitted, Submitted::New(_));
-                    let turn = submitted.into_turn();
-                    if at_rest {
-                        rung.entry(turn.priority).or_default().push(turn.thread);
+        let mut turns = turns.into_iter().peekable();
+        while turns.peek().is_some() {
+            let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.by_ref().take(MOST_SUBMITTED).unzip();
+            for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
+                moves.push(match submitted {
+                    Ok(submitted) => {
+                        let at_rest = matches!(submitted, Submitted::New(_));
+                        let turn = submitted.into_turn();
+                        if at_rest {
+                            rung.entry(turn.priority).or_default().push(turn.thread);
+                        }
+                        Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
                     }
-                    Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
-                }
-                Err(error) => failed(item, wrong("not_submitted", error.to_string())),
-            });
+                    Err(error) => failed(item, wrong("not_submitted", error.to_string())),
+                });
+            }
         }
         let recorded = self.record(batch, moves).await;
         // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.

@@ -6,7 +6,10 @@ use std::{
     time::Duration,
 };
 
-use store::bulk::{Batch, BatchId, BatchStatus, Move};
+use store::{
+    bulk::{Batch, BatchId, BatchStatus, Move},
+    time,
+};
 use tokio::time::{Instant, sleep};
 use tracing::{debug, info, warn};
 use uuid::Uuid;
@@ -17,8 +20,8 @@ use crate::{
     problem::{Kind, Problem},
 };
 
-/// How many items one step moves, at most.
-pub(super) const PAGE: u64 = 500;
+/// How many items one step moves, at most, each way.
+pub(super) const PAGE: u64 = 1000;
 
 /// How often is looked for batches that nobody keeps, while this keeper keeps none.
 const IDLE: Duration = Duration::from_secs(5);
@@ -26,8 +29,9 @@ const IDLE: Duration = Duration::from_secs(5);
 /// How often files are swept whose time is over.
 const SWEEP: Duration = Duration::from_secs(60);
 
-/// After a step that did a little, the next look comes so many times sooner than after none.
-const SOONER: u32 = 8;
+/// After a look that moved something and not a page, so many times as long is rested as it took, and no longer than after
+/// one that moved nothing: each goes over all that is under way, however little of it has ended.
+const RESTS: u32 = 2;
 
 /// How much was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -72,10 +76,11 @@ impl Keeper {
         let stop = self.house.stop.clone();
         let mut swept: Option<Instant> = None;
         loop {
+            let began = Instant::now();
             let pause = match self.look().await {
                 Ok((0, _)) => IDLE.max(self.house.bulk.look),
                 Ok((_, Done::Nothing)) => self.house.bulk.look,
-                Ok((_, Done::All)) => self.house.bulk.look / SOONER,
+                Ok((_, Done::All)) => self.house.bulk.look.min(began.elapsed() * RESTS),
                 Ok((_, Done::Part)) => Duration::ZERO,
                 Err(problem) => {
                     warn!(error = problem.detail(), "cannot look after batches; trying again");
@@ -111,7 +116,7 @@ impl Keeper {
             if self.house.stop.is_cancelled() {
                 break;
             }
-            match self.step(batch.clone()).await {
+            match self.step(batch).await {
                 Ok(done) => most = most.max(done),
                 // What is the matter with one batch holds up no other.
                 Err(problem) => {
@@ -122,46 +127,43 @@ impl Keeper {
         Ok((batches.len(), most))
     }
 
-    async fn step(&self, mut batch: Batch) -> Result<Done, Problem> {
+    /// **Invariant:** `batch` is as it stood when the step began, and so is nobody's to change: what is done side by side
+    /// goes by the same counts.
+    async fn step(&self, batch: &Batch) -> Result<Done, Problem> {
         match batch.status {
             BatchStatus::Validating => {
                 // Neither waits for the other, and neither fails with it: what the one changes of the batch's row, it changes
                 // under its lock, and the other does not ask for.
-                let looked_at = batch.clone();
-                let (read, run) = tokio::join!(self.validate(&looked_at), self.run_lines(&mut batch));
+                let (read, run) = tokio::join!(self.validate(batch), self.run_lines(batch));
                 Ok(read?.max(run?))
             }
-            BatchStatus::InProgress => {
-                let run = self.run_lines(&mut batch).await?;
-                self.go_on(&batch, run).await
+            // Its files are written once all items have ended.
+            BatchStatus::InProgress | BatchStatus::Cancelling if batch.counts.open() == 0 => {
+                self.advance(batch, BatchStatus::Finalizing, None).await
             }
+            BatchStatus::InProgress => self.run_lines(batch).await,
             BatchStatus::Cancelling => {
-                let collected = self.collect(&mut batch).await?;
-                let cancelled = self.call_off(&mut batch).await?;
-                self.go_on(&batch, collected.max(cancelled)).await
+                let collected = self.collect(batch).await?;
+                Ok(collected.max(self.call_off(batch).await?))
             }
-            BatchStatus::Finalizing => self.finish(&batch).await,
+            BatchStatus::Finalizing => self.finish(batch).await,
             BatchStatus::Failed | BatchStatus::Completed | BatchStatus::Expired | BatchStatus::Cancelled => {
                 Ok(Done::Nothing)
             }
         }
     }
 
-    /// Has the lines run that are items by now: ends what has ended or is due, and begins what there is room for.
-    async fn run_lines(&self, batch: &mut Batch) -> Result<Done, Problem> {
-        let collected = self.collect(batch).await?;
-        self.meter(batch).await?;
-        let expired = self.expire(batch).await?;
-        let fed = self.feed(batch).await?;
-        Ok(collected.max(expired).max(fed))
-    }
-
-    /// Goes on to write the files, once all items have ended.
-    async fn go_on(&self, batch: &Batch, done: Done) -> Result<Done, Problem> {
-        if batch.counts.open() > 0 {
-            return Ok(done);
-        }
-        self.advance(batch, BatchStatus::Finalizing, None).await
+    /// Has the lines run that are items by now: ends what has ended or is due, and beside it begins what there is room for.
+    async fn run_lines(&self, batch: &Batch) -> Result<Done, Problem> {
+        // **Invariant:** nothing is begun beside what ends all that is not begun, so one clock decides about both.
+        let now = time::now();
+        let end = async {
+            let collected = self.collect(batch).await?;
+            self.meter(batch).await?;
+            Ok::<_, Problem>(collected.max(self.expire(batch, now).await?))
+        };
+        let (ended, fed) = tokio::join!(end, self.feed(batch, now));
+        Ok(ended?.max(fed?))
     }
 
     pub(super) fn writing(&self) -> MutexGuard<'_, BTreeMap<BatchId, Writing>> {
@@ -179,15 +181,14 @@ impl Keeper {
         true
     }
 
-    /// Moves items, and has `batch` be what it is then.
-    pub(super) async fn record(&self, batch: &mut Batch, moves: Vec<Move>) -> Result<Done, Problem> {
+    /// Moves items of a batch.
+    pub(super) async fn record(&self, batch: &Batch, moves: Vec<Move>) -> Result<Done, Problem> {
         let count = moves.len();
         if count == 0 {
             return Ok(Done::Nothing);
         }
-        match self.house.parts.store.record(batch.id, &self.name, moves).await? {
-            Some(now) => *batch = now,
-            None => return Err(Kind::Stale.because("another api looks after the batch by now")),
+        if !self.house.parts.store.record(batch.id, &self.name, moves).await? {
+            return Err(Kind::Stale.because("another api looks after the batch by now"));
         }
         Ok(Done::of(count))
     }

@@ -40,7 +40,7 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
     hall.start_keeper();
     hall.until_is(&batch, "in_progress").await;
     let (store, id) = (&hall.room.parts.store, Uuid::try_parse(&batch["batch_".len()..]).unwrap());
-    let waiting = store.items(id, ItemState::Waiting, 10).await.unwrap();
+    let waiting = store.waiting_items(id, 10).await.unwrap();
     let opened = Opened {
         format: shared::FORMAT,
         strategy: "probe".to_owned(),

@@ -42,20 +42,20 @@ impl Store {
             line: String,
         }
         const WORDS: Words = Words {
-            postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, results.line \
+            postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, (SELECT line FROM batch_results \
+                       WHERE batch_id = items.batch_id AND n = items.done_no) AS line \
                        FROM json_to_recordset($2::json) AS it (nth bigint, custom_id text, memo text) \
-                       JOIN batch_items AS items ON items.tenant = $1 AND items.custom_id = it.custom_id \
-                       AND items.memo = it.memo AND items.state IN ('completed', 'reused') \
-                       JOIN batch_results AS results ON results.batch_id = items.batch_id \
-                       AND results.n = items.done_no",
+                       CROSS JOIN LATERAL (SELECT * FROM batch_items WHERE tenant = $1 \
+                       AND custom_id = it.custom_id AND memo = it.memo \
+                       AND (state = 'completed' OR state = 'reused') LIMIT 1) AS items",
             sqlite: "SELECT it.value ->> 'nth' AS wanted, items.thread_id, items.turn_id, results.line \
                      FROM json_each(?2) AS it CROSS JOIN batch_items AS items ON items.tenant = ?1 \
                      AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
-                     AND items.state IN ('completed', 'reused') \
+                     AND (items.state = 'completed' OR items.state = 'reused') \
                      JOIN batch_results AS results ON results.batch_id = items.batch_id \
                      AND results.n = items.done_no",
         };
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let rows: Value = wanted
             .iter()
             .map(|it| json!({"nth": it.nth, "custom_id": it.custom_id, "memo": it.memo}))
@@ -81,16 +81,17 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn known_lines(&self, tenant: &str, lines: &[(String, Memo)]) -> Result<HashSet<usize>, Error> {
         const WORDS: Words = Words {
-            postgres: "SELECT it.nth AS nth FROM json_to_recordset($2::json) AS it (nth bigint, custom_id text, memo text) \
-                       WHERE EXISTS (SELECT 1 FROM batch_items AS items WHERE items.tenant = $1 \
-                       AND items.custom_id = it.custom_id AND items.memo = it.memo \
-                       AND items.state IN ('completed', 'reused'))",
+            postgres: "SELECT it.nth AS nth FROM json_to_recordset($2::json) \
+                       AS it (nth bigint, custom_id text, memo text) \
+                       CROSS JOIN LATERAL (SELECT 1 FROM batch_items WHERE tenant = $1 \
+                       AND custom_id = it.custom_id AND memo = it.memo \
+                       AND (state = 'completed' OR state = 'reused') LIMIT 1) AS known",
             sqlite: "SELECT it.value ->> 'nth' AS nth FROM json_each(?2) AS it WHERE EXISTS \
                      (SELECT 1 FROM batch_items AS items WHERE items.tenant = ?1 \
                      AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
-                     AND items.state IN ('completed', 'reused'))",
+                     AND (items.state = 'completed' OR items.state = 'reused'))",
         };
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let mut known = HashSet::new();
         for (page, lines) in lines.chunks(ROWS).enumerate() {
             let row = |(nth, (name, memo)): (usize, &(String, Memo))| json!({"nth": nth, "custom_id": plain(name), "memo": memo.hash});

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _};
-use serde_json::Value;
+use sea_orm::{
+    ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, Value,
+};
 
 use super::{
     BatchId, ItemState, LinePlace,
@@ -43,19 +44,21 @@ pub struct Item {
 }
 
 impl Store {
-    /// The items of a batch in this state that come first: the most urgent, and of these the first lines.
+    /// The items of a batch that are to be begun next: the most urgent, and of these the first lines.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn items(&self, batch: BatchId, state: ItemState, limit: u64) -> Result<Vec<Item>, Error> {
-        let rows = items::Entity::find()
-            .filter(Column::BatchId.eq(batch))
-            .filter(Column::State.eq(state.as_str()))
-            .order_by_asc(Column::Priority)
-            .order_by_asc(Column::Nth)
-            .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Item::try_from).collect()
+    pub async fn waiting_items(&self, batch: BatchId, limit: u64) -> Result<Vec<Item>, Error> {
+        let sql = "SELECT * FROM batch_items WHERE batch_id = $1 AND state = 'waiting' \
+                   ORDER BY priority, nth LIMIT $2";
+        self.items(sql, [batch.into(), signed(at_most(limit)).into()]).await
+    }
+
+    async fn items<const N: usize>(&self, sql: &str, values: [Value; N]) -> Result<Vec<Item>, Error> {
+        let pool = &self.database.hot;
+        let rows = items::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
+        rows.into_iter().map(Item::try_from).collect()
     }
 
     /// The batch that opened this thread, if one did.
@@ -81,18 +84,16 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn moved_items(&self, batch: BatchId, limit: u64) -> Result<Vec<(Item, Turn)>, Error> {
-        let pool = &self.database.pool;
         let sql = "SELECT items.batch_id, items.nth, items.tenant, items.custom_id, items.chunk, items.start, \
                    items.length, items.state, items.priority, items.attempt, items.memo, items.strategy, items.thread_id, \
                    turns.id AS turn_id, items.fed_at, items.input_tokens, items.output_tokens, \
                    items.micro_usd, items.code, items.message, items.done_no \
                    FROM batch_items AS items JOIN turns ON turns.position = \
                    (SELECT MAX(last.position) FROM turns AS last WHERE last.thread_id = items.thread_id) \
-                   WHERE items.batch_id = $1 AND items.state IN ('fed', 'asked') AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
+                   WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
+                   AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
                    OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2";
-        let values = [batch.into(), signed(at_most(limit)).into()];
-        let rows = items::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
-        let items = rows.into_iter().map(Item::try_from).collect::<Result<Vec<_>, _>>()?;
+        let items = self.items(sql, [batch.into(), signed(at_most(limit)).into()]).await?;
         let mut turns = self.turns_by_id(items.iter().filter_map(|it| it.turn)).await?;
         let with_turn = |item: Item| Some((turns.remove(&item.turn?)?, item));
         Ok(items.into_iter().filter_map(with_turn).map(|(turn, item)| (item, turn)).collect())
@@ -110,13 +111,11 @@ impl Store {
         fed_before: i64,
         limit: u64,
     ) -> Result<Vec<Item>, Error> {
-        let pool = &self.database.pool;
         let sql = "SELECT items.* FROM batch_items AS items JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND items.state = 'fed' AND items.fed_at < $2 \
+                   WHERE items.batch_id = $1 AND items.fed_at < $2 \
+                   AND (items.state = 'fed' OR items.state = 'asked') AND items.state = 'fed' \
                    AND turns.status = 'running' LIMIT $3";
-        let values = [batch.into(), fed_before.into(), signed(at_most(limit)).into()];
-        let rows = items::Entity::find().from_raw_sql(statement(pool, sql, values)).all(pool).await?;
-        rows.into_iter().map(Item::try_from).collect()
+        self.items(sql, [batch.into(), fed_before.into(), signed(at_most(limit)).into()]).await
     }
 
     /// Items of a batch that are under way or wait for a person, and whose turn was queued before `fed_before`, in
@@ -131,14 +130,9 @@ impl Store {
         fed_before: i64,
         limit: u64,
     ) -> Result<Vec<Item>, Error> {
-        let under_way = [ItemState::Fed, ItemState::Asked].map(ItemState::as_str);
-        let rows = items::Entity::find()
-            .filter(Column::BatchId.eq(batch))
-            .filter(Column::State.is_in(under_way))
-            .filter(Column::FedAt.lte(fed_before))
-            .order_by_asc(Column::Nth)
-            .limit(at_most(limit));
-        rows.all(&self.database.pool).await?.into_iter().map(Item::try_from).collect()
+        let sql = "SELECT * FROM batch_items WHERE batch_id = $1 AND (state = 'fed' OR state = 'asked') \
+                   AND fed_at <= $2 ORDER BY fed_at, nth LIMIT $3";
+        self.items(sql, [batch.into(), fed_before.into(), signed(at_most(limit)).into()]).await
     }
 
     async fn turns_by_id(&self, ids: impl Iterator<Item = TurnId>) -> Result<BTreeMap<TurnId, Turn>, Error> {
@@ -147,8 +141,8 @@ impl Store {
                        JOIN turns ON turns.id = it.id::uuid",
             sqlite: "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.id = unhex(it.value)",
         };
-        let pool = &self.database.pool;
-        let ids: Value = ids.map(|it| name(pool, it)).collect();
+        let pool = &self.database.hot;
+        let ids: serde_json::Value = ids.map(|it| name(pool, it)).collect();
         let statement = WORDS.with(pool, [ids.to_string().into()]);
         let rows = turns::Entity::find().from_raw_sql(statement).all(pool).await?;
         rows.into_iter().map(|row| Ok((row.id, Turn::try_from(row)?))).collect()

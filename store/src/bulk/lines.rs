@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::{
     Batch, BatchStatus, ItemState,
     files::place,
-    record::{add_results, hold, line_of},
+    record::{Results, hold, line_of},
     statement::Words,
     tables::batches,
 };
@@ -84,7 +84,7 @@ impl Store {
         last: u64,
     ) -> Result<bool, Error> {
         let (batch, keeper) = (batch.clone(), keeper.to_owned());
-        self.database.transact(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
+        self.database.transact_hot(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
     }
 }
 
@@ -100,7 +100,7 @@ async fn take_lines(
         return Ok(false);
     }
     let mut counts = Batch::try_from(row.clone())?.counts;
-    let mut bad = Vec::new();
+    let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
     for lines in lines.chunks(ROWS) {
         let taken = insert(tx, &batch, lines).await?;
         let again: Vec<Line> = lines.iter().filter(|it| !taken.contains(&it.nth)).map(renamed).collect();
@@ -110,24 +110,42 @@ async fn take_lines(
             let nameless = of_again.get(&line.nth);
             if let Err((code, message)) = &nameless.map_or(line, |it| *it).checked {
                 let error = Some((code.as_str(), message.as_str()));
-                bad.push((line.nth, line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)));
+                let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error);
+                bad.push(json!({"nth": line.nth, "n": results.add(line.nth, told)}));
             }
         }
     }
     let faulty = bad.len() as u64;
     counts.add(ItemState::Bad, faulty);
     counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
-    let done = add_results(tx, batch.id, row.done, bad).await?;
+    point(tx, &batch, bad).await?;
     let sums = batches::ActiveModel {
         validated: Set(row.validated + 1),
         lines: Set(signed(last)),
         total: Set(row.total + signed(lines.len() as u64)),
         counts: Set(counts.to_string()),
-        done: Set(done),
+        done: Set(results.write(tx, batch.id).await?),
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
     Ok(true)
+}
+
+/// Has items point at their results: which lines are bad shows only once they are inserted.
+async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<Value>) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "UPDATE batch_items SET done_no = it.n \
+                   FROM (SELECT $1::uuid AS batch_id, it.* FROM json_to_recordset($2::json) AS it \
+                   (n bigint, nth bigint) OFFSET 0) AS it \
+                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
+        sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
+    };
+    if !bad.is_empty() {
+        let values = [batch.id.into(), Value::Array(bad).to_string().into()];
+        tx.execute_raw(WORDS.with(tx, values)).await?;
+    }
+    Ok(())
 }
 
 /// The same line, bad because an earlier one has its name.
@@ -145,13 +163,13 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
                    SELECT $1, nth, $2, custom_id, chunk, start, length, state, priority, 1, memo, strategy, 0, 0, 0, code, \
                    message FROM json_to_recordset($3::json) AS it (nth bigint, custom_id text, chunk int, \
                    start int, length int, state text, priority int, memo text, strategy text, code text, message text) \
-                   ORDER BY nth ON CONFLICT (batch_id, custom_id) DO NOTHING RETURNING nth",
+                   ORDER BY nth ON CONFLICT ((batch_id::text || custom_id)) DO NOTHING RETURNING nth",
         sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                  priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
                  SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
                  value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'memo', value ->> 'strategy', 0, 0, 0, \
                  value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
-                 ON CONFLICT (batch_id, custom_id) DO NOTHING RETURNING nth",
+                 ON CONFLICT (hex(batch_id) || custom_id) DO NOTHING RETURNING nth",
     };
     if lines.is_empty() {
         return Ok(BTreeSet::new());

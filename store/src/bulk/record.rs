@@ -41,7 +41,7 @@ impl Store {
     /// Moves items of one batch, and numbers the results of those that have ended. What has ended before stays as it is,
     /// so it may be repeated.
     ///
-    /// The batch as it stands then; none, if it is no longer `keeper`'s, and nothing is changed.
+    /// False, if the batch is no longer `keeper`'s, and nothing is changed.
     ///
     /// # Errors
     ///
@@ -52,9 +52,9 @@ impl Store {
         batch: BatchId,
         keeper: &str,
         moves: Vec<Move>,
-    ) -> Result<Option<Batch>, Error> {
+    ) -> Result<bool, Error> {
         let keeper = keeper.to_owned();
-        self.database.transact(move |tx| record(tx, batch, keeper, moves).boxed()).await
+        self.database.transact_hot(move |tx| record(tx, batch, keeper, moves).boxed()).await
     }
 }
 
@@ -77,12 +77,12 @@ async fn record(
     batch: BatchId,
     keeper: String,
     moves: Vec<Move>,
-) -> Result<Option<Batch>, Error> {
-    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(None) };
+) -> Result<bool, Error> {
+    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(false) };
     let mut counts = Batch::try_from(row.clone())?.counts;
     let mut before = standing(tx, batch, &moves).await?;
     let now = time::now();
-    let (mut changes, mut results, mut added) = (Vec::new(), Vec::new(), [0; 3]);
+    let (mut changes, mut results, mut added) = (Vec::new(), Results::after(row.done), [0; 3]);
     for it in moves {
         let Some((item, took)) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over()) else {
             continue;
@@ -94,10 +94,10 @@ async fn record(
         }
         let over = it.state.is_over();
         let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
-        if over {
+        let done_no = over.then(|| {
             let line = line_of(batch, it.nth, item.custom_id.as_deref(), it.response.as_ref(), error);
-            results.push((it.nth, line));
-        }
+            results.add(it.nth, line)
+        });
         let fed_at = item.fed_at.or((it.state == ItemState::Fed).then_some(now));
         changes.push(json!({
             "nth": it.nth,
@@ -110,28 +110,20 @@ async fn record(
             "micro_usd": after[2],
             "code": error.map(|(code, _)| plain(code)),
             "message": error.map(|(_, message)| plain(message)),
+            "done_no": done_no,
         }));
     }
     change(tx, batch, changes).await?;
-    let done = add_results(tx, batch, row.done, results).await?;
-    let row = batches::Model {
-        counts: counts.to_string(),
-        done,
-        input_tokens: row.input_tokens + added[0],
-        output_tokens: row.output_tokens + added[1],
-        micro_usd: row.micro_usd + added[2],
-        ..row
-    };
     let sums = batches::ActiveModel {
-        counts: Set(row.counts.clone()),
-        done: Set(row.done),
-        input_tokens: Set(row.input_tokens),
-        output_tokens: Set(row.output_tokens),
-        micro_usd: Set(row.micro_usd),
+        counts: Set(counts.to_string()),
+        done: Set(results.write(tx, batch).await?),
+        input_tokens: Set(row.input_tokens + added[0]),
+        output_tokens: Set(row.output_tokens + added[1]),
+        micro_usd: Set(row.micro_usd + added[2]),
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(Column::Id.eq(batch)).exec(tx).await?;
-    Batch::try_from(row).map(Some)
+    Ok(true)
 }
 
 /// The items that are to be moved, each with what it took as far as was known.
@@ -141,8 +133,8 @@ async fn standing(
     moves: &[Move],
 ) -> Result<BTreeMap<u64, (Item, [i64; 3])>, Error> {
     const WORDS: Words = Words {
-        postgres: "SELECT items.* FROM json_array_elements_text($2::json) AS it (nth) \
-                   JOIN batch_items AS items ON items.batch_id = $1 AND items.nth = it.nth::bigint",
+        postgres: "SELECT items.* FROM json_array_elements_text($2::json) AS it (nth) CROSS JOIN LATERAL \
+                   (SELECT * FROM batch_items WHERE batch_id = $1 AND nth = it.nth::bigint LIMIT 1) AS items",
         sqlite: "SELECT items.* FROM json_each(?2) AS it CROSS JOIN batch_items AS items \
                  ON items.batch_id = ?1 AND items.nth = it.value",
     };
@@ -157,21 +149,21 @@ async fn standing(
     rows.into_iter().map(item).collect()
 }
 
-/// In SQLite's words the batch is said in terms of `it`: else it would walk over all items of the batch for each change.
 async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET state = it.state, thread_id = it.thread_id, turn_id = it.turn_id, \
                    fed_at = it.fed_at, input_tokens = it.input_tokens, output_tokens = it.output_tokens, \
-                   micro_usd = it.micro_usd, code = it.code, message = it.message \
-                   FROM json_to_recordset($2::json) AS it (nth bigint, state text, thread_id uuid, \
-                   turn_id uuid, fed_at bigint, input_tokens bigint, output_tokens bigint, micro_usd bigint, \
-                   code text, message text) \
-                   WHERE batch_items.batch_id = $1 AND batch_items.nth = it.nth",
+                   micro_usd = it.micro_usd, code = it.code, message = it.message, done_no = it.done_no \
+                   FROM (SELECT $1::uuid AS batch_id, it.* FROM json_to_recordset($2::json) AS it \
+                   (nth bigint, state text, thread_id uuid, turn_id uuid, fed_at bigint, input_tokens bigint, \
+                   output_tokens bigint, micro_usd bigint, code text, message text, done_no bigint) OFFSET 0) AS it \
+                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET state = it.value ->> 'state', \
                  thread_id = unhex(it.value ->> 'thread_id'), turn_id = unhex(it.value ->> 'turn_id'), \
                  fed_at = it.value ->> 'fed_at', input_tokens = it.value ->> 'input_tokens', \
                  output_tokens = it.value ->> 'output_tokens', micro_usd = it.value ->> 'micro_usd', \
-                 code = it.value ->> 'code', message = it.value ->> 'message' \
+                 code = it.value ->> 'code', message = it.value ->> 'message', \
+                 done_no = it.value ->> 'done_no' \
                  FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
     };
@@ -183,36 +175,39 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
     Ok(())
 }
 
-/// Adds results after number `done`, has their items point at them, and returns the number of the last.
-pub(super) async fn add_results(
-    tx: &DatabaseTransaction,
-    batch: BatchId,
-    done: i64,
-    results: Vec<(u64, String)>,
-) -> Result<i64, Error> {
-    const WORDS: Words = Words {
-        postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
-                   FROM json_to_recordset($3::json) AS it (n bigint, nth bigint, line text)",
-        sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
-                 SELECT ?1, value ->> 'n', value ->> 'nth', ?2, value ->> 'line' FROM json_each(?3)",
-    };
-    const POINTED: Words = Words {
-        postgres: "UPDATE batch_items SET done_no = it.n \
-                   FROM json_to_recordset($2::json) AS it (n bigint, nth bigint) \
-                   WHERE batch_items.batch_id = $1 AND batch_items.nth = it.nth",
-        sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
-                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
-    };
-    if results.is_empty() {
-        return Ok(done);
+/// Results on their way into the database, each with its number.
+pub(super) struct Results {
+    last: i64,
+    rows: Vec<Value>,
+}
+
+impl Results {
+    /// None yet, after number `last`.
+    pub(super) fn after(last: i64) -> Self {
+        Self { last, rows: Vec::new() }
     }
-    let last = done + signed(results.len() as u64);
-    let numbered = (done + 1..).zip(&results);
-    let rows: Value = numbered.map(|(n, (nth, line))| json!({"n": n, "nth": nth, "line": line})).collect();
-    let rows = rows.to_string();
-    tx.execute_raw(WORDS.with(tx, [batch.into(), time::now().into(), rows.as_str().into()])).await?;
-    tx.execute_raw(POINTED.with(tx, [batch.into(), rows.into()])).await?;
-    Ok(last)
+
+    /// Adds one, and tells its number: its item is to point at it.
+    pub(super) fn add(&mut self, nth: u64, line: String) -> i64 {
+        self.last += 1;
+        self.rows.push(json!({"n": self.last, "nth": nth, "line": line}));
+        self.last
+    }
+
+    /// Writes them, and tells the number of the last.
+    pub(super) async fn write(self, tx: &DatabaseTransaction, batch: BatchId) -> Result<i64, Error> {
+        const WORDS: Words = Words {
+            postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
+                       FROM json_to_recordset($3::json) AS it (n bigint, nth bigint, line text)",
+            sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
+                     SELECT ?1, value ->> 'n', value ->> 'nth', ?2, value ->> 'line' FROM json_each(?3)",
+        };
+        if !self.rows.is_empty() {
+            let values = [batch.into(), time::now().into(), Value::Array(self.rows).to_string().into()];
+            tx.execute_raw(WORDS.with(tx, values)).await?;
+        }
+        Ok(self.last)
+    }
 }
 
 /// A line of output, as OpenAI has it.

@@ -97,10 +97,10 @@ impl Store {
             Good::No => "NOT IN",
         };
         let sql = format!(
-            "SELECT results.n AS n, results.line AS line FROM batch_results AS results \
-             JOIN batch_items AS items ON items.batch_id = results.batch_id AND items.nth = results.nth \
-             AND items.done_no = results.n WHERE results.batch_id = $1 AND results.n > $2 \
-             AND items.state {which} ('completed', 'reused') ORDER BY results.n LIMIT $3"
+            "SELECT n, line FROM batch_results AS results WHERE batch_id = $1 AND n > $2 \
+             AND (SELECT items.done_no = results.n AND items.state {which} ('completed', 'reused') \
+             FROM batch_items AS items WHERE items.batch_id = results.batch_id AND items.nth = results.nth) \
+             ORDER BY n LIMIT $3"
         );
         self.lines(&sql, batch, after, limit).await
     }
@@ -117,7 +117,7 @@ impl Store {
             n: i64,
             line: String,
         }
-        let pool = &self.database.pool;
+        let pool = &self.database.hot;
         let values = [batch.into(), signed(after).into(), signed(at_most(limit)).into()];
         let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         rows.into_iter().map(|it| Ok(ResultLine { n: unsigned(it.n)?, line: it.line })).collect()
@@ -142,7 +142,8 @@ impl Store {
     pub async fn under_way(&self, batch: BatchId) -> Result<UnderWay, Error> {
         let sql = "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items \
                    JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND items.state = 'fed' GROUP BY turns.status";
+                   WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
+                   AND items.state = 'fed' GROUP BY turns.status";
         let counted: BTreeMap<String, u64> = self.counted(sql, batch).await?.into_iter().collect();
         let of = |status: TurnStatus| counted.get(status.as_str()).copied().unwrap_or_default();
         let queued = of(TurnStatus::Queued);

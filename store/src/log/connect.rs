@@ -23,7 +23,7 @@ use crate::{Error, error};
 /// How many connections one process keeps to PostgreSQL, at most, if nobody says. A server allows a hundred by default.
 const POSTGRES_CONNECTIONS: u32 = 16;
 
-/// How many more are for the steps of workers alone.
+/// How many more are for the steps of workers and the items of batches alone.
 const HOT_CONNECTIONS: u32 = 4;
 
 /// How many connections one process keeps to a SQLite file, at most: one writes, the others read.
@@ -142,11 +142,13 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
 /// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
 const ARE_TOLD: &str = "SET jit = off";
 
-/// And what those for the steps are told besides. Their few statements find every row by an index that fits and in its
-/// order, and need not be planned anew. Statistics must have no say in that: those of a young table, or of one whose turns
-/// were all over when it was last looked at, make the planner read it whole at every step.
+/// And what those for steps and items are told besides. Their few statements find every row by an index that fits and in
+/// its order, and need not be planned anew. Statistics must have no say in that: those of a young table, or of one whose
+/// turns were all over when it was last looked at, make the planner read it whole at every step, or all items of a batch
+/// for every page of them.
 const HOT_ARE_TOLD: &str = "SET jit = off; SET plan_cache_mode = force_generic_plan; SET enable_bitmapscan = off; \
-                            SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off";
+                            SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+                            SET enable_material = off";
 
 fn told(pool: PgPoolOptions, what: &'static str) -> PgPoolOptions {
     pool.after_connect(move |connection, _| {

@@ -23,13 +23,13 @@ use crate::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     pub(crate) pool: DatabaseConnection,
-    /// What workers use at every step.
+    /// For what workers say at every step, and batches for every page of their items: it finds every row by an index.
     ///
     /// ## Why these are few and apart
     ///
     /// A pool hands out its connections in turn, and each has to prepare and plan what it has not yet said. What is
     /// said thousands of times a second is said over few, which always know it.
-    pub(super) hot: DatabaseConnection,
+    pub(crate) hot: DatabaseConnection,
     pub(super) writers: Option<Arc<Mutex<()>>>,
     /// How many there are at most.
     pub(super) connections: u32,
@@ -61,10 +61,27 @@ impl Database {
         T: Send + 'static,
         W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
+        self.transact_over(self.pool.clone(), what).await
+    }
+
+    /// The same over the connections for what is said over and over.
+    pub(crate) async fn transact_hot<T, W>(&self, what: W) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+    {
+        self.transact_over(self.hot.clone(), what).await
+    }
+
+    async fn transact_over<T, W>(&self, pool: DatabaseConnection, what: W) -> Result<T, Error>
+    where
+        T: Send + 'static,
+        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+    {
         let this = self.clone();
         let done = async move {
             let _alone = this.writing().await;
-            let tx = this.begin().await?;
+            let tx = begin(&pool).await?;
             let outcome = what(&tx).await;
             settle(tx, outcome).await
         };
@@ -72,13 +89,17 @@ impl Database {
         done.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))?
     }
 
-    /// A transaction that will write: in SQLite it takes the lock at once, because one that read first
-    /// cannot.
+    /// A transaction that will write.
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
-        let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
-        let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
-        Ok(self.pool.begin_with_options(options).await?)
+        begin(&self.pool).await
     }
+}
+
+/// A transaction that will write: in SQLite it takes the lock at once, because one that read first cannot.
+async fn begin(pool: &DatabaseConnection) -> Result<DatabaseTransaction, Error> {
+    let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
+    let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
+    Ok(pool.begin_with_options(options).await?)
 }
 
 /// Ends a transaction: what went well is kept, all of anything else undone.

@@ -158,12 +158,12 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("bob", LEASE).await?), NONE);
     assert!(!store.advance_batch(&made, "bob", BatchStatus::InProgress, None).await?);
-    assert!(store.record(made.id, "bob", Vec::new()).await?.is_none());
-    assert!(store.record(made.id, "ada", Vec::new()).await?.is_some());
+    assert!(!store.record(made.id, "bob", Vec::new()).await?);
+    assert!(store.record(made.id, "ada", Vec::new()).await?);
     store.leave_batches("ada").await?;
     assert!(ids(store.keep_batches("bob", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("ada", LEASE).await?), NONE);
-    assert!(store.record(made.id, "ada", Vec::new()).await?.is_none(), "whoever lost it changes nothing");
+    assert!(!store.record(made.id, "ada", Vec::new()).await?, "whoever lost it changes nothing");
 
     assert!(store.stop_batch(made.id, Some(Stopped::Paused)).await?);
     assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
@@ -200,7 +200,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!(found[1].1["custom_id"], "a", "its name is told");
     assert_eq!(store.waiting_by_strategy(made.id).await?, [("probe".to_owned(), 3)]);
 
-    let waiting = store.items(made.id, ItemState::Waiting, 10).await?;
+    let waiting = store.waiting_items(made.id, 10).await?;
     let [a, c, d] = &waiting[..] else { panic!("three wait: {waiting:?}") };
     assert_eq!((a.nth, a.place, a.attempt), (1, LinePlace { chunk: 0, start: 2, length: 3 }, 1));
     let turns = store.submit_many(vec![new_turn("a"), new_turn("c"), new_turn("d")]).await?;
@@ -211,8 +211,8 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         .zip(&turns)
         .map(|(item, turn)| Move { run: Some((turn.thread, turn.id)), ..to(item, ItemState::Fed) });
     let fed: Vec<Move> = fed.collect();
-    assert!(store.record(made.id, "ada", fed.clone()).await?.is_some());
-    assert!(store.record(made.id, "ada", fed).await?.is_some(), "it may be repeated");
+    assert!(store.record(made.id, "ada", fed.clone()).await?);
+    assert!(store.record(made.id, "ada", fed).await?, "it may be repeated");
     assert_eq!(store.batch_of(turns[0].thread).await?, Some(made.id));
     assert_eq!(store.batch_of(uuid::Uuid::nil()).await?, None);
     assert_eq!(store.under_way(made.id).await?.queued, 3);
@@ -232,7 +232,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
         Move { took, response, ..to(item, state) }
     });
-    assert!(store.record(made.id, "ada", moves.collect()).await?.is_some());
+    assert!(store.record(made.id, "ada", moves.collect()).await?);
     let now = known(store, made.id).await?;
     assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
@@ -248,9 +248,9 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     };
     let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
     assert!(
-        store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?.is_some()
+        store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?
     );
-    assert!(store.record(made.id, "ada", vec![late]).await?.is_some());
+    assert!(store.record(made.id, "ada", vec![late]).await?);
     let now = known(store, made.id).await?;
     assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");
 
@@ -281,11 +281,12 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     let lines = taken_lines(1, &[("a", Some("1")), ("b", Some("2"))]);
     assert!(store.take_lines(&made, "ada", lines, 2).await?);
     let taken = known(store, made.id).await?;
-    let waiting = store.items(made.id, ItemState::Waiting, 10).await?;
+    let waiting = store.waiting_items(made.id, 10).await?;
     let [a, b] = &waiting[..] else { panic!("two wait: {waiting:?}") };
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
     let well = Move { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
-    let ended = store.record(made.id, "ada", vec![well]).await?.expect("it is hers");
+    assert!(store.record(made.id, "ada", vec![well]).await?);
+    let ended = known(store, made.id).await?;
     assert_eq!((ended.status, ended.done, ended.total), (BatchStatus::Validating, 1, 2));
 
     let lines = || taken_lines(3, &[("a", Some("1")), ("c", Some("3"))]);
@@ -304,7 +305,8 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
 
     assert!(store.cancel_batch(made.id).await?);
     assert!(!store.take_lines(&all, "ada", Vec::new(), 4).await?, "no more is looked at");
-    let off = store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?.expect("it is hers");
+    assert!(store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?);
+    let off = known(store, made.id).await?;
     assert_eq!((off.status, off.counts.of(ItemState::Waiting)), (BatchStatus::Cancelling, 1));
     assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
     Ok(())
@@ -323,10 +325,10 @@ async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     let now = known(store, batch.id).await?;
     assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
     assert!(store.keep_batches("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
-    let waiting = store.items(batch.id, ItemState::Waiting, 10).await?;
+    let waiting = store.waiting_items(batch.id, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
     let well = Move { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
-    assert!(store.record(batch.id, "ada", vec![well]).await?.is_some());
+    assert!(store.record(batch.id, "ada", vec![well]).await?);
     let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
@@ -341,25 +343,25 @@ async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
 /// What was paid is not paid again: a line that was called the same and asked for the same has its result already.
 pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error> {
     let first = batch(store, "memo", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
-    let items = store.items(first.id, ItemState::Waiting, 10).await?;
+    let items = store.waiting_items(first.id, 10).await?;
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
     let response = Some(json!({"status_code": 200, "body": {"output": "für dich"}}));
     let moves = vec![
         Move { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
         to(&items[1], ItemState::Failed),
     ];
-    assert!(store.record(first.id, "ada", moves).await?.is_some());
+    assert!(store.record(first.id, "ada", moves).await?);
     let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
     for (tenant, hit) in [("memo", true), ("other", false)] {
         let again = batch(store, tenant, "ada", &lines).await?;
-        let items = store.items(again.id, ItemState::Waiting, 10).await?;
+        let items = store.waiting_items(again.id, 10).await?;
         let found = store.earlier_results(tenant, &items).await?;
         assert_eq!(found.keys().copied().collect::<Vec<_>>(), if hit { vec![1] } else { vec![] });
         if let Some(it) = found.get(&1) {
             assert_eq!((Some(&it.response), it.thread.zip(it.turn)), (response.as_ref(), run));
         }
         let changed = batch(store, tenant, "ada", &[("a", Some("changed"))]).await?;
-        let items = store.items(changed.id, ItemState::Waiting, 10).await?;
+        let items = store.waiting_items(changed.id, 10).await?;
         assert_eq!(store.earlier_results(tenant, &items).await?.len(), 0);
     }
     Ok(())

@@ -57,7 +57,7 @@ impl Store {
 }
 
 pub(super) async fn queue_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
-    database.transact(|tx| insert_many(tx, new).boxed()).await
+    database.transact_hot(|tx| insert_many(tx, new).boxed()).await
 }
 
 async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
