@@ -34,6 +34,7 @@ mod pins;
 mod predicate;
 mod rebuild;
 mod thread_log;
+mod words;
 
 pub mod webhooks;
 

@@ -29,6 +29,10 @@ use crate::{
 /// How long a job goes on to the next node by itself; then others have their turn.
 const GOES_ON: Duration = Duration::from_millis(250);
 
+/// How often a slot comes free, about, while all are taken: a job goes on so long for each other slot, and with one slot
+/// not at all. So whoever waits gets a slot at once, and quick nodes do not go through the queue one by one.
+const FREED: Duration = Duration::from_micros(200);
+
 /// How long a worker waits before it asks a queue or a store again that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -88,6 +92,8 @@ pub struct Worker<L = Store> {
 struct Desk<L> {
     hands: Hands<L>,
     nodes: usize,
+    /// How long a job goes on while all slots are taken.
+    crowded: Duration,
     warm: Warm,
     /// A job holds one of them until it is acknowledged.
     slots: Arc<Semaphore>,
@@ -122,9 +128,11 @@ enum Begun {
 impl<L: Log> Worker<L> {
     /// A worker that has not begun.
     pub fn new(hands: Hands<L>, limits: Limits) -> Self {
+        let others = u32::try_from(limits.slots.saturating_sub(1)).unwrap_or(u32::MAX);
         let desk = Desk {
             hands,
             nodes: limits.nodes,
+            crowded: FREED.saturating_mul(others).min(GOES_ON),
             warm: Warm::new(),
             slots: Arc::new(Semaphore::new(limits.slots)),
             flights: Flights::default(),
@@ -288,14 +296,14 @@ impl<L: Log> Desk<L> {
         loop {
             let done = self.hands.step(&mut log, rung).await?;
             nodes += 1;
-            let free = self.slots.available_permits() > 0 && !stop.is_told();
+            let goes_on_for = if self.slots.available_permits() > 0 { GOES_ON } else { self.crowded };
             let goes_on = match done {
                 Done::Moved => true,
                 // A turn that is less urgent waits as such.
                 Done::Next(priority) => priority == job.lane.priority,
                 Done::Rested | Done::Faltered { .. } | Done::Held { .. } => false,
             };
-            if !goes_on || nodes >= self.nodes || began.elapsed() > GOES_ON || !free {
+            if !goes_on || nodes >= self.nodes || stop.is_told() || began.elapsed() > goes_on_for {
                 let head = log.head().seq;
                 self.warm.keep(log);
                 return Ok((done, Some(head)));

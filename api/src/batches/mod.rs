@@ -79,7 +79,7 @@ impl Default for Bulk {
             line_max: 1024 << 10,
             look: Duration::from_millis(500),
             meter: Duration::from_secs(5),
-            lease: Duration::from_secs(10),
+            lease: Duration::from_secs(3),
         }
     }
 }

@@ -5,10 +5,14 @@ use std::collections::{BTreeMap, HashSet};
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
 use serde_json::{Value, json};
 
-use super::{Item, Memo, lines::ROWS, statement::Words};
+use super::{Item, Memo, lines::ROWS};
 use crate::{
     Error, Store, ThreadId, TurnId,
     log::{plain, unsigned},
+    words::{
+        Column::{Number, Text},
+        Words,
+    },
 };
 
 /// What came of an earlier line that asked for the same under the same name.
@@ -44,7 +48,7 @@ impl Store {
         const WORDS: Words = Words {
             postgres: "SELECT it.nth AS wanted, items.thread_id, items.turn_id, (SELECT line FROM batch_results \
                        WHERE batch_id = items.batch_id AND n = items.done_no) AS line \
-                       FROM json_to_recordset($2::json) AS it (nth bigint, custom_id text, memo text) \
+                       FROM unnest($2::bigint[], $3::text[], $4::text[]) AS it (nth, custom_id, memo) \
                        CROSS JOIN LATERAL (SELECT * FROM batch_items WHERE tenant = $1 \
                        AND custom_id = it.custom_id AND memo = it.memo \
                        AND (state = 'completed' OR state = 'reused') LIMIT 1) AS items",
@@ -54,13 +58,11 @@ impl Store {
                      AND (items.state = 'completed' OR items.state = 'reused') \
                      JOIN batch_results AS results ON results.batch_id = items.batch_id \
                      AND results.n = items.done_no",
+            columns: &[Number("nth"), Text("custom_id"), Text("memo")],
         };
         let pool = &self.database.hot;
-        let rows: Value = wanted
-            .iter()
-            .map(|it| json!({"nth": it.nth, "custom_id": it.custom_id, "memo": it.memo}))
-            .collect();
-        let statement = WORDS.with(pool, [tenant.into(), rows.to_string().into()]);
+        let row = |it: &Item| json!({"nth": it.nth, "custom_id": it.custom_id, "memo": it.memo});
+        let statement = WORDS.with(pool, [tenant.into()], wanted.iter().map(row).collect());
         let mut found = BTreeMap::new();
         for row in Row::find_by_statement(statement).all(pool).await? {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
@@ -81,8 +83,8 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn known_lines(&self, tenant: &str, lines: &[(String, Memo)]) -> Result<HashSet<usize>, Error> {
         const WORDS: Words = Words {
-            postgres: "SELECT it.nth AS nth FROM json_to_recordset($2::json) \
-                       AS it (nth bigint, custom_id text, memo text) \
+            postgres: "SELECT it.nth AS nth FROM unnest($2::bigint[], $3::text[], $4::text[]) \
+                       AS it (nth, custom_id, memo) \
                        CROSS JOIN LATERAL (SELECT 1 FROM batch_items WHERE tenant = $1 \
                        AND custom_id = it.custom_id AND memo = it.memo \
                        AND (state = 'completed' OR state = 'reused') LIMIT 1) AS known",
@@ -90,13 +92,13 @@ impl Store {
                      (SELECT 1 FROM batch_items AS items WHERE items.tenant = ?1 \
                      AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
                      AND (items.state = 'completed' OR items.state = 'reused'))",
+            columns: &[Number("nth"), Text("custom_id"), Text("memo")],
         };
         let pool = &self.database.hot;
         let mut known = HashSet::new();
         for (page, lines) in lines.chunks(ROWS).enumerate() {
             let row = |(nth, (name, memo)): (usize, &(String, Memo))| json!({"nth": nth, "custom_id": plain(name), "memo": memo.hash});
-            let rows: Value = lines.iter().enumerate().map(row).collect();
-            let statement = WORDS.with(pool, [tenant.into(), rows.to_string().into()]);
+            let statement = WORDS.with(pool, [tenant.into()], lines.iter().enumerate().map(row).collect());
             for row in pool.query_all_raw(statement).await? {
                 let nth = usize::try_from(unsigned(row.try_get("", "nth")?)?).unwrap_or(usize::MAX);
                 known.insert(page * ROWS + nth);

@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, Value,
 };
+use serde_json::json;
 
 use super::{
     BatchId, ItemState, LinePlace,
-    statement::{Words, name},
     tables::{items, items::Column},
 };
 use crate::{
     Error, Priority, Store, ThreadId, Turn, TurnId,
     log::{at_most, signed, statement, tables::turns, unsigned},
+    words::{Column::Text, Words, name},
 };
 
 /// A line of a batch.
@@ -137,13 +138,14 @@ impl Store {
 
     async fn turns_by_id(&self, ids: impl Iterator<Item = TurnId>) -> Result<BTreeMap<TurnId, Turn>, Error> {
         const WORDS: Words = Words {
-            postgres: "SELECT turns.* FROM json_array_elements_text($1::json) AS it (id) \
-                       JOIN turns ON turns.id = it.id::uuid",
-            sqlite: "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.id = unhex(it.value)",
+            postgres: "SELECT turns.* FROM unnest($1::text[]) AS it (id) JOIN turns ON turns.id = it.id::uuid",
+            sqlite: "SELECT turns.* FROM json_each(?1) AS it \
+                     CROSS JOIN turns ON turns.id = unhex(it.value ->> 'id')",
+            columns: &[Text("id")],
         };
         let pool = &self.database.hot;
-        let ids: serde_json::Value = ids.map(|it| name(pool, it)).collect();
-        let statement = WORDS.with(pool, [ids.to_string().into()]);
+        let ids = ids.map(|it| json!({"id": name(pool, it)})).collect();
+        let statement = WORDS.with(pool, [], ids);
         let rows = turns::Entity::find().from_raw_sql(statement).all(pool).await?;
         rows.into_iter().map(|row| Ok((row.id, Turn::try_from(row)?))).collect()
     }

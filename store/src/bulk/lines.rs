@@ -13,12 +13,15 @@ use super::{
     Batch, BatchStatus, ItemState,
     files::place,
     record::{Results, hold, line_of},
-    statement::Words,
     tables::batches,
 };
 use crate::{
     Error, Priority, Store,
     log::{plain, signed, unsigned},
+    words::{
+        Column::{Number, Text},
+        Words,
+    },
 };
 
 /// What is wrong with a line whose name an earlier line has.
@@ -135,15 +138,15 @@ async fn take_lines(
 async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<Value>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET done_no = it.n \
-                   FROM (SELECT $1::uuid AS batch_id, it.* FROM json_to_recordset($2::json) AS it \
-                   (n bigint, nth bigint) OFFSET 0) AS it \
+                   FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
+                   (n, nth) OFFSET 0) AS it \
                    WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
+        columns: &[Number("n"), Number("nth")],
     };
     if !bad.is_empty() {
-        let values = [batch.id.into(), Value::Array(bad).to_string().into()];
-        tx.execute_raw(WORDS.with(tx, values)).await?;
+        tx.execute_raw(WORDS.with(tx, [batch.id.into()], bad)).await?;
     }
     Ok(())
 }
@@ -160,9 +163,11 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
     const WORDS: Words = Words {
         postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                    priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
-                   SELECT $1, nth, $2, custom_id, chunk, start, length, state, priority, 1, memo, strategy, 0, 0, 0, code, \
-                   message FROM json_to_recordset($3::json) AS it (nth bigint, custom_id text, chunk int, \
-                   start int, length int, state text, priority int, memo text, strategy text, code text, message text) \
+                   SELECT $1, nth, $2, nullif(custom_id, ''), chunk, start, length, state, priority, 1, \
+                   nullif(memo, ''), nullif(strategy, ''), 0, 0, 0, nullif(code, ''), nullif(message, '') \
+                   FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], \
+                   $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[]) AS it (nth, custom_id, chunk, start, \
+                   length, state, priority, memo, strategy, code, message) \
                    ORDER BY nth ON CONFLICT ((batch_id::text || custom_id)) DO NOTHING RETURNING nth",
         sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                  priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
@@ -170,6 +175,19 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
                  value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'memo', value ->> 'strategy', 0, 0, 0, \
                  value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (hex(batch_id) || custom_id) DO NOTHING RETURNING nth",
+        columns: &[
+            Number("nth"),
+            Text("custom_id"),
+            Number("chunk"),
+            Number("start"),
+            Number("length"),
+            Text("state"),
+            Number("priority"),
+            Text("memo"),
+            Text("strategy"),
+            Text("code"),
+            Text("message"),
+        ],
     };
     if lines.is_empty() {
         return Ok(BTreeSet::new());
@@ -193,8 +211,7 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
             "message": error.map(|(_, message)| plain(message)),
         })
     };
-    let rows: Value = lines.iter().map(row).collect();
-    let values = [batch.id.into(), batch.tenant.as_str().into(), rows.to_string().into()];
-    let rows = tx.query_all_raw(WORDS.with(tx, values)).await?;
+    let values = [batch.id.into(), batch.tenant.as_str().into()];
+    let rows = tx.query_all_raw(WORDS.with(tx, values, lines.iter().map(row).collect())).await?;
     rows.into_iter().map(|row| unsigned(row.try_get("", "nth")?)).collect()
 }

@@ -23,7 +23,6 @@ mod kept;
 mod lines;
 mod record;
 mod results;
-mod statement;
 mod status;
 mod tables;
 

@@ -11,13 +11,16 @@ use serde_json::{Value, json};
 
 use super::{
     Batch, BatchId, Item, ItemState,
-    statement::{Words, name},
     tables::{batches, batches::Column, items},
 };
 use crate::{
     Error, Store, ThreadId, TurnId,
     log::{plain, signed},
     time,
+    words::{
+        Column::{Number, Text},
+        Words, name,
+    },
 };
 
 /// What becomes of an item.
@@ -78,9 +81,9 @@ async fn record(
     keeper: String,
     moves: Vec<Move>,
 ) -> Result<bool, Error> {
+    let mut before = standing(tx, batch, &moves).await?;
     let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(false) };
     let mut counts = Batch::try_from(row.clone())?.counts;
-    let mut before = standing(tx, batch, &moves).await?;
     let now = time::now();
     let (mut changes, mut results, mut added) = (Vec::new(), Results::after(row.done), [0; 3]);
     for it in moves {
@@ -127,19 +130,25 @@ async fn record(
 }
 
 /// The items that are to be moved, each with what it took as far as was known.
+///
+/// ## Why the batch's row need not be locked yet
+///
+/// Only its keeper moves items of a batch, and none of them in two places at once. Whoever takes the batch over changes its
+/// row first: either that waits for this transaction, or this one finds the batch lost.
 async fn standing(
     tx: &DatabaseTransaction,
     batch: BatchId,
     moves: &[Move],
 ) -> Result<BTreeMap<u64, (Item, [i64; 3])>, Error> {
     const WORDS: Words = Words {
-        postgres: "SELECT items.* FROM json_array_elements_text($2::json) AS it (nth) CROSS JOIN LATERAL \
-                   (SELECT * FROM batch_items WHERE batch_id = $1 AND nth = it.nth::bigint LIMIT 1) AS items",
+        postgres: "SELECT items.* FROM unnest($2::bigint[]) AS it (nth) CROSS JOIN LATERAL \
+                   (SELECT * FROM batch_items WHERE batch_id = $1 AND nth = it.nth LIMIT 1) AS items",
         sqlite: "SELECT items.* FROM json_each(?2) AS it CROSS JOIN batch_items AS items \
-                 ON items.batch_id = ?1 AND items.nth = it.value",
+                 ON items.batch_id = ?1 AND items.nth = it.value ->> 'nth'",
+        columns: &[Number("nth")],
     };
-    let numbers: Value = moves.iter().map(|it| it.nth).collect();
-    let statement = WORDS.with(tx, [batch.into(), numbers.to_string().into()]);
+    let numbers = moves.iter().map(|it| json!({"nth": it.nth})).collect();
+    let statement = WORDS.with(tx, [batch.into()], numbers);
     let rows = items::Entity::find().from_raw_sql(statement).all(tx).await?;
     let item = |row: items::Model| {
         let took = [row.input_tokens, row.output_tokens, row.micro_usd];
@@ -151,12 +160,14 @@ async fn standing(
 
 async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
     const WORDS: Words = Words {
-        postgres: "UPDATE batch_items SET state = it.state, thread_id = it.thread_id, turn_id = it.turn_id, \
-                   fed_at = it.fed_at, input_tokens = it.input_tokens, output_tokens = it.output_tokens, \
-                   micro_usd = it.micro_usd, code = it.code, message = it.message, done_no = it.done_no \
-                   FROM (SELECT $1::uuid AS batch_id, it.* FROM json_to_recordset($2::json) AS it \
-                   (nth bigint, state text, thread_id uuid, turn_id uuid, fed_at bigint, input_tokens bigint, \
-                   output_tokens bigint, micro_usd bigint, code text, message text, done_no bigint) OFFSET 0) AS it \
+        postgres: "UPDATE batch_items SET state = it.state, thread_id = nullif(it.thread_id, '')::uuid, \
+                   turn_id = nullif(it.turn_id, '')::uuid, fed_at = nullif(it.fed_at, -1), \
+                   input_tokens = it.input_tokens, output_tokens = it.output_tokens, micro_usd = it.micro_usd, \
+                   code = nullif(it.code, ''), message = nullif(it.message, ''), done_no = nullif(it.done_no, -1) \
+                   FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::text[], $4::text[], \
+                   $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::text[], \
+                   $12::bigint[]) AS it (nth, state, thread_id, turn_id, fed_at, input_tokens, output_tokens, \
+                   micro_usd, code, message, done_no) OFFSET 0) AS it \
                    WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET state = it.value ->> 'state', \
                  thread_id = unhex(it.value ->> 'thread_id'), turn_id = unhex(it.value ->> 'turn_id'), \
@@ -166,12 +177,23 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
                  done_no = it.value ->> 'done_no' \
                  FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
+        columns: &[
+            Number("nth"),
+            Text("state"),
+            Text("thread_id"),
+            Text("turn_id"),
+            Number("fed_at"),
+            Number("input_tokens"),
+            Number("output_tokens"),
+            Number("micro_usd"),
+            Text("code"),
+            Text("message"),
+            Number("done_no"),
+        ],
     };
-    if changes.is_empty() {
-        return Ok(());
+    if !changes.is_empty() {
+        tx.execute_raw(WORDS.with(tx, [batch.into()], changes)).await?;
     }
-    let values = [batch.into(), Value::Array(changes).to_string().into()];
-    tx.execute_raw(WORDS.with(tx, values)).await?;
     Ok(())
 }
 
@@ -198,13 +220,13 @@ impl Results {
     pub(super) async fn write(self, tx: &DatabaseTransaction, batch: BatchId) -> Result<i64, Error> {
         const WORDS: Words = Words {
             postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
-                       FROM json_to_recordset($3::json) AS it (n bigint, nth bigint, line text)",
+                       FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS it (n, nth, line)",
             sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
                      SELECT ?1, value ->> 'n', value ->> 'nth', ?2, value ->> 'line' FROM json_each(?3)",
+            columns: &[Number("n"), Number("nth"), Text("line")],
         };
         if !self.rows.is_empty() {
-            let values = [batch.into(), time::now().into(), Value::Array(self.rows).to_string().into()];
-            tx.execute_raw(WORDS.with(tx, values)).await?;
+            tx.execute_raw(WORDS.with(tx, [batch.into(), time::now().into()], self.rows)).await?;
         }
         Ok(self.last)
     }

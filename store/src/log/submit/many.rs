@@ -1,15 +1,10 @@
 //! How many turns come in at once: in one transaction, and a few statements however many there are.
-//!
-//! ## Why the statements are of constant text
-//!
-//! As for events: a text that does not depend on how many rows there are is prepared once a connection.
 
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend, EntityTrait as _,
-    QueryFilter as _, Statement,
+    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
 };
 use serde_json::{Value, json};
 use shared::Opened;
@@ -20,6 +15,10 @@ use crate::{
     Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
     log::{append::Batch, corrupt, database::Database, plain, tables::turns, turns::policy_text},
     time,
+    words::{
+        Column::{Number, Text},
+        Words, name,
+    },
 };
 
 /// How many turns go well together in one [`Store::submit_many`]: more cost no less each, and hold up other writers.
@@ -61,12 +60,11 @@ pub(super) async fn queue_all(database: &Database, new: Vec<NewTurn>) -> Result<
 }
 
 async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
-    let postgres = tx.get_database_backend() == DbBackend::Postgres;
     let mut outcomes: Vec<Option<Result<Submitted, Error>>> = new.iter().map(|_| None).collect();
     let mut entries = Vec::new();
     for (nth, new) in new.into_iter().enumerate() {
         match new.thread {
-            Opening::New(_) => match entry(nth, new, postgres) {
+            Opening::New(_) => match entry(tx, nth, new) {
                 Ok(entry) => entries.push(entry),
                 Err(error) => outcomes[nth] = Some(Err(error)),
             },
@@ -77,7 +75,7 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
             },
         }
     }
-    let mut queued = queue(tx, &entries).await?;
+    let mut queued = queue(tx, &mut entries).await?;
     let (fresh, repeated): (Vec<_>, Vec<_>) =
         entries.into_iter().partition(|it| queued.contains_key(&it.turn));
     open_all(tx, &fresh).await?;
@@ -93,19 +91,18 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
     Ok(outcomes.into_iter().map(|it| it.unwrap_or_else(lost)).collect())
 }
 
-fn entry(nth: usize, new: NewTurn, postgres: bool) -> Result<Entry, Error> {
+fn entry(tx: &DatabaseTransaction, nth: usize, new: NewTurn) -> Result<Entry, Error> {
     let Opening::New(opened) = new.thread else {
         return Err(Error::Database("a turn of a thread that is there opens none".to_owned()));
     };
     let (turn, thread, tenant) = (Uuid::now_v7(), Uuid::now_v7(), plain(&opened.tenant));
-    let name = |id: Uuid| if postgres { id.to_string() } else { id.simple().to_string() };
     let input = serde_json::to_string(&new.messages).map_err(|error| {
         corrupt(thread, format_args!("the words of its first turn have no JSON: {error}"))
     })?;
     let row = json!({
         "nth": nth,
-        "id": name(turn),
-        "thread_id": name(thread),
+        "id": name(tx, turn),
+        "thread_id": name(tx, thread),
         "policy": policy_text(new.policy),
         "input": input,
         "metadata": new.metadata.to_string(),
@@ -114,59 +111,68 @@ fn entry(nth: usize, new: NewTurn, postgres: bool) -> Result<Entry, Error> {
         "request_hash": new.idempotency.as_ref().map(|it| plain(&it.request_hash)),
         "tenant": tenant,
         "priority": new.priority.rank(),
-        "strategy": plain(&opened.strategy),
     });
     Ok(Entry { nth, turn, thread, tenant, opened, idempotency: new.idempotency, row })
 }
 
 /// Queues those whose keys are new, and returns their rows.
-async fn queue(tx: &DatabaseTransaction, entries: &[Entry]) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
+async fn queue(tx: &DatabaseTransaction, entries: &mut [Entry]) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
+                   request_hash, created_at, updated_at, tenant, priority) \
+                   SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
+                   nullif(request_hash, ''), $2, $2, tenant, priority FROM unnest($3::bigint[], $4::text[], $5::text[], \
+                   $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[]) \
+                   AS it (nth, id, thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, \
+                   priority) ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING *",
+        sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
+                 request_hash, created_at, updated_at, tenant, priority) \
+                 SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
+                 value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
+                 value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority' \
+                 FROM json_each(?3) WHERE true ORDER BY key \
+                 ON CONFLICT (idempotency_key) DO NOTHING RETURNING *",
+        columns: &[
+            Number("nth"),
+            Text("id"),
+            Text("thread_id"),
+            Text("policy"),
+            Text("input"),
+            Text("metadata"),
+            Text("author"),
+            Text("idempotency_key"),
+            Text("request_hash"),
+            Text("tenant"),
+            Number("priority"),
+        ],
+    };
     if entries.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let backend = tx.get_database_backend();
-    let rows: Value = entries.iter().map(|it| it.row.clone()).collect();
-    let sql = if backend == DbBackend::Postgres {
-        "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-         request_hash, created_at, updated_at, tenant, priority) \
-         SELECT id, thread_id, $1, policy, input, metadata, author, idempotency_key, request_hash, $2, $2, \
-         tenant, priority FROM json_to_recordset($3::json) AS it (nth int, id uuid, thread_id uuid, \
-         policy text, input text, metadata text, author text, idempotency_key text, request_hash text, \
-         tenant text, priority int) ORDER BY nth \
-         ON CONFLICT (idempotency_key) DO NOTHING RETURNING *"
-    } else {
-        "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-         request_hash, created_at, updated_at, tenant, priority) \
-         SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
-         value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
-         value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority' \
-         FROM json_each(?3) WHERE true ORDER BY key \
-         ON CONFLICT (idempotency_key) DO NOTHING RETURNING *"
-    };
-    let values = [TurnStatus::Queued.as_str().into(), time::now().into(), rows.to_string().into()];
-    let statement = Statement::from_sql_and_values(backend, sql, values);
+    let rows = entries.iter_mut().map(|it| it.row.take()).collect();
+    let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), time::now().into()], rows);
     let rows = turns::Entity::find().from_raw_sql(statement).all(tx).await?;
     Ok(rows.into_iter().map(|row| (row.id, row)).collect())
 }
 
 /// Opens the threads of turns that are queued.
 async fn open_all(tx: &DatabaseTransaction, entries: &[Entry]) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
+                   SELECT thread_id::uuid, strategy, $1, $2, $2, tenant \
+                   FROM unnest($3::text[], $4::text[], $5::text[]) AS it (thread_id, strategy, tenant)",
+        sqlite: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
+                 SELECT unhex(value ->> 'thread_id'), value ->> 'strategy', ?1, ?2, ?2, value ->> 'tenant' \
+                 FROM json_each(?3)",
+        columns: &[Text("thread_id"), Text("strategy"), Text("tenant")],
+    };
     if entries.is_empty() {
         return Ok(());
     }
-    let (backend, now) = (tx.get_database_backend(), time::now());
-    let rows: Value = entries.iter().map(|it| it.row.clone()).collect();
-    let sql = if backend == DbBackend::Postgres {
-        "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
-         SELECT thread_id, strategy, $1, $2, $2, tenant \
-         FROM json_to_recordset($3::json) AS it (thread_id uuid, strategy text, tenant text)"
-    } else {
-        "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
-         SELECT unhex(value ->> 'thread_id'), value ->> 'strategy', ?1, ?2, ?2, value ->> 'tenant' \
-         FROM json_each(?3)"
-    };
-    let values = [ThreadStatus::Idle.as_str().into(), now.into(), rows.to_string().into()];
-    tx.execute_raw(Statement::from_sql_and_values(backend, sql, values)).await?;
+    let now = time::now();
+    let row = |it: &Entry| json!({"thread_id": name(tx, it.thread), "strategy": plain(&it.opened.strategy), "tenant": it.tenant});
+    let rows = entries.iter().map(row).collect();
+    tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], rows)).await?;
     let first = |it: &Entry| Batch::new(&Head::start(it.thread), &[it.opened.clone().into()], now);
     let batches = entries.iter().map(first).collect::<Result<Vec<_>, _>>()?;
     Batch::insert(tx, &batches.iter().collect::<Vec<_>>()).await
