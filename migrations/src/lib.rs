@@ -25,6 +25,7 @@ mod m20261122_000016_webhooks;
 mod m20261122_000017_outcomes;
 mod m20261122_000018_forks;
 mod m20261122_000019_items;
+mod m20261122_000020_open;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -94,6 +95,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000017_outcomes::Migration),
             Box::new(m20261122_000018_forks::Migration),
             Box::new(m20261122_000019_items::Migration),
+            Box::new(m20261122_000020_open::Migration),
         ]
     }
 }

@@ -9,4 +9,5 @@ mod milvus;
 mod news;
 mod pauses;
 mod pins;
+mod plans;
 mod queue;

@@ -1,0 +1,172 @@
+//! However little PostgreSQL knows of its tables, what is looked up is found by itself: what is read grows with what is
+//! asked for, and not with what is there.
+
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use shared::{Message, Opened, Policy, Tally};
+use store::{
+    NewTurn, Opening, Priority, Store, Turn,
+    bulk::{
+        Batch, BatchStatus, Chunk, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch, NewFile,
+    },
+};
+use testing::Postgres;
+use uuid::Uuid;
+
+/// How many lines a batch has, and how many are moved at a time: to read all for every page would be forty each.
+const LINES: u64 = 2000;
+const PAGE: u64 = 50;
+
+const KEEPER: &str = "keeper";
+const TENANT: &str = "default";
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Rows and entries of indexes that were read since it was last asked. Nobody may be connected but who asks: whoever is
+/// tells of what it read only when it leaves.
+async fn read(postgres: &Postgres, store: Store) -> u64 {
+    drop(store);
+    let began = Instant::now();
+    let connected = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'turnfold'";
+    while postgres.query(connected)[0][0] != "0" {
+        assert!(began.elapsed() < PATIENCE, "somebody stays connected");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let rows = postgres.query(
+        "SELECT (SELECT sum(seq_tup_read) FROM pg_stat_user_tables) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)",
+    );
+    postgres.query("SELECT pg_stat_reset()");
+    rows[0][0].parse().unwrap()
+}
+
+fn turn(nth: u64) -> NewTurn {
+    let opened = json!({"strategy": "probe", "tenant": TENANT});
+    let opened: Opened = serde_json::from_value(opened).unwrap();
+    NewTurn {
+        thread: Opening::New(opened),
+        policy: Policy::Auto,
+        priority: Priority::Normal,
+        messages: vec![Message::user(format!("echo {nth}"))],
+        metadata: json!({}),
+        author: "test".to_owned(),
+        idempotency: None,
+        due_at: None,
+    }
+}
+
+async fn submit(store: &Store, numbers: impl Iterator<Item = u64>) -> Vec<Turn> {
+    let submitted = store.submit_many(numbers.map(turn).collect()).await.unwrap();
+    submitted.into_iter().map(|it| it.unwrap().into_turn()).collect()
+}
+
+async fn batch(store: &Store) -> Batch {
+    let input_file = Uuid::now_v7();
+    let (filename, purpose) = ("lines.jsonl".to_owned(), "batch".to_owned());
+    let new = NewFile { tenant: TENANT.to_owned(), filename, purpose, expires_at: None };
+    store.begin_file(input_file, new).await.unwrap();
+    let chunk = Chunk { starts_line: true, ends_line: true, data: b"{}\n".to_vec() };
+    store.write_chunk(input_file, 0, chunk).await.unwrap();
+    store.finish_file(input_file, 1, 3).await.unwrap();
+    let new = NewBatch {
+        tenant: TENANT.to_owned(),
+        author: "test".to_owned(),
+        endpoint: "/v1/turns".to_owned(),
+        input_file,
+        completion_window: "24h".to_owned(),
+        seconds: 86_400,
+        metadata: json!({}),
+        output_seconds: None,
+        reuse: true,
+        max_micro_usd: None,
+        window: 100,
+        item_seconds: None,
+        priority: Priority::Normal,
+        idempotency: None,
+    };
+    store.make_batch(new).await.unwrap().0
+}
+
+fn line(nth: u64) -> Line {
+    let memo = Memo { hash: format!("{nth:064}"), strategy: "probe".to_owned(), priority: Priority::Normal };
+    let place = LinePlace::default();
+    Line { nth, custom_id: Some(format!("line-{nth}")), place, checked: Ok(memo) }
+}
+
+fn to(item: &Item, state: ItemState) -> Move {
+    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None, error: None }
+}
+
+/// Runs a batch as its keeper does, from its lines to the pages of its results.
+async fn run(store: &Store) {
+    let id = batch(store).await.id;
+    for from in (1..=LINES).step_by(PAGE as usize) {
+        let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
+        let last = from + PAGE - 1;
+        assert!(store.take_lines(&kept[0], KEEPER, (from..=last).map(line).collect(), last).await.unwrap());
+
+        let waiting = store.waiting_items(id, PAGE).await.unwrap();
+        assert_eq!(waiting.len() as u64, PAGE);
+        assert!(store.earlier_results(TENANT, &waiting).await.unwrap().is_empty());
+        let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
+        let begun = |(item, turn): (&Item, &Turn)| Move {
+            run: Some((turn.thread, turn.id)),
+            ..to(item, ItemState::Fed)
+        };
+        assert!(
+            store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap()
+        );
+        for turn in &turns {
+            store.refuse_queued(turn.id, "the test wants none").await.unwrap();
+        }
+        let moved = store.moved_items(id, PAGE).await.unwrap();
+        assert_eq!(moved.len() as u64, PAGE);
+        let ended = moved.iter().map(|(item, _)| to(item, ItemState::Completed)).collect();
+        assert!(store.record(id, KEEPER, ended).await.unwrap());
+    }
+    let mut after = 0;
+    while let Some(last) = store.final_results(id, Good::Yes, after, PAGE).await.unwrap().last() {
+        after = last.n;
+    }
+    assert_eq!(after, LINES);
+    let batch = store.batch(id).await.unwrap().unwrap();
+    assert_eq!(batch.counts.of(ItemState::Completed), LINES);
+    assert!(store.advance_batch(&batch, KEEPER, BatchStatus::Failed, None).await.unwrap());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_reads_what_is_asked_for() {
+    let postgres = Postgres::start();
+    let connect = async || Store::connect(&postgres.url()).await.unwrap();
+    let store = connect().await;
+    store.migrate().await.unwrap();
+    read(&postgres, store).await;
+
+    // Its tables are empty when the statements are planned, and nobody looks at them meanwhile.
+    let store = connect().await;
+    run(&store).await;
+    let young = read(&postgres, store).await;
+    assert!(young < MOST_OF_A_LINE * LINES, "{young} read for {LINES} lines of young tables");
+
+    // It last looked at them when nothing was open.
+    postgres.query("ANALYZE");
+    let store = connect().await;
+    let turns = submit(&store, 0..1000).await;
+    read(&postgres, store).await;
+    let store = connect().await;
+    for turn in &turns {
+        assert_eq!(store.next_queued(turn.thread).await.unwrap().unwrap().id, turn.id);
+    }
+    let asked = read(&postgres, store).await;
+    assert!(asked < 10 * turns.len() as u64, "{asked} read to find {} turns", turns.len());
+    let store = connect().await;
+    assert_eq!(store.runnable(turns.len() as u64).await.unwrap().len(), turns.len());
+    let swept = read(&postgres, store).await;
+    assert!(swept < 20 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
+    let store = connect().await;
+    run(&store).await;
+    let quiet = read(&postgres, store).await;
+    assert!(quiet < MOST_OF_A_LINE * LINES, "{quiet} read for {LINES} lines after a quiet minute");
+}
+
+/// How much may be read for a line: what is, and not as much as if one statement read all lines for every page.
+const MOST_OF_A_LINE: u64 = 60;
