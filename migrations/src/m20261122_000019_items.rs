@@ -12,7 +12,10 @@
 //! the line would be walked over all items of the batch for each of them. So the names of a batch's lines, of which each
 //! stands once, are held as one text.
 
-use sea_orm_migration::{prelude::*, sea_orm::{ConnectionTrait, DbBackend}};
+use sea_orm_migration::{
+    prelude::*,
+    sea_orm::{ConnectionTrait, DbBackend},
+};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
@@ -47,8 +50,13 @@ impl MigrationTrait for Migration {
             db.execute_unprepared(&format!("CREATE INDEX {index}")).await?;
         }
         let postgres = manager.get_database_backend() == DbBackend::Postgres;
-        let name = if postgres { "(batch_id::text || custom_id) COLLATE \"C\"" } else { "hex(batch_id) || custom_id" };
-        db.execute_unprepared(&format!("CREATE UNIQUE INDEX batch_items_name ON batch_items (({name}))")).await?;
+        let name = if postgres {
+            "(batch_id::text || custom_id) COLLATE \"C\""
+        } else {
+            "hex(batch_id) || custom_id"
+        };
+        db.execute_unprepared(&format!("CREATE UNIQUE INDEX batch_items_name ON batch_items (({name}))"))
+            .await?;
         Ok(())
     }
 }

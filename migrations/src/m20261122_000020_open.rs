@@ -7,7 +7,10 @@
 //! own, and every look-up read all open turns of all tenants. It cannot take an index whose condition names the tenant for
 //! a question that does not. SQLite takes it for none then, and needs no such help: it prefers the index that says more.
 
-use sea_orm_migration::{prelude::*, sea_orm::{ConnectionTrait, DbBackend}};
+use sea_orm_migration::{
+    prelude::*,
+    sea_orm::{ConnectionTrait, DbBackend},
+};
 
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;

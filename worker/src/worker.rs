@@ -41,8 +41,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub struct Limits {
     /// How many jobs at once.
     pub slots: usize,
-    /// How many nodes of a thread one job lets happen, one after the other, while there are free slots; at least 1. More
-    /// than one spares the way through the queue.
+    /// How many nodes of a thread one job lets happen, one after the other, while nobody waits for long for its slot; at
+    /// least 1. More than one spares the way through the queue.
     pub nodes: usize,
     /// How long a job is held without a sign of life; the queue's own lease.
     pub lease: Duration,

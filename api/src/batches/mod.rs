@@ -34,7 +34,8 @@
 //! ## Why the keeper looks twice a second
 //!
 //! Workers are other processes, and tell nobody that a turn has ended. So while a batch is open its keeper looks, twice a
-//! second and at once after it found much to do; a batch that is made or changed here wakes the keeper of this process.
+//! second, sooner after it found something to do, and at once after it found much; what has ended is collected while more is
+//! begun. A batch that is made or changed here wakes the keeper of this process.
 
 pub(crate) mod keeper;
 pub(crate) mod quote;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use shared::{Message, Opened, Policy};
-use store::{Idempotency, NewTurn, Opening, Priority, TurnStatus, bulk::ItemState};
+use store::{Idempotency, NewTurn, Opening, Priority, TurnStatus};
 use uuid::Uuid;
 
 use crate::bulk::{Hall, line, pieces};

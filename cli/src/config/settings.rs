@@ -175,7 +175,7 @@ pub struct WorkerSettings {
     /// How many nodes it works on at once.
     #[schemars(range(min = 1))]
     pub slots: usize,
-    /// How many nodes of a thread one job lets happen, one after the other, while there are free slots.
+    /// How many nodes of a thread one job lets happen, one after the other, while nobody waits for long for its slot.
     #[schemars(range(min = 1))]
     pub nodes_per_job: usize,
     /// How long it may finish what it began when it is told to stop.

@@ -50,12 +50,7 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
-    pub async fn record(
-        &self,
-        batch: BatchId,
-        keeper: &str,
-        moves: Vec<Move>,
-    ) -> Result<bool, Error> {
+    pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<bool, Error> {
         let keeper = keeper.to_owned();
         self.database.transact_hot(move |tx| record(tx, batch, keeper, moves).boxed()).await
     }

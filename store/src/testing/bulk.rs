@@ -247,9 +247,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         ..to(c, ItemState::Expired)
     };
     let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
-    assert!(
-        store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?
-    );
+    assert!(store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?);
     assert!(store.record(made.id, "ada", vec![late]).await?);
     let now = known(store, made.id).await?;
     assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");

@@ -86,8 +86,9 @@ async fn batch(store: &Store) -> Batch {
     store.make_batch(new).await.unwrap().0
 }
 
-fn line(nth: u64) -> Line {
-    let memo = Memo { hash: format!("{nth:064}"), strategy: "probe".to_owned(), priority: Priority::Normal };
+fn line(memo: &str, nth: u64) -> Line {
+    let memo =
+        Memo { hash: format!("{memo}-{nth}"), strategy: "probe".to_owned(), priority: Priority::Normal };
     let place = LinePlace::default();
     Line { nth, custom_id: Some(format!("line-{nth}")), place, checked: Ok(memo) }
 }
@@ -97,12 +98,13 @@ fn to(item: &Item, state: ItemState) -> Move {
 }
 
 /// Runs a batch as its keeper does, from its lines to the pages of its results.
-async fn run(store: &Store) {
+async fn run(store: &Store, memo: &str) {
     let id = batch(store).await.id;
     for from in (1..=LINES).step_by(PAGE as usize) {
         let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
         let last = from + PAGE - 1;
-        assert!(store.take_lines(&kept[0], KEEPER, (from..=last).map(line).collect(), last).await.unwrap());
+        let lines = (from..=last).map(|nth| line(memo, nth)).collect();
+        assert!(store.take_lines(&kept[0], KEEPER, lines, last).await.unwrap());
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
         assert_eq!(waiting.len() as u64, PAGE);
@@ -112,9 +114,7 @@ async fn run(store: &Store) {
             run: Some((turn.thread, turn.id)),
             ..to(item, ItemState::Fed)
         };
-        assert!(
-            store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap()
-        );
+        assert!(store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap());
         for turn in &turns {
             store.refuse_queued(turn.id, "the test wants none").await.unwrap();
         }
@@ -143,7 +143,7 @@ async fn real_postgres_reads_what_is_asked_for() {
 
     // Its tables are empty when the statements are planned, and nobody looks at them meanwhile.
     let store = connect().await;
-    run(&store).await;
+    run(&store, "young").await;
     let young = read(&postgres, store).await;
     assert!(young < MOST_OF_A_LINE * LINES, "{young} read for {LINES} lines of young tables");
 
@@ -157,16 +157,16 @@ async fn real_postgres_reads_what_is_asked_for() {
         assert_eq!(store.next_queued(turn.thread).await.unwrap().unwrap().id, turn.id);
     }
     let asked = read(&postgres, store).await;
-    assert!(asked < 10 * turns.len() as u64, "{asked} read to find {} turns", turns.len());
+    assert!(asked < 3 * turns.len() as u64, "{asked} read to find {} turns", turns.len());
     let store = connect().await;
     assert_eq!(store.runnable(turns.len() as u64).await.unwrap().len(), turns.len());
     let swept = read(&postgres, store).await;
-    assert!(swept < 20 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
+    assert!(swept < 15 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
     let store = connect().await;
-    run(&store).await;
+    run(&store, "quiet").await;
     let quiet = read(&postgres, store).await;
     assert!(quiet < MOST_OF_A_LINE * LINES, "{quiet} read for {LINES} lines after a quiet minute");
 }
 
 /// How much may be read for a line: what is, and not as much as if one statement read all lines for every page.
-const MOST_OF_A_LINE: u64 = 60;
+const MOST_OF_A_LINE: u64 = 30;

@@ -116,7 +116,10 @@ fn entry(tx: &DatabaseTransaction, nth: usize, new: NewTurn) -> Result<Entry, Er
 }
 
 /// Queues those whose keys are new, and returns their rows.
-async fn queue(tx: &DatabaseTransaction, entries: &mut [Entry]) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
+async fn queue(
+    tx: &DatabaseTransaction,
+    entries: &mut [Entry],
+) -> Result<BTreeMap<TurnId, turns::Model>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                    request_hash, created_at, updated_at, tenant, priority) \
