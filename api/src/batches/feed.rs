@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, btree_map::Entry};
 use serde_json::Value;
 use shared::Tally;
 use store::{
-    Idempotency, Lane, MOST_SUBMITTED, NewTurn, Priority, Submitted, ThreadId,
+    Idempotency, Lane, NewTurn, Priority, Submitted, ThreadId,
     bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
 };
 use tracing::warn;
@@ -39,27 +39,28 @@ impl Keeper {
             return Ok(Done::Nothing);
         }
         let items = store.waiting_items(batch.id, room).await?;
-        let count = items.len();
+        self.by_parts(items, |part| self.begin(batch, part)).await
+    }
+
+    async fn begin(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
+        let store = &self.house.parts.store;
         let (mut moves, fresh) = self.reuse(batch, items).await?;
         let (bad, turns) = self.turns(batch, fresh).await?;
         moves.extend(bad);
         let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
-        let mut turns = turns.into_iter().peekable();
-        while turns.peek().is_some() {
-            let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.by_ref().take(MOST_SUBMITTED).unzip();
-            for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
-                moves.push(match submitted {
-                    Ok(submitted) => {
-                        let at_rest = matches!(submitted, Submitted::New(_));
-                        let turn = submitted.into_turn();
-                        if at_rest {
-                            rung.entry(turn.priority).or_default().push(turn.thread);
-                        }
-                        Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
+        let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
+        for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
+            moves.push(match submitted {
+                Ok(submitted) => {
+                    let at_rest = matches!(submitted, Submitted::New(_));
+                    let turn = submitted.into_turn();
+                    if at_rest {
+                        rung.entry(turn.priority).or_default().push(turn.thread);
                     }
-                    Err(error) => failed(item, wrong("not_submitted", error.to_string())),
-                });
-            }
+                    Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
+                }
+                Err(error) => failed(item, wrong("not_submitted", error.to_string())),
+            });
         }
         let recorded = self.record(batch, moves).await;
         // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.
@@ -69,8 +70,7 @@ impl Keeper {
                 warn!(batch = %batch.id, %error, "cannot ring; the sweep will");
             }
         }
-        recorded?;
-        Ok(Done::of(count))
+        recorded
     }
 
     /// Those items for which an earlier result is taken, and the others.

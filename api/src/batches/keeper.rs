@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
+use futures::future::join_all;
 use store::{
+    MOST_SUBMITTED,
     bulk::{Batch, BatchId, BatchStatus, Move},
     time,
 };
@@ -22,6 +24,10 @@ use crate::{
 
 /// How many items one step moves, at most, each way.
 pub(super) const PAGE: u64 = 1000;
+
+/// How many of them go together: a page goes in parts side by side, so that the database is at the one while the other is
+/// made ready.
+const PART: usize = MOST_SUBMITTED;
 
 /// How often is looked for batches that nobody keeps, while this keeper keeps none.
 const IDLE: Duration = Duration::from_secs(5);
@@ -179,6 +185,22 @@ impl Keeper {
         }
         metered.insert(batch, Instant::now());
         true
+    }
+
+    /// Does `what` with the parts of a page, side by side. What goes wrong with one leaves none half done.
+    pub(super) async fn by_parts<T, F>(
+        &self,
+        page: Vec<T>,
+        what: impl Fn(Vec<T>) -> F,
+    ) -> Result<Done, Problem>
+    where
+        F: Future<Output = Result<Done, Problem>>,
+    {
+        let (done, mut page) = (Done::of(page.len()), page.into_iter());
+        let parts = std::iter::from_fn(|| Some(page.by_ref().take(PART).collect::<Vec<T>>()));
+        let outcomes = join_all(parts.take_while(|it| !it.is_empty()).map(what)).await;
+        outcomes.into_iter().try_for_each(|it| it.map(drop))?;
+        Ok(done)
     }
 
     /// Moves items of a batch.

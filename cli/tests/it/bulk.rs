@@ -131,9 +131,9 @@ const RINGING: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
+    const FLOOD: u64 = 10_000;
     let engine = Engine::start("[worker]\nslots = 1\n").await;
-    let count = lines();
-    let lines: String = (0..count)
+    let lines: String = (0..FLOOD)
         .map(|n| line(&format!("f-{n}"), &json!({"strategy": "probe", "input": "steps 20"})))
         .collect();
     submit(&engine, "flood", &lines, json!({"priority": "high"})).await;
@@ -145,7 +145,7 @@ async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
     let lone: Value = request.send().await.unwrap().json().await.unwrap();
     assert_eq!(lone["status"], "completed", "{lone}");
     let batch = until(&engine, |_| true).await;
-    assert!(results(&batch) < count / 2, "the flood is still under way: {batch:#}");
+    assert!(results(&batch) < FLOOD / 2, "the flood is still under way: {batch:#}");
 
     let events = engine.events(lone["thread_id"].as_str().unwrap()).await;
     let heard = events.iter().find(|it| it["kind"] == "heard").unwrap()["at"].as_str().unwrap().to_owned();
