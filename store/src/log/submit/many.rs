@@ -124,9 +124,9 @@ async fn queue(
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                    request_hash, created_at, updated_at, tenant, priority) \
                    SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
-                   nullif(request_hash, ''), $2, $2, tenant, priority FROM unnest($3::bigint[], $4::text[], $5::text[], \
-                   $6::text[], $7::text[], $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[]) \
-                   AS it (nth, id, thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, \
+                   CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority \
+                   FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], \
+                   $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[]) AS it (nth, id, thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, \
                    priority) ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING *",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                  request_hash, created_at, updated_at, tenant, priority) \
