@@ -125,9 +125,10 @@ async fn queue(
                    request_hash, created_at, updated_at, tenant, priority) \
                    SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority \
-                   FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], \
-                   $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::bigint[]) AS it (nth, id, thread_id, policy, input, metadata, author, idempotency_key, request_hash, tenant, \
-                   priority) ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING *",
+                   FROM unnest($3::bigint[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
+                   $10::text[], $11::text[], $12::text[], $13::bigint[]) AS it (nth, id, thread_id, policy, input, \
+                   metadata, author, idempotency_key, request_hash, tenant, priority) ORDER BY nth \
+                   ON CONFLICT (idempotency_key) DO NOTHING RETURNING *",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                  request_hash, created_at, updated_at, tenant, priority) \
                  SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
@@ -173,7 +174,10 @@ async fn open_all(tx: &DatabaseTransaction, entries: &[Entry]) -> Result<(), Err
         return Ok(());
     }
     let now = time::now();
-    let row = |it: &Entry| json!({"thread_id": name(tx, it.thread), "strategy": plain(&it.opened.strategy), "tenant": it.tenant});
+    let row = |it: &Entry| {
+        let (thread, strategy) = (name(tx, it.thread), plain(&it.opened.strategy));
+        json!({"thread_id": thread, "strategy": strategy, "tenant": it.tenant})
+    };
     let rows = entries.iter().map(row).collect();
     tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], rows)).await?;
     let first = |it: &Entry| Batch::new(&Head::start(it.thread), &[it.opened.clone().into()], now);
