@@ -58,9 +58,8 @@ impl Column {
                 (ArrayType::BigInt, rows.iter_mut().map(number).collect::<Vec<Value>>())
             }
             Self::Text(name) => {
-                let text = |row: &mut Json| match row[name].take() {
-                    Json::String(it) => it.into(),
-                    _ => String::new().into(),
+                let text = |row: &mut Json| {
+                    if let Json::String(it) = row[name].take() { it.into() } else { String::new().into() }
                 };
                 (ArrayType::String, rows.iter_mut().map(text).collect())
             }
