@@ -7,14 +7,14 @@ use std::{
     time::Duration,
 };
 
-use store::{Lane, Log, Parts, ThreadId, When};
+use store::{Lane, Log, Parts, ThreadId};
 use tracing::{info, warn};
 
 /// What the store or the queue says.
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How many threads are looked at in one query.
-const PAGE: u64 = 10_000;
+const PAGE: u64 = 1000;
 
 pub(crate) struct Sweep<L> {
     parts: Parts<L>,
@@ -47,33 +47,33 @@ impl<L: Log> Sweep<L> {
         let missing = unrung(&self.parts).await?;
         let mut due = missing.clone();
         if let Some(before) = &self.missed {
-            due.retain(|thread, _| before.contains(thread));
+            due.values_mut().for_each(|threads| threads.retain(|it| before.contains(it)));
         }
         ring(&self.parts, &due).await?;
-        self.missed = Some(missing.into_keys().collect());
-        Ok(due.len())
+        self.missed = Some(missing.into_values().flatten().collect());
+        Ok(due.values().map(Vec::len).sum())
     }
 }
 
-/// The threads that can move and that nobody has rung for, each with its lane; among them may be one whose ring is on its
-/// way.
+/// The threads that can move and that nobody has rung for, oldest first in each lane; among them may be one whose ring is
+/// on its way.
 ///
 /// # Errors
 ///
 /// If the store or the queue does not answer.
-pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<ThreadId, Lane>, Failure> {
+pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<ThreadId>>, Failure> {
     // The threads first: one that is rung for after it was read is not missing.
-    let mut missing: BTreeMap<ThreadId, Lane> = BTreeMap::new();
+    let mut missing: BTreeMap<Lane, Vec<ThreadId>> = BTreeMap::new();
+    let mut last = None;
     loop {
-        let last = missing.last_key_value().map(|(thread, _)| *thread);
         let page = parts.store.runnable_after(last, PAGE).await?;
-        if page.is_empty() {
-            break;
-        }
-        missing.extend(page.into_iter().map(|it| (it.thread, it.lane)));
+        let Some(it) = page.last() else { break };
+        last = Some(it.thread);
+        page.into_iter().for_each(|it| missing.entry(it.lane).or_default().push(it.thread));
     }
     let rung = parts.queue.rung().await?;
-    missing.retain(|thread, _| !rung.contains(thread));
+    missing.values_mut().for_each(|threads| threads.retain(|it| !rung.contains(it)));
+    missing.retain(|_, threads| !threads.is_empty());
     Ok(missing)
 }
 
@@ -82,9 +82,12 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<ThreadId, Lane>
 /// # Errors
 ///
 /// If the queue does not answer.
-pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<ThreadId, Lane>) -> Result<(), Failure> {
-    for (thread, lane) in threads {
-        parts.queue.ring(*thread, lane, When::Now).await?;
+pub async fn ring<L: Log>(
+    parts: &Parts<L>,
+    threads: &BTreeMap<Lane, Vec<ThreadId>>,
+) -> Result<(), Failure> {
+    for (lane, threads) in threads {
+        parts.queue.ring_many(threads, lane).await?;
     }
     Ok(())
 }

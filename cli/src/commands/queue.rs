@@ -97,7 +97,8 @@ async fn rebuild(given: &Given, dry_run: bool) -> anyhow::Result<Exit> {
     if !dry_run {
         worker::ring(&parts, &missing).await.map_err(sorted)?;
     }
-    let (count, rung) = (missing.len(), if dry_run { 0 } else { missing.len() });
+    let count = missing.values().map(Vec::len).sum::<usize>();
+    let rung = if dry_run { 0 } else { count };
     output::one(given.format, &json!({"missing": count, "rung": rung}), || match (count, dry_run) {
         (0, _) => "everybody who can move is rung for".to_owned(),
         (count, true) => format!("{count} threads can move and nobody has rung for them"),
