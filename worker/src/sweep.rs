@@ -82,10 +82,7 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Threa
 /// # Errors
 ///
 /// If the queue does not answer.
-pub async fn ring<L: Log>(
-    parts: &Parts<L>,
-    threads: &BTreeMap<Lane, Vec<ThreadId>>,
-) -> Result<(), Failure> {
+pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<Lane, Vec<ThreadId>>) -> Result<(), Failure> {
     for (lane, threads) in threads {
         parts.queue.ring_many(threads, lane).await?;
     }
