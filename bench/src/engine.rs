@@ -60,7 +60,7 @@ impl Mode {
 
     /// The limits of a worker that goes on so.
     pub(crate) fn limits(self, slots: usize) -> Limits {
-        // A worker goes on by itself only while slots are free, so it has as many again.
+        // A worker goes on by itself as long as it may only while slots are free, so it has as many again.
         let (slots, nodes) = match self {
             Mode::Local => (slots * 2, 16),
             Mode::HandOff => (slots, 1),

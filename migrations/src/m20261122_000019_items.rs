@@ -6,11 +6,12 @@
 //! index over all states held each item three times, and one over what lines ask for as often, though only lines that ended
 //! well are looked for by that. Their conditions stand word for word in the queries: SQLite knows them by that.
 //!
-//! ## Why none but the key begins with the batch
+//! ## Why only the key holds all items by their batch
 //!
 //! To whoever plans over a young table all indexes look alike that say something of the batch, and one that says nothing of
-//! the line would be walked over all items of the batch for each of them. So the names of a batch's lines, of which each
-//! stands once, are held as one text.
+//! the line would be walked over all items of the batch for each of them. The partial ones are out of the question for a
+//! line whose state is not asked for; and the names of a batch's lines, of which each stands once, are held as one text
+//! with the batch.
 
 use sea_orm_migration::{
     prelude::*,
