@@ -30,6 +30,8 @@ pub(super) enum Fault {
     /// It comes back empty.
     WipeRedis,
     KillPostgres,
+    /// Its disk is full, and it ends by that; when it comes back, there is room.
+    FillDisk,
     /// The workers' connections break, and for a while there are no others.
     CutRedis,
     CutPostgres,
@@ -40,7 +42,7 @@ pub(super) enum Fault {
 
 impl Fault {
     /// All of them, the cheapest more often.
-    pub(super) const DECK: [Fault; 15] = [
+    pub(super) const DECK: [Fault; 16] = [
         Fault::KillWorker,
         Fault::KillWorker,
         Fault::KillWorker,
@@ -52,6 +54,7 @@ impl Fault {
         Fault::KillRedis,
         Fault::WipeRedis,
         Fault::KillPostgres,
+        Fault::FillDisk,
         Fault::CutRedis,
         Fault::CutPostgres,
         Fault::SilenceRedis,
@@ -121,6 +124,11 @@ impl Deployment {
             }
             Fault::KillPostgres => {
                 block_in_place(|| postgres.kill());
+                sleep(while_).await;
+                block_in_place(|| postgres.restart());
+            }
+            Fault::FillDisk => {
+                postgres.fill_disk();
                 sleep(while_).await;
                 block_in_place(|| postgres.restart());
             }
