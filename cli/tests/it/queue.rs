@@ -109,7 +109,7 @@ fn what_is_paused_waits_until_it_is_resumed() {
 
     let began = Instant::now();
     let turn = dev.send("probe", "echo end");
-    while redis.ask("ZCARD turnfold:{jobs}:v2:later") != "1" {
+    while redis.ask("ZCARD turnfold:{jobs}:v3:later") != "1" {
         assert!(began.elapsed() < PATIENCE, "it is not held");
         std::thread::sleep(Duration::from_millis(20));
     }

@@ -38,7 +38,7 @@ impl Keys {
     }
 
     fn tagged(tag: &str) -> Self {
-        let key = |name: &str| format!("turnfold:{{{tag}}}:v2:{name}");
+        let key = |name: &str| format!("turnfold:{{{tag}}}:v3:{name}");
         Self {
             stream: key("stream"),
             later: key("later"),

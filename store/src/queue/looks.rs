@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     Depth, LIST_MAX, Lane, Listed, Place, Priority,
     keys::GROUP,
-    partition::{Partition, thread_of},
+    partition::{Partition, read},
     scripts,
 };
 
@@ -70,7 +70,7 @@ impl Partition {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
-            rung.extend(page.ids.iter().filter_map(thread_of));
+            rung.extend(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
         }

@@ -18,10 +18,8 @@ use super::{
 };
 use crate::gather::Gather;
 
-/// The fields of an entry; the last only where it is known.
-const THREAD: &str = "thread";
-pub(super) const LANE_FIELD: &str = "lane";
-pub(super) const HEAD: &str = "head";
+/// The field of an entry: one, because whoever removes an entry walks over the fields of others.
+const JOB: &str = "job";
 
 /// How much one command or script does at most, so that Redis is never busy with it for long.
 const MOST_TAKEN: usize = 1000;
@@ -58,7 +56,7 @@ impl Partition {
         consumer: &str,
     ) -> Result<Self, QueueError> {
         let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
-        let finisher = finisher(keys.clone(), control.clone(), consumer);
+        let finisher = finisher(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
         let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, finisher };
         this.make_group().await?;
@@ -116,11 +114,10 @@ impl Partition {
 impl Queue for Partition {
     async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
         let mut script = self.keys.prepare(&scripts::RING);
-        let delay = when.delay_ms();
-        script.arg(thread.to_string()).arg(lane.to_string()).arg(delay.unwrap_or(0));
-        script.arg(head_text(&when)).arg(when.why());
+        let (delay, says) = told(thread, &when);
+        script.arg(lane.to_string()).arg(delay).arg(says);
         let rung = self.control.run::<()>(&script).await;
-        if let Some(delay) = delay {
+        if delay > 0 {
             self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
         }
         rung.map_err(|error| self.wire.error("ring", &error))
@@ -183,18 +180,19 @@ impl Queue for Partition {
     }
 }
 
-fn finisher(keys: Keys, control: Control, consumer: &str) -> Finisher {
+fn finisher(keys: Keys, control: Control, consumer: &str, lease: Duration) -> Finisher {
     let (keys, consumer): (_, Arc<str>) = (Arc::new(keys), consumer.into());
     Gather::new(1, MOST_FINISHED, move |ended: Vec<(Job, Option<When>)>| {
         let (keys, control, consumer) = (Arc::clone(&keys), control.clone(), Arc::clone(&consumer));
         async move {
             let mut script = keys.prepare(&scripts::FINISH);
-            script.arg(GROUP).arg(&*consumer);
+            script.arg(GROUP).arg(&*consumer).arg(millis(lease));
             for (job, next) in &ended {
-                let next = next.as_ref();
-                let delay = next.map_or(-1, |it| it.delay_ms().map_or(0, saturated));
-                script.arg(&job.token).arg(job.thread.to_string()).arg(job.lane.to_string()).arg(delay);
-                script.arg(next.map(head_text).unwrap_or_default()).arg(next.map_or("", When::why));
+                script.arg(&job.token).arg(job.lane.to_string());
+                match next.as_ref().map(|it| told(job.thread, it)) {
+                    Some((delay, says)) => script.arg(delay).arg(says),
+                    None => script.arg("").arg(""),
+                };
             }
             match control.run::<Vec<u64>>(&script).await {
                 Ok(held) => held.into_iter().map(|it| Ok(it == 1)).collect(),
@@ -204,17 +202,22 @@ fn finisher(keys: Keys, control: Control, consumer: &str) -> Finisher {
     })
 }
 
-/// Where the log ends, if that is said.
-fn head_text(when: &When) -> String {
-    when.head().map(|it| it.to_string()).unwrap_or_default()
+/// What the scripts are told of a ring: its delay in milliseconds, and what it says.
+fn told(thread: Uuid, when: &When) -> (u64, String) {
+    match (when.delay_ms(), when.head()) {
+        (Some(delay), _) => (delay, format!("{thread} {}", when.why())),
+        (None, Some(head)) => (0, format!("{thread} {head}")),
+        (None, None) => (0, thread.to_string()),
+    }
 }
 
-fn saturated(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-pub(super) fn thread_of(entry: &StreamId) -> Option<Uuid> {
-    entry.get::<String>(THREAD)?.parse().ok()
+/// What an entry of the stream says: the lane, the thread, and where its log ends, if that is said. None, if it names no
+/// thread.
+pub(super) fn read(entry: &StreamId) -> Option<(Lane, Uuid, Option<u64>)> {
+    let says: String = entry.get(JOB)?;
+    let mut words = says.split(' ');
+    let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
+    Some((lane, thread, words.next().and_then(|it| it.parse().ok())))
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -13,7 +13,7 @@ use tracing::{debug, warn};
 use super::{
     Job, LONGEST_WAIT, QueueError,
     keys::GROUP,
-    partition::{HEAD, LANE_FIELD, Partition, millis, thread_of},
+    partition::{Partition, millis, read},
     scripts,
 };
 
@@ -186,12 +186,8 @@ impl Partition {
     async fn jobs(&self, entries: Vec<StreamId>) -> Vec<Job> {
         let mut jobs = Vec::with_capacity(entries.len());
         for entry in entries {
-            match thread_of(&entry) {
-                Some(thread) => {
-                    let lane = entry.get::<String>(LANE_FIELD).and_then(|it| it.parse().ok());
-                    let (head, lane) = (entry.get(HEAD), lane.unwrap_or_default());
-                    jobs.push(Job { thread, token: entry.id, head, lane });
-                }
+            match read(&entry) {
+                Some((lane, thread, head)) => jobs.push(Job { thread, token: entry.id, head, lane }),
                 None => {
                     warn!(entry = entry.id, "removed an entry of the job stream that names no thread");
                     let mut remove = redis::pipe();

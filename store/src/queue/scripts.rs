@@ -3,7 +3,8 @@
 //! Each is given the same [keys](super::keys::Keys); the keys of the lanes are made from the last of them. Times are Redis' own, so that
 //! the clocks of workers do not matter.
 //!
-//! A lane is written `priority:tenant`, and what waits in it `thread` or `thread head`.
+//! A lane is written `priority:tenant`, what waits in it `thread` or `thread head`, and on the stream `lane thread` or
+//! `lane thread head`.
 
 use std::sync::LazyLock;
 
@@ -51,12 +52,7 @@ const PUT: &str = r"
     end
 
     local function add(token, lane)
-        local thread, head = string.match(token, '^(%S+) ?(%d*)$')
-        if head == '' then
-            redis.call('XADD', stream, '*', 'thread', thread, 'lane', lane)
-        else
-            redis.call('XADD', stream, '*', 'thread', thread, 'lane', lane, 'head', head)
-        end
+        redis.call('XADD', stream, '*', 'job', lane .. ' ' .. token)
     end
 
     local function put(token, lane)
@@ -84,9 +80,12 @@ const PUT: &str = r"
     end
 ";
 
-/// How a ring is delayed: the earliest counts, with its lane and what holds it back.
-const DELAY: &str = r"
-    local function delay(thread, lane, wait, why)
+/// How a ring is heard: at once, if its delay is 0; of delayed ones the earliest counts, with its lane and what holds it
+/// back.
+const HEAR: &str = r"
+    local function ring(lane, wait, says)
+        if wait == '0' then return put(says, lane) end
+        local thread, why = string.match(says, '^(%S+) (.*)$')
         if redis.call('ZADD', later, 'LT', 'CH', counted_from + wait, thread) == 1 then
             redis.call('HSET', notes, thread, lane .. ' ' .. why)
         end
@@ -183,16 +182,13 @@ const DRAW: &str = r"
     end
 ";
 
-/// Rings: thread, lane, delay in milliseconds (0 at once), where the thread's log ends (empty if that is not known),
-/// what holds it back.
+/// Rings: lane, delay in milliseconds (0 at once), and what the token says, as a successor in [`FINISH`].
 pub(super) static RING: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
-        local thread, lane, wait, head, why = unpack(ARGV)
-        if tonumber(wait) > 0 then return delay(thread, lane, wait, why) end
-        put(head == '' and thread or thread .. ' ' .. head, lane)
+        ring(unpack(ARGV))
         settle()
     ";
-    script(&[NAMES, CLOCK, PUT, DELAY, body])
+    script(&[NAMES, CLOCK, PUT, HEAR, body])
 });
 
 /// Rings at once for many threads: their lane, and each of them.
@@ -246,41 +242,41 @@ pub(super) static TAKE: LazyLock<Script> = LazyLock::new(|| {
     script(&[NAMES, CLOCK, PUT, FIRE, DRAW, body])
 });
 
-/// Ends tokens and adds their successors, of those that the consumer still holds: group, consumer, and for each its
-/// token, thread, lane, the successor's delay in milliseconds (0 at once, -1 none), where the thread's log ends (empty
-/// if that is not known), and what holds the successor back. Returns for each 1, or 0 if it does not hold it.
+/// Ends tokens and adds their successors, of those that the consumer still holds: group, consumer, its lease in
+/// milliseconds, and for each token that, its lane, the successor's delay in milliseconds (0 at once, empty if there is
+/// none), and what the successor says: what waits in a lane, or of a delayed one `thread why`. Returns for each 1, or 0 if
+/// it does not hold it.
 ///
-/// It asks who holds a token first, because XACK ends anybody's. The successors are written before the tokens are
-/// ended: should Redis refuse, the tokens are still held.
+/// XACK ends anybody's, so it is asked first who holds a token; but not of one that is younger than a lease: nobody can
+/// have claimed it yet. Redis may refuse the first write of a script when it is full, and none after it: what is
+/// acknowledged has its successor.
 pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
-        local ended, done, seen = {}, {}, {}
-        for i = 3, #ARGV, 6 do
-            local token, thread, lane, wait, head, why = unpack(ARGV, i, i + 5)
-            local held = redis.pcall('XPENDING', stream, ARGV[1], token, token, 1, ARGV[2])
-            if held.err and not string.find(held.err, 'NOGROUP', 1, true) then return held end
-            if held.err or #held == 0 or seen[token] then
-                ended[#ended + 1] = 0
-            else
-                wait = tonumber(wait)
-                if wait == 0 then
-                    put(head == '' and thread or thread .. ' ' .. head, lane)
-                elseif wait > 0 then
-                    delay(thread, lane, wait, why)
-                end
-                seen[token] = true
+        local group, consumer, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local function may_be_ours(token)
+            local age = now - string.match(token, '^%d+')
+            if age >= 0 and age < lease then return true end
+            local held = redis.pcall('XPENDING', stream, group, token, token, 1, consumer)
+            if held.err and not string.find(held.err, 'NOGROUP', 1, true) then error(held.err) end
+            return not held.err and #held == 1
+        end
+
+        local ended, done = {}, {}
+        for i = 4, #ARGV, 4 do
+            local token, lane, wait, says = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
+            if may_be_ours(token) and redis.call('XACK', stream, group, token) == 1 then
+                if wait ~= '' then ring(lane, wait, says) end
                 done[#done + 1] = token
                 ended[#ended + 1] = 1
+            else
+                ended[#ended + 1] = 0
             end
         end
         settle()
-        if #done > 0 then
-            redis.call('XACK', stream, ARGV[1], unpack(done))
-            redis.call('XDEL', stream, unpack(done))
-        end
+        if #done > 0 then redis.call('XDEL', stream, unpack(done)) end
         return ended
     ";
-    script(&[NAMES, CLOCK, PUT, DELAY, body])
+    script(&[NAMES, CLOCK, PUT, HEAR, body])
 });
 
 /// Renews the leases that the consumer still holds: group, consumer, tokens. Returns the tokens that it does not
@@ -334,12 +330,12 @@ pub(super) static LIST: LazyLock<Script> = LazyLock::new(|| {
         end
         local waiting = {}
         for _, entry in ipairs(redis.call('XRANGE', stream, '-', '+', 'COUNT', most)) do
-            local says, it = {}, holder[entry[1]]
-            for i = 1, #entry[2], 2 do says[entry[2][i]] = entry[2][i + 1] end
-            if says.thread and it then
-                rows[#rows + 1] = { 'held', says.thread, says.lane or '', it[2], tostring(it[3]) }
-            elseif says.thread then
-                waiting[#waiting + 1] = { 'waiting', says.thread, says.lane or '', '0', '' }
+            local lane, thread = string.match(entry[2][2], '^(%S+) (%S+)')
+            local it = holder[entry[1]]
+            if thread and it then
+                rows[#rows + 1] = { 'held', thread, lane, it[2], tostring(it[3]) }
+            elseif thread then
+                waiting[#waiting + 1] = { 'waiting', thread, lane, '0', '' }
             end
         end
         for _, row in ipairs(waiting) do rows[#rows + 1] = row end
