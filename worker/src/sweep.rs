@@ -56,25 +56,24 @@ impl<L: Log> Sweep<L> {
 }
 
 /// The threads that can move and that nobody has rung for, oldest first in each lane; among them may be one whose ring is
-/// on its way.
+/// on its way, or came while this looked.
 ///
 /// # Errors
 ///
 /// If the store or the queue does not answer.
 pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<ThreadId>>, Failure> {
-    // The threads first: one that is rung for after it was read is not missing.
+    // What is rung first, so that of the threads only those without a ring are kept: very many may wait.
+    let rung = parts.queue.rung().await?;
     let mut missing: BTreeMap<Lane, Vec<ThreadId>> = BTreeMap::new();
     let mut last = None;
     loop {
         let page = parts.store.runnable_after(last, PAGE).await?;
-        let Some(it) = page.last() else { break };
+        let Some(it) = page.last() else { return Ok(missing) };
         last = Some(it.thread);
-        page.into_iter().for_each(|it| missing.entry(it.lane).or_default().push(it.thread));
+        for it in page.into_iter().filter(|it| !rung.contains(&it.thread)) {
+            missing.entry(it.lane).or_default().push(it.thread);
+        }
     }
-    let rung = parts.queue.rung().await?;
-    missing.values_mut().for_each(|threads| threads.retain(|it| !rung.contains(it)));
-    missing.retain(|_, threads| !threads.is_empty());
-    Ok(missing)
 }
 
 /// Rings for these threads; one ring too many costs a look.

@@ -138,16 +138,13 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
-        let free = "NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'strategy' AND name = threads.strategy \
-                    OR kind = 'tenant' AND name = threads.tenant)";
-        let which = format!(
-            "threads.id IN (SELECT DISTINCT thread_id FROM turns JOIN threads ON threads.id = thread_id \
-             WHERE turns.outcome IS NULL AND (turns.due_at IS NULL OR turns.due_at <= $1 OR turns.status = 'running') \
-             AND thread_id > $2 AND {free} ORDER BY thread_id LIMIT $3) ORDER BY threads.id"
-        );
+        let which = "thread_id > $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') \
+                     AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'tenant' AND name = turns.tenant \
+                     OR kind = 'strategy' AND name = (SELECT strategy FROM threads WHERE id = turns.thread_id)) \
+                     GROUP BY thread_id ORDER BY thread_id LIMIT $3";
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
-        self.lanes(&which, vec![after.into(), signed(at_most(limit)).into()]).await
+        self.lanes(which, vec![after.into(), signed(at_most(limit)).into()]).await
     }
 
     /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is
@@ -157,10 +154,15 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
-        Ok(self.lanes("threads.id = $2", vec![thread.into()]).await?.pop().map(|it| it.lane))
+        let which =
+            "thread_id = $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') GROUP BY thread_id";
+        if let Some(it) = self.lanes(which, vec![thread.into()]).await?.pop() {
+            return Ok(Some(it.lane));
+        }
+        Ok(self.thread(thread).await?.map(|it| Lane::new(&it.tenant, Priority::Normal)))
     }
 
-    /// The lanes of some threads; `$1` is the time, and the values follow.
+    /// The lanes of threads with open turns; `$1` is the time, and the values follow. All turns of a thread are its tenant's.
     async fn lanes(&self, which: &str, values: Vec<Value>) -> Result<Vec<Runnable>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
@@ -169,15 +171,9 @@ impl Store {
             priority: i32,
         }
         let sql = format!(
-            "SELECT threads.id AS id, threads.tenant AS tenant, COALESCE(\
-             (SELECT turns.priority FROM turns \
-             WHERE turns.thread_id = threads.id AND turns.outcome IS NULL AND turns.status = 'running' LIMIT 1), \
-             (SELECT turns.priority FROM turns \
-             WHERE turns.thread_id = threads.id AND turns.outcome IS NULL AND turns.status = 'queued' \
-             AND (turns.due_at IS NULL OR turns.due_at <= $1) \
-             ORDER BY turns.priority, turns.position LIMIT 1), {normal}) AS priority \
-             FROM threads WHERE {which}",
-            normal = Priority::Normal.rank()
+            "SELECT thread_id AS id, MIN(tenant) AS tenant, \
+             COALESCE(MIN(CASE WHEN status = 'running' THEN priority END), MIN(priority)) AS priority \
+             FROM turns WHERE outcome IS NULL AND {which}"
         );
         let values = std::iter::once(time::now().into()).chain(values);
         let statement = statement(&self.database.pool, &sql, values);

@@ -161,7 +161,7 @@ async fn real_postgres_reads_what_is_asked_for() {
     let store = connect().await;
     assert_eq!(store.runnable(turns.len() as u64).await.unwrap().len(), turns.len());
     let swept = read(&postgres, store).await;
-    assert!(swept < 15 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
+    assert!(swept < 4 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
     let store = connect().await;
     run(&store, "quiet").await;
     let quiet = read(&postgres, store).await;
