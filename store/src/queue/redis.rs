@@ -267,7 +267,12 @@ impl Queue for RedisQueue {
     }
 
     async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
-        Ok(try_join_all(self.partitions.iter().map(|it| it.rung())).await?.into_iter().flatten().collect())
+        let sets = try_join_all(self.partitions.iter().map(|it| it.rung())).await?;
+        let joined = sets.into_iter().reduce(|mut all, mut more| {
+            all.append(&mut more);
+            all
+        });
+        Ok(joined.unwrap_or_default())
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {
