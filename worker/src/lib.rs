@@ -7,6 +7,7 @@
 
 mod backoff;
 mod bounds;
+mod flights;
 mod job;
 mod pauses;
 mod sweep;

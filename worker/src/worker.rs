@@ -1,26 +1,18 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
-use std::{
-    any::Any,
-    collections::BTreeMap,
-    panic::AssertUnwindSafe,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
 use futures::{FutureExt as _, StreamExt as _};
-use store::{
-    Job, Log, Notice, PauseKind, Store, ThreadId, WORKERS, When, limits::LONGEST_PAUSE, queue::RETRY,
-};
+use store::{Job, Log, Notice, PauseKind, Store, WORKERS, When, limits::LONGEST_PAUSE, queue::RETRY};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    task::AbortHandle,
     time::Instant,
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, field::Empty, info, info_span, warn};
 
 use crate::{
+    flights::{Begun, Flights},
     job::{Done, Hands},
     sweep::Sweep,
     warm::Warm,
@@ -100,29 +92,6 @@ struct Desk<L> {
     flights: Flights,
     /// Told when something was paused or resumed.
     paused: Notify,
-}
-
-/// The jobs under way.
-#[derive(Default)]
-struct Flights(Mutex<BTreeMap<ThreadId, Flight>>);
-
-struct Flight {
-    job: Job,
-    /// Somebody rang while the job was under way: look once more.
-    rung_again: bool,
-    /// Tells the job so, or that its lease was lost.
-    rung: Arc<Notify>,
-    task: Option<AbortHandle>,
-}
-
-/// What became of the wish to begin a job.
-enum Begun {
-    /// It begins, and is told by this that somebody rang.
-    Anew(Arc<Notify>),
-    /// Another for its thread is under way, and was told.
-    Rung,
-    /// It is under way already.
-    Same,
 }
 
 impl<L: Log> Worker<L> {
@@ -222,14 +191,12 @@ impl<L: Log> Worker<L> {
             }
             .instrument(span),
         );
-        if let Some(flight) = self.desk.flights.lock().get_mut(&thread) {
-            flight.task = Some(task.abort_handle());
-        }
+        self.desk.flights.hold(thread, task.abort_handle());
     }
 
     /// Lets jobs finish, for as long as they may; then gives them back.
     async fn drain(&self, stop: &Stop) {
-        let under_way = self.desk.flights.lock().len();
+        let under_way = self.desk.flights.len();
         if under_way > 0 {
             info!(under_way, limit = ?self.limits.drain, "draining; a second signal gives the jobs back at once");
         }
@@ -239,13 +206,9 @@ impl<L: Log> Worker<L> {
             () = stop.halted.cancelled() => (),
             () = tokio::time::sleep(self.limits.drain) => (),
         }
-        let flights: Vec<Flight> = std::mem::take(&mut *self.desk.flights.lock()).into_values().collect();
-        for flight in flights {
-            if let Some(task) = &flight.task {
-                task.abort();
-            }
-            self.desk.finish(&flight.job, Some(When::Now)).await;
-            info!(thread = %flight.job.thread, "given back");
+        for job in self.desk.flights.break_off() {
+            self.desk.finish(&job, Some(When::Now)).await;
+            info!(thread = %job.thread, "given back");
         }
     }
 }
@@ -337,7 +300,7 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let jobs: Vec<Job> = flights.lock().values().map(|it| it.job.clone()).collect();
+        let jobs = flights.jobs();
         if jobs.is_empty() {
             continue;
         }
@@ -376,54 +339,5 @@ async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
             Err(err) => warn!(error = %err, "cannot hear of cancellations and pauses; trying again"),
         }
         tokio::time::sleep(PAUSE).await;
-    }
-}
-
-impl Flights {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ThreadId, Flight>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins the job, unless one for its thread is under way here: that is told instead.
-    fn begin(&self, job: &Job) -> Begun {
-        let mut flights = self.lock();
-        if let Some(flight) = flights.get_mut(&job.thread) {
-            if flight.job.token == job.token {
-                return Begun::Same;
-            }
-            flight.rung_again = true;
-            flight.rung.notify_one();
-            return Begun::Rung;
-        }
-        let rung = Arc::<Notify>::default();
-        let flight = Flight { job: job.clone(), rung_again: false, rung: rung.clone(), task: None };
-        flights.insert(job.thread, flight);
-        Begun::Anew(rung)
-    }
-
-    /// Whether somebody rang while it was under way.
-    fn end(&self, job: &Job) -> bool {
-        self.lock().remove(&job.thread).is_some_and(|it| it.rung_again)
-    }
-
-    /// Has the job of this thread, if there is one, look whether it was moved.
-    fn recall(&self, thread: ThreadId) {
-        if let Some(flight) = self.lock().get(&thread) {
-            flight.rung.notify_one();
-        }
-    }
-
-    /// Has the job look whether another was faster; it stops if so.
-    ///
-    /// ## Why it is not aborted
-    ///
-    /// A lease is also lost when Redis forgets everything, and then nobody else is at it: what is under way may as well
-    /// be finished. If another worker did take the thread over, the log's fence lets one of them win.
-    fn doubt(&self, job: &Job) {
-        let flights = self.lock();
-        if let Some(flight) = flights.get(&job.thread).filter(|it| it.job.token == job.token) {
-            warn!(thread = %job.thread, "the lease is lost; looking whether another worker is ahead");
-            flight.rung.notify_one();
-        }
     }
 }

@@ -1,16 +1,12 @@
 //! Batches from outside, with a real worker and a real keeper.
 
+mod money;
+
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use serde_json::{Value, json};
 
-use api::Capacity;
-use store::limits::{Cap, Subject};
-
-use crate::{
-    bulk::{Hall, PRICE, line, pieces, sayings},
-    prompted::Revised,
-};
+use crate::bulk::{Hall, PRICE, line, pieces, sayings};
 
 /// How many results have each name, and how many ended well.
 pub(crate) fn by_name(results: &[Value]) -> BTreeMap<&str, usize> {
@@ -24,6 +20,10 @@ pub(crate) fn by_name(results: &[Value]) -> BTreeMap<&str, usize> {
 pub(crate) fn assert_numbered(results: &[Value]) {
     let numbers: Vec<u64> = results.iter().map(|it| it["n"].as_u64().unwrap()).collect();
     assert_eq!(numbers, (1..=results.len() as u64).collect::<Vec<_>>(), "without gaps, in order");
+}
+
+fn said(it: &Value) -> &str {
+    it.as_str().unwrap_or_else(|| panic!("{it} is no text"))
 }
 
 /// A thousand lines, a tenth of which ask a person and a tenth of which fail; and ten that are bad in ten ways, one of them
@@ -146,36 +146,6 @@ async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_sent_again_pays_nothing_again() {
-    let hall = Hall::new().await;
-    let file = hall.upload(sayings(300)).await;
-    let first = hall.batch(&file, json!({})).await;
-    let first = hall.until_is(&first, "completed").await;
-    assert_eq!(first["request_counts"], json!({"total": 300, "completed": 300, "failed": 0}));
-    assert!(first["error_file_id"].is_null() && first["errors"].is_null(), "{first:#}");
-    assert_eq!(hall.asked(), 300);
-
-    let more = hall.upload(sayings(301)).await;
-    let again = hall.batch(&more, json!({})).await;
-    let again = hall.until_is(&again, "completed").await;
-    assert_eq!((&again["turnfold"]["reused"], hall.asked()), (&json!(300), 301), "{again:#}");
-    assert_eq!(again["turnfold"]["usd"].as_f64().unwrap(), PRICE as f64 / 1e6);
-    let (before, now) =
-        (hall.file(&first["output_file_id"]).await, hall.file(&again["output_file_id"]).await);
-    let answer =
-        |lines: &[Value]| lines.iter().find(|it| it["custom_id"] == "c-12").unwrap()["response"].clone();
-    assert_eq!(answer(&before), answer(&now));
-
-    let anew = hall.batch(&file, json!({"reuse": "none"})).await;
-    hall.until_is(&anew, "completed").await;
-    assert_eq!(hall.asked(), 601);
-    let other = hall.upload(line("c-12", "stream other; echo other")).await;
-    let other = hall.batch(&other, json!({})).await;
-    hall.until_is(&other, "completed").await;
-    assert_eq!(hall.asked(), 602, "it asks for something else under the same name");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn a_batch_is_paused_and_resumed() {
     let hall = Hall::new().await;
     let file = hall.upload(sayings(400)).await;
@@ -199,31 +169,6 @@ async fn a_batch_is_paused_and_resumed() {
     hall.act(&batch, "resume", json!({})).await.refused(409, "not_now");
     hall.act(&batch, "pause", json!({})).await.refused(409, "not_now");
     hall.act(&batch, "cancel", json!({})).await.refused(409, "not_now");
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_batch_stops_at_its_cap_and_goes_on_with_a_higher_one() {
-    let hall = Hall::new().await;
-    let file = hall.file_of(&pieces(100, 2)).await;
-    let usd = |items: u64| (items * PRICE) as f64 / 1e6;
-    let batch = hall.batch(&file, json!({"window": 10, "max_usd": usd(30)})).await;
-    let stopped = hall
-        .until(&batch, |it| {
-            it["turnfold"]["stopped"] == "max_usd"
-                && it["turnfold"]["running"] == 0
-                && it["turnfold"]["results"].as_u64().unwrap() + it["turnfold"]["queued"].as_u64().unwrap()
-                    == 100
-                && it["status"] == "in_progress"
-        })
-        .await;
-    let spent = stopped["turnfold"]["usd"].as_f64().unwrap();
-    assert!((usd(30)..=usd(40)).contains(&spent), "no more than the window beyond: {stopped:#}");
-    assert_eq!(stopped["request_counts"]["total"], 100, "all were looked at all the same");
-    let words = hall.act(&batch, "resume", json!({})).await.refused(409, "not_now");
-    assert!(words.contains("cost"), "{words}");
-    assert_eq!(hall.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
-    let over = hall.until_is(&batch, "completed").await;
-    assert_eq!((&over["request_counts"]["completed"], hall.asked()), (&json!(100), 100));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -382,85 +327,6 @@ async fn a_batch_that_makes_no_sense_is_refused() {
     hall.room.get("/v1/batches/batch_0").await.refused(404, "unknown_batch");
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_quote_is_by_past_turns_or_says_that_nothing_is_known() {
-    let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
-    let file = hall.upload(sayings(20)).await;
-    let batch = hall.batch(&file, json!({"window": 1})).await;
-    hall.act(&batch, "pause", json!({})).await;
-    hall.until_is(&batch, "in_progress").await;
-    let unknown = hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
-    assert_eq!(
-        (&unknown["usd"], &unknown["based_on"][0]["past_turns"]),
-        (&Value::Null, &json!(0)),
-        "{unknown:#}"
-    );
-    hall.start_worker();
-    let other = hall.upload(sayings(10)).await;
-    let done = hall.batch(&other, json!({})).await;
-    hall.until_is(&done, "completed").await;
-    let known = hall.room.get(&format!("/v1/batches/{batch}/quote")).await.json();
-    let items = known["items"].as_f64().unwrap();
-    assert!(items >= 19.0, "{known:#}");
-    let wanted = items * PRICE as f64 / 1e6;
-    assert!((known["usd"].as_f64().unwrap() - wanted).abs() < 1e-9, "{known:#}");
-    assert_eq!(known["tokens"].as_f64().unwrap(), items * 5.0);
-}
-
-/// Nobody has made it yet, and nobody has after.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_quote_is_given_before_anything_is_made() {
-    let hall = Hall::idle(|door| {
-        let cap = Cap { concurrency: Some(2), ..Cap::default() };
-        door.capacity = Capacity { slots: 4, caps: [(Subject::Server("post".to_owned()), cap)].into() };
-    });
-    let mut hall = hall.await;
-    hall.start_keeper();
-    hall.start_worker();
-    let lines = sayings(20) + &line("c-1", "echo again") + "no json\n";
-    let file = hall.upload(&lines).await;
-    let quote = async |more: &str, besides: Value| {
-        let mut body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
-        body.as_object_mut().unwrap().extend(besides.as_object().unwrap().clone());
-        let reply = hall.room.post(&format!("/v1/batches?quote=true{more}"), body).await;
-        assert_eq!(reply.status, 200, "{reply:?}");
-        reply.json()
-    };
-    let unknown = quote("", json!({})).await;
-    assert_eq!(
-        (&unknown["items"], &unknown["bad"], &unknown["reused"], &unknown["usd"], &unknown["batch_id"]),
-        (&json!(20), &json!(2), &json!(0), &Value::Null, &Value::Null),
-        "{unknown:#}"
-    );
-    assert_eq!(hall.room.get("/v1/batches").await.json()["data"], json!([]), "nothing is made");
-    assert_eq!(hall.asked(), 0);
-
-    let some = hall.upload(sayings(5) + &line("wait", "wait 0.4; echo waited")).await;
-    let some = hall.batch(&some, json!({})).await;
-    hall.until_is(&some, "completed").await;
-    let known = quote("", json!({})).await;
-    assert_eq!((&known["items"], &known["reused"]), (&json!(15), &json!(5)), "{known:#}");
-    let near = |it: &Value, wanted: f64| (it.as_f64().unwrap() - wanted).abs() < 1e-9;
-    let (each, work) = (&known["based_on"][0], known["seconds_of_work"].as_f64().unwrap());
-    assert_eq!((&each["past_turns"], &each["strategy"]), (&json!(6), &json!("probe")), "{known:#}");
-    assert!(near(&known["usd"], each["usd_each"].as_f64().unwrap() * 15.0), "{known:#}");
-    assert!(near(&known["seconds"], work / 4.0) && work > 0.9, "one of six waited: {known:#}");
-    assert!(said(&known["held_by"]).contains("slots"), "{known:#}");
-    let two = quote("&workers=2", json!({})).await;
-    assert!(near(&two["seconds"], two["seconds_of_work"].as_f64().unwrap() / 8.0), "{two:#}");
-    let narrow = quote("", json!({"window": 1, "reuse": "none"})).await;
-    assert_eq!((&narrow["items"], &narrow["reused"]), (&json!(20), &json!(0)));
-    assert!(near(&narrow["seconds"], narrow["seconds_of_work"].as_f64().unwrap()), "{narrow:#}");
-    assert!(said(&narrow["held_by"]).contains("window of 1"), "{narrow:#}");
-    let batches = hall.room.get("/v1/batches").await.json();
-    assert_eq!(batches["data"].as_array().unwrap().len(), 1);
-}
-
-fn said(it: &Value) -> &str {
-    it.as_str().unwrap_or_else(|| panic!("{it} is no text"))
-}
-
 /// A line may say how urgent it is: then it is begun first, and waits in its own lane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_line_that_is_urgent_comes_first() {
@@ -486,59 +352,4 @@ async fn a_line_that_is_urgent_comes_first() {
     hall.start_worker();
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!(over["request_counts"], json!({"total": 23, "completed": 22, "failed": 1}));
-}
-
-/// What a turn that runs for long has taken so far is counted while it runs, and a cap counts it.
-#[tokio::test(flavor = "multi_thread")]
-async fn money_is_counted_while_it_is_spent() {
-    let mut hall = Hall::idle(|door| door.bulk.meter = Duration::from_millis(50)).await;
-    hall.start_keeper();
-    hall.start_worker();
-    let usd = |answers: u64| (answers * PRICE) as f64 / 1e6;
-    let long = line("long", "stream one; stream two; wait 2; echo done");
-    let batch =
-        hall.batch(&hall.upload(long + &sayings(50)).await, json!({"window": 1, "max_usd": usd(2)})).await;
-    let stopped = hall.until(&batch, |it| it["turnfold"]["stopped"] == "max_usd").await;
-    assert_eq!(
-        (&stopped["turnfold"]["running"], &stopped["turnfold"]["results"]),
-        (&json!(1), &json!(0)),
-        "{stopped:#}"
-    );
-    assert_eq!(stopped["turnfold"]["usd"].as_f64().unwrap(), usd(2), "{stopped:#}");
-    let rested = hall.until(&batch, |it| it["turnfold"]["results"] == 1).await;
-    let spent = rested["turnfold"]["usd"].as_f64().unwrap();
-    assert_eq!(spent, usd(hall.asked()), "what was counted early is not counted again: {rested:#}");
-    assert_eq!(hall.act(&batch, "resume", json!({"max_usd": 9})).await.status, 200);
-    let over = hall.until_is(&batch, "completed").await;
-    assert_eq!(over["turnfold"]["usd"].as_f64().unwrap(), usd(hall.asked()), "{over:#}");
-}
-
-/// One prompt changes: only what is answered by it is paid for again.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_changed_prompt_pays_for_its_own_lines_only() {
-    let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
-    hall.start_worker();
-    let of = |strategy: &str| {
-        let line = |nth: usize| {
-            let body = json!({"strategy": strategy, "input": format!("say {nth}")});
-            json!({"custom_id": format!("{strategy}-{nth}"), "method": "POST", "url": "/v1/turns", "body": body})
-        };
-        (0..10).map(|nth| format!("{}\n", line(nth))).collect::<String>()
-    };
-    let file = hall.upload(of("prompted") + &of("other") + &sayings(10)).await;
-    let run = async |hall: &Hall, reused: u64, asked: u64| {
-        let batch = hall.batch(&file, json!({})).await;
-        let over = hall.until_is(&batch, "completed").await;
-        assert_eq!(over["request_counts"], json!({"total": 30, "completed": 30, "failed": 0}));
-        assert_eq!((&over["turnfold"]["reused"], hall.asked()), (&json!(reused), asked), "{over:#}");
-    };
-    run(&hall, 0, 30).await;
-    run(&hall, 30, 30).await;
-    hall.kill_keeper().await;
-    hall.strategies = hall.strategies.clone().with(&Revised);
-    hall.start_keeper();
-    tokio::time::sleep(Duration::from_millis(310)).await;
-    run(&hall, 20, 40).await;
-    run(&hall, 30, 40).await;
 }

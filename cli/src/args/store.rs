@@ -1,0 +1,54 @@
+//! What may be said to `turnfold store`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use super::age;
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Checks every stored event: the hash chains, the numbers, and whether this version can read it
+    Verify {
+        #[command(flatten)]
+        round: Round,
+    },
+    /// Makes the rows of threads and turns again from the events, where they are not as the log says
+    Rebuild {
+        #[command(flatten)]
+        round: Round,
+        /// Only say what differs
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Deletes threads that are idle or failed and were not touched for long, with their turns and events; none that is
+    /// held
+    Prune {
+        /// For so long, as in 90d, 12h or 30m [default: as retention.after_days says]
+        #[arg(long, value_name = "AGE", value_parser = age)]
+        older_than: Option<Duration>,
+        /// Only those under this strategy
+        #[arg(long)]
+        strategy: Option<String>,
+        /// Only say how many
+        #[arg(long)]
+        dry_run: bool,
+    },
+}
+
+/// Which threads a command goes over, and how.
+#[derive(Default, clap::Args)]
+pub(crate) struct Round {
+    /// Only this thread; `last` is the newest
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// Only threads with a turn that fulfils these conditions, in the language of `turn ls --where`
+    #[arg(long = "where", value_name = "CONDITIONS", conflicts_with = "thread")]
+    pub(crate) conditions: Option<String>,
+    /// Only threads with a turn that was submitted since so long ago, as in 7d, 12h or 30m
+    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "thread")]
+    pub(crate) since: Option<Duration>,
+    /// How many ranges of threads at once [default: as many as there are cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+}

@@ -1,0 +1,145 @@
+//! What may be said to `turnfold turn`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+use uuid::Uuid;
+
+use super::age;
+
+#[derive(Subcommand)]
+pub(crate) enum Turn {
+    /// Says something to an agent; to a thread that asked, it is the answer
+    Send {
+        /// The words; - reads them from stdin
+        text: String,
+        /// The strategy of a new thread
+        #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
+        strategy: String,
+        /// An existing thread
+        #[arg(short, long)]
+        thread: Option<Uuid>,
+        /// Configuration of the new thread, as JSON
+        #[arg(long, value_name = "JSON", conflicts_with = "thread")]
+        tune: Option<String>,
+        /// How urgent it is among the turns of its tenant [default: normal]
+        #[arg(long, value_enum)]
+        priority: Option<Priority>,
+        /// Not before so long from now, as in 10m, 12h or 7d; at most a year
+        #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "not_before")]
+        delay: Option<Duration>,
+        /// Not before this moment, as in 2026-12-24T18:00:00Z
+        #[arg(long, value_name = "MOMENT")]
+        not_before: Option<String>,
+        /// Take it as a new matter, even if the thread waits for an answer
+        #[arg(long)]
+        replan: bool,
+        /// Sending the same key again gives the same turn and pays nothing
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+        /// Wait for the end and print the reply
+        #[arg(short, long)]
+        wait: bool,
+        /// Print the events as they happen
+        #[arg(short, long, conflicts_with = "wait")]
+        follow: bool,
+    },
+    /// Lists turns, the newest first
+    Ls {
+        /// Only of this thread
+        #[arg(long)]
+        thread: Option<Uuid>,
+        /// Only queued, running, completed, interrupted, failed or cancelled ones
+        #[arg(long)]
+        status: Option<String>,
+        /// Only those that fulfil these conditions: FIELD OPERATOR VALUE, joined by `and`
+        ///
+        /// As in "status = failed and error ~ 'timed out' and created > 7d". Fields are status, strategy, tenant, priority,
+        /// author, thread, error, cause, created, updated and metadata.KEY; operators are = != ~ (contains) < and >. A
+        /// time is RFC 3339, a day, or so long ago, as in 7d, 12h or 30m.
+        #[arg(long = "where", value_name = "CONDITIONS")]
+        conditions: Option<String>,
+        /// Count the failed ones by what they have in common, instead of listing them
+        #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status"])]
+        group_by: Option<GroupBy>,
+        /// At most so many
+        #[arg(long, default_value_t = 50)]
+        limit: u64,
+    },
+    /// Shows one turn
+    Get {
+        /// Which
+        id: Uuid,
+    },
+    /// Calls a turn off
+    Cancel {
+        /// Which
+        id: Uuid,
+    },
+    /// Has a failed turn try again
+    Retry {
+        /// Which
+        id: Uuid,
+    },
+    /// Has all failed turns that fulfil conditions try again, the oldest first
+    ///
+    /// It may be broken off and run again: what tries again has failed no more. Exit code 5, if some could not be.
+    Redrive {
+        /// Which, in the language of `turn ls --where`
+        #[arg(long = "where", value_name = "CONDITIONS")]
+        conditions: Option<String>,
+        /// At most so many a second, or a minute: 5/s, 20/m [default: one after the other]
+        #[arg(long, value_name = "RATE", value_parser = rate)]
+        rate: Option<Duration>,
+        /// Only say how many, by cause
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask whether that is meant
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+/// By what failed turns are counted.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum GroupBy {
+    /// Their error without numbers, ids and quoted texts
+    Cause,
+}
+
+/// Reads `5/s` or `20/m`, as the time between two.
+fn rate(text: &str) -> Result<Duration, String> {
+    let read = || {
+        let (number, unit) = text.split_once('/')?;
+        let number: u32 = number.parse().ok().filter(|it| (1..=1_000).contains(it))?;
+        let each = match unit {
+            "s" => Duration::from_secs(1),
+            "m" => Duration::from_secs(60),
+            _ => return None,
+        };
+        Some(each / number)
+    };
+    read().ok_or_else(|| "give a number from 1 to 1000, and /s or /m, as in 5/s".to_owned())
+}
+
+/// How urgent a turn is.
+#[derive(Clone, Copy, clap::ValueEnum)]
+pub(crate) enum Priority {
+    /// Before all others
+    High,
+    /// As it comes
+    Normal,
+    /// When there is nothing else to do
+    Low,
+}
+
+impl Priority {
+    /// Its name on the wire.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Normal => "normal",
+            Priority::Low => "low",
+        }
+    }
+}

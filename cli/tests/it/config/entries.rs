@@ -1,0 +1,182 @@
+//! Providers, MCP servers, commands and embedding models, each under a name of its own.
+
+use std::fs;
+
+use serde_json::json;
+use shared::Safety;
+use turnfold::config::{CommandMethod, ProviderSettings, Settings, StructuredForm};
+
+use super::{complaint, refusal, shown, sources, toml};
+
+#[test]
+fn a_provider_may_say_how_it_is_asked_for_a_shape() {
+    let chosen = |text: &str| {
+        let (_folder, sources) = sources(&[("turnfold.toml", text)]);
+        match &Settings::load(sources).unwrap().0.providers["x"] {
+            ProviderSettings::Http { structured, .. } => *structured,
+            ProviderSettings::Script { .. } => panic!("an endpoint was expected"),
+        }
+    };
+    assert_eq!(chosen("providers.x.base_url = 'http://x'"), StructuredForm::Auto);
+    for (word, form) in [
+        ("auto", StructuredForm::Auto),
+        ("json_schema", StructuredForm::JsonSchema),
+        ("tool", StructuredForm::Tool),
+        ("json", StructuredForm::Json),
+    ] {
+        assert_eq!(
+            chosen(&format!("providers.x = {{ base_url = 'http://x', structured = '{word}' }}")),
+            form
+        );
+    }
+    assert_eq!(
+        complaint("providers.x = { script = 'y', structured = 'tool' }"),
+        "providers.x in turnfold.toml has a script, which takes no api_key, timeout_seconds, structured or prices"
+    );
+    let wrong = complaint("providers.x = { base_url = 'http://x', structured = 'yaml' }");
+    assert!(wrong.starts_with("providers.x.structured in turnfold.toml "), "{wrong}");
+}
+
+#[test]
+fn an_entry_is_of_one_kind() {
+    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    refused(
+        "providers.x = { base_url = 'http://x', script = 'y' }",
+        "providers.x in turnfold.toml has a base_url and a script, and can only have one of them",
+    );
+    refused("providers.x.api_key = 'env:A'", "providers.x in turnfold.toml wants a base_url or a script");
+    refused(
+        "providers.x.base_url = 'x/v1'",
+        "providers.x in turnfold.toml wants a base_url that starts with http:// or https://",
+    );
+    refused("mcp.x.description = 'x'", "mcp.x in turnfold.toml wants a command or a url");
+    refused(
+        "mcp.x = { description = 'x', url = 'http://x', args = [] }",
+        "mcp.x in turnfold.toml has a url, which takes no args, env or cwd",
+    );
+    refused(
+        "mcp.x.command = 'x'",
+        "mcp.x in turnfold.toml wants a description: one line by which a planner knows what the server is good for",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = 'safe' } }",
+        "mcp.x.tools.y in turnfold.toml must be one of read, idempotent, write",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = { safety = 'safe' } } }",
+        "mcp.x.tools.y.safety in turnfold.toml must be one of read, idempotent, write",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = { timeout_seconds = 0 } } }",
+        "mcp.x.tools.y.timeout_seconds in turnfold.toml must be at least 1",
+    );
+    let nodes = |what: &str| format!("mcp.x = {{ description = 'x', command = 'x', nodes.{what} }}");
+    refused(
+        &nodes("planner.plan = { allow = ['z'], deny = ['z'] }"),
+        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
+    );
+    for (what, words) in [
+        (
+            "plannet.orchestrate.deny = ['z']",
+            "mcp.x.nodes.plannet in turnfold.toml names no strategy: there are ",
+        ),
+        (
+            "planner.orchestra.deny = ['z']",
+            "mcp.x.nodes.planner.orchestra in turnfold.toml names no node of planner: there are plan, ",
+        ),
+    ] {
+        let (_folder, sources) = sources(&[("turnfold.toml", &nodes(what))]);
+        let told = refusal(sources);
+        assert!(told.starts_with(words), "{told}");
+    }
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = 3 } }",
+        "mcp.x.tools.y in turnfold.toml must be a text or a section",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', allow = ['y', 'z'], deny = ['z'] }",
+        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
+    );
+}
+
+#[test]
+fn a_file_of_other_programs_gives_mcp_servers() {
+    let file = r#"{"mcpServers": {
+        "calendar": {"type": "stdio", "command": "cal", "args": ["a"], "env": {"TOKEN": "${CAL}", "TZ": "UTC"}},
+        "old": {"command": "x", "disabled": true},
+        "git": {"type": "http", "url": "http://h/mcp", "description": "from the file"}
+    }}"#;
+    let toml = "mcp_file = 'mcp.json'\nmcp.calendar.description = 'days'\nmcp.git.description = 'from above'";
+    let (_folder, sources) = sources(&[("mcp.json", file), ("turnfold.toml", toml)]);
+    let (settings, origins) = Settings::load(sources.clone()).unwrap();
+    assert_eq!(settings.mcp.keys().collect::<Vec<_>>(), ["calendar", "git"]);
+    assert_eq!(settings.mcp["git"].description, "from above");
+    assert_eq!(shown(&origins, "mcp.calendar.command"), (r#""cal""#.into(), "mcp.json".into()));
+    assert_eq!(shown(&origins, "mcp.calendar.env.TOKEN").0, r#""env:CAL""#);
+    assert_eq!(shown(&origins, "mcp.calendar.description").1, "turnfold.toml");
+
+    let flat = r#"{"calendar": {"comand": "cal"}}"#;
+    fs::write(sources.folder.join("mcp.json"), flat).unwrap();
+    assert_eq!(
+        refusal(sources.clone()),
+        "unknown key mcp.calendar.comand in mcp.json: did you mean mcp.calendar.command?"
+    );
+    fs::write(sources.folder.join("mcp.json"), r#"{"git": {"type": "sse", "url": "http://h"}}"#).unwrap();
+    assert!(refusal(sources).starts_with("mcp.git in mcp.json speaks HTTP with SSE, which MCP gave up"));
+}
+
+#[test]
+fn a_plain_command_is_read_and_its_mistakes_are_told() {
+    let (settings, origins) = toml(
+        "[commands.page]\ndescription = 'pages somebody'\nurl = 'http://x/?key=hunter2'\nheaders = { A = 'hunter2' }\n\
+         [commands.page.parameters]\ntype = 'object'\nrequired = ['whoIs']\nproperties.whoIs.maxLength = 5",
+    );
+    let page = &settings.commands["page"];
+    let parameters =
+        json!({"type": "object", "required": ["whoIs"], "properties": {"whoIs": {"maxLength": 5}}});
+    assert_eq!(page.parameters, parameters);
+    assert_eq!((page.method, page.safety, page.timeout_seconds), (CommandMethod::Post, Safety::Write, 60));
+    assert!(!format!("{:?} {page:?}", origins.shown()).contains("hunter2"), "{:?}", origins.shown());
+
+    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    refused(
+        "commands.x.url = 'http://x'",
+        "commands.x in turnfold.toml wants a description: one line by which a model knows what the command does",
+    );
+    refused("commands.x.description = 'x'", "commands.x in turnfold.toml wants a url");
+    refused(
+        "commands.x = { description = 'x', url = 'http://x', method = 'GET' }",
+        "commands.x.method in turnfold.toml must be one of POST, PUT, PATCH, DELETE",
+    );
+    refused(
+        "commands.x.timeout_seconds = 0",
+        "commands.x.timeout_seconds in turnfold.toml must be at least 1",
+    );
+    let words =
+        complaint("commands.x = { description = 'x', url = 'http://x', parameters = { type = 'thing' } }");
+    assert!(
+        words.starts_with("commands.x in turnfold.toml has parameters that are no JSON Schema: at /type, "),
+        "{words}"
+    );
+}
+
+#[test]
+fn no_server_may_be_called_as_the_commands_are() {
+    let server = "[mcp.commands]\ndescription = 'x'\ncommand = 'x'\n";
+    assert_eq!(toml(server).0.mcp.len(), 1, "where there are no commands, the name is free");
+    assert_eq!(
+        complaint(&format!("{server}[commands.page]\ndescription = 'x'\nurl = 'http://x'")),
+        "mcp.commands in turnfold.toml has the name under which the commands of [commands.NAME] are found: call the \
+         server something else"
+    );
+}
+
+#[test]
+fn an_embedding_model_names_its_provider() {
+    assert_eq!(toml("").0.index.embedding_model, None);
+    assert_eq!(toml("index.embedding_model = 'a/b'").0.index.embedding_model.unwrap(), "a/b");
+    assert_eq!(
+        complaint("index.embedding_model = 'b'"),
+        "index.embedding_model in turnfold.toml must be written as provider/model"
+    );
+}

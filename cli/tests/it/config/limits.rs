@@ -1,0 +1,102 @@
+//! Budgets, prices and limits.
+
+use shared::{Budget, Limits};
+use turnfold::config::{ModelLimits, PriceSettings, ProviderSettings};
+
+use super::{complaint, toml};
+
+#[test]
+fn budgets_and_prices_are_read_and_held_to_sense() {
+    let (settings, _) = toml(
+        "budget.turn = { tokens = 9, usd = 0.5 }\nbudget.thread.seconds = 60\n\
+         [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10 } }",
+    );
+    let turn = Limits { tokens: Some(9), usd: Some(0.5), seconds: None };
+    let thread = Limits { seconds: Some(60), ..Limits::default() };
+    assert_eq!(settings.budget, Budget { turn, thread });
+    let ProviderSettings::Http { prices, .. } = &settings.providers["x"] else { panic!("it has a base_url") };
+    assert_eq!(prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
+    assert!(toml("").0.budget.is_none());
+    for (text, words) in [
+        ("budget.turn.tokens = 0", "budget.turn.tokens in turnfold.toml must be at least 1"),
+        ("budget.thread.usd = 0", "budget.thread.usd in turnfold.toml must be at least 0.000001"),
+        (
+            "budget.turn.minutes = 1",
+            "unknown key budget.turn.minutes in turnfold.toml: there are seconds, tokens, usd",
+        ),
+    ] {
+        assert_eq!(complaint(text), words);
+    }
+    let refused =
+        complaint("providers.x = { base_url = 'http://x', prices = { m = { input = -1, output = 1 } } }");
+    assert_eq!(refused, "providers.x.prices.m.input in turnfold.toml must be at least 0");
+}
+
+#[test]
+fn limits_are_read_and_held_to_sense() {
+    let (settings, _) = toml(
+        "[limits.models.'x/a-1.5']\nconcurrency = 2\nrequests_per_minute = 3\ntokens_per_minute = 4\nusd_per_day = 0.5\n\
+         [limits.providers.x]\nusd_per_day = 40\n[limits.servers]\nmail.concurrency = 5\ncommands.requests_per_minute = 6\n\
+         [providers.x]\nbase_url = 'http://x'\nprices = { 'a-1.5' = { input = 2.5, output = 10 } }\n\
+         [mcp.mail]\ndescription = 'x'\ncommand = 'x'\n[commands.page]\ndescription = 'x'\nurl = 'http://x'",
+    );
+    let model = ModelLimits {
+        concurrency: Some(2),
+        requests_per_minute: Some(3),
+        tokens_per_minute: Some(4),
+        usd_per_day: Some(0.5),
+    };
+    assert_eq!(settings.limits.models["x/a-1.5"], model);
+    assert_eq!(settings.limits.providers["x"].usd_per_day, Some(40.0));
+    assert_eq!(settings.limits.servers["mail"].concurrency, Some(5));
+    assert_eq!(settings.limits.servers["commands"].requests_per_minute, Some(6));
+    assert!(toml("").0.limits.is_none());
+    for (text, words) in [
+        (
+            "limits.models.gpt.concurrency = 1",
+            "limits.models.gpt in turnfold.toml must be written as provider/model",
+        ),
+        (
+            "limits.models.'opnai/gpt'.concurrency = 1",
+            "limits.models.\"opnai/gpt\" in turnfold.toml names no provider: there are openai; add [providers.opnai]",
+        ),
+        (
+            "limits.models.'openai/gpt'.usd_per_day = 1",
+            "limits.models.\"openai/gpt\" in turnfold.toml has a limit in US dollars and no price: set \
+             providers.openai.prices for \"gpt\"",
+        ),
+        (
+            "limits.providers.opnai.concurrency = 1",
+            "limits.providers.opnai in turnfold.toml names no provider: there are openai; add [providers.opnai]",
+        ),
+        (
+            "limits.providers.openai.usd_per_day = 1",
+            "limits.providers.openai in turnfold.toml has a limit in US dollars and no prices: set \
+             providers.openai.prices",
+        ),
+        (
+            "limits.servers.mail.concurrency = 1",
+            "limits.servers.mail in turnfold.toml names no MCP server: there are none; add [mcp.mail]",
+        ),
+        (
+            "limits.servers.commands.concurrency = 1",
+            "limits.servers.commands in turnfold.toml names no MCP server: there are none; add [mcp.commands]",
+        ),
+        (
+            "limits.providers.openai.concurrency = 0",
+            "limits.providers.openai.concurrency in turnfold.toml must be at least 1",
+        ),
+        (
+            "limits.servers.mail.usd_per_day = 1",
+            "unknown key limits.servers.mail.usd_per_day in turnfold.toml: did you mean limits.models.NAME.usd_per_day?",
+        ),
+    ] {
+        assert_eq!(complaint(text), words);
+    }
+    assert_eq!(toml("").0.worker.node_timeout_seconds, None);
+    assert_eq!(toml("worker.node_timeout_seconds = 9").0.worker.node_timeout_seconds, Some(9));
+    assert_eq!(
+        complaint("worker.node_timeout_seconds = 0"),
+        "worker.node_timeout_seconds in turnfold.toml must be at least 1"
+    );
+}

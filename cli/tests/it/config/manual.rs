@@ -1,0 +1,84 @@
+//! The manual knows every key.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value as Json;
+use shared::strategies;
+use turnfold::config::{MANUAL, Settings};
+
+use super::sources;
+
+/// The manual, each example line put into force.
+fn manual_in_force() -> String {
+    let example = |line: &str| {
+        line.strip_prefix('#')
+            .filter(|it| it.starts_with(|c: char| c.is_alphabetic() || c == '['))
+            .map(str::to_owned)
+    };
+    MANUAL.lines().map(|line| example(line).unwrap_or_else(|| line.to_owned()) + "\n").collect()
+}
+
+#[test]
+fn the_manual_names_every_key_and_its_examples_load() {
+    let text = manual_in_force();
+    let (_folder, sources) = sources(&[("turnfold.toml", &text), (".mcp.json", "{}")]);
+    let (settings, origins) = Settings::load(sources).unwrap();
+    assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 1));
+
+    // Keys as the schema has them: a chosen name is a star, and what is below a map of plain values is the map.
+    let known: BTreeSet<String> = Settings::keys(&strategies::all()).into_iter().collect();
+    let starred = |key: &str| {
+        let mut parts: Vec<&str> = key.split('.').collect();
+        if parts.len() > 2 && ["providers", "mcp", "commands", "tenants"].contains(&parts[0]) {
+            parts[1] = "*";
+            match (parts[2], parts.len()) {
+                // What is said of a tool may be said in one word.
+                ("tools", 4) => return None,
+                ("tools" | "prices", 5) => parts[3] = "*",
+                ("nodes", 6) => (parts[3], parts[4]) = ("*", "*"),
+                _ => parts.truncate(3),
+            }
+        }
+        if parts.len() > 3 && parts[0] == "limits" {
+            parts[2] = "*";
+        }
+        if parts.get(2) == Some(&"on_failure_of") {
+            parts.truncate(3);
+        }
+        Some(parts.join("."))
+    };
+    let written: BTreeSet<String> = origins
+        .shown()
+        .into_iter()
+        .filter(|(.., origin)| origin == "turnfold.toml")
+        .filter_map(|(key, ..)| starred(&key))
+        .collect();
+    assert_eq!(written, known);
+}
+
+#[test]
+fn the_manual_tells_the_strategies_own_defaults() {
+    let text: toml::Table = manual_in_force().parse().unwrap();
+    let mut told = serde_json::to_value(&text["strategies"]).unwrap();
+    let own: Json = strategies::all()
+        .iter()
+        .map(|it| (it.name().to_owned(), it.defaults()))
+        .collect::<serde_json::Map<_, _>>()
+        .into();
+    for (strategy, section) in told.as_object_mut().unwrap() {
+        // A key that has no default is there as an example.
+        section.as_object_mut().unwrap().retain(|key, _| own[strategy].get(key).is_some());
+    }
+    assert_eq!(told, own);
+}
+
+#[test]
+fn the_manual_explains_every_key() {
+    let lines: Vec<&str> = MANUAL.lines().collect();
+    let block =
+        |i: usize| lines[..i].iter().rev().take_while(|it| !it.is_empty()).any(|it| it.starts_with("# "));
+    for (i, line) in lines.iter().enumerate() {
+        let active = line.starts_with(|c: char| c.is_alphabetic());
+        assert!(!active || block(i), "line {} of the manual sets {line} and does not say what it is", i + 1);
+    }
+}
