@@ -60,10 +60,9 @@ impl Mode {
 
     /// The limits of a worker that goes on so.
     pub(crate) fn limits(self, slots: usize) -> Limits {
-        // A worker goes on by itself as long as it may only while slots are free, so it has as many again.
-        let (slots, nodes) = match self {
-            Mode::Local => (slots * 2, 16),
-            Mode::HandOff => (slots, 1),
+        let nodes = match self {
+            Mode::Local => 16,
+            Mode::HandOff => 1,
         };
         Limits { slots, nodes, lease: LEASE, sweep: LEASE, drain: LEASE }
     }

@@ -18,12 +18,12 @@ use crate::{
     warm::Warm,
 };
 
-/// How long a job goes on to the next node by itself; then others have their turn.
-const GOES_ON: Duration = Duration::from_millis(250);
+/// How often a slot comes free, about, while all are taken: a job goes on to its next node so long for each other slot, and
+/// with one slot not at all. So whoever waits gets a slot at once, and quick nodes do not go through the queue one by one.
+const FREED: Duration = Duration::from_millis(1);
 
-/// How often a slot comes free, about, while all are taken: a job goes on so long for each other slot, and with one slot
-/// not at all. So whoever waits gets a slot at once, and quick nodes do not go through the queue one by one.
-const FREED: Duration = Duration::from_micros(200);
+/// How long a job goes on at most while all slots are taken: many may have begun at the same time.
+const GOES_ON: Duration = Duration::from_millis(250);
 
 /// How long a worker waits before it asks a queue or a store again that did not answer.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -259,14 +259,15 @@ impl<L: Log> Desk<L> {
         loop {
             let done = self.hands.step(&mut log, rung).await?;
             nodes += 1;
-            let goes_on_for = if self.slots.available_permits() > 0 { GOES_ON } else { self.crowded };
+            // While a slot is free, nobody waits for this one.
+            let others_turn = self.slots.available_permits() == 0 && began.elapsed() > self.crowded;
             let goes_on = match done {
                 Done::Moved => true,
                 // A turn that is less urgent waits as such.
                 Done::Next(priority) => priority == job.lane.priority,
                 Done::Rested | Done::Faltered { .. } | Done::Held { .. } => false,
             };
-            if !goes_on || nodes >= self.nodes || stop.is_told() || began.elapsed() > goes_on_for {
+            if !goes_on || nodes >= self.nodes || stop.is_told() || others_turn {
                 let head = log.head().seq;
                 self.warm.keep(log);
                 return Ok((done, Some(head)));

@@ -14,7 +14,8 @@ use crate::{
     stats::median,
 };
 
-/// How many nodes a turn has.
+/// How many nodes a turn has; a full lap of many slots is some forty thousand of them, so that neither its first sweep nor
+/// its last jobs, that have no company, are what is measured.
 const STEPS: u32 = 10;
 
 /// How many steps the floor writes in one statement.
@@ -32,7 +33,7 @@ impl Figure for Steps {
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
-        let threads = (self.slots * bench.effort.pick(1, 2)).max(bench.effort.pick(10, 20));
+        let threads = (self.slots * bench.effort.pick(1, 4)).max(bench.effort.pick(10, 20));
         let (servers, url) = (bench.servers().await?, bench.database().await?);
         let engine = Engine::postgres(&servers, &url).await?;
         let pool = rows::postgres(&url, 2).await?;
