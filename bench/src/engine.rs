@@ -60,9 +60,10 @@ impl Mode {
 
     /// The limits of a worker that goes on so.
     pub(crate) fn limits(self, slots: usize) -> Limits {
-        let nodes = match self {
-            Mode::Local => 16,
-            Mode::HandOff => 1,
+        // A lone job goes on by itself only beside a free slot.
+        let (slots, nodes) = match self {
+            Mode::Local => (slots + 1, 16),
+            Mode::HandOff => (slots, 1),
         };
         Limits { slots, nodes, lease: LEASE, sweep: LEASE, drain: LEASE }
     }
