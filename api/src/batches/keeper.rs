@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::future::join_all;
+use futures::{StreamExt as _, future::join_all, stream};
 use store::{
     MOST_SUBMITTED,
     bulk::{Batch, BatchId, BatchStatus, Move},
@@ -196,9 +196,9 @@ impl Keeper {
     where
         F: Future<Output = Result<Done, Problem>>,
     {
-        let (done, mut page) = (Done::of(page.len()), page.into_iter());
-        let parts = std::iter::from_fn(|| Some(page.by_ref().take(PART).collect::<Vec<T>>()));
-        let outcomes = join_all(parts.take_while(|it| !it.is_empty()).map(what)).await;
+        let done = Done::of(page.len());
+        let parts: Vec<Vec<T>> = stream::iter(page).chunks(PART).collect().await;
+        let outcomes = join_all(parts.into_iter().map(what)).await;
         outcomes.into_iter().try_for_each(|it| it.map(drop))?;
         Ok(done)
     }

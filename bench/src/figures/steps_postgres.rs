@@ -14,8 +14,7 @@ use crate::{
     stats::median,
 };
 
-/// How many nodes a turn has; a full lap of many slots is some forty thousand of them, so that neither its first sweep nor
-/// its last jobs, that have no company, are what is measured.
+/// How many nodes a turn has.
 const STEPS: u32 = 10;
 
 /// How many steps the floor writes in one statement.
@@ -33,6 +32,7 @@ impl Figure for Steps {
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        // Many of each slot's, so that neither the first sweep nor the last jobs, that have no company, are what is measured.
         let threads = (self.slots * bench.effort.pick(1, 4)).max(bench.effort.pick(10, 20));
         let (servers, url) = (bench.servers().await?, bench.database().await?);
         let engine = Engine::postgres(&servers, &url).await?;

@@ -31,6 +31,7 @@ impl Figure for Steps {
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        // As on PostgreSQL: as many as there, of half the slots.
         let threads = (self.slots * bench.effort.pick(1, 8)).max(bench.effort.pick(10, 20));
         let file = bench.folder().join(format!("{}.db", self.name()));
         let engine = Engine::sqlite(&file).await?;

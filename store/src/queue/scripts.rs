@@ -249,8 +249,8 @@ pub(super) static TAKE: LazyLock<Script> = LazyLock::new(|| {
 ///
 /// XACK ends anybody's, so it is asked first who holds a token; but not of one that is younger than a lease: nobody can
 /// have claimed it yet. (Whoever claims after a shorter lease than ours would lose a token to us, which has its successor
-/// all the same.) Redis may refuse the first write of a script when it is full, and none after it: what is acknowledged
-/// has its successor.
+/// all the same.) Redis, when it is full, refuses no write of a script that has written already: what is acknowledged has
+/// its successor.
 pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
         local group, consumer, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])

@@ -348,6 +348,28 @@ async fn real_redis_drops_what_names_no_thread() {
     assert_eq!(queue.len().await.unwrap(), Depth::default());
 }
 
+/// A full Redis takes no new ring where others wait, and what it has goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_that_is_full_loses_no_successor() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let [thread, other] = [(); 2].map(|()| Uuid::now_v7());
+    for thread in [thread, other] {
+        queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    }
+    let job = take_one(&queue).await;
+    redis.ask("CONFIG SET maxmemory 1");
+    assert!(queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.is_err());
+    queue.finish(&job, Some(When::NowAt(7))).await.unwrap();
+    redis.ask("CONFIG SET maxmemory 0");
+    assert_eq!(queue.len().await.unwrap(), Depth { waiting: 2, ..Depth::default() });
+    let jobs = queue.take(2).await.unwrap();
+    assert_eq!(
+        jobs.iter().map(|it| (it.thread, it.head)).collect::<Vec<_>>(),
+        [(other, None), (thread, Some(7))]
+    );
+}
+
 /// Were a consumer deleted with what it holds, its tokens would be in the stream and in nobody's list.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_forgets_only_consumers_without_tokens() {
