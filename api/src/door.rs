@@ -91,7 +91,7 @@ async fn look_after(house: Arc<House>) {
             courier.run().await;
         }
     };
-    tokio::join!(Keeper::new(Arc::clone(&house)).run(), told);
+    tokio::join!(Arc::new(Keeper::new(Arc::clone(&house))).run(), told);
 }
 
 /// Serves, and looks after batches and webhooks, until `stop` is cancelled, then lets requests under way end; streams and long polls end at once.

@@ -7,7 +7,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use shared::Budget;
 use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -33,8 +33,8 @@ pub(crate) struct House {
     pub(crate) chat_wait: Duration,
     pub(crate) threshold: Threshold,
     pub(crate) bulk: Bulk,
-    /// Told when there is something to do for the keeper of batches.
-    pub(crate) stirred: Notify,
+    /// Changed when there is something to do for the keeper of batches.
+    pub(crate) stirred: watch::Sender<()>,
     pub(crate) webhooks: Webhooks,
     /// What there is to run turns with, for quotes.
     pub(crate) capacity: Capacity,
@@ -79,7 +79,7 @@ impl House {
             chat_wait,
             threshold,
             bulk,
-            stirred: Notify::new(),
+            stirred: watch::Sender::default(),
             webhooks,
             capacity,
             announced: Notify::new(),

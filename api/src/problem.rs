@@ -234,7 +234,7 @@ impl From<Error> for Problem {
             Error::UnknownThread(_) => Kind::UnknownThread.because(words),
             Error::UnknownTurn(_) => Kind::UnknownTurn.because(words),
             Error::KeyReused => Kind::KeyReused.because(words),
-            Error::ThreadExists(_) => Kind::Stale.because(words),
+            Error::ThreadExists(_) | Error::BatchLost(_) => Kind::Stale.because(words),
             Error::Stale { .. } => {
                 Kind::Stale.because(words).mend("look at the thread and send the request again")
             }

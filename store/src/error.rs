@@ -5,7 +5,10 @@ use sea_orm::{
     sqlx::{self, error::DatabaseError},
 };
 
-use crate::log::{ThreadId, TurnId};
+use crate::{
+    bulk::BatchId,
+    log::{ThreadId, TurnId},
+};
 
 /// Why the store did not do as asked. Each message is complete in itself; none shows a password.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +35,9 @@ pub enum Error {
     /// The key belongs to another request.
     #[error("the idempotency key was used before for another request: choose a new key")]
     KeyReused,
+    /// A batch is somebody else's to move, or stands elsewhere by now; nothing was changed.
+    #[error("batch {0} is looked after by another api, or was moved on meanwhile")]
+    BatchLost(BatchId),
     /// The database cannot be used at the moment: wait and try again.
     #[error("the database is not available: {0}")]
     Unavailable(String),
@@ -104,6 +110,7 @@ impl Error {
             | Error::ThreadExists(_)
             | Error::UnknownTurn(_)
             | Error::KeyReused
+            | Error::BatchLost(_)
             | Error::NotMigrated { .. }
             | Error::TooNew { .. }
             | Error::Unreadable { .. }

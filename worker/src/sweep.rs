@@ -14,7 +14,7 @@ use tracing::{info, warn};
 type Failure = Box<dyn Error + Send + Sync>;
 
 /// How many threads are looked at in one query.
-const PAGE: u64 = 1000;
+const PAGE: u64 = 250;
 
 pub(crate) struct Sweep<L> {
     parts: Parts<L>,
@@ -70,7 +70,7 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Threa
         let page = parts.store.runnable_after(last, PAGE).await?;
         let Some(it) = page.last() else { return Ok(missing) };
         last = Some(it.thread);
-        for it in page.into_iter().filter(|it| !rung.contains(&it.thread)) {
+        for it in page.into_iter().filter(|it| !rung.contains(it.thread)) {
             missing.entry(it.lane).or_default().push(it.thread);
         }
     }

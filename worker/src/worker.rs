@@ -8,7 +8,7 @@ use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
 };
-use tokio_util::sync::CancellationToken;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, error, field::Empty, info, info_span, warn};
 
 use crate::{
@@ -87,9 +87,15 @@ struct Desk<L> {
     /// How long a job goes on while all slots are taken.
     crowded: Duration,
     warm: Warm,
-    /// A job holds one of them until it is acknowledged.
+    /// A job holds one of them until its nodes are done.
+    ///
+    /// ## Why not until it is acknowledged
+    ///
+    /// Whoever takes the slot goes to the queue with the acknowledgement, and not after it.
     slots: Arc<Semaphore>,
     flights: Flights,
+    /// Jobs until they are acknowledged.
+    jobs: TaskTracker,
     /// Told when something was paused or resumed.
     paused: Notify,
 }
@@ -105,6 +111,7 @@ impl<L: Log> Worker<L> {
             warm: Warm::new(),
             slots: Arc::new(Semaphore::new(limits.slots)),
             flights: Flights::default(),
+            jobs: TaskTracker::new(),
             paused: Notify::new(),
         };
         Self { desk: Arc::new(desk), limits }
@@ -132,14 +139,18 @@ impl<L: Log> Worker<L> {
     async fn take_jobs(&self, stop: &Stop) {
         let Desk { hands, slots, .. } = &*self.desk;
         loop {
-            let free = tokio::select! {
+            let one = tokio::select! {
                 biased;
                 () = stop.told() => return,
-                free = slots.acquire() => free.map(|_| slots.available_permits()),
+                one = slots.acquire() => one,
             };
+            // Others come free with it: those whom the same commit has woken.
+            tokio::task::yield_now().await;
+            let free = slots.available_permits() + 1;
+            drop(one);
             // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
             // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = hands.parts.queue.take(free.map_or(1, |it| it + 1)).await;
+            let taken = hands.parts.queue.take(free).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {
@@ -169,7 +180,7 @@ impl<L: Log> Worker<L> {
         let (desk, stop) = (self.desk.clone(), stop.clone());
         let thread = job.thread;
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
-        let task = tokio::spawn(
+        let task = self.desk.jobs.spawn(
             async move {
                 let (done, head) = desk.attempt(&job, rung, stop).await;
                 let now = head.map_or(When::Now, When::NowAt);
@@ -186,8 +197,8 @@ impl<L: Log> Worker<L> {
                     }
                     Done::Rested => None,
                 };
-                desk.finish(&job, next).await;
                 drop(slot);
+                desk.finish(&job, next).await;
             }
             .instrument(span),
         );
@@ -200,9 +211,9 @@ impl<L: Log> Worker<L> {
         if under_way > 0 {
             info!(under_way, limit = ?self.limits.drain, "draining; a second signal gives the jobs back at once");
         }
-        let all = u32::try_from(self.limits.slots).unwrap_or(u32::MAX);
+        self.desk.jobs.close();
         tokio::select! {
-            _ = self.desk.slots.acquire_many(all) => return,
+            () = self.desk.jobs.wait() => return,
             () = stop.halted.cancelled() => (),
             () = tokio::time::sleep(self.limits.drain) => (),
         }

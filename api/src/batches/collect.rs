@@ -36,10 +36,6 @@ impl Keeper {
     /// Writes down what came of items whose turns have ended, or wait for a person.
     pub(super) async fn collect(&self, batch: &Batch) -> Result<Done, Problem> {
         let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
-        self.by_parts(moved, |part| self.take_in(batch, part)).await
-    }
-
-    async fn take_in(&self, batch: &Batch, moved: Vec<(Item, Turn)>) -> Result<Done, Problem> {
         // Logs that are asked for at the same time are read together.
         let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
         let moves: Vec<Move> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;

@@ -39,11 +39,6 @@ impl Keeper {
             return Ok(Done::Nothing);
         }
         let items = store.waiting_items(batch.id, room).await?;
-        self.by_parts(items, |part| self.begin(batch, part)).await
-    }
-
-    async fn begin(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
-        let store = &self.house.parts.store;
         let (mut moves, fresh) = self.reuse(batch, items).await?;
         let (bad, turns) = self.turns(batch, fresh).await?;
         moves.extend(bad);

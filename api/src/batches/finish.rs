@@ -12,7 +12,10 @@ use store::{
     time,
 };
 
-use super::keeper::{Done, Keeper, PAGE};
+use super::{
+    keeper::{Done, Keeper},
+    results::PAGE,
+};
 use crate::problem::{Kind, Problem};
 
 /// What these files are for.

@@ -6,31 +6,29 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, future::join_all, stream};
 use store::{
     MOST_SUBMITTED,
     bulk::{Batch, BatchId, BatchStatus, Move},
     time,
 };
-use tokio::time::{Instant, sleep};
+use tokio::{
+    sync::{Notify, Semaphore},
+    time::{Instant, sleep},
+};
+use tokio_util::task::JoinMap;
 use tracing::{debug, info, warn};
 use uuid::Uuid;
 
 use super::finish::Writing;
-use crate::{
-    house::House,
-    problem::{Kind, Problem},
-};
+use crate::{house::House, problem::Problem};
 
-/// How many items one step moves, at most, each way.
-pub(super) const PAGE: u64 = 1000;
+/// How many items one step moves, at most, each way: what goes well together, and a part of what a batch has under way
+/// only. So what a step begins is run while the next one ends what was run before, and neither waits for the other.
+pub(super) const PAGE: u64 = MOST_SUBMITTED as u64;
 
-/// How many of them go together: a page goes in parts side by side, so that the database is at the one while the other is
-/// made ready.
-const PART: usize = MOST_SUBMITTED;
-
-/// How often is looked for batches that nobody keeps, while this keeper keeps none.
-const IDLE: Duration = Duration::from_secs(5);
+/// How many steps go side by side. Batches take turns at them, so many open ones hold up none, and the database serves
+/// others too.
+const STEPS: usize = 4;
 
 /// How often files are swept whose time is over.
 const SWEEP: Duration = Duration::from_secs(60);
@@ -61,6 +59,16 @@ impl Done {
     }
 }
 
+/// What is done with a batch at the same time. Neither waits for the other: what the one changes of the batch's row, it
+/// changes under its lock, and the other does not ask for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Work {
+    /// Its lines become items.
+    Lines,
+    /// Its items come to their ends, and so does the batch.
+    Items,
+}
+
 /// Looks after batches.
 pub(crate) struct Keeper {
     pub(super) house: Arc<House>,
@@ -70,32 +78,41 @@ pub(crate) struct Keeper {
     metered: Mutex<BTreeMap<BatchId, Instant>>,
     /// How far the files of batches are written that have come to their end.
     writing: Mutex<BTreeMap<BatchId, Writing>>,
+    steps: Semaphore,
 }
 
 impl Keeper {
     pub(crate) fn new(house: Arc<House>) -> Self {
-        Self { house, name: Uuid::now_v7().to_string(), metered: Mutex::default(), writing: Mutex::default() }
+        Self {
+            house,
+            name: Uuid::now_v7().to_string(),
+            metered: Mutex::default(),
+            writing: Mutex::default(),
+            steps: Semaphore::new(STEPS),
+        }
     }
 
     /// Looks after batches until the door closes, and leaves them to others then.
-    pub(crate) async fn run(self) {
-        let stop = self.house.stop.clone();
+    pub(crate) async fn run(self: Arc<Self>) {
+        let (stop, store) = (&self.house.stop, &self.house.parts.store);
+        let mut stirred = self.house.stirred.subscribe();
+        let mut kept = JoinMap::new();
         let mut swept: Option<Instant> = None;
         loop {
-            let began = Instant::now();
-            let pause = match self.look().await {
-                Ok((0, _)) => IDLE.max(self.house.bulk.look),
-                Ok((_, Done::Nothing)) => self.house.bulk.look,
-                Ok((_, Done::All)) => self.house.bulk.look.min(began.elapsed() * RESTS),
-                Ok((_, Done::Part)) => Duration::ZERO,
-                Err(problem) => {
-                    warn!(error = problem.detail(), "cannot look after batches; trying again");
-                    self.house.bulk.look
+            match store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
+                Ok(batches) => {
+                    self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
+                    for id in
+                        batches.iter().map(|it| it.id).filter(|it| !kept.contains_key(it)).collect::<Vec<_>>()
+                    {
+                        kept.spawn(id, Arc::clone(&self).keep(id));
+                    }
                 }
-            };
+                Err(error) => warn!(%error, "cannot look after batches; trying again"),
+            }
             if swept.is_none_or(|it| SWEEP <= it.elapsed()) {
                 swept = Some(Instant::now());
-                match self.house.parts.store.sweep_files().await {
+                match store.sweep_files().await {
                     Ok(0) => {}
                     Ok(files) => info!(files, "swept files whose time was over"),
                     Err(error) => warn!(%error, "cannot sweep files"),
@@ -104,50 +121,69 @@ impl Keeper {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                () = self.house.stirred.notified() => {}
-                () = sleep(pause) => {}
+                _ = stirred.changed() => {}
+                Some(_) = kept.join_next() => {}
+                () = sleep(self.house.bulk.look) => {}
             }
         }
-        if let Err(error) = self.house.parts.store.leave_batches(&self.name).await {
+        while kept.join_next().await.is_some() {}
+        if let Err(error) = store.leave_batches(&self.name).await {
             debug!(%error, "cannot leave the batches to others; their leases run out");
         }
     }
 
-    /// Does one step of each batch: batches take turns, so a large one holds up no small one.
-    async fn look(&self) -> Result<(usize, Done), Problem> {
-        let batches = self.house.parts.store.keep_batches(&self.name, micros(self.house.bulk.lease)).await?;
-        self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
-        let mut most = Done::Nothing;
-        for batch in &batches {
-            if self.house.stop.is_cancelled() {
-                break;
-            }
-            match self.step(batch).await {
-                Ok(done) => most = most.max(done),
-                // What is the matter with one batch holds up no other.
-                Err(problem) => {
-                    warn!(batch = %batch.id, error = problem.detail(), "a batch cannot go on for now");
-                }
-            }
-        }
-        Ok((batches.len(), most))
+    /// Looks after one batch for as long as it is open and this keeper's, or until the door closes.
+    async fn keep(self: Arc<Self>, id: BatchId) {
+        let more = Notify::new();
+        tokio::join!(self.go_on(id, Work::Lines, &more), self.go_on(id, Work::Items, &more));
     }
 
-    /// **Invariant:** `batch` is as it stood when the step began, and so is nobody's to change: what is done side by side
-    /// goes by the same counts.
+    /// Takes one step after the other: at once after one that leaves more to do, and else when there is more, or after a
+    /// while.
+    async fn go_on(&self, id: BatchId, work: Work, more: &Notify) {
+        let look = self.house.bulk.look;
+        let mut stirred = self.house.stirred.subscribe();
+        while !self.house.stop.is_cancelled() {
+            let turn = self.steps.acquire().await;
+            let began = Instant::now();
+            let done = match (self.house.parts.store.kept_batch(id, &self.name).await, work) {
+                (Ok(Some(batch)), Work::Items) => self.step(&batch).await,
+                (Ok(Some(batch)), Work::Lines) if batch.status == BatchStatus::Validating => {
+                    let done = self.validate(&batch).await;
+                    more.notify_one();
+                    done
+                }
+                (Ok(_), _) => return,
+                (Err(error), _) => Err(error.into()),
+            };
+            drop(turn);
+            let pause = match done {
+                Ok(Done::Nothing) => look,
+                Ok(Done::All) => look.min(began.elapsed() * RESTS),
+                Ok(Done::Part) => Duration::ZERO,
+                Err(problem) => {
+                    warn!(batch = %id, error = problem.detail(), "a batch cannot go on for now");
+                    look
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.house.stop.cancelled() => {}
+                _ = stirred.changed() => {}
+                () = more.notified(), if work == Work::Items => {}
+                () = sleep(pause) => {}
+            }
+        }
+    }
+
+    /// Goes on with the items of a batch, or with its end.
     async fn step(&self, batch: &Batch) -> Result<Done, Problem> {
         match batch.status {
-            BatchStatus::Validating => {
-                // Neither waits for the other, and neither fails with it: what the one changes of the batch's row, it changes
-                // under its lock, and the other does not ask for.
-                let (read, run) = tokio::join!(self.validate(batch), self.run_lines(batch));
-                Ok(read?.max(run?))
-            }
             // Its files are written once all items have ended.
             BatchStatus::InProgress | BatchStatus::Cancelling if batch.counts.open() == 0 => {
                 self.advance(batch, BatchStatus::Finalizing, None).await
             }
-            BatchStatus::InProgress => self.run_lines(batch).await,
+            BatchStatus::Validating | BatchStatus::InProgress => self.run_lines(batch).await,
             BatchStatus::Cancelling => {
                 let collected = self.collect(batch).await?;
                 Ok(collected.max(self.call_off(batch).await?))
@@ -160,6 +196,8 @@ impl Keeper {
     }
 
     /// Has the lines run that are items by now: ends what has ended or is due, and beside it begins what there is room for.
+    ///
+    /// **Invariant:** of the items of a batch that have begun, or are to begin, only this moves any, one step after the other.
     async fn run_lines(&self, batch: &Batch) -> Result<Done, Problem> {
         // **Invariant:** nothing is begun beside what ends all that is not begun, so one clock decides about both.
         let now = time::now();
@@ -187,31 +225,13 @@ impl Keeper {
         true
     }
 
-    /// Does `what` with the parts of a page, side by side. What goes wrong with one leaves none half done.
-    pub(super) async fn by_parts<T, F>(
-        &self,
-        page: Vec<T>,
-        what: impl Fn(Vec<T>) -> F,
-    ) -> Result<Done, Problem>
-    where
-        F: Future<Output = Result<Done, Problem>>,
-    {
-        let done = Done::of(page.len());
-        let parts: Vec<Vec<T>> = stream::iter(page).chunks(PART).collect().await;
-        let outcomes = join_all(parts.into_iter().map(what)).await;
-        outcomes.into_iter().try_for_each(|it| it.map(drop))?;
-        Ok(done)
-    }
-
     /// Moves items of a batch.
     pub(super) async fn record(&self, batch: &Batch, moves: Vec<Move>) -> Result<Done, Problem> {
         let count = moves.len();
         if count == 0 {
             return Ok(Done::Nothing);
         }
-        if !self.house.parts.store.record(batch.id, &self.name, moves).await? {
-            return Err(Kind::Stale.because("another api looks after the batch by now"));
-        }
+        self.house.parts.store.record(batch.id, &self.name, moves).await?;
         Ok(Done::of(count))
     }
 

@@ -5,7 +5,7 @@
 //!                                  │         turns │      ▲ ended turns     │
 //!                                items             └ workers                └ files of results
 //!
-//!   validating    the next chunk is validated, and beside it the items that are there by now are fed and collected
+//!   validating    one chunk after the other is validated, and beside it the items that are there by now are fed and collected
 //!   in_progress   the file was looked through: items are fed and collected
 //!   finalizing    all items have ended
 //! ```
@@ -36,6 +36,11 @@
 //! Workers are other processes, and tell nobody that a turn has ended. So while a batch is open its keeper looks, twice a
 //! second, sooner after it found something to do, and at once after it found much; what has ended is collected while more is
 //! begun. A batch that is made or changed here wakes the keeper of this process.
+//!
+//! ## Why its pages are small beside the window
+//!
+//! What a page begins is run while the next pages go their way. A page of half the window would leave one half to the workers
+//! and the other to the keeper, each of whom would wait for the other.
 
 pub(crate) mod keeper;
 pub(crate) mod quote;

@@ -11,13 +11,16 @@ use serde::Deserialize;
 use store::bulk::ResultLine;
 use utoipa::IntoParams;
 
-use super::{keeper::PAGE, routes::find};
+use super::routes::find;
 use crate::{
     auth::Acting,
     extract::{Path, Query},
     house::Inside,
     problem::{Kind, Problem},
 };
+
+/// How many results are read at once.
+pub(super) const PAGE: u64 = 1000;
 
 /// How many results one response holds at most.
 const LIMIT_MAX: u64 = 100_000;

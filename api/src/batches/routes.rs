@@ -102,7 +102,7 @@ pub(crate) async fn create(
         return Ok(Json(quote::before(&house, &new, how.workers).await?).into_response());
     }
     let (batch, is_new) = house.parts.store.make_batch(new).await?;
-    house.stirred.notify_one();
+    house.stirred.send_replace(());
     tracing::info!(batch = %batch.id, is_new, "a batch was made");
     let mut response = Json(show(&house, batch).await?).into_response();
     if !is_new {
@@ -276,7 +276,7 @@ pub(crate) async fn cancel(
     if !changed && !matches!(now.status, BatchStatus::Cancelling | BatchStatus::Cancelled) {
         return Err(not_now(&now, format!("it is {} and cannot be called off", now.status)));
     }
-    house.stirred.notify_one();
+    house.stirred.send_replace(());
     Ok(Json(show(&house, now).await?))
 }
 
@@ -357,7 +357,7 @@ pub(crate) async fn resume(
             }
         }
     }
-    house.stirred.notify_one();
+    house.stirred.send_replace(());
     Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
 }
 

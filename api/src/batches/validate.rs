@@ -1,6 +1,9 @@
 //! How a file becomes items: a chunk at a time, and those of a chunk are run while the next ones are looked at.
 
-use store::bulk::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace};
+use store::{
+    Error,
+    bulk::{Batch, BatchStatus, Chunk, ItemState, Line, LinePlace},
+};
 
 use super::{
     keeper::{Done, Keeper},
@@ -34,8 +37,11 @@ impl Keeper {
         };
         let from = Place { chunk: batch.validated, line: batch.lines };
         let (lines, last) = read(&judge, from, &chunk, self.house.bulk.line_max);
-        store.take_lines(batch, &self.name, lines, last).await?;
-        Ok(Done::Part)
+        match store.take_lines(batch, &self.name, lines, last).await {
+            // It was called off, or another api looks after it: the next look shows which.
+            Ok(()) | Err(Error::BatchLost(_)) => Ok(Done::Part),
+            Err(error) => Err(error.into()),
+        }
     }
 }
 

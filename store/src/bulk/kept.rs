@@ -47,6 +47,16 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
     }
 
+    /// A batch as it stands, if it is open and `keeper`'s.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn kept_batch(&self, id: BatchId, keeper: &str) -> Result<Option<Batch>, Error> {
+        let rows = batches::Entity::find_by_id(id).filter(is_open()).filter(Column::KeptBy.eq(keeper));
+        rows.one(&self.database.hot).await?.map(Batch::try_from).transpose()
+    }
+
     /// Leaves the batches that `keeper` looks after to others, at once.
     ///
     /// # Errors

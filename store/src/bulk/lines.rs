@@ -69,8 +69,6 @@ impl Store {
     /// Makes items of the lines of one chunk, and moves their batch on to the next chunk, all of it or nothing. Of lines
     /// with one name the first counts, and the others are bad. What is bad has its result at once.
     ///
-    /// False, if the batch has been moved on already, or is no longer `keeper`'s.
-    ///
     /// ## Why a line that was taken may be run at once
     ///
     /// Lines are taken in their order, so nothing that stands further down can make a line bad that was good: it is the
@@ -78,14 +76,15 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the database does not answer.
+    /// [`Error::BatchLost`] if the batch has been moved on already, or is no longer `keeper`'s, and [`Error::Unavailable`] if
+    /// the database does not answer.
     pub async fn take_lines(
         &self,
         batch: &Batch,
         keeper: &str,
         lines: Vec<Line>,
         last: u64,
-    ) -> Result<bool, Error> {
+    ) -> Result<(), Error> {
         let (batch, keeper) = (batch.clone(), keeper.to_owned());
         self.database.transact_hot(move |tx| take_lines(tx, batch, keeper, lines, last).boxed()).await
     }
@@ -97,13 +96,8 @@ async fn take_lines(
     keeper: String,
     lines: Vec<Line>,
     last: u64,
-) -> Result<bool, Error> {
-    let Some(row) = hold(tx, batch.id, &keeper).await? else { return Ok(false) };
-    if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
-        return Ok(false);
-    }
-    let mut counts = Batch::try_from(row.clone())?.counts;
-    let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
+) -> Result<(), Error> {
+    let mut refused = Vec::new();
     for lines in lines.chunks(ROWS) {
         let taken = insert(tx, &batch, lines).await?;
         let again: Vec<Line> = lines.iter().filter(|it| !taken.contains(&it.nth)).map(renamed).collect();
@@ -111,12 +105,21 @@ async fn take_lines(
         let of_again = again.iter().map(|it| (it.nth, it)).collect::<BTreeMap<_, _>>();
         for line in lines {
             let nameless = of_again.get(&line.nth);
-            if let Err((code, message)) = &nameless.map_or(line, |it| *it).checked {
-                let error = Some((code.as_str(), message.as_str()));
-                let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error);
-                bad.push(json!({"nth": line.nth, "n": results.add(line.nth, told)}));
+            if let Err(error) = &nameless.map_or(line, |it| *it).checked {
+                refused.push((line, error.clone()));
             }
         }
+    }
+    let row = hold(tx, batch.id, &keeper).await?;
+    if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
+        return Err(Error::BatchLost(batch.id));
+    }
+    let mut counts = Batch::try_from(row.clone())?.counts;
+    let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
+    for (line, (code, message)) in refused {
+        let error = Some((code.as_str(), message.as_str()));
+        let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error);
+        bad.push(json!({"nth": line.nth, "n": results.add(line.nth, told)}));
     }
     let faulty = bad.len() as u64;
     counts.add(ItemState::Bad, faulty);
@@ -131,7 +134,7 @@ async fn take_lines(
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
-    Ok(true)
+    Ok(())
 }
 
 /// Has items point at their results: which lines are bad shows only once they are inserted.
@@ -158,7 +161,7 @@ fn renamed(line: &Line) -> Line {
     Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
 }
 
-/// Inserts those whose names are new, and returns their numbers.
+/// Inserts those that are new, and whose names are; returns their numbers.
 async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
@@ -168,13 +171,13 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
                    FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], \
                    $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[]) AS it (nth, custom_id, chunk, start, \
                    length, state, priority, memo, strategy, code, message) \
-                   ORDER BY nth ON CONFLICT ((batch_id::text || custom_id)) DO NOTHING RETURNING nth",
+                   ORDER BY nth ON CONFLICT DO NOTHING RETURNING nth",
         sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                  priority, attempt, memo, strategy, input_tokens, output_tokens, micro_usd, code, message) \
                  SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
                  value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'memo', value ->> 'strategy', 0, 0, 0, \
                  value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
-                 ON CONFLICT (hex(batch_id) || custom_id) DO NOTHING RETURNING nth",
+                 ON CONFLICT DO NOTHING RETURNING nth",
         columns: &[
             Number("nth"),
             Text("custom_id"),

@@ -44,19 +44,23 @@ impl Store {
     /// Moves items of one batch, and numbers the results of those that have ended. What has ended before stays as it is,
     /// so it may be repeated.
     ///
-    /// False, if the batch is no longer `keeper`'s, and nothing is changed.
-    ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the database does not answer.
+    /// [`Error::BatchLost`] if the batch is no longer `keeper`'s, and [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
-    pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<bool, Error> {
+    pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<(), Error> {
         let keeper = keeper.to_owned();
         self.database.transact_hot(move |tx| record(tx, batch, keeper, moves).boxed()).await
     }
 }
 
-/// The batch's row, locked, if it is this keeper's.
+/// The batch's row, locked, which must be this keeper's.
+///
+/// ## Why it comes late
+///
+/// Lines become items, items are begun, and what came of them is written down, all at the same time; each of them changes the
+/// sums of the row. So each does first whatever it can do without, and then holds the row only for as long as its sums and
+/// the numbers of its results need it. Who finds here that the batch is lost has what it did undone with the transaction.
 ///
 /// ## Why it does not look at the clock
 ///
@@ -65,9 +69,9 @@ pub(super) async fn hold(
     tx: &DatabaseTransaction,
     batch: BatchId,
     keeper: &str,
-) -> Result<Option<batches::Model>, Error> {
+) -> Result<batches::Model, Error> {
     let row = batches::Entity::find_by_id(batch).filter(Column::KeptBy.eq(keeper)).lock_exclusive();
-    Ok(row.one(tx).await?)
+    row.one(tx).await?.ok_or(Error::BatchLost(batch))
 }
 
 async fn record(
@@ -75,43 +79,32 @@ async fn record(
     batch: BatchId,
     keeper: String,
     moves: Vec<Move>,
-) -> Result<bool, Error> {
+) -> Result<(), Error> {
     let mut before = standing(tx, batch, &moves).await?;
-    let Some(row) = hold(tx, batch, &keeper).await? else { return Ok(false) };
-    let mut counts = Batch::try_from(row.clone())?.counts;
-    let now = time::now();
-    let (mut changes, mut results, mut added) = (Vec::new(), Results::after(row.done), [0; 3]);
-    for it in moves {
-        let Some((item, took)) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over()) else {
-            continue;
-        };
-        counts.shift(item.state, it.state, 1);
-        let after = [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed);
-        for (sum, (after, before)) in added.iter_mut().zip(after.into_iter().zip(took)) {
-            *sum += after - before;
-        }
-        let over = it.state.is_over();
+    let mut known = |it: Move| {
+        let (item, took) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over())?;
+        Some((item, took, it))
+    };
+    let moves = moves.into_iter().filter_map(&mut known);
+    let (over, on): (Vec<_>, Vec<_>) = moves.partition(|(_, _, it)| it.state.is_over());
+    // What has no result needs no number.
+    change(tx, batch, on.iter().map(|(item, _, it)| changed(tx, item, it, None)).collect()).await?;
+    let row = hold(tx, batch, &keeper).await?;
+    let mut results = Results::after(row.done);
+    let mut changes = Vec::new();
+    for (item, _, it) in &over {
         let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
-        let done_no = over.then(|| {
-            let line = line_of(batch, it.nth, item.custom_id.as_deref(), it.response.as_ref(), error);
-            results.add(it.nth, line)
-        });
-        let fed_at = item.fed_at.or((it.state == ItemState::Fed).then_some(now));
-        changes.push(json!({
-            "nth": it.nth,
-            "state": it.state.as_str(),
-            "thread_id": it.run.map(|(thread, _)| thread).or(item.thread).map(|it| name(tx, it)),
-            "turn_id": it.run.map(|(_, turn)| turn).or(item.turn).map(|it| name(tx, it)),
-            "fed_at": fed_at,
-            "input_tokens": after[0],
-            "output_tokens": after[1],
-            "micro_usd": after[2],
-            "code": error.map(|(code, _)| plain(code)),
-            "message": error.map(|(_, message)| plain(message)),
-            "done_no": done_no,
-        }));
+        let line = line_of(batch, it.nth, item.custom_id.as_deref(), it.response.as_ref(), error);
+        changes.push(changed(tx, item, it, Some(results.add(it.nth, line))));
     }
     change(tx, batch, changes).await?;
+    let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
+    for (item, took, it) in on.iter().chain(&over) {
+        counts.shift(item.state, it.state, 1);
+        for (sum, (after, before)) in added.iter_mut().zip(sums(it).into_iter().zip(took)) {
+            *sum += after - before;
+        }
+    }
     let sums = batches::ActiveModel {
         counts: Set(counts.to_string()),
         done: Set(results.write(tx, batch).await?),
@@ -121,7 +114,31 @@ async fn record(
         ..Default::default()
     };
     batches::Entity::update_many().set(sums).filter(Column::Id.eq(batch)).exec(tx).await?;
-    Ok(true)
+    Ok(())
+}
+
+/// What an item took by now, as its row has it.
+fn sums(it: &Move) -> [i64; 3] {
+    [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed)
+}
+
+/// How the row of an item changes, which has the result of this number, if it has one.
+fn changed(tx: &DatabaseTransaction, item: &Item, it: &Move, done_no: Option<i64>) -> Value {
+    let [input_tokens, output_tokens, micro_usd] = sums(it);
+    let error = it.error.as_ref();
+    json!({
+        "nth": it.nth,
+        "state": it.state.as_str(),
+        "thread_id": it.run.map(|(thread, _)| thread).or(item.thread).map(|it| name(tx, it)),
+        "turn_id": it.run.map(|(_, turn)| turn).or(item.turn).map(|it| name(tx, it)),
+        "fed_at": item.fed_at.or_else(|| (it.state == ItemState::Fed).then(time::now)),
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "micro_usd": micro_usd,
+        "code": error.map(|(code, _)| plain(code)),
+        "message": error.map(|(_, message)| plain(message)),
+        "done_no": done_no,
+    })
 }
 
 /// The items that are to be moved, each with what it took as far as was known.

@@ -9,22 +9,22 @@ use redis::{
 use uuid::Uuid;
 
 use super::{
-    Depth, LIST_MAX, Lane, Listed, Place, Priority,
+    Depth, LIST_MAX, Lane, Listed, Place, Priority, Rung,
     keys::GROUP,
     partition::{Partition, read},
     scripts,
 };
 
 /// How many one command reads at most, so that Redis is never busy with it for long.
-const PAGE: isize = 1000;
+const PAGE: isize = 250;
 
 impl Partition {
     /// Every thread with a token or a delayed ring.
     ///
     /// Delayed rings come to wait, what waits is taken, and what is taken waits or is delayed again. So whoever looks in
     /// that order, and then back, meets all that changed its place once.
-    pub(super) async fn every_thread(&self) -> RedisResult<BTreeSet<Uuid>> {
-        let mut rung = BTreeSet::new();
+    pub(super) async fn every_thread(&self) -> RedisResult<Rung> {
+        let mut rung = Rung::default();
         self.add_delayed(&mut rung).await?;
         self.add_waiting(&mut rung).await?;
         self.add_taken(&mut rung).await?;
@@ -33,12 +33,12 @@ impl Partition {
         Ok(rung)
     }
 
-    async fn add_delayed(&self, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
-        rung.extend(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
+    async fn add_delayed(&self, rung: &mut Rung) -> RedisResult<()> {
+        rung.add(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
         Ok(())
     }
 
-    async fn add_waiting(&self, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
+    async fn add_waiting(&self, rung: &mut Rung) -> RedisResult<()> {
         for tenant in self.members(&self.keys.tenants).await? {
             for priority in Priority::ALL {
                 self.add_lane(&Lane::new(&tenant, priority), rung).await?;
@@ -49,14 +49,14 @@ impl Partition {
 
     /// From its end, because it is taken from at its beginning: what remains keeps its distance from the end, and what
     /// is added pushes it further, where it is met again.
-    async fn add_lane(&self, lane: &Lane, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
+    async fn add_lane(&self, lane: &Lane, rung: &mut Rung) -> RedisResult<()> {
         let mut last = -1;
         loop {
             let mut command = redis::cmd("LRANGE");
             command.arg(format!("{}{lane}", self.keys.lane)).arg(last - PAGE + 1).arg(last);
             let page: Vec<String> = self.control.ask(&command).await?;
             let threads = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
-            rung.extend(threads.filter_map(|it| it.parse::<Uuid>().ok()));
+            rung.add(threads.filter_map(|it| it.parse::<Uuid>().ok()));
             if page.is_empty() {
                 return Ok(());
             }
@@ -64,13 +64,13 @@ impl Partition {
         }
     }
 
-    async fn add_taken(&self, rung: &mut BTreeSet<Uuid>) -> RedisResult<()> {
+    async fn add_taken(&self, rung: &mut Rung) -> RedisResult<()> {
         let mut start = "-".to_owned();
         loop {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
-            rung.extend(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
+            rung.add(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
         }

@@ -14,7 +14,8 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, lanes::Lanes,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
+    lanes::Lanes,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -151,7 +152,7 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);

@@ -16,6 +16,7 @@
 pub mod lane;
 
 mod alarm;
+mod desk;
 mod keys;
 mod lanes;
 mod looks;
@@ -23,11 +24,12 @@ pub mod memory;
 pub(crate) mod partition;
 mod reader;
 pub mod redis;
+mod rung;
 mod scripts;
 pub mod testing;
 pub(crate) mod wire;
 
-use std::{collections::BTreeSet, error::Error, time::Duration};
+use std::{error::Error, time::Duration};
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -36,6 +38,7 @@ pub use self::{
     lane::{Lane, Priority, UnknownPriority, Weights},
     memory::MemoryQueue,
     redis::RedisQueue,
+    rung::Rung,
 };
 
 /// How long [`Queue::take`] waits before it comes back with nothing, so that its caller can look around.
@@ -270,7 +273,7 @@ pub trait Queue: Send + Sync {
     /// # Errors
     ///
     /// [`QueueError`].
-    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError>;
+    async fn rung(&self) -> Result<Rung, QueueError>;
 
     /// How much is in it.
     ///

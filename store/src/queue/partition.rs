@@ -1,6 +1,6 @@
 //! One partition of the doorbell in Redis: a whole doorbell, whose keys stand together.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
 use redis::{RedisError, streams::StreamId};
@@ -9,14 +9,14 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Weights, When,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Rung, Weights, When,
     alarm::Alarm,
+    desk::{Ask, Desk, desk},
     keys::{GROUP, Keys},
     reader::Reader,
     scripts,
     wire::{Control, Wire},
 };
-use crate::gather::Gather;
 
 /// The field of an entry: one, because whoever removes an entry walks over the fields of others.
 const JOB: &str = "job";
@@ -25,7 +25,6 @@ const JOB: &str = "job";
 const MOST_TAKEN: usize = 1000;
 const MOST_RUNG: usize = 1000;
 const MOST_RENEWED: usize = 128;
-const MOST_FINISHED: usize = 128;
 
 /// How long a consumer that holds nothing stays on Redis' list.
 const FORGET_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
@@ -40,11 +39,8 @@ pub(super) struct Partition {
     pub(super) alarm: Alarm,
     pub(super) weights: Weights,
     reader: Mutex<Reader>,
-    finisher: Finisher,
+    pub(super) desk: Desk,
 }
-
-/// Ends tokens, many at once; tells of each whether it was held.
-type Finisher = Gather<(Job, Option<When>), Result<bool, RedisError>>;
 
 impl Partition {
     /// On a connection that stands, under these keys; makes the group if there is none.
@@ -56,9 +52,9 @@ impl Partition {
         consumer: &str,
     ) -> Result<Self, QueueError> {
         let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
-        let finisher = finisher(keys.clone(), control.clone(), consumer, lease);
+        let desk = desk(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
-        let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, finisher };
+        let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk };
         this.make_group().await?;
         // Only tidiness: what it does not forget today it forgets another day.
         match this.forget_consumers(FORGET_AFTER).await {
@@ -158,7 +154,7 @@ impl Queue for Partition {
         let error = |error: &RedisError| self.wire.error("finish a token", error);
         let delay = next.as_ref().and_then(When::delay_ms);
         // A process that comes to its end leaves the token to its lease.
-        let Some(held) = self.finisher.bring((job.clone(), next)).await else { return Ok(()) };
+        let Some(held) = self.desk.bring(Ask::End(job.clone(), next)).await else { return Ok(()) };
         if !held.map_err(|it| error(&it))? {
             debug!(thread = %job.thread, token = job.token, "the token was not ours any more");
         } else if let Some(delay) = delay {
@@ -167,7 +163,7 @@ impl Queue for Partition {
         Ok(())
     }
 
-    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
     }
 
@@ -180,30 +176,8 @@ impl Queue for Partition {
     }
 }
 
-fn finisher(keys: Keys, control: Control, consumer: &str, lease: Duration) -> Finisher {
-    let (keys, consumer): (_, Arc<str>) = (Arc::new(keys), consumer.into());
-    Gather::new(1, MOST_FINISHED, move |ended: Vec<(Job, Option<When>)>| {
-        let (keys, control, consumer) = (Arc::clone(&keys), control.clone(), Arc::clone(&consumer));
-        async move {
-            let mut script = keys.prepare(&scripts::FINISH);
-            script.arg(GROUP).arg(&*consumer).arg(millis(lease));
-            for (job, next) in &ended {
-                script.arg(&job.token).arg(job.lane.to_string());
-                match next.as_ref().map(|it| told(job.thread, it)) {
-                    Some((delay, says)) => script.arg(delay).arg(says),
-                    None => script.arg("").arg(""),
-                };
-            }
-            match control.run::<Vec<u64>>(&script).await {
-                Ok(held) => held.into_iter().map(|it| Ok(it == 1)).collect(),
-                Err(error) => ended.iter().map(|_| Err(error.clone())).collect(),
-            }
-        }
-    })
-}
-
 /// What the scripts are told of a ring: its delay in milliseconds, and what it says.
-fn told(thread: Uuid, when: &When) -> (u64, String) {
+pub(super) fn told(thread: Uuid, when: &When) -> (u64, String) {
     match (when.delay_ms(), when.head()) {
         (Some(delay), _) => (delay, format!("{thread} {}", when.why())),
         (None, Some(head)) => (0, format!("{thread} {head}")),

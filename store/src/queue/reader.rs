@@ -5,20 +5,18 @@ use std::time::Duration;
 use redis::{
     AsyncCommands, RedisError, RedisResult,
     aio::MultiplexedConnection,
-    streams::{StreamAutoClaimReply, StreamId, StreamRangeReply, StreamReadOptions, StreamReadReply},
+    streams::{StreamAutoClaimReply, StreamId, StreamReadOptions, StreamReadReply},
 };
-use tokio::time::Instant;
+use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
 use super::{
     Job, LONGEST_WAIT, QueueError,
+    desk::{Ask, MOST_DUE, Taken, Taker},
     keys::GROUP,
     partition::{Partition, millis, read},
     scripts,
 };
-
-/// How many delayed rings one script moves at most, so that Redis is never busy with it for long.
-const MOST_DUE: usize = 256;
 
 /// How often a read is tried: a connection that broke long ago, and then a Redis that came back empty.
 const TRIES: usize = 3;
@@ -45,21 +43,17 @@ impl Partition {
     /// Takes what waits, after delayed rings that are due have come to wait too; leaves a ticket, if there is nothing,
     /// for whoever rings within `wait`.
     pub(super) async fn draw(&self, room: usize, wait: Duration) -> Result<Vec<Job>, QueueError> {
-        for tries_left in (0..TRIES).rev() {
-            let mut script = self.keys.prepare(&scripts::TAKE);
-            script.arg(GROUP).arg(&self.consumer).arg(room).arg(MOST_DUE);
-            script.arg(millis(wait)).arg(millis(LONGEST_WAIT));
-            for (tenant, weight) in self.weights.iter() {
-                script.arg(tenant).arg(weight);
-            }
+        for _ in 0..TRIES {
+            let (to, taken) = oneshot::channel();
             self.look_again_later();
-            match self.control.run::<(i64, StreamRangeReply)>(&script).await {
-                Ok((next, entries)) => {
-                    self.look_again_in(next);
-                    return Ok(self.jobs(entries.ids).await);
-                }
-                Err(error) if tries_left > 0 && group_is_gone(&error) => self.make_group().await?,
-                Err(error) => return Err(self.wire.error("take tokens", &error)),
+            self.desk.bring(Ask::Take(Taker { room, wait, weights: self.weights.clone(), to })).await;
+            // A process that comes to its end takes nothing more.
+            let Ok(taken) = taken.await else { break };
+            let Taken { next, entries } = taken.map_err(|error| self.wire.error("take tokens", &error))?;
+            self.look_again_in(next);
+            match entries {
+                Some(entries) => return Ok(self.jobs(entries).await),
+                None => self.make_group().await?,
             }
         }
         Ok(Vec::new())

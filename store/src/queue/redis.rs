@@ -55,11 +55,7 @@
 //! A read waits in Redis and holds up every command behind it. It is never dropped half way either: a delayed
 //! ring that comes due during the wait is moved to the stream on the other connection, and wakes the read.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{FutureExt, StreamExt, future::BoxFuture, future::try_join_all, stream::FuturesUnordered};
@@ -72,8 +68,8 @@ use uuid::Uuid;
 
 pub use super::keys::{GROUP, Keys};
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, partition::Partition,
-    wire::Wire,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
+    partition::Partition, wire::Wire,
 };
 
 /// How many partitions there are in a Redis Cluster.
@@ -266,13 +262,11 @@ impl Queue for RedisQueue {
         self.of(job.thread).finish(job, next).await
     }
 
-    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         let sets = try_join_all(self.partitions.iter().map(|it| it.rung())).await?;
-        let joined = sets.into_iter().reduce(|mut all, mut more| {
-            all.append(&mut more);
-            all
-        });
-        Ok(joined.unwrap_or_default())
+        let mut all = Rung::default();
+        sets.into_iter().for_each(|it| all.append(it));
+        Ok(all)
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {

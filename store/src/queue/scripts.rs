@@ -182,7 +182,7 @@ const DRAW: &str = r"
     end
 ";
 
-/// Rings: lane, delay in milliseconds (0 at once), and what the token says, as a successor in [`FINISH`].
+/// Rings: lane, delay in milliseconds (0 at once), and what the token says, as a successor in [`SERVE`].
 pub(super) static RING: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
         ring(unpack(ARGV))
@@ -204,56 +204,38 @@ pub(super) static RING_MANY: LazyLock<Script> = LazyLock::new(|| {
 pub(super) static DUE: LazyLock<Script> =
     LazyLock::new(|| script(&[NAMES, CLOCK, PUT, FIRE, "return fire(tonumber(ARGV[1]))"]));
 
-/// Takes tokens, or notes that somebody waits for them: group, consumer, how many at most, how many delayed rings to
-/// fire at most, for how many milliseconds the consumer then waits, how long anybody does; and for each tenant that
-/// weighs more than 1 its name and weight. Returns when to come again for the delayed rings, as `fire` does, and the
-/// entries.
+/// Ends tokens and adds their successors, of those that the consumer still holds; and takes others, or notes that somebody
+/// waits for them. Given are group, consumer, its lease in milliseconds; how many tokens it takes at most, how many delayed
+/// rings to fire at most before, for how many milliseconds it then waits, and how long anybody does; how many tenants weigh
+/// more than 1, and of each its name and weight; and for each token that ends that, its lane, the successor's delay in
+/// milliseconds (0 at once, empty if there is none), and what the successor says: what waits in a lane, or of a delayed one
+/// `thread why`.
 ///
-/// What is on the stream was meant for a worker that waited and may have died: whoever comes first is given it. The
-/// stream is read before anything else because that is refused while there is no group, and then nothing has happened.
-pub(super) static TAKE: LazyLock<Script> = LazyLock::new(|| {
-    let body = r"
-        local room, entries, weights = tonumber(ARGV[3]), {}, {}
-        local function read(count)
-            local reply = redis.pcall('XREADGROUP', 'GROUP', ARGV[1], ARGV[2], 'COUNT', count, 'STREAMS', stream, '>')
-            if reply and reply.err then return reply end
-            for _, entry in ipairs(reply and reply[1][2] or {}) do entries[#entries + 1] = entry end
-        end
-        for i = 7, #ARGV, 2 do weights[ARGV[i]] = tonumber(ARGV[i + 1]) end
-
-        local refused = read(room)
-        if refused then return refused end
-        local next = fire(tonumber(ARGV[4]))
-        if #entries < room then
-            local drawn = draw(room - #entries, weights)
-            if drawn > 0 then
-                refused = read(drawn)
-                if refused then return refused end
-            end
-        end
-        if #entries == 0 then
-            local since, longest = clock[1] * 1000000 + clock[2], tonumber(ARGV[6])
-            redis.call('ZREMRANGEBYSCORE', hungry, '-inf', since - longest * 1000)
-            redis.call('ZADD', hungry, since, (now + ARGV[5]) .. ' ' .. room .. ' ' .. ARGV[2])
-            redis.call('PEXPIRE', hungry, longest)
-        end
-        return { next, entries }
-    ";
-    script(&[NAMES, CLOCK, PUT, FIRE, DRAW, body])
-});
-
-/// Ends tokens and adds their successors, of those that the consumer still holds: group, consumer, its lease in
-/// milliseconds, and for each token that, its lane, the successor's delay in milliseconds (0 at once, empty if there is
-/// none), and what the successor says: what waits in a lane, or of a delayed one `thread why`. Returns for each 1, or 0 if
-/// it does not hold it.
+/// Returns of each token that was to end 1, or 0 if the consumer does not hold it; when to come again for the delayed rings,
+/// as `fire` does, or -2 if nothing was taken because there is no group; and the entries that were taken.
 ///
 /// XACK ends anybody's, so it is asked first who holds a token; but not of one that is younger than a lease: nobody can
 /// have claimed it yet. (Whoever claims after a shorter lease than ours would lose a token to us, which has its successor
 /// all the same.) Redis, when it is full, refuses no write of a script that has written already: what is acknowledged has
 /// its successor.
-pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
+///
+/// What is on the stream was meant for a worker that waited and may have died: whoever comes first is given it. The
+/// stream is read before anything else: what successors are put there for others is theirs.
+pub(super) static SERVE: LazyLock<Script> = LazyLock::new(|| {
     let body = r"
-        local group, consumer, lease = ARGV[1], ARGV[2], tonumber(ARGV[3])
+        local group, consumer, lease, room = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+        local weights, first = {}, 9 + 2 * ARGV[8]
+        for i = 9, first - 1, 2 do weights[ARGV[i]] = tonumber(ARGV[i + 1]) end
+
+        local entries = {}
+        local function read(count)
+            local reply = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', count, 'STREAMS', stream, '>')
+            if reply and reply.err then return reply end
+            for _, entry in ipairs(reply and reply[1][2] or {}) do entries[#entries + 1] = entry end
+        end
+        local refused = room > 0 and read(room)
+        if refused and not string.find(refused.err, 'NOGROUP', 1, true) then return refused end
+
         local function may_be_ours(token)
             local age = now - string.match(token, '^%d+')
             if age >= 0 and age < lease then return true end
@@ -261,9 +243,8 @@ pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
             if held.err and not string.find(held.err, 'NOGROUP', 1, true) then error(held.err) end
             return not held.err and #held == 1
         end
-
         local ended, done = {}, {}
-        for i = 4, #ARGV, 4 do
+        for i = first, #ARGV, 4 do
             local token, lane, wait, says = ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3]
             if may_be_ours(token) and redis.call('XACK', stream, group, token) == 1 then
                 if wait ~= '' then ring(lane, wait, says) end
@@ -275,9 +256,23 @@ pub(super) static FINISH: LazyLock<Script> = LazyLock::new(|| {
         end
         settle()
         if #done > 0 then redis.call('XDEL', stream, unpack(done)) end
-        return ended
+
+        if refused then return { ended, -2, entries } end
+        if room == 0 then return { ended, -1, entries } end
+        local next = fire(tonumber(ARGV[5]))
+        if #entries < room then
+            local drawn = draw(room - #entries, weights)
+            if drawn > 0 then read(drawn) end
+        end
+        if #entries == 0 then
+            local since, longest = clock[1] * 1000000 + clock[2], tonumber(ARGV[7])
+            redis.call('ZREMRANGEBYSCORE', hungry, '-inf', since - longest * 1000)
+            redis.call('ZADD', hungry, since, (now + ARGV[6]) .. ' ' .. room .. ' ' .. consumer)
+            redis.call('PEXPIRE', hungry, longest)
+        end
+        return { ended, next, entries }
     ";
-    script(&[NAMES, CLOCK, PUT, HEAR, body])
+    script(&[NAMES, CLOCK, PUT, HEAR, FIRE, DRAW, body])
 });
 
 /// Renews the leases that the consumer still holds: group, consumer, tokens. Returns the tokens that it does not

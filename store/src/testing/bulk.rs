@@ -65,8 +65,11 @@ async fn batch(
     let (batch, _) = store.make_batch(new_batch(tenant, input)).await?;
     store.keep_batches(keeper, LEASE).await?;
     let count = lines.len() as u64;
-    assert!(store.take_lines(&batch, keeper, taken_lines(1, lines), count).await?);
-    assert!(!store.take_lines(&batch, keeper, Vec::new(), count).await?, "a chunk is taken once");
+    store.take_lines(&batch, keeper, taken_lines(1, lines), count).await?;
+    assert!(
+        matches!(store.take_lines(&batch, keeper, Vec::new(), count).await, Err(Error::BatchLost(_))),
+        "a chunk is taken once"
+    );
     let batch = known(store, batch.id).await?;
     assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
     known(store, batch.id).await
@@ -158,12 +161,15 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("bob", LEASE).await?), NONE);
     assert!(!store.advance_batch(&made, "bob", BatchStatus::InProgress, None).await?);
-    assert!(!store.record(made.id, "bob", Vec::new()).await?);
-    assert!(store.record(made.id, "ada", Vec::new()).await?);
+    assert!(matches!(store.record(made.id, "bob", Vec::new()).await, Err(Error::BatchLost(_))));
+    store.record(made.id, "ada", Vec::new()).await?;
     store.leave_batches("ada").await?;
     assert!(ids(store.keep_batches("bob", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("ada", LEASE).await?), NONE);
-    assert!(!store.record(made.id, "ada", Vec::new()).await?, "whoever lost it changes nothing");
+    assert!(
+        matches!(store.record(made.id, "ada", Vec::new()).await, Err(Error::BatchLost(_))),
+        "whoever lost it changes nothing"
+    );
 
     assert!(store.stop_batch(made.id, Some(Stopped::Paused)).await?);
     assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
@@ -211,8 +217,9 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         .zip(&turns)
         .map(|(item, turn)| Move { run: Some((turn.thread, turn.id)), ..to(item, ItemState::Fed) });
     let fed: Vec<Move> = fed.collect();
-    assert!(store.record(made.id, "ada", fed.clone()).await?);
-    assert!(store.record(made.id, "ada", fed).await?, "it may be repeated");
+    store.record(made.id, "ada", fed.clone()).await?;
+    // It may be repeated.
+    store.record(made.id, "ada", fed).await?;
     assert_eq!(store.batch_of(turns[0].thread).await?, Some(made.id));
     assert_eq!(store.batch_of(uuid::Uuid::nil()).await?, None);
     assert_eq!(store.under_way(made.id).await?.queued, 3);
@@ -232,7 +239,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
         Move { took, response, ..to(item, state) }
     });
-    assert!(store.record(made.id, "ada", moves.collect()).await?);
+    store.record(made.id, "ada", moves.collect()).await?;
     let now = known(store, made.id).await?;
     assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
@@ -247,8 +254,8 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         ..to(c, ItemState::Expired)
     };
     let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
-    assert!(store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?);
-    assert!(store.record(made.id, "ada", vec![late]).await?);
+    store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?;
+    store.record(made.id, "ada", vec![late]).await?;
     let now = known(store, made.id).await?;
     assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");
 
@@ -277,19 +284,23 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     let (made, _) = store.make_batch(new_batch("early", input)).await?;
     store.keep_batches("ada", LEASE).await?;
     let lines = taken_lines(1, &[("a", Some("1")), ("b", Some("2"))]);
-    assert!(store.take_lines(&made, "ada", lines, 2).await?);
+    store.take_lines(&made, "ada", lines, 2).await?;
     let taken = known(store, made.id).await?;
     let waiting = store.waiting_items(made.id, 10).await?;
     let [a, b] = &waiting[..] else { panic!("two wait: {waiting:?}") };
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
     let well = Move { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
-    assert!(store.record(made.id, "ada", vec![well]).await?);
+    store.record(made.id, "ada", vec![well]).await?;
     let ended = known(store, made.id).await?;
     assert_eq!((ended.status, ended.done, ended.total), (BatchStatus::Validating, 1, 2));
 
     let lines = || taken_lines(3, &[("a", Some("1")), ("c", Some("3"))]);
-    assert!(!store.take_lines(&made, "ada", lines(), 4).await?, "the first chunk is taken");
-    assert!(store.take_lines(&taken, "ada", lines(), 4).await?, "what ended since is no matter");
+    assert!(
+        matches!(store.take_lines(&made, "ada", lines(), 4).await, Err(Error::BatchLost(_))),
+        "the first chunk is taken"
+    );
+    // What ended since is no matter.
+    store.take_lines(&taken, "ada", lines(), 4).await?;
     let all = known(store, made.id).await?;
     assert_eq!((all.total, all.lines, all.validated, all.done), (4, 4, 2, 2));
     let counts = [(ItemState::Waiting, 2), (ItemState::Completed, 1), (ItemState::Bad, 1)];
@@ -302,8 +313,11 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
     );
 
     assert!(store.cancel_batch(made.id).await?);
-    assert!(!store.take_lines(&all, "ada", Vec::new(), 4).await?, "no more is looked at");
-    assert!(store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?);
+    assert!(
+        matches!(store.take_lines(&all, "ada", Vec::new(), 4).await, Err(Error::BatchLost(_))),
+        "no more is looked at"
+    );
+    store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?;
     let off = known(store, made.id).await?;
     assert_eq!((off.status, off.counts.of(ItemState::Waiting)), (BatchStatus::Cancelling, 1));
     assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
@@ -326,7 +340,7 @@ async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     let waiting = store.waiting_items(batch.id, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
     let well = Move { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
-    assert!(store.record(batch.id, "ada", vec![well]).await?);
+    store.record(batch.id, "ada", vec![well]).await?;
     let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
@@ -348,7 +362,7 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
         Move { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
         to(&items[1], ItemState::Failed),
     ];
-    assert!(store.record(first.id, "ada", moves).await?);
+    store.record(first.id, "ada", moves).await?;
     let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
     for (tenant, hit) in [("memo", true), ("other", false)] {
         let again = batch(store, tenant, "ada", &lines).await?;

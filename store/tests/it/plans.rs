@@ -104,7 +104,7 @@ async fn run(store: &Store, memo: &str) {
         let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
         let last = from + PAGE - 1;
         let lines = (from..=last).map(|nth| line(memo, nth)).collect();
-        assert!(store.take_lines(&kept[0], KEEPER, lines, last).await.unwrap());
+        store.take_lines(&kept[0], KEEPER, lines, last).await.unwrap();
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
         assert_eq!(waiting.len() as u64, PAGE);
@@ -114,14 +114,14 @@ async fn run(store: &Store, memo: &str) {
             run: Some((turn.thread, turn.id)),
             ..to(item, ItemState::Fed)
         };
-        assert!(store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap());
+        store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
         for turn in &turns {
             store.refuse_queued(turn.id, "the test wants none").await.unwrap();
         }
         let moved = store.moved_items(id, PAGE).await.unwrap();
         assert_eq!(moved.len() as u64, PAGE);
         let ended = moved.iter().map(|(item, _)| to(item, ItemState::Completed)).collect();
-        assert!(store.record(id, KEEPER, ended).await.unwrap());
+        store.record(id, KEEPER, ended).await.unwrap();
     }
     let mut after = 0;
     while let Some(last) = store.final_results(id, Good::Yes, after, PAGE).await.unwrap().last() {

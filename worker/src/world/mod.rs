@@ -263,6 +263,7 @@ fn of_store(what: &str, error: &store::Error) -> Fault {
         | store::Error::ThreadExists(_)
         | store::Error::UnknownTurn(_)
         | store::Error::KeyReused
+        | store::Error::BatchLost(_)
         | store::Error::Address(_)
         | store::Error::NotMigrated { .. }
         | store::Error::TooNew { .. }

@@ -1,7 +1,6 @@
 //! Whoever floods keeps nobody waiting: counted in nodes, over both queues.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
@@ -10,7 +9,7 @@ use async_trait::async_trait;
 use shared::{Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
     Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, QueueError,
-    RedisQueue, Store, Strategies, ThreadId, When,
+    RedisQueue, Rung, Store, Strategies, ThreadId, When,
 };
 use testing::Redis;
 use tokio::sync::Semaphore;
@@ -111,7 +110,7 @@ impl Queue for Noted {
         self.queue.finish(job, next).await
     }
 
-    async fn rung(&self) -> Result<BTreeSet<ThreadId>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         self.queue.rung().await
     }
 

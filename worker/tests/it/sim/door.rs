@@ -1,13 +1,12 @@
 //! A doorbell that loses rings, repeats them, delivers late, and forgets everything.
 
 use std::{
-    collections::BTreeSet,
     sync::{Arc, Mutex},
     time::Duration,
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, When};
+use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Rung, When};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -108,7 +107,7 @@ impl Queue for Consumer {
         if self.fails(20) { Err(away()) } else { Ok(()) }
     }
 
-    async fn rung(&self) -> Result<BTreeSet<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         self.way().await;
         self.bell().rung().await
     }
