@@ -139,18 +139,14 @@ impl<L: Log> Worker<L> {
     async fn take_jobs(&self, stop: &Stop) {
         let Desk { hands, slots, .. } = &*self.desk;
         loop {
-            let one = tokio::select! {
+            let free = tokio::select! {
                 biased;
                 () = stop.told() => return,
-                one = slots.acquire() => one,
+                free = slots.acquire() => free.map_or(0, |_| slots.available_permits()),
             };
-            // Others come free with it: those whom the same commit has woken.
-            tokio::task::yield_now().await;
-            let free = slots.available_permits() + 1;
-            drop(one);
             // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
             // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = hands.parts.queue.take(free).await;
+            let taken = hands.parts.queue.take(free + 1).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {

@@ -217,6 +217,16 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         .zip(&turns)
         .map(|(item, turn)| Move { run: Some((turn.thread, turn.id)), ..to(item, ItemState::Fed) });
     let fed: Vec<Move> = fed.collect();
+    store.leave_batches("ada").await?;
+    store.keep_batches("bob", LEASE).await?;
+    assert!(matches!(store.record(made.id, "ada", fed.clone()).await, Err(Error::BatchLost(_))));
+    assert_eq!(
+        store.waiting_items(made.id, 10).await?,
+        waiting,
+        "what was changed before it showed is undone"
+    );
+    store.leave_batches("bob").await?;
+    store.keep_batches("ada", LEASE).await?;
     store.record(made.id, "ada", fed.clone()).await?;
     // It may be repeated.
     store.record(made.id, "ada", fed).await?;

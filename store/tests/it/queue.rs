@@ -86,7 +86,7 @@ async fn real_redis_cluster() {
         bob.ring(*thread, &lane, When::After(Duration::from_millis(50))).await.unwrap();
     }
     let all: BTreeSet<Uuid> = threads.iter().copied().collect();
-    assert_eq!(rung(&*ada).await, all);
+    assert_eq!(rung(&ada).await, all);
     let depth = ada.len().await.unwrap();
     assert_eq!(depth.waiting + depth.delayed, 300);
     assert_eq!(ada.list(100).await.unwrap().len(), 100);

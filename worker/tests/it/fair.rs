@@ -8,8 +8,8 @@ use std::{
 use async_trait::async_trait;
 use shared::{Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, QueueError,
-    RedisQueue, Rung, Store, Strategies, ThreadId, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, RedisQueue, Store, Strategies,
+    ThreadId, When,
 };
 use testing::Redis;
 use tokio::sync::Semaphore;
@@ -17,6 +17,8 @@ use worker::{
     Backoff, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
+
+use crate::noted::Noted;
 
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -84,48 +86,9 @@ fn start(parts: &Parts, gate: &Arc<Gate>, stop: &Stop) -> tokio::task::JoinHandl
     tokio::spawn(Worker::new(hands, limits).run(stop.clone()))
 }
 
-/// A queue that notes whose tokens were taken: with one slot, each is one node.
-struct Noted {
-    queue: Arc<dyn Queue>,
-    taken: Mutex<Vec<ThreadId>>,
-}
-
-#[async_trait]
-impl Queue for Noted {
-    async fn ring(&self, thread: ThreadId, lane: &Lane, when: When) -> Result<(), QueueError> {
-        self.queue.ring(thread, lane, when).await
-    }
-
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
-        let jobs = self.queue.take(max).await?;
-        self.taken.lock().unwrap().extend(jobs.iter().map(|it| it.thread));
-        Ok(jobs)
-    }
-
-    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
-        self.queue.renew(jobs).await
-    }
-
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
-        self.queue.finish(job, next).await
-    }
-
-    async fn rung(&self) -> Result<Rung, QueueError> {
-        self.queue.rung().await
-    }
-
-    async fn len(&self) -> Result<Depth, QueueError> {
-        self.queue.len().await
-    }
-
-    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
-        self.queue.list(limit).await
-    }
-}
-
 async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     const FLOOD: usize = 60;
-    let noted = Arc::new(Noted { queue, taken: Mutex::default() });
+    let noted = Arc::new(Noted::new(queue));
     let parts = parts(noted.clone()).await;
     let gate = Arc::new(Gate { asked: Mutex::default(), open: Semaphore::new(0) });
     for _ in 0..FLOOD {
@@ -136,11 +99,11 @@ async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     gate.open.add_permits(10);
     gate.until(|it| it.len() == 11).await;
     // A node of the flood is under way, and stays so until the gate opens.
-    let before = noted.taken.lock().unwrap().len();
+    let before = noted.taken().len();
     let lone = says(&parts, None, "lone", Priority::Low).await;
     gate.open.add_permits(10_000);
     gate.until(|it| it.contains(&lone)).await;
-    let taken = noted.taken.lock().unwrap()[before..].to_vec();
+    let taken = noted.taken()[before..].to_vec();
     let first = taken.iter().position(|it| *it == lone);
     assert!(first.is_some_and(|it| it < 2), "the lone turn began after {first:?} nodes of the flood");
     let every_other = taken.iter().skip(first.unwrap_or_default()).step_by(2).take(3);

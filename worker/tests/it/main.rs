@@ -8,6 +8,7 @@ mod forked;
 mod killed;
 mod limits;
 mod lived;
+mod noted;
 mod pauses;
 mod rebuilt;
 mod sim;

@@ -11,14 +11,16 @@ use std::{
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId,
-    When,
+    Depth, Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted,
+    ThreadId, When,
 };
 use tokio::sync::Notify;
 use worker::{
     Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
+
+use crate::noted::Noted;
 
 /// Takes as long as a rehearsal says, and counts.
 #[derive(Default)]
@@ -149,6 +151,20 @@ async fn draining_finishes_what_is_under_way() {
     two.until(thread, |log| ends(log) == 1).await;
     stop.drain();
     other.await.unwrap();
+}
+
+/// A worker that was told to stop ends once its tokens are handed in, however long that takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_hands_in_every_token() {
+    let mut two = two(Duration::from_secs(60)).await;
+    two.parts[0].queue = Arc::new(Noted::slow(two.parts[0].queue.clone(), Duration::from_millis(300)));
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "echo end").await;
+    two.until(thread, |log| ends(log) == 1).await;
+    stop.drain();
+    worker.await.unwrap();
+    assert_eq!(two.parts[1].queue.len().await.unwrap(), Depth::default(), "nothing is left to a lease");
 }
 
 /// A call under way ends when its turn is called off, whichever worker is at it and whoever takes the ring.

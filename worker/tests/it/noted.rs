@@ -1,0 +1,66 @@
+//! A queue as another, and what is seen of it.
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use store::{Depth, Job, Lane, Listed, Queue, QueueError, Rung, ThreadId, When};
+
+/// A queue that notes whose tokens were taken.
+pub(crate) struct Noted {
+    queue: Arc<dyn Queue>,
+    taken: Mutex<Vec<ThreadId>>,
+    finishes_within: Duration,
+}
+
+impl Noted {
+    pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
+        Self { queue, taken: Mutex::default(), finishes_within: Duration::ZERO }
+    }
+
+    /// The same, and ending a token takes so long.
+    pub(crate) fn slow(queue: Arc<dyn Queue>, finishes_within: Duration) -> Self {
+        Self { finishes_within, ..Self::new(queue) }
+    }
+
+    /// Whose tokens were taken, in their order.
+    pub(crate) fn taken(&self) -> Vec<ThreadId> {
+        self.taken.lock().unwrap().clone()
+    }
+}
+
+#[async_trait]
+impl Queue for Noted {
+    async fn ring(&self, thread: ThreadId, lane: &Lane, when: When) -> Result<(), QueueError> {
+        self.queue.ring(thread, lane, when).await
+    }
+
+    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
+        let jobs = self.queue.take(max).await?;
+        self.taken.lock().unwrap().extend(jobs.iter().map(|it| it.thread));
+        Ok(jobs)
+    }
+
+    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        self.queue.renew(jobs).await
+    }
+
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+        tokio::time::sleep(self.finishes_within).await;
+        self.queue.finish(job, next).await
+    }
+
+    async fn rung(&self) -> Result<Rung, QueueError> {
+        self.queue.rung().await
+    }
+
+    async fn len(&self) -> Result<Depth, QueueError> {
+        self.queue.len().await
+    }
+
+    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+        self.queue.list(limit).await
+    }
+}
