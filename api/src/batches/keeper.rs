@@ -102,10 +102,10 @@ impl Keeper {
             match store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
                 Ok(batches) => {
                     self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
-                    for id in
-                        batches.iter().map(|it| it.id).filter(|it| !kept.contains_key(it)).collect::<Vec<_>>()
-                    {
-                        kept.spawn(id, Arc::clone(&self).keep(id));
+                    for it in &batches {
+                        if !kept.contains_key(&it.id) {
+                            kept.spawn(it.id, Arc::clone(&self).keep(it.id));
+                        }
                     }
                 }
                 Err(error) => warn!(%error, "cannot look after batches; trying again"),

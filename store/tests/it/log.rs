@@ -83,6 +83,19 @@ async fn real_postgres_events_are_carried_into_partitions() {
     assert_eq!(parts, 8, "a hundred threads are in all parts");
 }
 
+/// The partitions of the log too: they are tables of their own.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_packs_what_is_long_by_lz4() {
+    let postgres = testing::Postgres::start();
+    Store::connect(&postgres.url()).await.unwrap().migrate().await.unwrap();
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    let sql = "SELECT attrelid::regclass::text FROM pg_attribute WHERE attcompression = 'l' ORDER BY 1";
+    let packed: Vec<String> = sqlx::query_scalar(sql).fetch_all(&mut db).await.unwrap();
+    let partitions = (0..8).map(|nth| format!("events_0{nth}"));
+    let all = ["batch_results", "events"].map(str::to_owned).into_iter().chain(partitions);
+    assert_eq!(packed, all.chain(["file_chunks", "turns"].map(str::to_owned)).collect::<Vec<_>>());
+}
+
 #[tokio::test]
 async fn real_postgres_address_that_is_wrong_is_an_address_and_tells_no_password() {
     let postgres = testing::Postgres::start();
