@@ -1,8 +1,8 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
-use std::{any::Any, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{any::Any, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
 
-use futures::{FutureExt as _, StreamExt as _};
+use futures::{FutureExt as _, StreamExt as _, poll};
 use store::{Job, Log, Notice, PauseKind, Store, WORKERS, When, limits::LONGEST_PAUSE, queue::RETRY};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
@@ -87,11 +87,7 @@ struct Desk<L> {
     /// How long a job goes on while all slots are taken.
     crowded: Duration,
     warm: Warm,
-    /// A job holds one of them until its nodes are done.
-    ///
-    /// ## Why not until it is acknowledged
-    ///
-    /// Whoever takes the slot goes to the queue with the acknowledgement, and not after it.
+    /// A job holds one of them until its token is on its way back.
     slots: Arc<Semaphore>,
     flights: Flights,
     /// Jobs until they are acknowledged.
@@ -193,8 +189,14 @@ impl<L: Log> Worker<L> {
                     }
                     Done::Rested => None,
                 };
+                let mut finish = pin!(desk.finish(&job, next));
+                let finished = poll!(&mut finish);
+                // Whoever takes the slot comes to the queue after the token and its successor, so that tenants have
+                // their turns; but with them, and not after they are acknowledged.
                 drop(slot);
-                desk.finish(&job, next).await;
+                if finished.is_pending() {
+                    finish.await;
+                }
             }
             .instrument(span),
         );

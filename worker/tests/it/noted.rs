@@ -48,7 +48,10 @@ impl Queue for Noted {
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
-        tokio::time::sleep(self.finishes_within).await;
+        // To sleep for no time is to wait as well.
+        if !self.finishes_within.is_zero() {
+            tokio::time::sleep(self.finishes_within).await;
+        }
         self.queue.finish(job, next).await
     }
 

@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    Depth, Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted,
-    ThreadId, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId,
+    When, queue::LONGEST_WAIT,
 };
 use tokio::sync::Notify;
 use worker::{
@@ -157,14 +157,16 @@ async fn draining_finishes_what_is_under_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_hands_in_every_token() {
     let mut two = two(Duration::from_secs(60)).await;
-    two.parts[0].queue = Arc::new(Noted::slow(two.parts[0].queue.clone(), Duration::from_millis(300)));
+    // Longer than the worker listens to the queue after it was told.
+    let slow = LONGEST_WAIT + Duration::from_secs(1);
+    two.parts[0].queue = Arc::new(Noted::slow(two.parts[0].queue.clone(), slow));
     let stop = Stop::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "echo end").await;
     two.until(thread, |log| ends(log) == 1).await;
     stop.drain();
     worker.await.unwrap();
-    assert_eq!(two.parts[1].queue.len().await.unwrap(), Depth::default(), "nothing is left to a lease");
+    assert_eq!(two.parts[1].queue.len().await.unwrap().in_flight, 0, "nothing is left to a lease");
 }
 
 /// A call under way ends when its turn is called off, whichever worker is at it and whoever takes the ring.
