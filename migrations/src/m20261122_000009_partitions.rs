@@ -14,7 +14,7 @@ pub(crate) struct Migration;
 
 /// How many parts: each costs an insert a little (of a batch of 512 rows, eight took a tenth more time than none), and a
 /// later change of this number would copy every row again.
-const PARTS: u32 = 8;
+pub(crate) const PARTS: u32 = 8;
 
 const COLUMNS: &str = "thread_id, seq, at, kind, payload, codec, hash";
 

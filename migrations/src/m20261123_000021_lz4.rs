@@ -11,6 +11,8 @@ use sea_orm_migration::{
     sea_orm::{ConnectionTrait, DbBackend},
 };
 
+use super::m20261122_000009_partitions::PARTS;
+
 #[derive(DeriveMigrationName)]
 pub(crate) struct Migration;
 
@@ -25,7 +27,7 @@ impl MigrationTrait for Migration {
         let columns =
             [("events", "payload"), ("turns", "input"), ("batch_results", "line"), ("file_chunks", "data")];
         // What is said of a table is not said of its partitions.
-        let partitions = (0..8).map(|nth| set(&format!("events_0{nth}"), "payload"));
+        let partitions = (0..PARTS).map(|part| set(&format!("events_{part:02}"), "payload"));
         let alter: String =
             columns.map(|(table, column)| set(table, column)).into_iter().chain(partitions).collect();
         // A server that was built without it says so, and goes on as before.

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use futures::FutureExt as _;
 use store::{
     MOST_SUBMITTED,
     bulk::{Batch, BatchId, BatchStatus, Move},
@@ -78,6 +79,7 @@ pub(crate) struct Keeper {
     metered: Mutex<BTreeMap<BatchId, Instant>>,
     /// How far the files of batches are written that have come to their end.
     writing: Mutex<BTreeMap<BatchId, Writing>>,
+    /// One for each step that may go on now.
     steps: Semaphore,
 }
 
@@ -99,6 +101,8 @@ impl Keeper {
         let mut kept = JoinMap::new();
         let mut swept: Option<Instant> = None;
         loop {
+            // Whatever has ended, a panic too, is taken up again by this look if it is to be, and not at once.
+            while let Some(Some(_)) = kept.join_next().now_or_never() {}
             match store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
                 Ok(batches) => {
                     self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
@@ -122,7 +126,6 @@ impl Keeper {
                 biased;
                 () = stop.cancelled() => break,
                 _ = stirred.changed() => {}
-                Some(_) = kept.join_next() => {}
                 () = sleep(self.house.bulk.look) => {}
             }
         }
@@ -177,6 +180,8 @@ impl Keeper {
     }
 
     /// Goes on with the items of a batch, or with its end.
+    ///
+    /// **Invariant:** once they are there, only these steps move items of a batch, one after the other.
     async fn step(&self, batch: &Batch) -> Result<Done, Problem> {
         match batch.status {
             // Its files are written once all items have ended.
@@ -196,8 +201,6 @@ impl Keeper {
     }
 
     /// Has the lines run that are items by now: ends what has ended or is due, and beside it begins what there is room for.
-    ///
-    /// **Invariant:** of the items of a batch that have begun, or are to begin, only this moves any, one step after the other.
     async fn run_lines(&self, batch: &Batch) -> Result<Done, Problem> {
         // **Invariant:** nothing is begun beside what ends all that is not begun, so one clock decides about both.
         let now = time::now();

@@ -81,11 +81,10 @@ async fn record(
     moves: Vec<Move>,
 ) -> Result<(), Error> {
     let mut before = standing(tx, batch, &moves).await?;
-    let mut known = |it: Move| {
+    let moves = moves.into_iter().filter_map(|it| {
         let (item, took) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over())?;
         Some((item, took, it))
-    };
-    let moves = moves.into_iter().filter_map(&mut known);
+    });
     let (over, on): (Vec<_>, Vec<_>) = moves.partition(|(_, _, it)| it.state.is_over());
     // What has no result needs no number.
     change(tx, batch, on.iter().map(|(item, _, it)| changed(tx, item, it, None)).collect()).await?;
@@ -101,7 +100,7 @@ async fn record(
     let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
     for (item, took, it) in on.iter().chain(&over) {
         counts.shift(item.state, it.state, 1);
-        for (sum, (after, before)) in added.iter_mut().zip(sums(it).into_iter().zip(took)) {
+        for (sum, (after, before)) in added.iter_mut().zip(taken(it).into_iter().zip(took)) {
             *sum += after - before;
         }
     }
@@ -118,13 +117,13 @@ async fn record(
 }
 
 /// What an item took by now, as its row has it.
-fn sums(it: &Move) -> [i64; 3] {
+fn taken(it: &Move) -> [i64; 3] {
     [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed)
 }
 
 /// How the row of an item changes, which has the result of this number, if it has one.
 fn changed(tx: &DatabaseTransaction, item: &Item, it: &Move, done_no: Option<i64>) -> Value {
-    let [input_tokens, output_tokens, micro_usd] = sums(it);
+    let [input_tokens, output_tokens, micro_usd] = taken(it);
     let error = it.error.as_ref();
     json!({
         "nth": it.nth,

@@ -52,7 +52,6 @@ pub(super) struct Taker {
 }
 
 /// What was taken.
-#[derive(Default)]
 pub(super) struct Taken {
     /// In how many milliseconds to come for delayed rings; less than 0, if there are none.
     pub(super) next: i64,
