@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::{
     dialect::Dialect,
-    feed::{key, of},
+    feed::key,
     keeper::{Done, Keeper, PAGE, micros},
     line::{Wrong, wrong},
 };
@@ -60,7 +60,10 @@ impl Keeper {
     async fn so_far(&self, item: Item) -> Result<Option<Move>, Problem> {
         let Some(thread) = item.thread else { return Ok(None) };
         match took(&self.house, thread).await {
-            Ok(took) => Ok(Some(Move { took, ..of(&item, item.state) })),
+            Ok(took) => {
+                let state = item.state;
+                Ok(Some(Move { took, ..Move::new(item, state) }))
+            }
             Err(problem) if problem.kind == Kind::Damaged => Ok(None),
             Err(problem) => Err(problem),
         }
@@ -70,7 +73,7 @@ impl Keeper {
         let run = Some((turn.thread, turn.id));
         let (state, error) = match turn.status {
             TurnStatus::Queued | TurnStatus::Running => {
-                return Ok(Move { run, ..of(&item, ItemState::Fed) });
+                return Ok(Move { run, ..Move::new(item, ItemState::Fed) });
             }
             TurnStatus::Interrupted => (ItemState::Asked, None),
             TurnStatus::Completed => (ItemState::Completed, None),
@@ -90,7 +93,7 @@ impl Keeper {
         };
         let (row, (shown, took)) = (turn.clone(), show_ended(&self.house, turn).await?);
         let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
-        Ok(Move { nth: item.nth, state, run, took, response, error })
+        Ok(Move { item, state, run, took, response, error })
     }
 
     /// Ends items whose time is over: those that were never begun at once, the others by calling off their turns.
@@ -105,8 +108,9 @@ impl Keeper {
         }
         if over {
             let waiting = self.unbegun(batch).await?;
-            let expired = |it: &Item| Move { error: Some(expired(it, None)), ..of(it, ItemState::Expired) };
-            done = done.max(self.record(batch, waiting.iter().map(expired).collect()).await?);
+            let expired =
+                |it: Item| Move { error: Some(expired(&it, None)), ..Move::new(it, ItemState::Expired) };
+            done = done.max(self.record(batch, waiting.into_iter().map(expired).collect()).await?);
         }
         Ok(done)
     }
@@ -116,7 +120,8 @@ impl Keeper {
         let store = &self.house.parts.store;
         let waiting = self.unbegun(batch).await?;
         let error = || Some(wrong("batch_cancelled", "the batch was called off before the line was begun"));
-        let moves = waiting.iter().map(|it| Move { error: error(), ..of(it, ItemState::Cancelled) });
+        let moves =
+            waiting.into_iter().map(|it| Move { error: error(), ..Move::new(it, ItemState::Cancelled) });
         let done = self.record(batch, moves.collect()).await?;
         let under_way = store.items_fed_before(batch.id, i64::MAX, PAGE).await?;
         Ok(done.max(self.withdraw(batch, under_way).await?))
@@ -132,7 +137,10 @@ impl Keeper {
         let (mut begun, mut unbegun) = (Vec::new(), Vec::new());
         for (item, turn) in waiting.into_iter().zip(turns) {
             match turn {
-                Some(it) => begun.push(Move { run: Some((it.thread, it.id)), ..of(&item, ItemState::Fed) }),
+                Some(it) => {
+                    let run = Some((it.thread, it.id));
+                    begun.push(Move { run, ..Move::new(item, ItemState::Fed) });
+                }
                 None => unbegun.push(item),
             }
         }
@@ -149,7 +157,7 @@ impl Keeper {
         let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
         let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
         let (mut withdrawn, mut moves) = (0, Vec::new());
-        for (item, outcome) in items.iter().filter(|it| it.turn.is_some()).zip(outcomes) {
+        for (item, outcome) in items.into_iter().filter(|it| it.turn.is_some()).zip(outcomes) {
             let Err(problem) = outcome else {
                 withdrawn += 1;
                 continue;
@@ -159,7 +167,7 @@ impl Keeper {
             if problem.kind == Kind::Damaged {
                 moves.push(Move {
                     error: Some(wrong("unreadable_log", words)),
-                    ..of(item, ItemState::Failed)
+                    ..Move::new(item, ItemState::Failed)
                 });
             }
         }
@@ -212,5 +220,7 @@ fn response(
         | ItemState::Reused
         | ItemState::Bad => status,
     };
-    Ok(json!({"status_code": status, "request_id": row.id, "body": body}))
+    let mut response = json!({"status_code": status, "request_id": row.id});
+    response["body"] = body;
+    Ok(response)
 }

@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use serde_json::Value;
-use shared::Tally;
 use store::{
     Idempotency, Lane, NewTurn, Priority, Submitted, ThreadId,
     bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
@@ -44,7 +42,7 @@ impl Keeper {
         moves.extend(bad);
         let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
         let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
-        for (item, submitted) in items.iter().zip(store.submit_many(turns).await?) {
+        for (item, submitted) in items.into_iter().zip(store.submit_many(turns).await?) {
             moves.push(match submitted {
                 Ok(submitted) => {
                     let at_rest = matches!(submitted, Submitted::New(_));
@@ -52,7 +50,7 @@ impl Keeper {
                     if at_rest {
                         rung.entry(turn.priority).or_default().push(turn.thread);
                     }
-                    Move { run: Some((turn.thread, turn.id)), ..of(item, ItemState::Fed) }
+                    Move { run: Some((turn.thread, turn.id)), ..Move::new(item, ItemState::Fed) }
                 }
                 Err(error) => failed(item, wrong("not_submitted", error.to_string())),
             });
@@ -80,7 +78,7 @@ impl Keeper {
                 Some(it) => moves.push(Move {
                     run: it.thread.zip(it.turn),
                     response: Some(it.response),
-                    ..of(&item, ItemState::Reused)
+                    ..Move::new(item, ItemState::Reused)
                 }),
                 None => fresh.push(item),
             }
@@ -114,7 +112,7 @@ impl Keeper {
                     let idempotency = Some(key(&item));
                     turns.push((item, NewTurn { idempotency, ..turn }));
                 }
-                Err(error) => bad.push(failed(&item, error)),
+                Err(error) => bad.push(failed(item, error)),
             }
         }
         Ok((bad, turns))
@@ -134,11 +132,6 @@ fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {
     chunk.data.get(start..start.checked_add(length)?)
 }
 
-/// An item that stands so now, with nothing else said.
-pub(super) fn of(item: &Item, state: ItemState) -> Move {
-    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None::<Value>, error: None }
-}
-
-fn failed(item: &Item, error: Wrong) -> Move {
-    Move { error: Some(error), ..of(item, ItemState::Failed) }
+fn failed(item: Item, error: Wrong) -> Move {
+    Move { error: Some(error), ..Move::new(item, ItemState::Failed) }
 }

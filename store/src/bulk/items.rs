@@ -1,11 +1,10 @@
 //! Items as rows: which are next, under way, ended, or due.
 
-use std::collections::BTreeMap;
-
 use sea_orm::{
-    ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, Value,
+    ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, FromQueryResult as _, IdenStatic as _,
+    Iterable as _, QueryFilter as _, QueryOrder as _, QueryResult, QuerySelect as _, Value,
 };
-use serde_json::json;
+use shared::Tally;
 
 use super::{
     BatchId, ItemState, LinePlace,
@@ -14,7 +13,6 @@ use super::{
 use crate::{
     Error, Priority, Store, ThreadId, Turn, TurnId,
     log::{at_most, signed, statement, tables::turns, unsigned},
-    words::{Column::Text, Words, name},
 };
 
 /// A line of a batch.
@@ -42,6 +40,8 @@ pub struct Item {
     pub turn: Option<TurnId>,
     /// When its turn was queued, in microseconds since the Unix epoch.
     pub fed_at: Option<i64>,
+    /// What its thread took, as far as was written down: tokens and money.
+    pub took: Tally,
 }
 
 impl Store {
@@ -85,19 +85,24 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn moved_items(&self, batch: BatchId, limit: u64) -> Result<Vec<(Item, Turn)>, Error> {
-        let sql = "SELECT items.batch_id, items.nth, items.tenant, items.custom_id, items.chunk, items.start, \
-                   items.length, items.state, items.priority, items.attempt, items.memo, items.strategy, items.thread_id, \
-                   turns.id AS turn_id, items.fed_at, items.input_tokens, items.output_tokens, \
-                   items.micro_usd, items.code, items.message, items.done_no \
-                   FROM batch_items AS items JOIN turns ON turns.position = \
-                   (SELECT MAX(last.position) FROM turns AS last WHERE last.thread_id = items.thread_id) \
-                   WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
-                   AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
-                   OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2";
-        let items = self.items(sql, [batch.into(), signed(at_most(limit)).into()]).await?;
-        let mut turns = self.turns_by_id(items.iter().filter_map(|it| it.turn)).await?;
-        let with_turn = |item: Item| Some((turns.remove(&item.turn?)?, item));
-        Ok(items.into_iter().filter_map(with_turn).map(|(turn, item)| (item, turn)).collect())
+        const TURN: &str = "last_";
+        let turn = |it: turns::Column| format!("turns.{name} AS {TURN}{name}", name = it.as_str());
+        let turn: Vec<String> = turns::Column::iter().map(turn).collect();
+        let sql = format!(
+            "SELECT items.*, {} FROM batch_items AS items JOIN turns ON turns.position = \
+             (SELECT MAX(last.position) FROM turns AS last WHERE last.thread_id = items.thread_id) \
+             WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
+             AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
+             OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2",
+            turn.join(", ")
+        );
+        let pool = &self.database.hot;
+        let statement = statement(pool, &sql, [batch.into(), signed(at_most(limit)).into()]);
+        let both = |row: QueryResult| {
+            let item = items::Model::from_query_result(&row, "")?.try_into()?;
+            Ok((item, turns::Model::from_query_result(&row, TURN)?.try_into()?))
+        };
+        pool.query_all_raw(statement).await?.into_iter().map(both).collect()
     }
 
     /// Items of a batch whose turns were queued before `fed_before`, in microseconds since the Unix epoch, and are being
@@ -135,20 +140,6 @@ impl Store {
                    AND fed_at <= $2 ORDER BY fed_at, nth LIMIT $3";
         self.items(sql, [batch.into(), fed_before.into(), signed(at_most(limit)).into()]).await
     }
-
-    async fn turns_by_id(&self, ids: impl Iterator<Item = TurnId>) -> Result<BTreeMap<TurnId, Turn>, Error> {
-        const WORDS: Words = Words {
-            postgres: "SELECT turns.* FROM unnest($1::text[]) AS it (id) JOIN turns ON turns.id = it.id::uuid",
-            sqlite: "SELECT turns.* FROM json_each(?1) AS it \
-                     CROSS JOIN turns ON turns.id = unhex(it.value ->> 'id')",
-            columns: &[Text("id")],
-        };
-        let pool = &self.database.hot;
-        let ids = ids.map(|it| json!({"id": name(pool, it)})).collect();
-        let statement = WORDS.with(pool, [], ids);
-        let rows = turns::Entity::find().from_raw_sql(statement).all(pool).await?;
-        rows.into_iter().map(|row| Ok((row.id, Turn::try_from(row)?))).collect()
-    }
 }
 
 impl TryFrom<items::Model> for Item {
@@ -173,6 +164,12 @@ impl TryFrom<items::Model> for Item {
             thread: row.thread_id,
             turn: row.turn_id,
             fed_at: row.fed_at,
+            took: Tally {
+                input_tokens: unsigned(row.input_tokens)?,
+                output_tokens: unsigned(row.output_tokens)?,
+                micro_usd: unsigned(row.micro_usd)?,
+                ..Tally::default()
+            },
         })
     }
 }

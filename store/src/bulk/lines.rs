@@ -118,7 +118,7 @@ async fn take_lines(
     let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
     for (line, (code, message)) in refused {
         let error = Some((code.as_str(), message.as_str()));
-        let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error);
+        let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)?;
         bad.push(json!({"nth": line.nth, "n": results.add(line.nth, told)}));
     }
     let faulty = bad.len() as u64;

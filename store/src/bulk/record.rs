@@ -1,17 +1,17 @@
 //! The one write by which items move: their states, their batch's sums and the results, in one transaction.
 
-use std::collections::BTreeMap;
-
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
     QueryFilter as _, QuerySelect as _,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
+use shared::Tally;
 
 use super::{
     Batch, BatchId, Item, ItemState,
-    tables::{batches, batches::Column, items},
+    tables::{batches, batches::Column},
 };
 use crate::{
     Error, Store, ThreadId, TurnId,
@@ -26,27 +26,34 @@ use crate::{
 /// What becomes of an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
-    /// Of which.
-    pub nth: u64,
+    /// Of which, as it was read.
+    pub item: Item,
     /// How far it has come now.
     pub state: ItemState,
     /// Its thread, and the turn that counts; as before, if there is none.
     pub run: Option<(ThreadId, TurnId)>,
     /// What its thread took, as far as is known.
-    pub took: shared::Tally,
+    pub took: Tally,
     /// What it is answered, where there is an answer.
     pub response: Option<Value>,
     /// Why it did not end well: for programs, and for people.
     pub error: Option<(String, String)>,
 }
 
+impl Move {
+    /// It stands so now, and nothing else is known that was not before.
+    pub fn new(item: Item, state: ItemState) -> Self {
+        Self { took: item.took, item, state, run: None, response: None, error: None }
+    }
+}
+
 impl Store {
-    /// Moves items of one batch, and numbers the results of those that have ended. What has ended before stays as it is,
-    /// so it may be repeated.
+    /// Moves items of one batch, and numbers the results of those that have ended: all of it or nothing.
     ///
     /// # Errors
     ///
-    /// [`Error::BatchLost`] if the batch is no longer `keeper`'s, and [`Error::Unavailable`] if the database does not answer.
+    /// [`Error::BatchLost`] if the batch is no longer `keeper`'s, or one of the items was moved since it was read, and
+    /// [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
     pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<(), Error> {
         let keeper = keeper.to_owned();
@@ -80,27 +87,25 @@ async fn record(
     keeper: String,
     moves: Vec<Move>,
 ) -> Result<(), Error> {
-    let mut before = standing(tx, batch, &moves).await?;
-    let moves = moves.into_iter().filter_map(|it| {
-        let (item, took) = before.remove(&it.nth).filter(|(item, _)| !item.state.is_over())?;
-        Some((item, took, it))
-    });
-    let (over, on): (Vec<_>, Vec<_>) = moves.partition(|(_, _, it)| it.state.is_over());
+    let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.state.is_over());
     // What has no result needs no number.
-    change(tx, batch, on.iter().map(|(item, _, it)| changed(tx, item, it, None)).collect()).await?;
+    change(tx, batch, on.iter().map(|it| changed(tx, it, None)).collect()).await?;
     let row = hold(tx, batch, &keeper).await?;
     let mut results = Results::after(row.done);
     let mut changes = Vec::new();
-    for (item, _, it) in &over {
+    for it in &over {
         let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
-        let line = line_of(batch, it.nth, item.custom_id.as_deref(), it.response.as_ref(), error);
-        changes.push(changed(tx, item, it, Some(results.add(it.nth, line))));
+        let (nth, name) = (it.item.nth, it.item.custom_id.as_deref());
+        let line = line_of(batch, nth, name, it.response.as_ref(), error)?;
+        changes.push(changed(tx, it, Some(results.add(nth, line))));
     }
     change(tx, batch, changes).await?;
     let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
-    for (item, took, it) in on.iter().chain(&over) {
-        counts.shift(item.state, it.state, 1);
-        for (sum, (after, before)) in added.iter_mut().zip(taken(it).into_iter().zip(took)) {
+    for it in on.iter().chain(&over) {
+        counts.shift(it.item.state, it.state, 1);
+        for (sum, (after, before)) in
+            added.iter_mut().zip(taken(&it.took).into_iter().zip(taken(&it.item.took)))
+        {
             *sum += after - before;
         }
     }
@@ -116,17 +121,18 @@ async fn record(
     Ok(())
 }
 
-/// What an item took by now, as its row has it.
-fn taken(it: &Move) -> [i64; 3] {
-    [it.took.input_tokens, it.took.output_tokens, it.took.micro_usd].map(signed)
+/// What an item took, as its row has it.
+fn taken(it: &Tally) -> [i64; 3] {
+    [it.input_tokens, it.output_tokens, it.micro_usd].map(signed)
 }
 
 /// How the row of an item changes, which has the result of this number, if it has one.
-fn changed(tx: &DatabaseTransaction, item: &Item, it: &Move, done_no: Option<i64>) -> Value {
-    let [input_tokens, output_tokens, micro_usd] = taken(it);
-    let error = it.error.as_ref();
+fn changed(tx: &DatabaseTransaction, it: &Move, done_no: Option<i64>) -> Value {
+    let [input_tokens, output_tokens, micro_usd] = taken(&it.took);
+    let (item, error) = (&it.item, it.error.as_ref());
     json!({
-        "nth": it.nth,
+        "nth": item.nth,
+        "was": item.state.as_str(),
         "state": it.state.as_str(),
         "thread_id": it.run.map(|(thread, _)| thread).or(item.thread).map(|it| name(tx, it)),
         "turn_id": it.run.map(|(_, turn)| turn).or(item.turn).map(|it| name(tx, it)),
@@ -140,35 +146,13 @@ fn changed(tx: &DatabaseTransaction, item: &Item, it: &Move, done_no: Option<i64
     })
 }
 
-/// The items that are to be moved, each with what it took as far as was known.
+/// Changes items that stand as they were read.
 ///
-/// ## Why the batch's row need not be locked yet
+/// ## Why they need not be read again, or locked
 ///
 /// Only its keeper moves items of a batch, and none of them in two places at once. Whoever takes the batch over changes its
-/// row first: either that waits for this transaction, or this one finds the batch lost.
-async fn standing(
-    tx: &DatabaseTransaction,
-    batch: BatchId,
-    moves: &[Move],
-) -> Result<BTreeMap<u64, (Item, [i64; 3])>, Error> {
-    const WORDS: Words = Words {
-        postgres: "SELECT items.* FROM unnest($2::bigint[]) AS it (nth) CROSS JOIN LATERAL \
-                   (SELECT * FROM batch_items WHERE batch_id = $1 AND nth = it.nth LIMIT 1) AS items",
-        sqlite: "SELECT items.* FROM json_each(?2) AS it CROSS JOIN batch_items AS items \
-                 ON items.batch_id = ?1 AND items.nth = it.value ->> 'nth'",
-        columns: &[Number("nth")],
-    };
-    let numbers = moves.iter().map(|it| json!({"nth": it.nth})).collect();
-    let statement = WORDS.with(tx, [batch.into()], numbers);
-    let rows = items::Entity::find().from_raw_sql(statement).all(tx).await?;
-    let item = |row: items::Model| {
-        let took = [row.input_tokens, row.output_tokens, row.micro_usd];
-        let item = Item::try_from(row)?;
-        Ok((item.nth, (item, took)))
-    };
-    rows.into_iter().map(item).collect()
-}
-
+/// row first: either that waits for this transaction, or this one finds the batch lost. What stands otherwise all the same
+/// was moved by a write whose answer was lost.
 async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET state = it.state, thread_id = nullif(it.thread_id, '')::uuid, \
@@ -176,10 +160,11 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
                    input_tokens = it.input_tokens, output_tokens = it.output_tokens, micro_usd = it.micro_usd, \
                    code = nullif(it.code, ''), message = nullif(it.message, ''), done_no = nullif(it.done_no, -1) \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::text[], $4::text[], \
-                   $5::text[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::text[], $11::text[], \
-                   $12::bigint[]) AS it (nth, state, thread_id, turn_id, fed_at, input_tokens, output_tokens, \
-                   micro_usd, code, message, done_no) OFFSET 0) AS it \
-                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
+                   $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], \
+                   $12::text[], $13::bigint[]) AS it (nth, was, state, thread_id, turn_id, fed_at, input_tokens, \
+                   output_tokens, micro_usd, code, message, done_no) OFFSET 0) AS it \
+                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth \
+                   AND batch_items.state = it.was",
         sqlite: "UPDATE batch_items SET state = it.value ->> 'state', \
                  thread_id = unhex(it.value ->> 'thread_id'), turn_id = unhex(it.value ->> 'turn_id'), \
                  fed_at = it.value ->> 'fed_at', input_tokens = it.value ->> 'input_tokens', \
@@ -187,9 +172,11 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
                  code = it.value ->> 'code', message = it.value ->> 'message', \
                  done_no = it.value ->> 'done_no' \
                  FROM json_each(?2) AS it \
-                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth' \
+                 AND batch_items.state = it.value ->> 'was'",
         columns: &[
             Number("nth"),
+            Text("was"),
             Text("state"),
             Text("thread_id"),
             Text("turn_id"),
@@ -202,10 +189,12 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
             Number("done_no"),
         ],
     };
-    if !changes.is_empty() {
-        tx.execute_raw(WORDS.with(tx, [batch.into()], changes)).await?;
+    let wanted = changes.len() as u64;
+    if wanted == 0 {
+        return Ok(());
     }
-    Ok(())
+    let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], changes)).await?;
+    if changed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
 
 /// Results on their way into the database, each with its number.
@@ -244,19 +233,32 @@ impl Results {
 }
 
 /// A line of output, as OpenAI has it.
+#[derive(Serialize)]
+struct OutputLine<'a> {
+    id: String,
+    custom_id: Option<&'a str>,
+    response: Option<&'a Value>,
+    error: Option<OutputError<'a>>,
+}
+
+/// Why a line did not end well.
+#[derive(Serialize)]
+struct OutputError<'a> {
+    code: &'a str,
+    message: &'a str,
+}
+
+/// A line of output, as JSON.
 pub(super) fn line_of(
     batch: BatchId,
     nth: u64,
     custom_id: Option<&str>,
     response: Option<&Value>,
     error: Option<(&str, &str)>,
-) -> String {
-    let error = error.map(|(code, message)| json!({"code": code, "message": message}));
-    json!({
-        "id": format!("batch_req_{}_{nth}", batch.simple()),
-        "custom_id": custom_id,
-        "response": response,
-        "error": error,
-    })
-    .to_string()
+) -> Result<String, Error> {
+    let error = error.map(|(code, message)| OutputError { code, message });
+    let id = format!("batch_req_{}_{nth}", batch.simple());
+    let line = OutputLine { id, custom_id, response, error };
+    let unwritable = |it| Error::Database(format!("line {nth} of batch {batch} has no JSON: {it}"));
+    serde_json::to_string(&line).map_err(unwritable)
 }

@@ -149,7 +149,7 @@ async fn begin(
     }
     arrived.write(tx).await?;
     if let Some(turn) = turn {
-        submit::insert(tx, turn).await?;
+        submit::insert_one(tx, turn).await?;
     }
     Ok(Fork::New(thread))
 }

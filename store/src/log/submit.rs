@@ -1,31 +1,19 @@
 //! How a turn comes in: once, however often it is sent.
 
-mod many;
+mod insert;
 
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
-use sea_orm::{
-    ActiveValue::{NotSet, Set},
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect,
-    TryInsertResult,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use serde_json::Value;
 use shared::{DEFAULT_TENANT, Message, Opened, Policy};
-use uuid::Uuid;
 
-use super::{
-    Head, Store, ThreadId, ThreadStatus, Turn, TurnStatus,
-    append::Batch,
-    corrupt,
-    database::Database,
-    plain,
-    tables::{threads, turns},
-    turns::policy_text,
-};
-use crate::{Error, gather::Gather, queue::Priority, time};
+use super::{Store, ThreadId, Turn, database::Database, plain, tables::turns};
+use crate::{Error, gather::Gather, queue::Priority};
 
-pub use many::MOST_SUBMITTED;
+pub use insert::MOST_SUBMITTED;
+pub(super) use insert::insert_one;
 
 /// A turn that somebody submits.
 #[derive(Clone, Debug, PartialEq)]
@@ -155,7 +143,7 @@ pub(super) fn arrivals(database: &Database) -> Arrivals {
 
 async fn arrive(database: &Database, mut new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
     if new.len() > 1
-        && let Ok(outcomes) = many::queue_all(database, new.clone()).await
+        && let Ok(outcomes) = insert::insert_all(database, new.clone()).await
     {
         return outcomes;
     }
@@ -168,71 +156,7 @@ async fn arrive(database: &Database, mut new: Vec<NewTurn>) -> Vec<Result<Submit
 }
 
 async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
-    database.transact(|tx| insert(tx, new).boxed()).await
-}
-
-pub(super) async fn insert(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
-    let (thread, tenant) = match &new.thread {
-        Opening::New(opened) => (Uuid::now_v7(), plain(&opened.tenant)),
-        // Not locked: a thread is the same tenant's for ever.
-        Opening::Existing(thread) => {
-            let row = threads::Entity::find_by_id(*thread).one(tx).await?;
-            (*thread, row.ok_or(Error::UnknownThread(*thread))?.tenant)
-        }
-    };
-    // First the row that may turn out to exist: then nothing else was written yet.
-    let id = Uuid::now_v7();
-    let row = row(&new, thread, &tenant, id)?;
-    let insert = turns::Entity::insert(row).on_conflict_do_nothing_on([turns::Column::IdempotencyKey]);
-    match insert.exec_without_returning(tx).await? {
-        TryInsertResult::Inserted(1..) => {}
-        TryInsertResult::Inserted(0) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
-            return known(tx, &tenant, new.idempotency.as_ref()).await;
-        }
-    }
-    let under_way = match new.thread {
-        Opening::New(opened) => {
-            open(tx, thread, opened).await?;
-            false
-        }
-        Opening::Existing(thread) => {
-            let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
-            row.ok_or(Error::UnknownThread(thread))?.status == ThreadStatus::Busy.as_str()
-        }
-    };
-    let row = turns::Entity::find().filter(turns::Column::Id.eq(id)).one(tx).await?;
-    let turn = row.ok_or(Error::UnknownTurn(id))?.try_into()?;
-    Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
-}
-
-fn row(new: &NewTurn, thread: ThreadId, tenant: &str, id: Uuid) -> Result<turns::ActiveModel, Error> {
-    let unwritable = |error: serde_json::Error| {
-        corrupt(thread, format_args!("the words of its next turn have no JSON: {error}"))
-    };
-    let (key, hash) =
-        new.idempotency.as_ref().map(|it| (key_of(tenant, &it.key), plain(&it.request_hash))).unzip();
-    let now = time::now();
-    Ok(turns::ActiveModel {
-        position: NotSet,
-        id: Set(id),
-        thread_id: Set(thread),
-        status: Set(TurnStatus::Queued.to_string()),
-        policy: Set(policy_text(new.policy).to_owned()),
-        input: Set(serde_json::to_string(&new.messages).map_err(unwritable)?),
-        metadata: Set(new.metadata.to_string()),
-        author: Set(plain(&new.author)),
-        idempotency_key: Set(key),
-        request_hash: Set(hash),
-        heard_seq: Set(None),
-        ended_seq: Set(None),
-        error: Set(None),
-        created_at: Set(now),
-        updated_at: Set(now),
-        tenant: Set(tenant.to_owned()),
-        priority: Set(new.priority.rank().into()),
-        due_at: Set(new.due_at),
-        cause: Set(None),
-    })
+    database.transact(|tx| insert_one(tx, new).boxed()).await
 }
 
 /// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a
@@ -240,31 +164,6 @@ fn row(new: &NewTurn, thread: ThreadId, tenant: &str, id: Uuid) -> Result<turns:
 pub(crate) fn key_of(tenant: &str, key: &str) -> String {
     let key = plain(key);
     if tenant == DEFAULT_TENANT { key } else { format!("{tenant}\u{1f}{key}") }
-}
-
-async fn open(tx: &DatabaseTransaction, thread: ThreadId, opened: Opened) -> Result<(), Error> {
-    let now = time::now();
-    let row = threads::ActiveModel {
-        id: Set(thread),
-        strategy: Set(plain(&opened.strategy)),
-        status: Set(ThreadStatus::Idle.to_string()),
-        created_at: Set(now),
-        updated_at: Set(now),
-        tenant: Set(plain(&opened.tenant)),
-    };
-    threads::Entity::insert(row).exec_without_returning(tx).await?;
-    Batch::insert(tx, &[&Batch::new(&Head::start(thread), &[opened.into()], now)?]).await
-}
-
-/// The turn that this submission turned out to repeat.
-async fn known(
-    tx: &DatabaseTransaction,
-    tenant: &str,
-    idempotency: Option<&Idempotency>,
-) -> Result<Submitted, Error> {
-    let vanished = || Error::Database("a turn was refused as known and is not there".to_owned());
-    let turn = of_key(tx, tenant, idempotency.ok_or_else(vanished)?).await?;
-    turn.map(Submitted::Known).ok_or_else(vanished)
 }
 
 /// The turn that was submitted to a thread of this tenant with this key.

@@ -93,7 +93,7 @@ async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
 }
 
 fn to(item: &Item, state: ItemState) -> Move {
-    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None, error: None }
+    Move::new(item.clone(), state)
 }
 
 /// The results of a batch, as JSON.
@@ -228,8 +228,8 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     store.leave_batches("bob").await?;
     store.keep_batches("ada", LEASE).await?;
     store.record(made.id, "ada", fed.clone()).await?;
-    // It may be repeated.
-    store.record(made.id, "ada", fed).await?;
+    let twice = store.record(made.id, "ada", fed).await;
+    assert!(matches!(twice, Err(Error::BatchLost(_))), "they do not stand as they were read: {twice:?}");
     assert_eq!(store.batch_of(turns[0].thread).await?, Some(made.id));
     assert_eq!(store.batch_of(uuid::Uuid::nil()).await?, None);
     assert_eq!(store.under_way(made.id).await?.queued, 3);
@@ -256,16 +256,24 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let answer = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("yes") };
     let answer = store.submit(answer).await?.into_turn();
     let moved = store.moved_items(made.id, 10).await?;
-    assert_eq!(moved.iter().map(|(it, turn)| (it.nth, turn.id)).collect::<Vec<_>>(), [(c.nth, answer.id)]);
+    let [(asked, last)] = &moved[..] else { panic!("one was answered: {moved:?}") };
+    assert_eq!((asked.nth, last), (c.nth, &answer));
+    assert_eq!((asked.took.input_tokens, asked.took.micro_usd), (10, 7));
     let more = Tally { micro_usd: 9, ..took };
     let late = Move {
         took: more,
         error: Some(("late".to_owned(), "too \u{0} late".to_owned())),
-        ..to(c, ItemState::Expired)
+        ..to(asked, ItemState::Expired)
     };
     let again = Move { response: Some(json!("twice")), ..to(a, ItemState::Completed) };
-    store.record(made.id, "ada", vec![late.clone(), again, to(d, ItemState::Failed)]).await?;
-    store.record(made.id, "ada", vec![late]).await?;
+    let under_way = store.items_fed_before(made.id, time::now(), 10).await?;
+    let fed = under_way.iter().find(|it| it.nth == d.nth).expect("it was begun");
+    let failed = to(fed, ItemState::Failed);
+    let stale = store.record(made.id, "ada", vec![late.clone(), again, failed.clone()]).await;
+    assert!(matches!(stale, Err(Error::BatchLost(_))), "one of them has ended: {stale:?}");
+    assert_eq!(known(store, made.id).await?, now, "what was changed before it showed is undone");
+    store.record(made.id, "ada", vec![late.clone(), failed]).await?;
+    assert!(matches!(store.record(made.id, "ada", vec![late]).await, Err(Error::BatchLost(_))));
     let now = known(store, made.id).await?;
     assert_eq!((now.micro_usd, now.done), (16, 5), "what it took more is added once");
 

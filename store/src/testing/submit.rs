@@ -7,7 +7,9 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{keyed, log_of, new_turn, of_tenant};
-use crate::{Error, Idempotency, NewTurn, Opening, Store, Submitted, ThreadStatus, TurnStatus};
+use crate::{
+    Error, Idempotency, NewTurn, Opening, Priority, Store, Submitted, ThreadStatus, TurnStatus, time,
+};
 
 /// How many submissions race with one key.
 const RACERS: usize = 8;
@@ -117,8 +119,11 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
 /// Many at once are as many one by one: what is known is known, and what is wrong with one is its own matter.
 pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
     let run = Uuid::now_v7();
+    let later = time::now() + 3_600_000_000;
     let keyed = |nth: usize, hash: &str| NewTurn {
         idempotency: Some(Idempotency { key: format!("{run}:{nth}"), request_hash: hash.to_owned() }),
+        priority: if nth % 3 == 0 { Priority::High } else { Priority::Low },
+        due_at: (nth % 2 == 0).then_some(later),
         ..new_turn(&format!("number {nth} \0 \"quoted\" 🦀"))
     };
     assert_eq!(store.submit_many(Vec::new()).await?.len(), 0);

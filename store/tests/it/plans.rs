@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shared::{Message, Opened, Policy, Tally};
+use shared::{Message, Opened, Policy};
 use store::{
     NewTurn, Opening, Priority, Store, Turn,
     bulk::{
@@ -93,10 +93,6 @@ fn line(memo: &str, nth: u64) -> Line {
     Line { nth, custom_id: Some(format!("line-{nth}")), place, checked: Ok(memo) }
 }
 
-fn to(item: &Item, state: ItemState) -> Move {
-    Move { nth: item.nth, state, run: None, took: Tally::default(), response: None, error: None }
-}
-
 /// Runs a batch as its keeper does, from its lines to the pages of its results.
 async fn run(store: &Store, memo: &str) {
     let id = batch(store).await.id;
@@ -112,7 +108,7 @@ async fn run(store: &Store, memo: &str) {
         let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
         let begun = |(item, turn): (&Item, &Turn)| Move {
             run: Some((turn.thread, turn.id)),
-            ..to(item, ItemState::Fed)
+            ..Move::new(item.clone(), ItemState::Fed)
         };
         store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
         for turn in &turns {
@@ -120,7 +116,7 @@ async fn run(store: &Store, memo: &str) {
         }
         let moved = store.moved_items(id, PAGE).await.unwrap();
         assert_eq!(moved.len() as u64, PAGE);
-        let ended = moved.iter().map(|(item, _)| to(item, ItemState::Completed)).collect();
+        let ended = moved.into_iter().map(|(item, _)| Move::new(item, ItemState::Completed)).collect();
         store.record(id, KEEPER, ended).await.unwrap();
     }
     let mut after = 0;

@@ -1,0 +1,270 @@
+//! How turns become rows: in one transaction, and a few statements however many there are.
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+use sea_orm::{
+    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
+    QuerySelect as _,
+};
+use serde_json::{Value, json};
+use shared::Opened;
+use uuid::Uuid;
+
+use super::{Idempotency, NewTurn, Opening, Submitted, key_of};
+use crate::{
+    Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
+    log::{
+        append::Batch,
+        corrupt,
+        database::Database,
+        plain,
+        tables::{threads, turns},
+        turns::policy_text,
+    },
+    time,
+    words::{
+        Column::{Number, Text},
+        Words, name,
+    },
+};
+
+/// How many turns go well together in one [`Store::submit_many`]: more cost no less each, and hold up other writers.
+pub const MOST_SUBMITTED: usize = 500;
+
+/// What became of each, in their order.
+type Outcomes = Vec<Result<Submitted, Error>>;
+
+/// A turn on its way in.
+struct Entry {
+    /// As it will stand, but for its position.
+    turn: Turn,
+    idempotency: Option<Idempotency>,
+}
+
+impl Store {
+    /// Queues many turns in one transaction, each as [`Store::submit`] does, and says of each what became of it, in
+    /// their order. One that repeats another is known, also if that is of the same call.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer; then none is queued. What is wrong with a single turn
+    /// stands in its place.
+    #[tracing::instrument(level = "debug", skip_all, fields(turns = new.len()))]
+    pub async fn submit_many(&self, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        insert_all(&self.database, new).await
+    }
+}
+
+pub(super) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+    database.transact_hot(|tx| insert_many(tx, new).boxed()).await
+}
+
+/// Queues one turn.
+pub(in crate::log) async fn insert_one(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
+    insert_many(tx, vec![new]).await?.pop().ok_or_else(lost)?
+}
+
+async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+    let now = time::now();
+    let mut outcomes: Vec<Option<Result<Submitted, Error>>> = new.iter().map(|_| None).collect();
+    let (mut nths, mut entries, mut openings) = (Vec::new(), Vec::new(), Vec::new());
+    for (nth, new) in new.into_iter().enumerate() {
+        match new.thread.clone() {
+            Opening::New(opened) => {
+                entries.push(Entry::new(new, Uuid::now_v7(), plain(&opened.tenant), now));
+                openings.push(opened);
+                nths.push(nth);
+            }
+            // Those are asked for one by one: each waits for its thread's row.
+            Opening::Existing(thread) => match follow(tx, new, thread, now).await {
+                Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => outcomes[nth] = Some(Err(error)),
+                outcome => outcomes[nth] = Some(Ok(outcome?)),
+            },
+        }
+    }
+    // First the rows that may turn out to exist.
+    let positions = queue(tx, &entries, now).await?;
+    let is_fresh = |entry: &Entry| positions.contains_key(&entry.turn.id);
+    let fresh = entries.iter().zip(openings).filter(|(entry, _)| is_fresh(entry));
+    open_all(tx, fresh.collect(), now).await?;
+    let known = by_key(tx, entries.iter().filter(|it| !is_fresh(it))).await?;
+    for (nth, entry) in nths.into_iter().zip(entries) {
+        outcomes[nth] = Some(match positions.get(&entry.turn.id) {
+            Some(position) => Ok(Submitted::New(Turn { position: *position, ..entry.turn })),
+            None => recognised(&entry, &known),
+        });
+    }
+    Ok(outcomes.into_iter().map(|it| it.unwrap_or_else(|| Err(lost()))).collect())
+}
+
+fn lost() -> Error {
+    Error::Database("a turn was neither queued nor known".to_owned())
+}
+
+/// Queues a turn of a thread that is there.
+async fn follow(
+    tx: &DatabaseTransaction,
+    new: NewTurn,
+    thread: ThreadId,
+    now: i64,
+) -> Result<Submitted, Error> {
+    // Not locked: a thread is the same tenant's for ever.
+    let row = threads::Entity::find_by_id(thread).one(tx).await?.ok_or(Error::UnknownThread(thread))?;
+    let entry = Entry::new(new, thread, row.tenant, now);
+    let positions = queue(tx, [&entry], now).await?;
+    let Some(position) = positions.get(&entry.turn.id) else {
+        return recognised(&entry, &by_key(tx, [&entry]).await?);
+    };
+    let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
+    let under_way = row.ok_or(Error::UnknownThread(thread))?.status == ThreadStatus::Busy.as_str();
+    let turn = Turn { position: *position, ..entry.turn };
+    Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
+}
+
+impl Entry {
+    fn new(new: NewTurn, thread: ThreadId, tenant: String, now: i64) -> Self {
+        let NewTurn { thread: _, policy, priority, messages, metadata, author, idempotency, due_at } = new;
+        let turn = Turn {
+            position: 0,
+            id: Uuid::now_v7(),
+            thread,
+            status: TurnStatus::Queued,
+            tenant,
+            priority,
+            policy,
+            messages,
+            metadata,
+            author: plain(&author),
+            heard_seq: None,
+            ended_seq: None,
+            error: None,
+            cause: None,
+            due_at,
+            created_at: now,
+            updated_at: now,
+        };
+        Self { turn, idempotency }
+    }
+
+    /// Its name among all tenants' turns, if it has one.
+    fn key(&self) -> Option<String> {
+        self.idempotency.as_ref().map(|it| key_of(&self.turn.tenant, &it.key))
+    }
+
+    fn row(&self, tx: &DatabaseTransaction) -> Result<Value, Error> {
+        let it = &self.turn;
+        let input = serde_json::to_string(&it.messages).map_err(|error| {
+            corrupt(it.thread, format_args!("the words of its next turn have no JSON: {error}"))
+        })?;
+        Ok(json!({
+            "id": name(tx, it.id),
+            "thread_id": name(tx, it.thread),
+            "policy": policy_text(it.policy),
+            "input": input,
+            "metadata": it.metadata.to_string(),
+            "author": it.author,
+            "idempotency_key": self.key(),
+            "request_hash": self.idempotency.as_ref().map(|it| plain(&it.request_hash)),
+            "tenant": it.tenant,
+            "priority": it.priority.rank(),
+            "due_at": it.due_at,
+        }))
+    }
+}
+
+/// Queues those whose keys are new, in their order, and returns the positions of these.
+async fn queue(
+    tx: &DatabaseTransaction,
+    entries: impl IntoIterator<Item = &Entry>,
+    now: i64,
+) -> Result<BTreeMap<TurnId, i64>, Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
+                   request_hash, created_at, updated_at, tenant, priority, due_at) \
+                   SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
+                   CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
+                   nullif(due_at, -1) \
+                   FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
+                   $10::text[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY AS it (id, thread_id, \
+                   policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, nth) \
+                   ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
+        sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
+                 request_hash, created_at, updated_at, tenant, priority, due_at) \
+                 SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
+                 value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
+                 value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at' \
+                 FROM json_each(?3) WHERE true ORDER BY key \
+                 ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
+        columns: &[
+            Text("id"),
+            Text("thread_id"),
+            Text("policy"),
+            Text("input"),
+            Text("metadata"),
+            Text("author"),
+            Text("idempotency_key"),
+            Text("request_hash"),
+            Text("tenant"),
+            Number("priority"),
+            Number("due_at"),
+        ],
+    };
+    let rows = entries.into_iter().map(|it| it.row(tx)).collect::<Result<Vec<_>, _>>()?;
+    if rows.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], rows);
+    let queued = tx.query_all_raw(statement).await?;
+    queued.into_iter().map(|row| Ok((row.try_get("", "id")?, row.try_get("", "position")?))).collect()
+}
+
+/// Opens the threads of turns that are queued.
+async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
+                   SELECT thread_id::uuid, strategy, $1, $2, $2, tenant \
+                   FROM unnest($3::text[], $4::text[], $5::text[]) AS it (thread_id, strategy, tenant)",
+        sqlite: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
+                 SELECT unhex(value ->> 'thread_id'), value ->> 'strategy', ?1, ?2, ?2, value ->> 'tenant' \
+                 FROM json_each(?3)",
+        columns: &[Text("thread_id"), Text("strategy"), Text("tenant")],
+    };
+    if entries.is_empty() {
+        return Ok(());
+    }
+    let row = |(entry, opened): &(&Entry, Opened)| {
+        let (thread, strategy) = (name(tx, entry.turn.thread), plain(&opened.strategy));
+        json!({"thread_id": thread, "strategy": strategy, "tenant": entry.turn.tenant})
+    };
+    let rows = entries.iter().map(row).collect();
+    tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], rows)).await?;
+    let first = |(entry, opened): (&Entry, Opened)| {
+        Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
+    };
+    let batches = entries.into_iter().map(first).collect::<Result<Vec<_>, _>>()?;
+    Batch::insert(tx, &batches.iter().collect::<Vec<_>>()).await
+}
+
+/// The turns that were submitted with the keys of these before.
+async fn by_key(
+    tx: &DatabaseTransaction,
+    entries: impl IntoIterator<Item = &Entry>,
+) -> Result<BTreeMap<String, turns::Model>, Error> {
+    let keys: Vec<String> = entries.into_iter().filter_map(Entry::key).collect();
+    if keys.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = turns::Entity::find().filter(turns::Column::IdempotencyKey.is_in(keys)).all(tx).await?;
+    Ok(rows.into_iter().filter_map(|row| Some((row.idempotency_key.clone()?, row))).collect())
+}
+
+/// The turn that this submission turned out to repeat.
+fn recognised(entry: &Entry, known: &BTreeMap<String, turns::Model>) -> Result<Submitted, Error> {
+    let row = entry.key().and_then(|it| known.get(&it)).cloned().ok_or_else(lost)?;
+    let same = entry.idempotency.as_ref().map(|it| plain(&it.request_hash)) == row.request_hash;
+    if same { Ok(Submitted::Known(row.try_into()?)) } else { Err(Error::KeyReused) }
+}
