@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use store::{
-    Listed, Pause, PauseKind, Place, Rung, Stance, ThreadId, Unfinished,
+    Listed, Pause, PauseKind, Place, Stance, ThreadId, Unfinished,
     queue::{LIST_MAX, RETRY},
     time::{self, rfc3339},
 };
@@ -95,7 +95,7 @@ struct Wait {
 struct Tokens {
     listed: BTreeMap<ThreadId, Listed>,
     /// All that are rung for, if not all are listed.
-    rung: Rung,
+    rung: Vec<ThreadId>,
     pauses: Vec<Pause>,
     now: i64,
 }
@@ -106,7 +106,7 @@ impl Tokens {
         let away = |error: store::QueueError| Kind::Unavailable.because(error.to_string());
         let queue = &house.parts.queue;
         let list = queue.list(LIST_MAX).await.map_err(away)?;
-        let rung = if list.len() < LIST_MAX { Rung::default() } else { queue.rung().await.map_err(away)? };
+        let rung = if list.len() < LIST_MAX { Vec::new() } else { queue.rung().await.map_err(away)? };
         let mut listed: BTreeMap<ThreadId, Listed> = BTreeMap::new();
         for it in list {
             // Of several tokens of a thread the first counts: those that are held come before those that wait.
@@ -129,7 +129,9 @@ impl Tokens {
             }
             // A ring that waits for another turn of its thread is none for this one.
             (Some(Place::Delayed { why: None, .. }), None) => (WaitCause::Unrung, None, None, None),
-            (None, None) if self.rung.contains(turn.thread) => (WaitCause::Worker, None, None, None),
+            (None, None) if self.rung.binary_search(&turn.thread).is_ok() => {
+                (WaitCause::Worker, None, None, None)
+            }
             (None, None) => (WaitCause::Unrung, None, None, None),
         };
         let why = match cause {

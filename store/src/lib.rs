@@ -58,8 +58,8 @@ pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use predicate::Predicate;
 pub use queue::{
-    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, Rung,
-    UnknownPriority, Weights, When,
+    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, UnknownPriority,
+    Weights, When,
     lane::{TENANT_MAX, is_tenant},
 };
 pub use rebuild::{Difference, Differs, Rebuilt};

@@ -70,7 +70,7 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Threa
         let page = parts.store.runnable_after(last, PAGE).await?;
         let Some(it) = page.last() else { return Ok(missing) };
         last = Some(it.thread);
-        for it in page.into_iter().filter(|it| !rung.contains(it.thread)) {
+        for it in page.into_iter().filter(|it| rung.binary_search(&it.thread).is_err()) {
             missing.entry(it.lane).or_default().push(it.thread);
         }
     }

@@ -18,9 +18,11 @@ use crate::{
     report::{Bound, Line, Of, Target},
 };
 
-/// How many nodes a turn of the floor has, and how many are under way at once.
+/// How many nodes a turn of the floor has, how many are under way at once, and how many threads a lap has: many of each
+/// slot's, so that neither its beginning nor its end is what is measured.
 const STEPS: u32 = 10;
 const SLOTS: usize = 512;
+const THREADS: usize = 8 * SLOTS;
 
 /// How often is looked.
 const LOOK: Duration = Duration::from_millis(500);
@@ -62,7 +64,7 @@ impl Figure for Bulk {
             let engine = Engine::postgres(&servers, &floor).await?;
             for _ in 0..3 {
                 bench.round()?;
-                steps.push(engine.lap(Mode::Local, SLOTS, SLOTS, STEPS).await?.rate());
+                steps.push(engine.lap(Mode::Local, SLOTS, THREADS, STEPS).await?.rate());
             }
         }
         bench.round()?;

@@ -18,7 +18,12 @@ use worker::{
 };
 
 use super::{Bench, Figure};
-use crate::{engine, machine::resident_mib, report::Line, walk};
+use crate::{
+    engine,
+    machine::resident_mib,
+    report::{Bound, Line, Of, Target},
+    walk,
+};
 
 /// How many jobs the worker has under way, so that all others wait.
 const SLOTS: usize = 64;
@@ -66,6 +71,7 @@ impl Figure for Memory {
         Ok(vec![
             Line::new("memory.waiting", "MiB", &[many])
                 .over("the same worker with no turn waiting", &[many], &[none])
+                .target(Target { id: "M1", of: Of::Ratio, bound: Bound::AtMost(1.1) })
                 .note(format!("{waiting} turns wait behind {SLOTS} under way; the most over three sweeps")),
             Line::new("memory.per_waiting_turn", "bytes", &[(many - none) * 1_048_576.0 / waiting as f64]),
             Line::new("memory.submit", "turns/s", &[submitted])

@@ -9,7 +9,7 @@ use redis::{
 use uuid::Uuid;
 
 use super::{
-    Depth, LIST_MAX, Lane, Listed, Place, Priority, Rung,
+    Depth, LIST_MAX, Lane, Listed, Place, Priority,
     keys::GROUP,
     partition::{Partition, read},
     scripts,
@@ -18,30 +18,61 @@ use super::{
 /// How many one command reads at most, so that Redis is never busy with it for long.
 const PAGE: isize = 250;
 
+/// The threads that were met so far: their names in one list and nothing besides, as very many may wait.
+struct Met {
+    threads: Vec<Uuid>,
+    /// How many of them, from the first, are in order and each there once.
+    sorted: usize,
+}
+
+impl Met {
+    fn with_room(threads: u64) -> Self {
+        Self { threads: Vec::with_capacity(usize::try_from(threads).unwrap_or_default()), sorted: 0 }
+    }
+
+    /// Adds those that are not among the sorted.
+    fn add(&mut self, threads: impl IntoIterator<Item = Uuid>) {
+        for it in threads {
+            if self.threads[..self.sorted].binary_search(&it).is_err() {
+                self.threads.push(it);
+            }
+        }
+    }
+
+    fn sort(&mut self) {
+        self.threads.sort_unstable();
+        self.threads.dedup();
+        self.sorted = self.threads.len();
+    }
+}
+
 impl Partition {
     /// Every thread with a token or a delayed ring.
     ///
     /// Delayed rings come to wait, what waits is taken, and what is taken waits or is delayed again. So whoever looks in
     /// that order, and then back, meets all that changed its place once.
-    pub(super) async fn every_thread(&self) -> RedisResult<Rung> {
-        let mut rung = Rung::default();
-        self.add_delayed(&mut rung).await?;
-        self.add_waiting(&mut rung).await?;
-        self.add_taken(&mut rung).await?;
-        self.add_waiting(&mut rung).await?;
-        self.add_delayed(&mut rung).await?;
-        Ok(rung)
+    pub(super) async fn every_thread(&self) -> RedisResult<Vec<Uuid>> {
+        let Depth { waiting, in_flight, delayed } = self.depth().await?;
+        let mut met = Met::with_room(waiting + in_flight + delayed);
+        self.add_delayed(&mut met).await?;
+        self.add_waiting(&mut met).await?;
+        self.add_taken(&mut met).await?;
+        met.sort();
+        self.add_waiting(&mut met).await?;
+        self.add_delayed(&mut met).await?;
+        met.sort();
+        Ok(met.threads)
     }
 
-    async fn add_delayed(&self, rung: &mut Rung) -> RedisResult<()> {
-        rung.add(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
+    async fn add_delayed(&self, met: &mut Met) -> RedisResult<()> {
+        met.add(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
         Ok(())
     }
 
-    async fn add_waiting(&self, rung: &mut Rung) -> RedisResult<()> {
+    async fn add_waiting(&self, met: &mut Met) -> RedisResult<()> {
         for tenant in self.members(&self.keys.tenants).await? {
             for priority in Priority::ALL {
-                self.add_lane(&Lane::new(&tenant, priority), rung).await?;
+                self.add_lane(&Lane::new(&tenant, priority), met).await?;
             }
         }
         Ok(())
@@ -49,14 +80,14 @@ impl Partition {
 
     /// From its end, because it is taken from at its beginning: what remains keeps its distance from the end, and what
     /// is added pushes it further, where it is met again.
-    async fn add_lane(&self, lane: &Lane, rung: &mut Rung) -> RedisResult<()> {
+    async fn add_lane(&self, lane: &Lane, met: &mut Met) -> RedisResult<()> {
         let mut last = -1;
         loop {
             let mut command = redis::cmd("LRANGE");
             command.arg(format!("{}{lane}", self.keys.lane)).arg(last - PAGE + 1).arg(last);
             let page: Vec<String> = self.control.ask(&command).await?;
             let threads = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
-            rung.add(threads.filter_map(|it| it.parse::<Uuid>().ok()));
+            met.add(threads.filter_map(|it| it.parse::<Uuid>().ok()));
             if page.is_empty() {
                 return Ok(());
             }
@@ -64,13 +95,13 @@ impl Partition {
         }
     }
 
-    async fn add_taken(&self, rung: &mut Rung) -> RedisResult<()> {
+    async fn add_taken(&self, met: &mut Met) -> RedisResult<()> {
         let mut start = "-".to_owned();
         loop {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
-            rung.add(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
+            met.add(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
         }

@@ -14,8 +14,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
-    lanes::Lanes,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, lanes::Lanes,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -152,11 +151,14 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
+    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);
-        Ok(waiting.chain(held).chain(tokens.later.keys().copied()).collect())
+        let mut all: Vec<Uuid> = waiting.chain(held).chain(tokens.later.keys().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {

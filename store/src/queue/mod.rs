@@ -24,7 +24,6 @@ pub mod memory;
 pub(crate) mod partition;
 mod reader;
 pub mod redis;
-mod rung;
 mod scripts;
 pub mod testing;
 pub(crate) mod wire;
@@ -38,7 +37,6 @@ pub use self::{
     lane::{Lane, Priority, UnknownPriority, Weights},
     memory::MemoryQueue,
     redis::RedisQueue,
-    rung::Rung,
 };
 
 /// How long [`Queue::take`] waits before it comes back with nothing, so that its caller can look around.
@@ -265,7 +263,7 @@ pub trait Queue: Send + Sync {
     /// [`QueueError`]; repeat it, or leave the token to its lease.
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError>;
 
-    /// Every thread that has a token or a delayed ring: what a sweep need not ring for.
+    /// Every thread that has a token or a delayed ring, once and in order: what a sweep need not ring for.
     ///
     /// A token that changes its place while this looks may be missed, once in a long while: the sweep then rings
     /// for a thread that needs no ring.
@@ -273,7 +271,7 @@ pub trait Queue: Send + Sync {
     /// # Errors
     ///
     /// [`QueueError`].
-    async fn rung(&self) -> Result<Rung, QueueError>;
+    async fn rung(&self) -> Result<Vec<Uuid>, QueueError>;
 
     /// How much is in it.
     ///

@@ -9,7 +9,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Rung, Weights, When,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Weights, When,
     alarm::Alarm,
     desk::{Ask, Desk, desk},
     keys::{GROUP, Keys},
@@ -163,7 +163,7 @@ impl Queue for Partition {
         Ok(())
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
+    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
     }
 

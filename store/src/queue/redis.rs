@@ -68,8 +68,8 @@ use uuid::Uuid;
 
 pub use super::keys::{GROUP, Keys};
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
-    partition::Partition, wire::Wire,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, partition::Partition,
+    wire::Wire,
 };
 
 /// How many partitions there are in a Redis Cluster.
@@ -262,10 +262,12 @@ impl Queue for RedisQueue {
         self.of(job.thread).finish(job, next).await
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
-        let sets = try_join_all(self.partitions.iter().map(|it| it.rung())).await?;
-        let mut all = Rung::default();
-        sets.into_iter().for_each(|it| all.append(it));
+    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
+        let mut parts = try_join_all(self.partitions.iter().map(|it| it.rung())).await?.into_iter();
+        // As a rule there is one part. Of several, none has a thread of another.
+        let mut all = parts.next().unwrap_or_default();
+        all.extend(parts.flatten());
+        all.sort_unstable();
         Ok(all)
     }
 

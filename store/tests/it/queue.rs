@@ -488,7 +488,7 @@ async fn connect(url: &str) -> Result<(), QueueError> {
 }
 
 async fn rung(queue: &RedisQueue) -> BTreeSet<Uuid> {
-    queue.rung().await.unwrap().iter().collect()
+    queue.rung().await.unwrap().into_iter().collect()
 }
 
 async fn take_one(queue: &dyn Queue) -> Job {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, Queue, QueueError, Rung, ThreadId, When};
+use store::{Depth, Job, Lane, Listed, Queue, QueueError, ThreadId, When};
 
 /// A queue that notes whose tokens were taken.
 pub(crate) struct Noted {
@@ -55,7 +55,7 @@ impl Queue for Noted {
         self.queue.finish(job, next).await
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
+    async fn rung(&self) -> Result<Vec<ThreadId>, QueueError> {
         self.queue.rung().await
     }
 

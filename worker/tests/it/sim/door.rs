@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Rung, When};
+use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, When};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -107,7 +107,7 @@ impl Queue for Consumer {
         if self.fails(20) { Err(away()) } else { Ok(()) }
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
+    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         self.way().await;
         self.bell().rung().await
     }
