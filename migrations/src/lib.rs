@@ -27,6 +27,7 @@ mod m20261122_000018_forks;
 mod m20261122_000019_items;
 mod m20261122_000020_open;
 mod m20261123_000021_lz4;
+mod m20261123_000022_batch_of;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -98,6 +99,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000019_items::Migration),
             Box::new(m20261122_000020_open::Migration),
             Box::new(m20261123_000021_lz4::Migration),
+            Box::new(m20261123_000022_batch_of::Migration),
         ]
     }
 }

@@ -13,7 +13,6 @@ use tracing::warn;
 
 use super::{
     dialect::Dialect,
-    feed::key,
     keeper::{Done, Keeper, PAGE, micros},
     line::{Wrong, wrong},
 };
@@ -132,7 +131,7 @@ impl Keeper {
     async fn unbegun(&self, batch: &Batch) -> Result<Vec<Item>, Problem> {
         let store = &self.house.parts.store;
         let waiting = store.waiting_items(batch.id, PAGE).await?;
-        let keys: Vec<Idempotency> = waiting.iter().map(key).collect();
+        let keys: Vec<Idempotency> = waiting.iter().map(Item::key).collect();
         let turns = store.submitted_many(&batch.tenant, &keys).await?;
         let (mut begun, mut unbegun) = (Vec::new(), Vec::new());
         for (item, turn) in waiting.into_iter().zip(turns) {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, btree_map::Entry};
 
 use store::{
-    Idempotency, Lane, NewTurn, Priority, Submitted, ThreadId,
+    Lane, NewTurn, Priority, Submitted, ThreadId,
     bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
 };
 use tracing::warn;
@@ -109,7 +109,7 @@ impl Keeper {
             };
             match asks {
                 Ok(turn) => {
-                    let idempotency = Some(key(&item));
+                    let idempotency = Some(item.key());
                     turns.push((item, NewTurn { idempotency, ..turn }));
                 }
                 Err(error) => bad.push(failed(item, error)),
@@ -117,13 +117,6 @@ impl Keeper {
         }
         Ok((bad, turns))
     }
-}
-
-/// What makes feeding an item again the same, each time that it is begun anew.
-pub(super) fn key(item: &Item) -> Idempotency {
-    let attempt = if item.attempt == 1 { String::new() } else { format!(":{}", item.attempt) };
-    let key = format!("batch:{}:{}{attempt}", item.batch, item.nth);
-    Idempotency { key, request_hash: item.memo.clone().unwrap_or_default() }
 }
 
 fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {

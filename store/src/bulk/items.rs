@@ -2,16 +2,13 @@
 
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, FromQueryResult as _, IdenStatic as _,
-    Iterable as _, QueryFilter as _, QueryOrder as _, QueryResult, QuerySelect as _, Value,
+    Iterable as _, QueryFilter as _, QueryOrder as _, QueryResult, Value,
 };
 use shared::Tally;
 
-use super::{
-    BatchId, ItemState, LinePlace,
-    tables::{items, items::Column},
-};
+use super::{BatchId, ItemState, LinePlace, tables::items};
 use crate::{
-    Error, Priority, Store, ThreadId, Turn, TurnId,
+    Error, Idempotency, Priority, Store, ThreadId, Turn, TurnId,
     log::{at_most, signed, statement, tables::turns, unsigned},
 };
 
@@ -44,6 +41,22 @@ pub struct Item {
     pub took: Tally,
 }
 
+impl Item {
+    /// What makes beginning it again the same, each time that it is begun anew.
+    pub fn key(&self) -> Idempotency {
+        let attempt = if self.attempt == 1 { String::new() } else { format!(":{}", self.attempt) };
+        let key = format!("batch:{}:{}{attempt}", self.batch, self.nth);
+        Idempotency { key, request_hash: self.memo.clone().unwrap_or_default() }
+    }
+}
+
+/// The batch and the line that began a turn with this key, if [`Item::key`] made it.
+fn line_of_key(key: &str) -> Option<(BatchId, i64)> {
+    let (_, key) = key.split_once("batch:")?;
+    let mut parts = key.split(':');
+    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+}
+
 impl Store {
     /// The items of a batch that are to be begun next: the most urgent, and of these the first lines.
     ///
@@ -62,15 +75,22 @@ impl Store {
         rows.into_iter().map(Item::try_from).collect()
     }
 
-    /// The batch that opened this thread, if one did.
+    /// The batch that opened this thread, if one did: also if its line was run again since, on another.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn batch_of(&self, thread: ThreadId) -> Result<Option<BatchId>, Error> {
-        let rows =
-            items::Entity::find().select_only().column(Column::BatchId).filter(Column::ThreadId.eq(thread));
-        Ok(rows.order_by_asc(Column::BatchId).into_tuple().one(&self.database.pool).await?)
+        let pool = &self.database.pool;
+        let first = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread));
+        let first = first.order_by_asc(turns::Column::Position).one(pool).await?;
+        let Some(turns::Model { idempotency_key: Some(key), request_hash, .. }) = first else {
+            return Ok(None);
+        };
+        let Some((batch, nth)) = line_of_key(&key) else { return Ok(None) };
+        let item = items::Entity::find_by_id((batch, nth)).one(pool).await?;
+        // Anybody may call a turn so, but does not ask for the same.
+        Ok(item.filter(|it| it.memo == request_hash).map(|it| it.batch_id))
     }
 
     /// Items of a batch whose last turn has come to an end, waits for a person, or does so no more; at most `limit`, each
