@@ -282,9 +282,15 @@ pub(crate) async fn content(
     let file = find(&house, &acting, &id).await?;
     // A piece is read once the one before it is on its way. What fails in the middle breaks the line off, so nobody
     // takes a part for the whole.
-    let pieces = stream::try_unfold((house, 0), move |(house, nth)| async move {
-        let chunk = house.parts.store.chunk(file.id, nth).await?;
-        Ok::<_, store::Error>(chunk.map(|it| (Bytes::from(it.data), (house, nth + 1))))
+    let pieces = stream::try_unfold((house, 0, file.bytes), move |(house, nth, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        // It was deleted, or its time was over, since the first piece.
+        let gone = || store::Error::Database(format!("file {} is gone", file.id));
+        let piece = house.parts.store.chunk(file.id, nth).await?.ok_or_else(gone)?.data;
+        let left = left.saturating_sub(piece.len() as u64);
+        Ok::<_, store::Error>(Some((Bytes::from(piece), (house, nth + 1, left))))
     });
     let headers = [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, "attachment")];
     Ok((headers, Body::from_stream(pieces)).into_response())

@@ -1,7 +1,9 @@
 //! The api, as the command line calls it.
 
+use std::error::Error as _;
+
 use anyhow::Context as _;
-use reqwest::{Method, RequestBuilder, Response};
+use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 
@@ -15,7 +17,38 @@ pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<SecretString>,
-    tenant: Option<String>,
+    tenant: Option<HeaderValue>,
+}
+
+/// Where something of the api is. Whatever has a meaning in a path, such as a slash within an id, is escaped.
+pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
+    // Only for its way of writing them.
+    let mut url = Url::parse("http://api/v1")?;
+    for part in parts {
+        // These name another place however they are written.
+        if ["", ".", ".."].contains(part) {
+            return Err(Stop::because(Exit::Usage, format!("{part:?} names nothing")));
+        }
+        if let Ok(mut parts) = url.path_segments_mut() {
+            parts.push(part);
+        }
+    }
+    Ok(url.path().to_owned())
+}
+
+/// A text of the command line as the value of a header; errors call it `what`.
+fn header(what: &str, text: String) -> anyhow::Result<HeaderValue> {
+    HeaderValue::try_from(text).map_err(|_| {
+        Stop::because(Exit::Usage, format!("{what} must be one line, without control characters"))
+    })
+}
+
+/// The request under an idempotency key, if there is one.
+pub(crate) fn keyed(request: RequestBuilder, key: Option<String>) -> anyhow::Result<RequestBuilder> {
+    Ok(match key {
+        Some(key) => request.header("idempotency-key", header("--idempotency-key", key)?),
+        None => request,
+    })
 }
 
 impl Client {
@@ -25,7 +58,8 @@ impl Client {
         let base = url.map_or_else(|| format!("http://{}", settings.api.listen), str::to_owned);
         let own = || settings.tenants.get(tenant?)?.keys.first();
         let key = settings.api.keys.first().or_else(own).map(|it| it.resolve()).transpose()?;
-        let (base, tenant) = (base.trim_end_matches('/').to_owned(), tenant.map(str::to_owned));
+        let base = base.trim_end_matches('/').to_owned();
+        let tenant = tenant.map(|it| header("--tenant", it.to_owned())).transpose()?;
         Ok(Self { http: reqwest::Client::new(), base, key, tenant })
     }
 
@@ -77,6 +111,10 @@ impl Client {
 
     fn unreachable(&self, err: &reqwest::Error) -> anyhow::Error {
         let base = &self.base;
+        if err.is_builder() {
+            let why = err.source().map(|it| format!(": {it}")).unwrap_or_default();
+            return Stop::because(Exit::Usage, format!("the api cannot be asked at {base:?}{why}"));
+        }
         let words = if err.is_connect() {
             format!("nobody answers at {base}: start `turnfold dev`, or name the api with --url")
         } else {

@@ -1,6 +1,6 @@
 //! Puts an engine together from the configuration: the store, the queue, the news, the world, the door, the worker.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -323,7 +323,7 @@ fn lease(settings: &Settings) -> Duration {
 
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
-        ProviderSettings::Script { script } => Provider::Scripted(Script::read(script)?),
+        ProviderSettings::Script { script } => Provider::Scripted(scripted(script)?),
         ProviderSettings::Http { base_url, api_key, timeout_seconds, structured, prices } => {
             match api_key.as_ref().map(|it| it.resolve()).transpose() {
                 Ok(api_key) => {
@@ -341,6 +341,10 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
             }
         }
     })
+}
+
+fn scripted(script: &Path) -> anyhow::Result<Script> {
+    Script::read(script).map_err(|err| Stop::because(Exit::Usage, err.to_string()))
 }
 
 pub(crate) fn price(it: &PriceSettings) -> Price {

@@ -70,9 +70,10 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         return Exit::Unreachable;
     }
     match error.downcast_ref::<Error>() {
+        // Nothing is changed by trying again: something else must be said, or configured.
+        Some(Error::UnknownThread(_) | Error::UnknownTurn(_) | Error::Address(_)) => Exit::Usage,
         Some(
             Error::Unavailable(_)
-            | Error::Address(_)
             | Error::NotMigrated { .. }
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_),

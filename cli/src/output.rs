@@ -1,7 +1,9 @@
 //! What a command prints: data on stdout and nowhere else, words first, JSON for machines.
 
 use std::{
-    io::{IsTerminal as _, Write as _},
+    fs::{self, OpenOptions},
+    io::{self, IsTerminal as _, Write as _},
+    path::Path,
     time::Duration,
 };
 
@@ -44,6 +46,21 @@ pub(crate) fn many<T: Serialize>(
         Format::Text => print(&words()),
         Format::Json => print(&serde_json::to_string_pretty(things)?),
         Format::Jsonl => things.iter().try_for_each(|it| print(&serde_json::to_string(it)?)),
+    }
+}
+
+/// Whether a file can be made here, or the one that is here be written; nothing is left behind.
+pub(crate) fn try_out(file: &Path) -> io::Result<()> {
+    match fs::metadata(file) {
+        Ok(it) if it.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        Ok(it) if it.is_file() => OpenOptions::new().append(true).open(file).map(drop),
+        // To open a pipe is to wait for who reads it.
+        Ok(_) => Ok(()),
+        Err(_) if file.is_symlink() => Ok(()),
+        Err(_) => {
+            OpenOptions::new().write(true).create_new(true).open(file)?;
+            fs::remove_file(file)
+        }
     }
 }
 

@@ -135,10 +135,23 @@ impl<S: Strategy> Thread<S> {
         all[all.len().saturating_sub(RESULTS_MAX)..].join("\n")
     }
 
-    /// What a person said last.
+    /// What a person said last since the turn was heard; empty if nobody did.
+    ///
+    /// ## Why not before that
+    ///
+    /// An answer may hold no words of a person. What was said to an earlier question is no answer to this one.
     pub fn heard(&self) -> &str {
-        self.messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
+        said_last(&self.messages[self.turn.from.min(self.messages.len())..])
     }
+
+    /// What a person said last, in whatever turn: something to go by, and never an answer.
+    pub(crate) fn heard_so_far(&self) -> &str {
+        said_last(&self.messages)
+    }
+}
+
+fn said_last(messages: &[Message]) -> &str {
+    messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
 }
 
 /// A node: one question to the world, and what its answer means.
@@ -266,4 +279,17 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
     fn tools(&self) -> Vec<Tool> {
         Node::tools(self)
     }
+}
+
+#[test]
+fn only_words_of_the_turn_are_heard() {
+    let mut thread = crate::Progress::<crate::strategies::action_plan::ActionPlan>::new().thread;
+    thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
+    thread.turn.from = thread.messages.len();
+    assert_eq!((thread.heard(), thread.heard_so_far()), ("", "yes"), "nobody has answered yet");
+    thread.messages.push(Message { role: Role::System, ..Message::user("yes") });
+    thread.messages.push(Message::assistant("yes"));
+    assert_eq!(thread.heard(), "", "nobody has answered yet");
+    thread.messages.extend([Message::user("no"), Message::assistant("As you like.")]);
+    assert_eq!((thread.heard(), thread.heard_so_far()), ("no", "no"));
 }

@@ -266,7 +266,8 @@ pub(crate) fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -
             folded.turns.insert(turn, FoldedTurn::heard(it));
         }
         let now = status(&*thread, Some(&it.event));
-        if now == said {
+        // A fork leaves all as it stood, and does not tell whether what rests was called off.
+        if now == said || matches!(it.event, Event::Forked(_)) {
             continue;
         }
         if let Some(mark) = &now.turn

@@ -131,6 +131,7 @@ async fn log(store: &Store) -> Result<(), Error> {
 
     fork::knows_its_key(store).await?;
     fork::races_with_itself(store).await?;
+    fork::keeps_what_became_of_turns(store).await?;
 
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;

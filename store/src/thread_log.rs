@@ -119,7 +119,14 @@ impl ThreadLog {
     /// Another worker's clock may be ahead. If it is by more than the pause is long, nobody can tell when that is over, and to
     /// wait for that worker's hour would be worse than to ask once too soon.
     fn put_off(&mut self, event: &Event, at: i64, now: i64) {
-        if let Event::Asked(_) | Event::Retried(_) = event {
+        // What faltered is over with these, or tried again at once: its pause is nobody else's.
+        if let Event::Asked(_)
+        | Event::Decided(_)
+        | Event::Failed(_)
+        | Event::Retried(_)
+        | Event::Cancelled(_)
+        | Event::Forked(_) = event
+        {
             self.due_at = 0;
         }
         if let Event::Faltered(faltered) = event {

@@ -134,5 +134,6 @@ fn what_failed_took_what_its_meter_tells() {
     assert_eq!(used(&with(Fault::again("x"), 5)), told);
     assert_eq!(used(&with(Fault::again("x"), 0)), Used::NOTHING);
     assert_eq!(used(&Err(Fault::operator("x"))), Used::NOTHING);
+    assert_eq!(used(&with(Fault::doubt("x"), 5)), told);
     assert_eq!(used(&Err(late(Duration::from_secs(1)))), Used::default());
 }

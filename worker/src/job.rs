@@ -117,13 +117,14 @@ impl<L: Log> Hands<L> {
         if let Some(why) = self.bounds.pauses.hold(thread, PauseKind::Strategy, log.thread().strategy()) {
             return Ok(Done::Held { after: LONGEST_PAUSE, why });
         }
-        if log.thread().standing() != Standing::Busy && !self.hear(log).await? {
+        if log.thread().standing() == Standing::Busy {
+            let early = log.due_at().saturating_sub(self.parts.store.now());
+            if let Ok(early @ 1..) = u64::try_from(early) {
+                let why = format!("{RETRY}what faltered has its pause");
+                return Ok(Done::Faltered { after: Duration::from_micros(early), why });
+            }
+        } else if !self.hear(log).await? {
             return Ok(Done::Rested);
-        }
-        let early = log.due_at().saturating_sub(self.parts.store.now());
-        if let Ok(early @ 1..) = u64::try_from(early) {
-            let why = format!("{RETRY}what faltered has its pause");
-            return Ok(Done::Faltered { after: Duration::from_micros(early), why });
         }
         note(log);
         loop {

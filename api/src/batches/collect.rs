@@ -47,12 +47,16 @@ impl Keeper {
         if !self.is_metered_again(batch.id, every) {
             return Ok(());
         }
-        let store = &self.house.parts.store;
-        let running = store.running_items(batch.id, time::now().saturating_sub(micros(every)), PAGE).await?;
-        let took: Vec<_> = running.into_iter().map(|item| self.so_far(item)).collect();
-        let moves: Vec<Option<Move>> = stream::iter(took).buffered(AT_ONCE).try_collect().await?;
-        self.record(batch, moves.into_iter().flatten().collect()).await?;
-        Ok(())
+        let (store, before) = (&self.house.parts.store, time::now().saturating_sub(micros(every)));
+        let mut after = 0;
+        loop {
+            let running = store.running_items(batch.id, before, after, PAGE).await?;
+            let Some(last) = running.last() else { return Ok(()) };
+            after = last.nth;
+            let took: Vec<_> = running.into_iter().map(|item| self.so_far(item)).collect();
+            let moves: Vec<Option<Move>> = stream::iter(took).buffered(AT_ONCE).try_collect().await?;
+            self.record(batch, moves.into_iter().flatten().collect()).await?;
+        }
     }
 
     /// What an item took so far; nothing, if its log cannot be read.

@@ -1,7 +1,6 @@
 //! What the lines of a batch are written in: to which endpoint they would be sent one by one.
 
 use serde_json::{Value, json};
-use shared::Policy;
 use store::{Opening, Priority, Turn};
 
 use crate::{
@@ -88,7 +87,7 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
     let tuned = Tuned { config: new.config, budget: new.budget };
     Ok(store::NewTurn {
         thread: Opening::New(opened(house, whom.acting, &strategy, tuned, whom.author)?),
-        policy: Policy::Auto,
+        policy: new.policy.into(),
         priority: new.priority.map_or(whom.priority, Into::into),
         messages: words(new.input)?,
         metadata: new.metadata.map_or_else(|| json!({}), Value::Object),

@@ -1,10 +1,10 @@
 //! How items become turns: through a window, so that a batch of any size holds up nobody.
 
-use std::collections::{BTreeMap, btree_map::Entry};
+use std::collections::BTreeMap;
 
 use store::{
     Lane, NewTurn, Priority, Submitted, ThreadId,
-    bulk::{Batch, Chunk, Item, ItemState, Move, Stopped},
+    bulk::{Batch, Chunk, Item, ItemState, Move, PAGE_BYTES, Stopped},
 };
 use tracing::warn;
 
@@ -28,7 +28,7 @@ impl Keeper {
         }
         if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
             if batch.counts.of(ItemState::Waiting) > 0 {
-                store.stop_batch(batch.id, Some(Stopped::MaxUsd)).await?;
+                store.stop_batch(batch.id, Stopped::MaxUsd).await?;
             }
             return Ok(Done::Nothing);
         }
@@ -36,7 +36,8 @@ impl Keeper {
         if room == 0 || batch.counts.of(ItemState::Waiting) == 0 {
             return Ok(Done::Nothing);
         }
-        let items = store.waiting_items(batch.id, room).await?;
+        let mut items = store.waiting_items(batch.id, room).await?;
+        items.truncate(that_fit(&items));
         let (mut moves, fresh) = self.reuse(batch, items).await?;
         let (bad, turns) = self.turns(batch, fresh).await?;
         moves.extend(bad);
@@ -96,13 +97,14 @@ impl Keeper {
             Kind::Internal.because(format!("this build does not know the endpoint {:?}", batch.endpoint))
         })?;
         let (mut bad, mut turns) = (Vec::new(), Vec::new());
-        let mut chunks = BTreeMap::new();
+        // One piece of the file is held, and not all in which there is a line.
+        let mut held: Option<(u32, Option<Chunk>)> = None;
         for item in items {
             let nth = item.place.chunk;
-            if let Entry::Vacant(place) = chunks.entry(nth) {
-                place.insert(self.house.parts.store.chunk(batch.input_file, nth).await?);
+            if held.as_ref().is_none_or(|(it, _)| *it != nth) {
+                held = Some((nth, self.house.parts.store.chunk(batch.input_file, nth).await?));
             }
-            let line = chunks.get(&nth).and_then(Option::as_ref).and_then(|it| line(it, &item));
+            let line = held.as_ref().and_then(|(_, it)| it.as_ref()).and_then(|it| line(it, &item));
             let asks = match line {
                 Some(line) => judge.read(line).asks,
                 None => Err(wrong("file_gone", "the input file is gone")),
@@ -117,6 +119,15 @@ impl Keeper {
         }
         Ok((bad, turns))
     }
+}
+
+/// How many of these, from the first, are taken up together: one at least.
+fn that_fit(items: &[Item]) -> usize {
+    let so_far = items.iter().scan(0, |sum, it| {
+        *sum += u64::from(it.place.length);
+        Some(*sum)
+    });
+    so_far.take_while(|it| *it <= PAGE_BYTES).count().max(1)
 }
 
 fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {

@@ -298,7 +298,7 @@ pub(crate) async fn pause(
     Path(id): Path<String>,
 ) -> Result<Json<BatchView>, Problem> {
     let batch = find(&house, &acting, &id).await?;
-    if !house.parts.store.stop_batch(batch.id, Some(Stopped::Paused)).await? {
+    if !house.parts.store.stop_batch(batch.id, Stopped::Paused).await? {
         return Err(not_now(&batch, format!("it is {} and has nothing left to begin", batch.status)));
     }
     Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
@@ -337,22 +337,26 @@ pub(crate) async fn resume(
         let words = format!("it has cost {} US dollars, which is what it may", usd(batch.micro_usd));
         return Err(not_now(&batch, words).mend("send a higher `max_usd`"));
     }
-    if let Some(cap) = cap {
-        store.cap_batch(batch.id, cap).await?;
-    }
     match how.only {
         Some(only) => {
             let state = match only {
                 Only::Failed => ItemState::Failed,
                 Only::Expired => ItemState::Expired,
             };
-            if store.reopen_batch(batch.id, state, window(&batch.completion_window)?).await? == 0 {
+            if store.file(batch.input_file).await?.is_none() {
+                return Err(not_now(
+                    &batch,
+                    "its input file is gone, so no line of it can be run".to_owned(),
+                ));
+            }
+            let seconds = window(&batch.completion_window)?;
+            if store.reopen_batch(batch.id, state, seconds, cap).await? == 0 {
                 let words = format!("it is {} and no line of it is {state} and over", batch.status);
                 return Err(not_now(&batch, words));
             }
         }
         None => {
-            if !store.stop_batch(batch.id, None).await? {
+            if !store.resume_batch(batch.id, cap).await? {
                 return Err(not_now(&batch, format!("it is {}", batch.status)));
             }
         }

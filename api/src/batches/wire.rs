@@ -156,7 +156,7 @@ pub(crate) struct RequestCounts {
     total: u64,
     /// Those that ended well, the reused included.
     completed: u64,
-    /// Those that did not: failed, bad or expired.
+    /// Those that did not: failed, bad or expired, or called off one by one.
     failed: u64,
 }
 
@@ -278,7 +278,7 @@ pub(crate) async fn show(house: &House, batch: Batch) -> Result<BatchView, Probl
     let of = |state: ItemState| batch.counts.of(state);
     let under_way =
         if of(ItemState::Fed) > 0 { store.under_way(batch.id).await? } else { UnderWay::default() };
-    let (failed, open) = (batch.counts.failed(), batch.counts.open());
+    let (failed, open) = (batch.failed(), batch.counts.open());
     let causes = if failed > 0 { store.causes(batch.id, CAUSES).await? } else { Vec::new() };
     let pace = store.pace(batch.id, batch.done, RATED).await?;
     let rate_per_s = pace.and_then(|it| rate(it, &batch));

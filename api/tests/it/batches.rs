@@ -152,7 +152,9 @@ async fn a_batch_is_paused_and_resumed() {
     let batch = hall.batch(&file, json!({"window": 5})).await;
     let paused = hall.act(&batch, "pause", json!({})).await;
     assert_eq!(paused.json()["turnfold"]["stopped"], "paused", "{paused:?}");
-    hall.act(&batch, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
+    hall.act(&batch, "resume", json!({"only": "failed", "max_usd": 7})).await.refused(409, "not_now");
+    let cap = &hall.look(&batch).await["turnfold"]["max_usd"];
+    assert_eq!(cap, &Value::Null, "what is refused changes nothing");
     let mut before = hall.until_is(&batch, "in_progress").await["turnfold"]["results"].clone();
     let still = loop {
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -81,7 +81,7 @@ pub(crate) enum Batch {
         #[arg(long, value_enum)]
         only: Option<Only>,
         /// What the whole batch may cost from now on, in US dollars
-        #[arg(long, value_name = "USD")]
+        #[arg(long, value_name = "USD", value_parser = usd)]
         max_usd: Option<f64>,
     },
     /// From file to file: submits, waits, and writes the results; the same command again goes on where it stopped
@@ -105,7 +105,7 @@ pub(crate) enum Batch {
 #[derive(clap::Args)]
 pub(crate) struct Plan {
     /// Begin no more lines once the batch has cost so many US dollars
-    #[arg(long, value_name = "USD")]
+    #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_usd: Option<f64>,
     /// Run at most so many lines at once
     #[arg(long, value_name = "LINES")]
@@ -119,6 +119,12 @@ pub(crate) struct Plan {
     /// Without a server: run everything in this process, on SQLite, and stay until it is done
     #[arg(long)]
     pub(crate) local: bool,
+}
+
+/// Reads what a batch may cost. JSON has no word for what is no number or has no end: it would be no limit at all.
+fn usd(text: &str) -> Result<f64, String> {
+    let usd = text.parse().ok().filter(|it: &f64| it.is_finite() && 0.0 < *it);
+    usd.ok_or_else(|| "give a number above 0, as in 2.50".to_owned())
 }
 
 /// Whether it is said before what the lines would take.

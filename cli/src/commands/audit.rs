@@ -17,7 +17,7 @@ use super::{
 use crate::{
     args::{Audit, Round},
     engine,
-    exit::Exit,
+    exit::{Exit, Stop},
     output,
 };
 
@@ -37,6 +37,12 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
             witness::export(&given, &store(&given).await?, &thread, proof, to).await
         }
         Audit::Replay { round, prompts, junit, sarif } => {
+            for (flag, path) in [("--junit", &junit), ("--sarif", &sarif)] {
+                if let Some(path) = path {
+                    let refused = |err| format!("{flag} {} cannot be written: {err}", path.display());
+                    output::try_out(path).map_err(|err| Stop::because(Exit::Usage, refused(err)))?;
+                }
+            }
             let report = replayed(&given, &store(&given).await?, round, prompts).await?;
             if let Some(path) = junit {
                 write(&path, &self::junit(&report)?)?;

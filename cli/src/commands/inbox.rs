@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     args::Inbox,
-    client::Client,
+    client::{Client, keyed},
     exit::{Exit, Stop},
     output,
 };
@@ -131,10 +131,8 @@ async fn answer(given: &Given, client: &Client, command: Inbox) -> anyhow::Resul
             return Err(Stop::because(Exit::Usage, words));
         }
     };
-    let mut request = client.request(Method::POST, &format!("/v1/inbox/{thread}")).json(&body);
-    if let Some(key) = idempotency_key {
-        request = request.header("idempotency-key", key);
-    }
+    let request = client.request(Method::POST, &format!("/v1/inbox/{thread}")).json(&body);
+    let request = keyed(request, idempotency_key)?;
     let answered: Value = client.send(request).await?.json().await?;
     if wait && !ignore {
         return turn::show(given, &turn::until_ended(client, &answered).await?);

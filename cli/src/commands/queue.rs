@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use reqwest::{Method, Url};
+use reqwest::Method;
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use store::QueueError;
@@ -10,7 +10,7 @@ use store::QueueError;
 use super::{Given, turn::name, waits};
 use crate::{
     args::{Paused, Queue},
-    client::Client,
+    client::{self, Client},
     engine::{self, Alone},
     exit::Exit,
     output,
@@ -73,12 +73,7 @@ fn path(what: &Paused) -> anyhow::Result<String> {
         (None, Some(name), _) => ("model", name.as_str()),
         (None, None, name) => ("tenant", name.as_deref().unwrap_or_default()),
     };
-    // Only for its way of writing a slash within a name.
-    let mut url = Url::parse("http://api/v1/pauses")?;
-    if let Ok(mut parts) = url.path_segments_mut() {
-        parts.push(kind).push(name);
-    }
-    Ok(url.path().to_owned())
+    client::path(&["pauses", kind, name])
 }
 
 async fn rebuild(given: &Given, dry_run: bool) -> anyhow::Result<Exit> {

@@ -1,6 +1,9 @@
 //! `turnfold turn`: says things to agents, through the api.
 
-use std::{io::Read as _, time::Duration};
+use std::{
+    io::{ErrorKind, Read as _},
+    time::Duration,
+};
 
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,7 +14,7 @@ use sse_stream::SseStream;
 use super::{Given, redrive};
 use crate::{
     args::{GroupBy, Turn},
-    client::Client,
+    client::{Client, keyed},
     exit::{Exit, Stop},
     output,
 };
@@ -115,10 +118,8 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     if replan {
         body["policy"] = json!("replan");
     }
-    let mut request = client.request(reqwest::Method::POST, "/v1/turns").json(&body);
-    if let Some(key) = idempotency_key {
-        request = request.header("idempotency-key", key);
-    }
+    let request = client.request(reqwest::Method::POST, "/v1/turns").json(&body);
+    let request = keyed(request, idempotency_key)?;
     let turn: Value = client.send(request).await?.json().await?;
     if follow {
         return follow_turn(given, client, &turn, skip).await;
@@ -214,6 +215,11 @@ pub(super) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
 
 pub(super) fn stdin() -> anyhow::Result<String> {
     let mut text = String::new();
-    std::io::stdin().read_to_string(&mut text)?;
+    std::io::stdin().read_to_string(&mut text).map_err(|err| {
+        if err.kind() == ErrorKind::InvalidData {
+            return Stop::because(Exit::Usage, "what stdin says is no text in UTF-8");
+        }
+        anyhow::Error::new(err).context("cannot read stdin")
+    })?;
     Ok(text)
 }

@@ -72,6 +72,15 @@ fn a_batch_is_submitted_watched_and_written_down() {
     assert!(csv.starts_with("custom_id,status,answer,") && csv.contains("line-3,completed,"), "{csv}");
     assert_eq!(batch(&["results", id, "--format", "parquet", "--out", "r.parquet"]).0, 0);
     assert!(fs::read(folder.join("r.parquet")).unwrap().starts_with(b"PAR1"));
+    assert_eq!(batch(&["resume", id, "--only", "failed"]).0, 0);
+    assert_eq!(batch(&["get", id, "--wait"]).0, 5, "it fails again");
+    assert_eq!(batch(&["results", id]).1.lines().count(), 21);
+    let run = batch(&["run", "lines.jsonl", "--out", "r.jsonl"]);
+    assert!(run.0 == 5 && run.2.contains("20 lines of results are in r.jsonl"), "{run:?}");
+    let whole = fs::read_to_string(folder.join("r.jsonl")).unwrap();
+    let failed = whole.lines().filter(|it| it.contains("\"line-7\"")).collect::<Vec<_>>();
+    assert!(whole.lines().count() == 20 && failed.len() == 1, "the last of each line: {whole}");
+    assert!(failed[0].starts_with("{\"n\":21,"), "{failed:?}");
     assert!(batch(&["ls"]).1.contains(id) && batch(&["get", id]).1.contains("--only failed"));
     assert_eq!(batch(&["get", "batch_nobody"]).0, 2);
 }
@@ -123,6 +132,31 @@ fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
     let results = fs::read_to_string(folder.join("out.jsonl")).unwrap();
     assert_eq!(results.lines().count(), 30, "{results}");
     assert!(!folder.join("out.jsonl.part").exists());
+}
+
+/// The first signal lets what is under way come to its end, the second does not wait for that.
+#[test]
+fn a_second_signal_ends_an_engine_of_its_own_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, 4, "wait 50");
+    let args = ["run", "lines.jsonl", "--out", "out.jsonl", "--local", "--set", "worker.drain_seconds=60"];
+    let mut command = turnfold(folder);
+    let mut process = Process::start(command.arg("batch").args(args).stderr(log(folder, "run")));
+    let told = || fs::read_to_string(folder.join("run.log")).unwrap();
+    let began = Instant::now();
+    while !told().contains("ended") {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    process.signal("INT");
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(process.lives(), "what is under way is waited for: {}", told());
+    process.signal("TERM");
+    let second = Instant::now();
+    assert_eq!(process.wait().code(), Some(5), "{}", told());
+    assert!(second.elapsed() < Duration::from_secs(20), "{}", told());
 }
 
 /// The disk of the store is full in the middle: nothing more ends, nothing is lost, and once there is room it goes on.

@@ -1,6 +1,12 @@
 //! Bad input gets words that name the cause and the mend, and the exit code that belongs to it.
 
-use std::{fs, net::TcpListener, path::Path, process::Output};
+use std::{
+    fs,
+    io::Write as _,
+    net::TcpListener,
+    path::Path,
+    process::{Output, Stdio},
+};
 
 use serde_json::json;
 
@@ -107,4 +113,41 @@ fn a_log_of_a_newer_version() {
     for verb in ["events", "replay", "state", "get"] {
         fails(&run(folder.path(), &["thread", verb, &thread]), 6, &["a newer turnfold wrote it"]);
     }
+}
+
+#[test]
+fn what_is_not_there_or_makes_no_sense_is_a_matter_of_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    assert!(run(folder, &["migrate"]).status.success());
+    let nobody = "01990000-0000-7000-8000-000000000000";
+    for verb in ["verify", "events", "get"] {
+        fails(&run(folder, &["thread", verb, nobody]), 2, &["there is no thread", nobody]);
+    }
+    fails(&run(folder, &["store", "verify", "--thread", nobody]), 2, &["there is no thread", nobody]);
+    fails(&run(folder, &["thread", "ls", "--set", "store.url=mysql://h/d"]), 2, &["neither `sqlite:` nor"]);
+    for flag in ["--junit", "--sarif"] {
+        let replay = run(folder, &["audit", "replay", flag, "nowhere/x.xml"]);
+        fails(&replay, 2, &[flag, "nowhere/x.xml cannot be written"]);
+        let replay = run(folder, &["audit", "replay", flag, "x.xml"]);
+        assert!(replay.status.success() && folder.join("x.xml").exists(), "{replay:?}");
+    }
+    fs::write(folder.join("s.toml"), "[providers.s]\nscript = \"nofile.json\"\n").unwrap();
+    fails(&run(folder, &["--config", "s.toml", "dev", "--listen", "127.0.0.1:0"]), 2, &["nofile.json"]);
+}
+
+#[test]
+fn what_cannot_be_sent() {
+    let folder = tempfile::tempdir().unwrap();
+    let send = ["turn", "send", "-g", "probe", "--url", "http://127.0.0.1:1"];
+    let said = |more: &[&str]| run(folder.path(), &[&send, more].concat());
+    fails(&said(&["hello", "--idempotency-key", "a\nb"]), 2, &["--idempotency-key"]);
+    fails(&said(&["hello", "--tenant", "a\nb"]), 2, &["--tenant"]);
+    let nowhere = run(folder.path(), &["turn", "send", "hello", "--url", "nowhere"]);
+    fails(&nowhere, 2, &["cannot be asked at \"nowhere\""]);
+    let mut command = turnfold(folder.path());
+    let piped = command.args(send).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"\xff").unwrap();
+    fails(&child.wait_with_output().unwrap(), 2, &["stdin", "UTF-8"]);
 }

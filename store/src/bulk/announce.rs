@@ -12,7 +12,7 @@ use crate::{
 /// Writes a delivery for every webhook that wants to hear how a batch ended.
 pub(super) async fn announce(tx: &DatabaseTransaction, batch: &Batch, to: BatchStatus) -> Result<(), Error> {
     let event = match to {
-        BatchStatus::Completed if batch.counts.failed() > 0 => EventType::BatchCompletedWithErrors,
+        BatchStatus::Completed if batch.failed() > 0 => EventType::BatchCompletedWithErrors,
         BatchStatus::Completed => EventType::BatchCompleted,
         BatchStatus::Expired => EventType::BatchExpired,
         BatchStatus::Cancelled => EventType::BatchCancelled,
@@ -29,7 +29,7 @@ pub(super) async fn announce(tx: &DatabaseTransaction, batch: &Batch, to: BatchS
         "request_counts": {
             "total": batch.total,
             "completed": batch.counts.good(),
-            "failed": batch.counts.failed(),
+            "failed": batch.failed(),
         },
         "metadata": batch.metadata,
     });

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
-    BatchId, BatchStatus, Counts, FileId, Stopped,
+    BatchId, BatchStatus, Counts, FileId, ItemState, Stopped,
     tables::{batches, batches::Column},
 };
 use crate::{
@@ -124,6 +124,14 @@ pub struct BatchTimes {
     pub expired: Option<i64>,
     pub cancelling: Option<i64>,
     pub cancelled: Option<i64>,
+}
+
+impl Batch {
+    /// How many of its lines ended badly: those that were called off too, unless that was done to all of it.
+    pub fn failed(&self) -> u64 {
+        let one_by_one = if self.at.cancelling.is_none() { self.counts.of(ItemState::Cancelled) } else { 0 };
+        self.counts.failed() + one_by_one
+    }
 }
 
 impl Store {

@@ -53,9 +53,10 @@ impl Store {
                        AND custom_id = it.custom_id AND memo = it.memo \
                        AND (state = 'completed' OR state = 'reused') LIMIT 1) AS items",
             sqlite: "SELECT it.value ->> 'nth' AS wanted, items.thread_id, items.turn_id, results.line \
-                     FROM json_each(?2) AS it CROSS JOIN batch_items AS items ON items.tenant = ?1 \
-                     AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
-                     AND (items.state = 'completed' OR items.state = 'reused') \
+                     FROM json_each(?2) AS it CROSS JOIN batch_items AS items ON items.rowid = \
+                     (SELECT known.rowid FROM batch_items AS known WHERE known.tenant = ?1 \
+                     AND known.custom_id = it.value ->> 'custom_id' AND known.memo = it.value ->> 'memo' \
+                     AND (known.state = 'completed' OR known.state = 'reused') LIMIT 1) \
                      JOIN batch_results AS results ON results.batch_id = items.batch_id \
                      AND results.n = items.done_no",
             columns: &[Number("nth"), Text("custom_id"), Text("memo")],

@@ -12,6 +12,9 @@ use crate::{
     log::{at_most, signed, statement, tables::turns, unsigned},
 };
 
+/// How many bytes of lines are taken up together: of lines that are long, that many and not a page full.
+pub const PAGE_BYTES: u64 = 8 << 20;
+
 /// A line of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Item {
@@ -93,13 +96,14 @@ impl Store {
         Ok(item.filter(|it| it.memo == request_hash).map(|it| it.batch_id))
     }
 
-    /// Items of a batch whose last turn has come to an end, waits for a person, or does so no more; at most `limit`, each
-    /// with that turn.
+    /// Items of a batch whose turn has come to an end, waits for a person, or does so no more; at most `limit`, and no
+    /// further one once their lines have [`PAGE_BYTES`], each with that turn.
     ///
-    /// ## Why the last turn of the thread
+    /// ## Which turn counts
     ///
-    /// An answer to a question is a turn of its own. An item's thread is nobody else's, so its last turn is what the item
-    /// has come to.
+    /// The one that the item began, and while that waits for a person, those that its thread heard after it: of these the
+    /// first that asks nothing more, or else the last. What else is submitted to the thread, is not heard, or is heard once
+    /// the item has its answer, is no matter of the batch.
     ///
     /// # Errors
     ///
@@ -109,15 +113,22 @@ impl Store {
         let turn = |it: turns::Column| format!("turns.{name} AS {TURN}{name}", name = it.as_str());
         let turn: Vec<String> = turns::Column::iter().map(turn).collect();
         let sql = format!(
-            "SELECT items.*, {} FROM batch_items AS items JOIN turns ON turns.position = \
-             (SELECT MAX(last.position) FROM turns AS last WHERE last.thread_id = items.thread_id) \
+            "SELECT * FROM (SELECT moved.*, sum(length) OVER (ROWS UNBOUNDED PRECEDING) AS so_far FROM \
+             (SELECT items.*, {} FROM batch_items AS items JOIN turns AS own ON own.id = items.turn_id \
+             JOIN turns ON turns.position = CASE WHEN own.status <> 'interrupted' THEN own.position \
+             ELSE coalesce((SELECT later.position FROM turns AS later WHERE later.thread_id = items.thread_id \
+             AND later.heard_seq > own.heard_seq ORDER BY later.status = 'interrupted', \
+             CASE WHEN later.status = 'interrupted' THEN -later.heard_seq ELSE later.heard_seq END LIMIT 1), \
+             own.position) END \
              WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
              AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
-             OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2",
+             OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2) AS moved) AS moved \
+             WHERE so_far - length < $3",
             turn.join(", ")
         );
+        let bytes = signed(PAGE_BYTES);
         let pool = &self.database.hot;
-        let statement = statement(pool, &sql, [batch.into(), signed(at_most(limit)).into()]);
+        let statement = statement(pool, &sql, [batch.into(), signed(at_most(limit)).into(), bytes.into()]);
         let both = |row: QueryResult| {
             let item = items::Model::from_query_result(&row, "")?.try_into()?;
             Ok((item, turns::Model::from_query_result(&row, TURN)?.try_into()?))
@@ -126,7 +137,7 @@ impl Store {
     }
 
     /// Items of a batch whose turns were queued before `fed_before`, in microseconds since the Unix epoch, and are being
-    /// run; at most `limit`.
+    /// run, after line `after`, in the order of their lines; at most `limit`.
     ///
     /// # Errors
     ///
@@ -135,13 +146,15 @@ impl Store {
         &self,
         batch: BatchId,
         fed_before: i64,
+        after: u64,
         limit: u64,
     ) -> Result<Vec<Item>, Error> {
         let sql = "SELECT items.* FROM batch_items AS items JOIN turns ON turns.id = items.turn_id \
                    WHERE items.batch_id = $1 AND items.fed_at < $2 \
                    AND (items.state = 'fed' OR items.state = 'asked') AND items.state = 'fed' \
-                   AND turns.status = 'running' LIMIT $3";
-        self.items(sql, [batch.into(), fed_before.into(), signed(at_most(limit)).into()]).await
+                   AND turns.status = 'running' AND items.nth > $3 ORDER BY items.nth LIMIT $4";
+        let values = [batch.into(), fed_before.into(), signed(after).into(), signed(at_most(limit)).into()];
+        self.items(sql, values).await
     }
 
     /// Items of a batch that are under way or wait for a person, and whose turn was queued before `fed_before`, in

@@ -2,8 +2,10 @@
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _,
-    ExprTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Expr,
+    ActiveValue::{self, Set},
+    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    sea_query::Expr,
 };
 use uuid::Uuid;
 
@@ -138,35 +140,44 @@ impl Store {
         self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
     }
 
-    /// Has nothing more of a batch begun, or lets it go on; and says whether it could.
+    /// Has nothing more of a batch begun, and says whether it could.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn stop_batch(&self, id: BatchId, stopped: Option<Stopped>) -> Result<bool, Error> {
-        let row =
-            batches::ActiveModel { stopped: Set(stopped.map(|it| it.to_string())), ..Default::default() };
+    pub async fn stop_batch(&self, id: BatchId, why: Stopped) -> Result<bool, Error> {
+        let row = batches::ActiveModel { stopped: Set(Some(why.to_string())), ..Default::default() };
         self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
     }
 
-    /// Changes what a batch may cost.
+    /// Lets a batch go on, for as much as `max_micro_usd` if that is said, and says whether it could.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn cap_batch(&self, id: BatchId, max_micro_usd: u64) -> Result<bool, Error> {
-        let row =
-            batches::ActiveModel { max_micro_usd: Set(Some(signed(max_micro_usd))), ..Default::default() };
-        self.change(row, id, BatchStatus::ALL, None).await
+    pub async fn resume_batch(&self, id: BatchId, max_micro_usd: Option<u64>) -> Result<bool, Error> {
+        let row = batches::ActiveModel {
+            stopped: Set(None),
+            max_micro_usd: cap(max_micro_usd),
+            ..Default::default()
+        };
+        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
     }
 
-    /// Has those items of a batch that is over run again that ended so, for so many seconds; says how many that are.
+    /// Has those items of a batch that is over run again that ended so, for so many seconds, and for as much as
+    /// `max_micro_usd` if that is said; says how many items that are.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn reopen_batch(&self, id: BatchId, only: ItemState, seconds: u64) -> Result<u64, Error> {
-        self.database.transact(move |tx| reopen(tx, id, only, seconds).boxed()).await
+    pub async fn reopen_batch(
+        &self,
+        id: BatchId,
+        only: ItemState,
+        seconds: u64,
+        max_micro_usd: Option<u64>,
+    ) -> Result<u64, Error> {
+        self.database.transact(move |tx| reopen(tx, id, only, seconds, max_micro_usd).boxed()).await
     }
 
     async fn change(
@@ -179,6 +190,11 @@ impl Store {
         let _alone = self.database.writing().await;
         change(&self.database.pool, row, id, from, keeper).await
     }
+}
+
+/// What a batch may cost; as before, if nothing is said.
+fn cap(max_micro_usd: Option<u64>) -> ActiveValue<Option<i64>> {
+    max_micro_usd.map_or(ActiveValue::NotSet, |it| Set(Some(signed(it))))
 }
 
 async fn change(
@@ -214,7 +230,13 @@ async fn advance(
 }
 
 /// **Invariant:** what an item took before stays in its batch's sums: it was paid.
-async fn reopen(tx: &DatabaseTransaction, id: BatchId, only: ItemState, seconds: u64) -> Result<u64, Error> {
+async fn reopen(
+    tx: &DatabaseTransaction,
+    id: BatchId,
+    only: ItemState,
+    seconds: u64,
+    max_micro_usd: Option<u64>,
+) -> Result<u64, Error> {
     let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
     let rows = batches::Entity::find_by_id(id).filter(Column::Status.is_in(over)).lock_exclusive();
     let Some(batch) = rows.one(tx).await? else { return Ok(0) };
@@ -249,6 +271,7 @@ async fn reopen(tx: &DatabaseTransaction, id: BatchId, only: ItemState, seconds:
         status: Set(BatchStatus::InProgress.to_string()),
         counts: Set(counts.to_string()),
         stopped: Set(None),
+        max_micro_usd: cap(max_micro_usd),
         expires_at: Set(now.saturating_add(micros(seconds))),
         in_progress_at: Set(Some(now)),
         finalizing_at: Set(None),

@@ -31,7 +31,7 @@ pub use counts::Counts;
 pub use cut::{Chunk, Cutter};
 pub use earlier::Earlier;
 pub use files::{File, NewFile};
-pub use items::Item;
+pub use items::{Item, PAGE_BYTES};
 pub use lines::{Line, LinePlace, Memo};
 pub use record::Move;
 pub use results::{BadLine, Cause, Good, Pace, ResultLine, UnderWay};

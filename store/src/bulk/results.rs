@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{EntityTrait as _, FromQueryResult};
 
-use super::{BatchId, ItemState};
+use super::{BatchId, ItemState, PAGE_BYTES};
 use crate::{
     Error, Store, Turn, TurnStatus,
     log::{at_most, signed, statement, tables::turns, unsigned},
@@ -70,7 +70,8 @@ pub struct Pace {
 }
 
 impl Store {
-    /// The results of a batch after number `after`, in the order in which they came, at most `limit`.
+    /// The results of a batch after number `after`, in the order in which they came, at most `limit`, and no further one once
+    /// they have [`PAGE_BYTES`].
     ///
     /// # Errors
     ///
@@ -80,7 +81,8 @@ impl Store {
         self.lines(sql, batch, after, limit).await
     }
 
-    /// Those results that count, of items that ended well or of the others, after number `after`.
+    /// Those results that count, of items that ended well or of the others, after number `after`; so many as by
+    /// [`Self::results`].
     ///
     /// # Errors
     ///
@@ -118,8 +120,13 @@ impl Store {
             line: String,
         }
         let pool = &self.database.hot;
-        let values = [batch.into(), signed(after).into(), signed(at_most(limit)).into()];
-        let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
+        let sql = format!(
+            "SELECT n, line FROM (SELECT n, line, sum(octet_length(line)) OVER (ORDER BY n) AS so_far \
+             FROM ({sql}) AS page) AS page WHERE so_far - octet_length(line) < $4 ORDER BY n"
+        );
+        let (limit, bytes) = (signed(at_most(limit)), signed(PAGE_BYTES));
+        let values = [batch.into(), signed(after).into(), limit.into(), bytes.into()];
+        let rows = Row::find_by_statement(statement(pool, &sql, values)).all(pool).await?;
         rows.into_iter().map(|it| Ok(ResultLine { n: unsigned(it.n)?, line: it.line })).collect()
     }
 

@@ -141,16 +141,33 @@ pub(super) fn arrivals(database: &Database) -> Arrivals {
     })
 }
 
-async fn arrive(database: &Database, mut new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
-    if new.len() > 1
-        && let Ok(outcomes) = insert::insert_all(database, new.clone()).await
-    {
-        return outcomes;
+/// ## Why some are not tried once more
+///
+/// When the database goes away in the middle of it, nobody knows whether they are in. Who has a key is known by it; whoever
+/// has none would be in twice, so its client is told, and decides.
+async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
+    let (mut in_doubt, mut away) = (None, None);
+    if new.len() > 1 {
+        match insert::insert_all(database, new.clone()).await {
+            Ok(outcomes) => return outcomes,
+            Err(error @ Error::Unavailable(_)) => in_doubt = Some(error),
+            // What is the matter with one is not to be the matter with the others.
+            Err(_) => {}
+        }
     }
-    // What is the matter with one is not to be the matter with the others.
     let mut outcomes = Vec::with_capacity(new.len());
-    for new in new.drain(..) {
-        outcomes.push(alone(database, new).await);
+    for new in new {
+        let in_doubt = in_doubt.as_ref().filter(|_| new.idempotency.is_none());
+        let outcome = match away.as_ref().or(in_doubt) {
+            Some(error) => Err(Error::again(error)),
+            None => alone(database, new).await,
+        };
+        if let Err(error @ Error::Unavailable(_)) = &outcome
+            && in_doubt.is_none()
+        {
+            away = Some(error.again());
+        }
+        outcomes.push(outcome);
     }
     outcomes
 }

@@ -171,10 +171,9 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
         "whoever lost it changes nothing"
     );
 
-    assert!(store.stop_batch(made.id, Some(Stopped::Paused)).await?);
+    assert!(store.stop_batch(made.id, Stopped::Paused).await?);
     assert_eq!(known(store, made.id).await?.stopped, Some(Stopped::Paused));
-    assert!(store.stop_batch(made.id, None).await?);
-    assert!(store.cap_batch(made.id, 9).await?);
+    assert!(store.resume_batch(made.id, Some(9)).await?);
     assert!(store.cancel_batch(made.id).await? && !store.cancel_batch(made.id).await?);
     let now = known(store, made.id).await?;
     assert_eq!((now.status, now.max_micro_usd), (BatchStatus::Cancelling, Some(9)));
@@ -209,7 +208,8 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let waiting = store.waiting_items(made.id, 10).await?;
     let [a, c, d] = &waiting[..] else { panic!("three wait: {waiting:?}") };
     assert_eq!((a.nth, a.place, a.attempt), (1, LinePlace { chunk: 0, start: 2, length: 3 }, 1));
-    let turns = store.submit_many(vec![new_turn("a"), new_turn("c"), new_turn("d")]).await?;
+    let begun = |it: &Item| NewTurn { idempotency: Some(it.key()), ..new_turn("go") };
+    let turns = store.submit_many([a, c, d].map(begun).into()).await?;
     let turns: Vec<Turn> =
         turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
     let fed = [a, c, d]
@@ -232,6 +232,10 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert!(matches!(twice, Err(Error::BatchLost(_))), "they do not stand as they were read: {twice:?}");
     assert_eq!(store.batch_of(turns[0].thread).await?, Some(made.id));
     assert_eq!(store.batch_of(uuid::Uuid::nil()).await?, None);
+    let key = format!("batch:{}:4", made.id);
+    let idempotency = Some(Idempotency { key: format!("{key}:9"), request_hash: "another".to_owned() });
+    let other = store.submit(NewTurn { idempotency, ..new_turn("of that name") }).await?.into_turn();
+    assert_eq!(store.batch_of(other.thread).await?, None, "it is only called so");
     assert_eq!(store.under_way(made.id).await?.queued, 3);
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0);
     assert_eq!(store.items_fed_before(made.id, time::now(), 10).await?.len(), 3);
@@ -255,6 +259,16 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
     let answer = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("yes") };
     let answer = store.submit(answer).await?.into_turn();
+    let late = NewTurn { thread: crate::Opening::Existing(turns[0].thread), ..new_turn("and more") };
+    let late = store.submit(late).await?.into_turn();
+    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "nothing was heard yet");
+    let wrong = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("is no answer") };
+    let wrong = store.submit(wrong).await?.into_turn();
+    for turn in [&answer, &late] {
+        end(store, turn, TurnStatus::Completed).await?;
+    }
+    store.refuse_queued(wrong.id, "nothing was asked").await?;
+    let answer = store.turn(answer.id).await?.ok_or(Error::UnknownTurn(answer.id))?;
     let moved = store.moved_items(made.id, 10).await?;
     let [(asked, last)] = &moved[..] else { panic!("one was answered: {moved:?}") };
     assert_eq!((asked.nth, last), (c.nth, &answer));
@@ -344,16 +358,17 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
 
 /// What ended badly is run again, and its result is added to those there are.
 async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60).await?, 0, "it is not over");
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(1)).await?, 0, "it is not over");
     assert!(store.advance_batch(batch, "ada", BatchStatus::Finalizing, None).await?);
     let now = known(store, batch.id).await?;
     assert!(now.output_file.is_some() && now.error_file.is_some());
     assert!(store.name_results(&now, "ada", now.output_file, None).await?);
     assert!(store.advance_batch(&now, "ada", BatchStatus::Completed, None).await?);
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Cancelled, 60).await?, 0, "there is none");
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60).await?, 1);
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Cancelled, 60, Some(1)).await?, 0, "there is none");
+    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(77)).await?, 1);
     let now = known(store, batch.id).await?;
     assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
+    assert_eq!(now.max_micro_usd, Some(77), "what was refused before changed nothing");
     assert!(store.keep_batches("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
     let waiting = store.waiting_items(batch.id, 10).await?;
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use shared::{Asked, Faltered, Rehearsal, Request, strategies};
+use shared::{Asked, Cancelled, Faltered, Rehearsal, Request, strategies};
 
 use super::{heard, intruder, opened};
 use crate::{Error, MemoryNews, MemoryQueue, Parts, Store, Strategies, ThreadLog};
@@ -16,7 +16,7 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
         let request = Request::Rehearse(Rehearsal::default());
         let asked = Asked { node: "read".to_owned(), requests: vec![request] };
         let fault = Faltered { slot: 0, error: "away".to_owned(), again_after_ms: Some(10_000), meter: None };
-        store.append(&head, &[heard(&turn), asked.into(), fault.into()], None).await?;
+        let head = store.append(&head, &[heard(&turn), asked.into(), fault.into()], None).await?;
         let sql = format!("UPDATE events SET at = at + {} WHERE seq = 3 AND thread_id = $1", behind * SECOND);
         intruder::say(store, &sql, head.thread).await?;
         let queue = Arc::new(MemoryQueue::new(Duration::from_secs(1)));
@@ -24,6 +24,9 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
         let log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), head.thread).await?;
         let seconds = (log.due_at() - crate::time::now()).max(0) / SECOND;
         assert!(waits.contains(&seconds), "{behind} seconds behind it waits for {seconds}");
+        store.append(&head, &[Cancelled { by: "eve".to_owned() }.into()], None).await?;
+        let log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), head.thread).await?;
+        assert_eq!(log.due_at(), 0, "with the turn, what faltered is over, and its pause is no other turn's");
     }
     Ok(())
 }

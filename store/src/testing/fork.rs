@@ -2,12 +2,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shared::{DEFAULT_TENANT, Message, Policy, strategies};
+use shared::{Cancelled, DEFAULT_TENANT, Message, Policy, strategies};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{log_of, new_turn, of_tenant};
-use crate::{Error, Fork, Idempotency, NewFork, Prune, Store, Strategies, ThreadId, TurnFilter, TurnStatus};
+use super::{heard, log_of, new_turn, of_tenant, opened};
+use crate::{
+    Error, Fork, Idempotency, Mark, NewFork, Prune, Store, Strategies, ThreadId, ThreadStatus, TurnFilter,
+    TurnMark, TurnStatus,
+};
 
 /// How many wishes race with one key.
 const RACERS: usize = 8;
@@ -52,6 +55,24 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+/// What was called off in the source was called off in the fork.
+pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Error> {
+    let (head, turn) = opened(store).await?;
+    let cancelled = Cancelled { by: "eve".to_owned() }.into();
+    let status = TurnStatus::Cancelled;
+    let mark =
+        Mark { status: ThreadStatus::Idle, turn: Some(TurnMark { turn: turn.id, status, error: None }) };
+    let head = store.append(&head, &[heard(&turn), cancelled], Some(&mark)).await?;
+    let new = NewFork { at: head.seq - 1, hears: None, ..new_fork(head.thread, None) };
+    let forked = store.fork(&Strategies::new(strategies::all()), new).await?;
+    let (Fork::New(thread) | Fork::Known(thread)) = forked;
+    let filter = TurnFilter { thread: Some(thread), ..TurnFilter::default() };
+    let turns = store.turns(filter, None, 9).await?;
+    let stands: Vec<_> = turns.iter().map(|it| (it.status, it.ended_seq)).collect();
+    assert_eq!(stands, [(status, Some(2))]);
+    Ok(())
+}
+
 pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
     let source = store.submit(new_turn("hello")).await?.into_turn().thread;
     let idempotency = Idempotency { key: Uuid::now_v7().to_string(), request_hash: "hash".to_owned() };
@@ -77,7 +98,11 @@ pub(super) async fn races_with_itself(store: &Store) -> Result<(), Error> {
 }
 
 async fn fork(store: &Store, source: ThreadId, idempotency: Option<Idempotency>) -> Result<Fork, Error> {
-    let new = NewFork {
+    store.fork(&Strategies::new(strategies::all()), new_fork(source, idempotency)).await
+}
+
+fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {
+    NewFork {
         source,
         at: 0,
         config: serde_json::Value::Null,
@@ -87,6 +112,5 @@ async fn fork(store: &Store, source: ThreadId, idempotency: Option<Idempotency>)
         hears: Some((Policy::Auto, vec![Message::user("go on")])),
         by: "conformance".to_owned(),
         idempotency,
-    };
-    store.fork(&Strategies::new(strategies::all()), new).await
+    }
 }

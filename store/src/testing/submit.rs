@@ -122,8 +122,8 @@ pub(super) async fn takes_many_at_once(store: &Store) -> Result<(), Error> {
     let later = time::now() + 3_600_000_000;
     let keyed = |nth: usize, hash: &str| NewTurn {
         idempotency: Some(Idempotency { key: format!("{run}:{nth}"), request_hash: hash.to_owned() }),
-        priority: if nth % 3 == 0 { Priority::High } else { Priority::Low },
-        due_at: (nth % 2 == 0).then_some(later),
+        priority: if nth.is_multiple_of(3) { Priority::High } else { Priority::Low },
+        due_at: nth.is_multiple_of(2).then_some(later),
         ..new_turn(&format!("number {nth} \0 \"quoted\" 🦀"))
     };
     assert_eq!(store.submit_many(Vec::new()).await?.len(), 0);

@@ -4,7 +4,7 @@ use std::{os::unix::fs::PermissionsExt, time::Duration};
 
 use sea_orm::sqlx::{self, Connection, Executor, PgConnection, SqliteConnection};
 use shared::{Decided, Event, Goto};
-use store::{Error, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
+use store::{Error, Idempotency, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_conforms() {
@@ -47,6 +47,34 @@ async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
         }
     };
     assert_eq!(store.head(turn.thread).await.unwrap(), end);
+}
+
+/// Of a group whose outcome nobody knows, those without a key are not queued again: they might be in twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
+    let postgres = testing::Postgres::start();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    for sql in [
+        "CREATE FUNCTION no_groups() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         IF (SELECT count(*) FROM new_turns) > 1 THEN RAISE 'gone' USING ERRCODE = '57P01'; END IF; RETURN NULL; END $$",
+        "CREATE TRIGGER no_groups AFTER INSERT ON turns REFERENCING NEW TABLE AS new_turns \
+         FOR EACH STATEMENT EXECUTE FUNCTION no_groups()",
+    ] {
+        db.execute(sql).await.unwrap();
+    }
+    let submit = |nth: usize| {
+        let key = format!("{nth}");
+        let idempotency = nth.is_multiple_of(2).then(|| Idempotency { key, request_hash: "hash".to_owned() });
+        store.submit(NewTurn { idempotency, ..new_turn() })
+    };
+    let outcomes = futures::future::join_all((0..40).map(submit)).await;
+    let refused = outcomes.iter().filter(|it| matches!(it, Err(Error::Unavailable(_)))).count();
+    let queued: i64 = sqlx::query_scalar("SELECT count(*) FROM turns").fetch_one(&mut db).await.unwrap();
+    assert!(0 < refused, "none was in a group: {outcomes:?}");
+    assert_eq!(queued as usize + refused, outcomes.len());
+    assert!(outcomes.iter().step_by(2).all(Result::is_ok), "who has a key is known by it: {outcomes:?}");
 }
 
 /// A store of before the partitions: its rows are carried over, to the byte.

@@ -14,10 +14,12 @@ mod places;
 mod said;
 mod sessions;
 mod sight;
+mod underway;
 mod wants;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
+use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use shared::{Fault, Replay, Response, Safety, Tool};
 use store::Store;
@@ -114,8 +116,19 @@ impl Transport {
                 env.iter().map(|(name, value)| (name.as_str(), value.as_str())).fold(words.to_owned(), strike)
             }
             Transport::Http { url, headers } => {
+                // Errors quote the address as it was read, without its user, or one that it redirects to.
+                let read = Url::parse(url).ok();
+                let asked = url.split_once('?').map(|(_, asked)| asked.split('#').next().unwrap_or_default());
+                let address = [
+                    ("its address", read.as_ref().map(Url::as_str)),
+                    ("its address", Some(url.as_str())),
+                    ("its query", read.as_ref().and_then(Url::query)),
+                    ("its query", asked),
+                ];
+                let address = address.into_iter().filter_map(|(name, it)| Some((name, it?)));
                 let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
-                headers.chain([("its address", url.as_str())]).fold(words.to_owned(), strike)
+                // The address comes first: a header may hold a part of it.
+                address.chain(headers).fold(words.to_owned(), strike)
             }
         }
     }

@@ -1,13 +1,11 @@
 //! An engine of our own for one command: the api and a worker in this process, on SQLite, behind a port of 127.0.0.1.
 
 use secrecy::ExposeSecret as _;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    task::JoinHandle,
-};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use worker::Stop as StopWorker;
 
+use super::signals::Signals;
 use crate::{
     commands::{Given, serve::Dev},
     exit::{Exit, Stop},
@@ -39,15 +37,15 @@ impl Local {
         &self.url
     }
 
-    /// Lets it finish what it has begun; one more Ctrl-C gives that back at once.
+    /// Lets it finish what it has begun; one more signal has it give that back at once.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
         let Self { stop_worker, stop_api, mut served, .. } = self;
         stop_worker.drain();
         stop_api.cancel();
-        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut signals = Signals::new()?;
         tokio::select! {
             ended = &mut served => return ended?,
-            _ = interrupt.recv() => stop_worker.halt(),
+            () = signals.heard() => stop_worker.halt(),
         }
         served.await?
     }

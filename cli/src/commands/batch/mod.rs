@@ -8,22 +8,27 @@ mod local;
 mod results;
 mod rows;
 mod shown;
+mod signals;
 mod submit;
 mod table;
 mod watch;
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 
-use self::{local::Local, watch::Watched};
+use self::{local::Local, signals::Signals, watch::Watched};
 use super::{Given, turn::name};
 use crate::{
     args::{Batch, Form, Only, Plan},
-    client::Client,
+    client::{Client, path},
     exit::Exit,
     output::{self, remark},
 };
+
+/// How long after a signal the process ends if it is held up by what it writes to.
+const HELD_UP: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
     let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
@@ -39,8 +44,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             .await
         }
         Batch::Run { file, plan, quoted, out, format } => {
-            let to = results::To { format, out: Some(&out) };
-            to.check()?;
+            let to = results::To::checked(format, Some(&out), Some(&file))?;
             submit::may_ask(&quoted)?;
             with(&given, &plan, async |client| {
                 let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
@@ -54,19 +58,19 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
         Batch::Ls { limit } => ls(&given, &client()?, limit).await,
         Batch::Get { id, wait } => {
             let client = client()?;
-            let batch = client.get(&format!("/v1/batches/{id}")).await?;
+            let batch = client.get(&path(&["batches", &id])?).await?;
             match wait {
                 true => {
-                    let watched = watch::until_over(&client, batch, Left::Elsewhere).await?;
+                    let watched =
+                        watch::until_over(&client, batch, Left::Elsewhere, &mut Signals::new()?).await?;
                     end(&given, watched)
                 }
                 false => show(&given, &batch),
             }
         }
         Batch::Results { id, follow, format, out } => {
-            let to = results::To { format, out: out.as_deref() };
-            to.check()?;
-            results::write(&client()?, &id, follow, to).await?;
+            let to = results::To::checked(format, out.as_deref(), None)?;
+            results::write(&client()?, &id, follow, &to).await?;
             Ok(Exit::Ok)
         }
         Batch::Cancel { id } => act(&given, &client()?, &id, "cancel", &json!({})).await,
@@ -131,8 +135,9 @@ async fn quote(
     plan: &Plan,
     workers: u32,
 ) -> anyhow::Result<Exit> {
-    let quote = match what.strip_prefix("batch_") {
-        Some(_) => client.get(&format!("/v1/batches/{what}/quote?workers={workers}")).await?,
+    // A file may be called like a batch, and no batch like a file that is there.
+    let quote = match what.strip_prefix("batch_").filter(|_| !Path::new(what).exists()) {
+        Some(_) => client.get(&format!("{}?workers={workers}", path(&["batches", what, "quote"])?)).await?,
         None => submit::quote(client, &given.settings, Path::new(what), plan, workers).await?,
     };
     output::one(given.format, &quote, || shown::quote(&quote))?;
@@ -145,20 +150,39 @@ async fn to_file(
     client: &Client,
     batch: Value,
     plan: &Plan,
-    to: results::To<'_>,
+    to: results::To,
 ) -> anyhow::Result<Exit> {
-    let watched = watch::until_over(client, batch, Left::of(plan)).await?;
+    let mut signals = Signals::new()?;
+    let watched = watch::until_over(client, batch, Left::of(plan), &mut signals).await?;
     if let Watched::Over(batch) = &watched {
-        let lines = results::write(client, name(batch, "id"), false, to).await?;
-        if let Some(out) = to.out {
+        let id = name(batch, "id");
+        let _held_up = held_up()?;
+        let lines = tokio::select! {
+            written = results::write(client, id, false, &to) => written?,
+            () = signals.heard() => {
+                remark(&format!("not all results of {id} are written: the same command again writes them"));
+                return Ok(Exit::Partial);
+            }
+        };
+        if let Some(out) = &to.out {
             remark(&format!("{lines} lines of results are in {}", out.display()));
         }
     }
     end(given, watched)
 }
 
+/// Ends the process some time after a signal: whoever writes into a pipe that nobody reads hears none.
+fn held_up() -> anyhow::Result<AbortOnDropHandle<()>> {
+    let mut signals = Signals::new()?;
+    Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+        signals.heard().await;
+        tokio::time::sleep(HELD_UP).await;
+        std::process::exit(Exit::Partial as i32);
+    })))
+}
+
 async fn stay(given: &Given, client: &Client, batch: Value, plan: &Plan) -> anyhow::Result<Exit> {
-    let watched = watch::until_over(client, batch, Left::of(plan)).await?;
+    let watched = watch::until_over(client, batch, Left::of(plan), &mut Signals::new()?).await?;
     end(given, watched)
 }
 
@@ -181,7 +205,7 @@ async fn ls(given: &Given, client: &Client, limit: u64) -> anyhow::Result<Exit> 
 }
 
 async fn act(given: &Given, client: &Client, id: &str, verb: &str, body: &Value) -> anyhow::Result<Exit> {
-    show(given, &client.post(&format!("/v1/batches/{id}/{verb}"), body).await?)
+    show(given, &client.post(&path(&["batches", id, verb])?, body).await?)
 }
 
 fn show(given: &Given, batch: &Value) -> anyhow::Result<Exit> {

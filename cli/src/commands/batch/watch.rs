@@ -4,17 +4,15 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
-use tokio::{
-    signal::unix::{SignalKind, signal},
-    time::Instant,
-};
+use tokio::time::Instant;
 
 use super::{
     Left,
     shown::{Counts, is_over, progress},
+    signals::Signals,
 };
 use crate::{
-    client::Client,
+    client::{Client, path},
     commands::turn::name,
     exit::{Exit, Stop},
     output::{remark, watched},
@@ -38,12 +36,15 @@ pub(super) enum Watched {
 }
 
 /// Watches a batch until nothing more comes of it by itself, or nobody wants to know.
-pub(super) async fn until_over(client: &Client, batch: Value, left: Left) -> anyhow::Result<Watched> {
-    let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+pub(super) async fn until_over(
+    client: &Client,
+    batch: Value,
+    left: Left,
+    signals: &mut Signals,
+) -> anyhow::Result<Watched> {
     tokio::select! {
         over = follow(client, batch.clone()) => over.map(Watched::Over),
-        _ = terminate.recv() => Ok(leave(&batch, left)),
-        _ = interrupt.recv() => Ok(leave(&batch, left)),
+        () = signals.heard() => Ok(leave(&batch, left)),
     }
 }
 
@@ -57,7 +58,7 @@ fn leave(batch: &Value, left: Left) -> Watched {
 }
 
 async fn follow(client: &Client, mut batch: Value) -> anyhow::Result<Value> {
-    let path = format!("/v1/batches/{}", name(&batch, "id"));
+    let path = path(&["batches", name(&batch, "id")])?;
     let mut display = Display::new()?;
     let mut seen = Instant::now();
     loop {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     args::Thread,
-    client::Client,
+    client::{Client, keyed, path},
     commands::Given,
     exit::{Exit, Stop},
     output,
@@ -38,10 +38,8 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
         learn.iter().map(|it| json_of("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     let id = source(&client, &id).await?;
-    let mut request = client.request(Method::POST, &format!("/v1/threads/{id}/fork")).json(&body);
-    if let Some(key) = idempotency_key {
-        request = request.header("idempotency-key", key);
-    }
+    let request = client.request(Method::POST, &path(&["threads", &id, "fork"])?).json(&body);
+    let request = keyed(request, idempotency_key)?;
     let mut thread: Value = client.send(request).await?.json().await?;
     if wait {
         thread = rested(&client, thread["id"].as_str().unwrap_or_default()).await?;

@@ -1,8 +1,7 @@
 //! `turnfold thread export` and `import`: a log as a file, byte for byte, and back; a fixture is a log too.
 
-use std::{io::Read as _, path::Path};
+use std::path::Path;
 
-use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::{Event, Graph, Standing, reenact};
@@ -10,7 +9,7 @@ use store::{Foreign, Store, ThreadId, log::chain, rename_turns, time};
 use uuid::Uuid;
 
 use crate::{
-    commands::Given,
+    commands::{Given, turn::stdin},
     exit::{Exit, Stop},
     output,
 };
@@ -89,10 +88,8 @@ pub(super) async fn import(given: &Given, store: &Store, file: &Path, how: How) 
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {
-    let mut text = String::new();
     if file.as_os_str() == "-" {
-        std::io::stdin().read_to_string(&mut text).context("cannot read stdin")?;
-        return Ok(text);
+        return stdin();
     }
     std::fs::read_to_string(file)
         .map_err(|err| Stop::because(Exit::Usage, format!("cannot read {}: {err}", file.display())))

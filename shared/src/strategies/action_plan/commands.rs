@@ -9,6 +9,15 @@ pub(super) struct Command<'a> {
     pub(super) tool: &'a Tool,
 }
 
+impl Command<'_> {
+    /// Whether it says that it is called with nothing.
+    pub(super) fn takes_nothing(&self) -> bool {
+        let takes = &self.tool.parameters;
+        let names_none = takes["properties"].as_object().is_some_and(serde_json::Map::is_empty);
+        takes.is_null() || names_none && !takes["additionalProperties"].is_object()
+    }
+}
+
 /// The longest description that stands in a list of names, in characters.
 const LINE_MAX: usize = 160;
 
@@ -61,4 +70,17 @@ pub(super) fn detail(Command { server, tool }: &Command<'_>) -> String {
     let about = if description.is_empty() { String::new() } else { format!(": {description}") };
     let takes = if parameters.is_null() { "{}".to_owned() } else { parameters.to_string() };
     format!("- {server}.{name}{about}\n  takes {takes}")
+}
+
+#[test]
+fn a_command_takes_nothing_only_if_it_says_so() {
+    let takes_nothing = |parameters: serde_json::Value| {
+        let tool = Tool { parameters, ..serde_json::from_str(r#"{"name":"ping","safety":"read"}"#).unwrap() };
+        Command { server: "contacts", tool: &tool }.takes_nothing()
+    };
+    let takes = |it: &str| takes_nothing(serde_json::from_str(it).unwrap());
+    assert!(takes("null") && takes(r#"{"type":"object","properties":{}}"#));
+    assert!(!takes(r#"{"type":"object","properties":{"name":{"type":"string"}}}"#));
+    assert!(!takes(r#"{"type":"object"}"#) && !takes("{}") && !takes("true"));
+    assert!(!takes(r#"{"properties":{},"additionalProperties":{"type":"string"}}"#));
 }

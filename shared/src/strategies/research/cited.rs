@@ -66,7 +66,8 @@ impl Page<'_> {
     /// The words between two places, with the tokens that belong there.
     fn plain(&mut self, mut from: usize, to: usize) {
         while let Some((at, token)) = self.due.pop_if(|(at, _)| *at < to) {
-            let at = at.max(from);
+            // The mark at the end of words that were cut is no place that a provider counted.
+            let at = self.words.floor_char_boundary(at.max(from));
             self.out.push_str(&defused(&self.words[from..at]));
             self.put(&token);
             from = at;
@@ -129,6 +130,20 @@ mod tests {
         let told = ["Moon <https://b.example/m>", "Tides <https://a.example/t>"];
         assert_eq!(sources[..2], told);
         assert_eq!(sources.len(), 4, "{sources:?}");
+    }
+
+    #[test]
+    fn a_citation_where_the_words_are_cut_off_is_kept() {
+        let words = "word ".repeat(FINDING_MAX);
+        for end in FINDING_MAX - 3..FINDING_MAX + 3 {
+            let (finding, sources) = read(&words, &[citation("https://a.example", "A", end)]);
+            assert!(
+                finding.contains("[s1]") && finding.contains('…'),
+                "{end}: {}",
+                &finding[FINDING_MAX - 20..]
+            );
+            assert_eq!(sources, ["A <https://a.example>"]);
+        }
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub(super) enum Kind {
 }
 
 /// Every address in `text`, in order: bare, in angle brackets, or as a markdown link.
+///
+/// **Invariant:** no two of them overlap, whatever the text: whoever replaces them takes what stands between.
 pub(super) fn links(text: &str) -> Vec<Link> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::<Link>::new();
@@ -38,7 +40,12 @@ pub(super) fn links(text: &str) -> Vec<Link> {
         if within_a_word || host(url).is_empty() {
             continue;
         }
-        let link = markdown(text, start, end).unwrap_or_else(|| {
+        // What begins within another link is no label: there is a bracket in that link's title.
+        let torn = |link: &Link| {
+            let before = found.iter().rfind(|it| it.at.start < link.at.start);
+            before.is_some_and(|it| link.at.start < it.at.end)
+        };
+        let link = markdown(text, start, end).filter(|it| !torn(it)).unwrap_or_else(|| {
             let angled = text[..start].ends_with('<') && text[end..].starts_with('>');
             let at = if angled { start - 1..end + 1 } else { start..end };
             Link { at, url: url.to_owned(), label: None, kind: Kind::Page }
@@ -180,6 +187,35 @@ mod tests {
             both.iter().map(|it| &*it.0).collect::<Vec<_>>(),
             ["[A](https://a.example)", "[B](https://b.example)"]
         );
+    }
+
+    #[test]
+    fn a_bracket_in_a_title_opens_no_link() {
+        let all = |text: &str| told(text).into_iter().map(|(at, ..)| at).collect::<Vec<_>>();
+        let titled = "[A](http://a.b \"t[\")";
+        assert_eq!(all("[A](http://a.b \"t[\") x](http://b.c)"), [titled, "http://b.c"]);
+        assert_eq!(all("[A](http://a.b \"t[\") x](<http://b.c>)"), [titled, "<http://b.c>"]);
+        assert_eq!(all("[A](http://a.b \"t![\")](http://b.c)"), ["[A](http://a.b \"t![\")", "http://b.c"]);
+        assert_eq!(
+            all("[A](http://a.b \"t[\") http://b.c x](http://c.d)"),
+            [titled, "http://b.c", "http://c.d"]
+        );
+    }
+
+    /// Six pieces of markdown in every order: enough for a link that begins in the title of another.
+    #[test]
+    fn no_two_links_overlap_whatever_the_text() {
+        const PARTS: [&str; 8] =
+            ["[", "](http://a", "](<http://b>", " \"![", "é\"", "\")", ")", "<http://c>"];
+        for nth in 0..PARTS.len().pow(6) {
+            let text: String = (0..6).map(|at| PARTS[nth / PARTS.len().pow(at) % PARTS.len()]).collect();
+            let mut done = 0;
+            for Link { at, url, .. } in links(&text) {
+                assert!(done <= at.start && at.start < at.end, "{at:?} after {done} in {text:?}");
+                assert!(text[at.clone()].contains(&url), "{at:?} in {text:?}");
+                done = at.end;
+            }
+        }
     }
 
     #[test]

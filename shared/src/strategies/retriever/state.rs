@@ -24,6 +24,9 @@ pub struct State {
     pub refused: Vec<Refusal>,
     /// How often tools were called. Belongs to the turn.
     pub rounds: u32,
+    /// Whether the server took the matter over and no tool of its own was called yet. Belongs to the turn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub took_over: bool,
     /// Why nothing more can be done. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
@@ -125,15 +128,20 @@ impl State {
             Fact::Undecided { between } => self.between.clone_from(between),
             Fact::Routed { server } => {
                 self.server = Some(server.clone());
+                self.took_over = !self.refused.is_empty();
                 self.candidates.clear();
                 self.between.clear();
                 self.problem = None;
             }
             Fact::Refused(refusal) => {
                 self.server = None;
+                self.took_over = false;
                 self.refused.push(refusal.clone());
             }
-            Fact::Worked => self.rounds += 1,
+            Fact::Worked => {
+                self.rounds += 1;
+                self.took_over = false;
+            }
             Fact::Ended(ending) => self.ending = Some(ending.clone()),
         }
     }

@@ -19,7 +19,9 @@ use super::{
     child::{self, Murmur},
     ears::Ears,
     failure::{Failure, of_connecting, unreachable},
-    http, said, wants,
+    http, said,
+    underway::Underway,
+    wants,
 };
 use crate::world::chain;
 
@@ -146,7 +148,7 @@ impl Connection {
     }
 
     /// Sends a request, and waits for its answer or a sign of progress for so long; for progress over and over, up to
-    /// [`PATIENCE`] times.
+    /// [`PATIENCE`] times. The server is told when this is dropped before.
     pub(super) async fn ask_within(
         &self,
         timeout: Duration,
@@ -161,7 +163,7 @@ impl Connection {
         }
         let sent = self.running.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
-        let answer = sent.await_response().await;
+        let answer = Underway::new(sent).answer().await;
         answer.map_err(|error| Failure::of(&self.name, error, |words| server.transport.hide(words)))
     }
 

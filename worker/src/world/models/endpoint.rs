@@ -212,12 +212,15 @@ impl Endpoint {
         Miss { fault: self.fault(error), ignorance }
     }
 
+    /// ## Why what broke off is in doubt
+    ///
+    /// The endpoint may have worked on it, and then it is to be paid: what was set aside for it is not given back.
     fn fault(&self, error: OpenAIError) -> Fault {
         let Self { name, timeout, .. } = self;
-        let error = match error {
+        let (sent, error) = match error {
             OpenAIError::Boxed(error) => match error.downcast::<Refusal>() {
                 Ok(refusal) => return refusal.fault(name, |words| self.hide(words)),
-                Err(error) => chain(error.as_ref()),
+                Err(error) => (false, chain(error.as_ref())),
             },
             OpenAIError::Reqwest(error) if error.is_connect() => {
                 let why = self.hide(&chain(&error.without_url()));
@@ -226,18 +229,21 @@ impl Endpoint {
                 ));
             }
             OpenAIError::Reqwest(error) if error.is_timeout() => {
-                return Fault::again(format!("provider {name} did not answer within {timeout:?}"));
+                return Fault::doubt(format!("provider {name} did not answer within {timeout:?}"));
             }
             // Its address may hold a secret.
-            OpenAIError::Reqwest(error) => chain(&error.without_url()),
-            OpenAIError::JSONDeserialize(error, _) => format!("it sent what is no JSON: {error}"),
-            error @ (OpenAIError::StreamError(_)
-            | OpenAIError::ApiError(_)
+            OpenAIError::Reqwest(error) => {
+                (!error.is_builder() && !error.is_redirect(), chain(&error.without_url()))
+            }
+            OpenAIError::JSONDeserialize(error, _) => (true, format!("it sent what is no JSON: {error}")),
+            error @ OpenAIError::StreamError(_) => (true, chain(&error)),
+            error @ (OpenAIError::ApiError(_)
             | OpenAIError::FileSaveError(_)
             | OpenAIError::FileReadError(_)
-            | OpenAIError::InvalidArgument(_)) => chain(&error),
+            | OpenAIError::InvalidArgument(_)) => (false, chain(&error)),
         };
-        Fault::again(format!("the reply of provider {name} broke off: {}", self.hide(&error)))
+        let words = format!("the reply of provider {name} broke off: {}", self.hide(&error));
+        if sent { Fault::doubt(words) } else { Fault::again(words) }
     }
 
     /// Strikes the key out.

@@ -74,7 +74,7 @@ impl Pieces {
             self.add_call(call);
         }
         if REPLY_MAX < self.bytes {
-            return Err(Fault::again(format!("the reply is longer than {REPLY_MAX} bytes")));
+            return Err(Fault::doubt(format!("the reply is longer than {REPLY_MAX} bytes")));
         }
         Ok(words)
     }
@@ -129,7 +129,7 @@ impl Pieces {
         let half = calls.last().is_some_and(|it| serde_json::from_str::<Value>(&it.arguments).is_err());
         let begun = calls.is_empty() && !prompt.tools.is_empty() && tolerant::is_call_begun(&content);
         match finish.as_deref() {
-            None => return Err(Fault::again(format!("the reply of provider {provider} broke off"))),
+            None => return Err(Fault::doubt(format!("the reply of provider {provider} broke off"))),
             Some("length") if half || begun || prompt.shape.is_some() => {
                 return Err(cut_off(provider, prompt.complaint));
             }

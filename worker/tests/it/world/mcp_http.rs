@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use axum::{
     Json, Router,
     http::{HeaderMap, StatusCode},
-    response::{IntoResponse, Response as Http},
+    response::{IntoResponse, Redirect, Response as Http},
     routing::post,
 };
 use secrecy::SecretString;
@@ -90,4 +90,27 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     let gone = fault(call(&world, "echo").await);
     again(&gone);
     assert!(gone.error.contains("MCP server desk cannot be reached"), "{gone:?}");
+}
+
+/// The address may hold a key, and whoever repeats it writes it in a way of their own.
+#[tokio::test]
+async fn the_address_is_never_told() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let there = listener.local_addr().unwrap();
+    let moved = || async { Redirect::temporary("/elsewhere?api_key=the-key-of-the-desk") };
+    let crash = || async { StatusCode::BAD_GATEWAY };
+    let app = Router::new().route("/mcp", post(moved)).route("/elsewhere", post(crash));
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let gone = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    for url in [
+        format!("http://{gone}?api_key=the-key-of-the-desk"),
+        format!("HTTP://{gone}/a/../mcp?api_key=the-key-of-the-desk"),
+        format!("http://somebody:else@{gone}/mcp?api_key=the-key-of-the-desk"),
+        format!("http://{gone}/mcp?api_key='the-key-of-the-desk'#top"),
+        format!("http://{there}/mcp?api_key=the-key-of-the-desk"),
+    ] {
+        let fault = fault(call(&desk(url.clone(), TOKEN), "echo").await);
+        assert!(fault.error.contains("MCP server desk cannot be reached"), "{url}: {fault:?}");
+        assert!(!fault.error.contains("the-key-of-the-desk"), "{url}: {fault:?}");
+    }
 }

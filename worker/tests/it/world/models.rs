@@ -272,19 +272,24 @@ async fn a_reply_that_is_not_whole_is_none() {
     let half =
         || call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"wh" } }));
     let within = json!({ "error": { "message": "the model crashed", "code": 502 } });
+    let no_json = "data: {\"choices\":[{\"delta\":{\"content\":\"Good \"}}]}\n\ndata: {\n\n";
+    let again = Remedy::Again { after_ms: None };
+    // What breaks off is paid for although nobody tells what it took.
     let cases = [
-        (Answer::Broken(vec![words("Good ")]), "broke off"),
-        (Answer::Ended(vec![words("Good ")]), "broke off"),
-        (Answer::Stream(vec![words("Good "), within]), "failed (502): the model crashed"),
-        (stream([words("Good "), half()], "length"), "cut off at the length limit"),
-        (stream([words("Good ")], "content_filter"), "content filter"),
+        (Answer::Broken(vec![words("Good ")]), Remedy::Doubt, "broke off"),
+        (Answer::Ended(vec![words("Good ")]), Remedy::Doubt, "broke off"),
+        (Answer::Bytes(no_json), Remedy::Doubt, "it sent what is no JSON"),
+        (stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"), Remedy::Doubt, "is longer than"),
+        (Answer::Stream(vec![words("Good "), within]), again, "failed (502): the model crashed"),
+        (stream([words("Good "), half()], "length"), again, "cut off at the length limit"),
+        (stream([words("Good ")], "content_filter"), again, "content filter"),
     ];
-    for (answer, words) in cases {
+    for (answer, remedy, words) in cases {
         let endpoint = Endpoint::serve([answer]).await;
         let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
         let fault = fault(outcome);
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
-        assert_eq!(again(&fault), None);
+        assert_eq!(fault.remedy, remedy, "{fault:?}");
         assert_eq!(heard, ["Good "]);
     }
 }
@@ -316,7 +321,7 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     let world = endpoint.world_that_waits(Duration::from_millis(200));
     let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
     assert!(silent.error.contains("did not answer within 200ms"), "{silent:?}");
-    again(&silent);
+    assert_eq!(silent.remedy, Remedy::Doubt, "it may have worked on it: {silent:?}");
 
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let url = format!("http://user:hunter2-hunter2@127.0.0.1:{port}/v1");
@@ -325,6 +330,8 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     assert!(gone.error.contains("cannot be reached"), "{gone:?}");
     assert!(!gone.error.contains("hunter2"), "{gone:?}");
     again(&gone);
+    let world = live([("local", provider("no-address", Duration::from_secs(5)))], nobody());
+    again(&fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0));
 }
 
 #[tokio::test]

@@ -33,6 +33,10 @@ static MOST: AtomicUsize = AtomicUsize::new(0);
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
+/// How many calls were made that end only when they are called off, and how many were.
+static ENDLESS: AtomicUsize = AtomicUsize::new(0);
+static CALLED_OFF: AtomicUsize = AtomicUsize::new(0);
+
 /// Makes the tools change.
 static CHANGE: Notify = Notify::const_new();
 
@@ -101,6 +105,18 @@ impl ServerHandler for Desk {
                 HERE.fetch_sub(1, Ordering::SeqCst);
                 let most = MOST.load(Ordering::SeqCst).to_string();
                 Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(most)])))
+            }
+            "hang" => {
+                ENDLESS.fetch_add(1, Ordering::SeqCst);
+                heard.ct.cancelled().await;
+                CALLED_OFF.fetch_add(1, Ordering::SeqCst);
+                Err(ErrorData::internal_error("called off", None))
+            }
+            "hung" => {
+                let hung = json!([ENDLESS.load(Ordering::SeqCst), CALLED_OFF.load(Ordering::SeqCst)]);
+                Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(
+                    hung.to_string(),
+                )])))
             }
             "visit" => wanting(&json!({ "method": "elicitation/create", "params": {
                 "mode": "url", "message": "Sign in", "url": "https://example.org/in" } })),
@@ -225,6 +241,27 @@ async fn a_tool_has_as_much_time_as_is_said_of_it() {
     let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
     server.tools.insert("meet".to_owned(), patient);
     assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_nobody_waits_for_is_called_off() {
+    let world =
+        live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
+    let until = async |hung: &str| {
+        let began = std::time::Instant::now();
+        while call(&world, "hung", None).await != said(hung) {
+            assert!(began.elapsed() < Duration::from_secs(10), "it never came to {hung}");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    {
+        let endless = std::pin::pin!(call(&world, "hang", None));
+        let arrived = std::pin::pin!(until("[1,0]"));
+        let futures::future::Either::Right(_) = futures::future::select(endless, arrived).await else {
+            panic!("nothing has called it off yet")
+        };
+    }
+    until("[1,1]").await;
 }
 
 /// A list is taken for true for half a minute, unless the server says that it has changed.

@@ -7,7 +7,8 @@ use crate::{
     Extract, Node, Safety, Thread, Transition,
     strategies::{
         action_plan::{
-            ActionPlan, Ending, Fact, NodeName, Outcome, Payload, Step, commands,
+            ActionPlan, Ending, Fact, NodeName, Outcome, Payload, Step,
+            commands::{self, Command},
             route::{begin, consult, onward, propose},
         },
         prompt::fill,
@@ -63,7 +64,9 @@ impl Node<ActionPlan> for NextPayload {
         let (Some(step), Some(plan)) = (state.step(), &state.plan) else {
             return Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Finished));
         };
-        let payload = payload.or_else(|| step.payload.clone()).unwrap_or_default();
+        let nothing = || commands::find(thread, &step.command()).filter(Command::takes_nothing);
+        let payload = payload.or_else(|| step.payload.clone()).or_else(|| nothing().map(|_| Payload::new()));
+        let Some(payload) = payload else { return left_out(thread, step) };
         if let Some(twin) = done_before(thread, step, &payload) {
             let why = format!("step {twin} did the same before the plan was changed: not run again");
             return onward(thread, None, Fact::SameAs { step: twin }).because(why);
@@ -77,6 +80,16 @@ impl Node<ActionPlan> for NextPayload {
         }
         begin(Transition::to(NodeName::RunCommand), state, step, payload)
     }
+}
+
+/// Neither a payload nor an obstacle: the model is told so, as often as a payload may be mended; then that is the obstacle.
+fn left_out(thread: &Thread<ActionPlan>, step: &Step) -> Transition<ActionPlan> {
+    if thread.state.attempt.refusals < thread.config.repairs {
+        let why = "as neither a payload nor an obstacle was given; what takes nothing takes the payload {}";
+        return consult(thread, NodeName::NextPayload, Fact::Unfit { why: why.to_owned() });
+    }
+    let because = format!("nobody said what {} is called with, nor what is in the way", step.command());
+    consult(thread, NodeName::ConfirmPlan, Fact::Reopened { because })
 }
 
 /// A step of an earlier plan that called the same command with the same payload, if doing so twice may do harm.

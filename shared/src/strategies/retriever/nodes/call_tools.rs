@@ -15,7 +15,7 @@ impl Node<Retriever> for CallTools {
 
     fn ask(&self, thread: &Thread<Retriever>) -> Self::Effect {
         let call = |call: &ToolCall| CallTool { server: thread.state.at().to_owned(), call: call.clone() };
-        Wanted::of(&thread.messages).fresh().map(call).collect()
+        wanted(thread).fresh().map(call).collect()
     }
 
     /// A result goes back to whoever asked for it, never to the routing: the server that began goes on.
@@ -29,7 +29,13 @@ impl Node<Retriever> for CallTools {
             Transition::to(NodeName::Respond).learn(ended).because(why)
         };
         let mut outputs = outputs.into_iter();
-        let answered = Wanted::of(&thread.messages).answered(|_| outputs.next());
+        let answered = wanted(thread).answered(|_| outputs.next());
         answered.into_iter().fold(next.learn(Fact::Worked), Transition::say)
     }
+}
+
+/// What the model wants of the server: it repeats no call of the one that had the matter before.
+fn wanted(thread: &Thread<Retriever>) -> Wanted<'_> {
+    let before = if thread.state.took_over { thread.messages.len().saturating_sub(1) } else { 0 };
+    Wanted::of(&thread.messages[before..])
 }

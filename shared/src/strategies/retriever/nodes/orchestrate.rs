@@ -50,9 +50,11 @@ impl Node<Retriever> for Orchestrate {
         chat.toolbox(server).tool(HAND_OVER).tool(ASK_USER)
     }
 
-    /// A model that was told that it repeats itself, and goes on to, is not asked once more.
+    /// A model that was told that it repeats itself, and goes on to, is not asked once more. What was said to the model
+    /// of another server was not said to this one.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
-        if let Some(why) = exhausted(&thread.messages, &reply.tool_calls) {
+        let before = if thread.state.took_over { &[][..] } else { &thread.messages };
+        if let Some(why) = exhausted(before, &reply.tool_calls) {
             return stuck(why);
         }
         match read(reply) {

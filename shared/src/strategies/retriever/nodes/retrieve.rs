@@ -15,7 +15,7 @@ impl Node<Retriever> for Retrieve {
 
     /// So many more as have refused, for they are left out of what is found.
     fn ask(&self, thread: &Thread<Retriever>) -> Search {
-        let query = thread.state.queries.last().map_or(thread.heard(), String::as_str).to_owned();
+        let query = thread.state.queries.last().map_or(thread.heard_so_far(), String::as_str).to_owned();
         Search { query, limit: thread.config.candidates + thread.state.refused.len() }
     }
 
