@@ -13,6 +13,9 @@ use crate::{auth::Acting, house::House, problem::Kind, submit::overlay};
 /// The longest name that a line may have, in bytes.
 const NAME_MAX: usize = 512;
 
+/// With it editors of some systems begin a text, to say that it is UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// How much of what a line says wrongly is told, in bytes.
 const TOLD: usize = 300;
 
@@ -58,7 +61,7 @@ impl<'a> Judge<'a> {
 
     /// What a line asks for.
     pub(crate) fn read(&self, line: &[u8]) -> Read {
-        let line = match serde_json::from_slice(line) {
+        let line = match serde_json::from_slice(line.strip_prefix(MARK).unwrap_or(line)) {
             Ok(Value::Object(line)) => line,
             Ok(_) => {
                 return Read {

@@ -8,7 +8,7 @@ use super::Priority;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
-    /// Checks a file line by line, without a server
+    /// Checks the form of a file line by line, without a server
     Validate {
         /// The file: lines of {"custom_id": …, "method": "POST", "url": "/v1/turns", "body": {…}}
         file: PathBuf,

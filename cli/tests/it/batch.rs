@@ -31,7 +31,8 @@ fn line(id: &str) -> String {
 fn a_file_is_checked_without_a_server() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-    at("good.jsonl", &format!("{}\n\n{}\n", line("a"), line("b")));
+    // As editors of some systems begin a text, and end its lines.
+    at("good.jsonl", &format!("\u{feff}{}\r\n\n{}\n", line("a"), line("b")));
     let (code, out, _) = run(folder.path(), &["validate", "good.jsonl"]);
     assert_eq!((code, out.trim()), (0, "good.jsonl: nothing is wrong with its lines, 2 for /v1/turns"));
 

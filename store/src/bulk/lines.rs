@@ -157,7 +157,7 @@ async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<Value>) -> Resu
 /// The same line, bad because an earlier one has its name.
 fn renamed(line: &Line) -> Line {
     let id = line.custom_id.as_deref().unwrap_or_default();
-    let words = format!("custom_id: an earlier line is called {id:?} too; that one is run");
+    let words = format!("custom_id: an earlier line is called {id:?} too; that one counts");
     Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
 }
 

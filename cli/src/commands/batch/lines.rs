@@ -24,6 +24,9 @@ const URLS: [&str; 2] = ["/v1/turns", "/v1/chat/completions"];
 /// The longest name that a line may have, in bytes.
 const NAME_MAX: usize = 512;
 
+/// With it editors of some systems begin a text, to say that it is UTF-8.
+const MARK: &[u8] = b"\xef\xbb\xbf";
+
 /// How many faults are told; the others are counted.
 const TOLD: usize = 100;
 
@@ -149,7 +152,7 @@ impl Checked {
 
     /// The first thing that is wrong with a line.
     fn fault(&mut self, nth: u64, line: &[u8], seen: &mut HashMap<u128, u64>) -> Option<String> {
-        let line: Value = match serde_json::from_slice(line) {
+        let line: Value = match serde_json::from_slice(line.strip_prefix(MARK).unwrap_or(line)) {
             Ok(it) => it,
             Err(err) => return Some(format!("no JSON: {err}")),
         };
