@@ -10,6 +10,7 @@ use std::{
 
 use axum::{
     Json, Router,
+    body::Bytes,
     http::Uri,
     routing::{get, post},
 };
@@ -131,12 +132,13 @@ async fn api(answers: bool) -> String {
         let line = |n: u64| format!("{}\n", json!({"n": n, "custom_id": n.to_string(), "error": null}));
         if first { line(1) + &line(2) } else { String::new() }
     };
+    // What is sent is read: whoever closes before loses the answer too.
     let routes = Router::new()
-        .route("/v1/files", post(async || Json(json!({"id": "file-1"}))))
+        .route("/v1/files", post(async |_: Bytes| Json(json!({"id": "file-1"}))))
         .route("/v1/files/{id}", axum::routing::delete(async || Json(json!({}))))
         .route(
             "/v1/batches",
-            get(async || Json(json!({"data": []}))).post(async |uri: Uri| match uri.query() {
+            get(async || Json(json!({"data": []}))).post(async |uri: Uri, _: Bytes| match uri.query() {
                 Some(_) => Json(json!({"items": 1})),
                 None => over().await,
             }),
