@@ -66,7 +66,8 @@ pub async fn bulk_conformance(store: &Store) {
         bulk::batches_are_kept_by_one_at_a_time(store).await?;
         bulk::items_end_once(store).await?;
         bulk::items_end_while_lines_are_looked_at(store).await?;
-        bulk::earlier_results_are_found(store).await
+        bulk::earlier_results_are_found(store).await?;
+        bulk::pages_of_long_lines_are_short(store).await
     };
     if let Err(error) = outcome.await {
         panic!("bulk does not conform: {error}");

@@ -9,7 +9,7 @@ use crate::{
     Error, Idempotency, Mark, NewTurn, Priority, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
         Batch, BatchStatus, Chunk, Cutter, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch,
-        NewFile, Stopped,
+        NewFile, ResultLine, Stopped,
     },
     time,
 };
@@ -409,6 +409,24 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
         let items = store.waiting_items(changed.id, 10).await?;
         assert_eq!(store.earlier_results(tenant, &items).await?.len(), 0);
     }
+    Ok(())
+}
+
+/// Nobody holds a thousand lines of megabytes to read the first of them.
+pub(super) async fn pages_of_long_lines_are_short(store: &Store) -> Result<(), Error> {
+    let made = batch(store, "long", "ada", &[("a", Some("1")), ("b", Some("2")), ("c", Some("3"))]).await?;
+    let long = "x".repeat(5 << 20);
+    let items = store.waiting_items(made.id, 10).await?;
+    let moves = items.iter().map(|it| Move { response: Some(json!(long)), ..to(it, ItemState::Completed) });
+    store.record(made.id, "ada", moves.collect()).await?;
+    let numbers = |page: Vec<ResultLine>| page.into_iter().map(|it| it.n).collect::<Vec<_>>();
+    assert_eq!(
+        numbers(store.results(made.id, 0, 1000).await?),
+        [1, 2],
+        "the one that goes beyond is the last"
+    );
+    assert_eq!(numbers(store.results(made.id, 2, 1000).await?), [3]);
+    assert_eq!(numbers(store.final_results(made.id, Good::Yes, 1, 1000).await?), [2, 3]);
     Ok(())
 }
 
