@@ -25,11 +25,11 @@ impl Keeper {
             };
         };
         let Some(chunk) = store.chunk(batch.input_file, batch.validated).await? else {
+            if has_good {
+                return self.advance(batch, BatchStatus::InProgress, None).await;
+            }
             let words = match (batch.total, store.file(batch.input_file).await?) {
                 (_, None) => "the input file is gone",
-                (_, Some(_)) if has_good => {
-                    return self.advance(batch, BatchStatus::InProgress, None).await;
-                }
                 (0, Some(_)) => "the input file has no lines",
                 (_, Some(_)) => "no line of the input file can be run",
             };

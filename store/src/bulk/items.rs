@@ -9,7 +9,7 @@ use shared::Tally;
 use super::{BatchId, ItemState, LinePlace, tables::items};
 use crate::{
     Error, Idempotency, Priority, Store, ThreadId, Turn, TurnId,
-    log::{at_most, signed, statement, tables::turns, unsigned},
+    log::{BETWEEN, at_most, signed, statement, tables::turns, unsigned},
 };
 
 /// How many bytes of lines are taken up together: of lines that are long, that many and not a page full.
@@ -55,8 +55,8 @@ impl Item {
 
 /// The batch and the line that began a turn with this key, if [`Item::key`] made it.
 fn line_of_key(key: &str) -> Option<(BatchId, i64)> {
-    let (_, key) = key.split_once("batch:")?;
-    let mut parts = key.split(':');
+    let own = key.rsplit(BETWEEN).next()?;
+    let mut parts = own.strip_prefix("batch:")?.split(':');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
 

@@ -63,7 +63,7 @@ pub use read::{Chain, Recorded, Stored};
 pub use reader::Reader;
 pub use round::Round;
 pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
-pub(crate) use submit::key_of;
+pub(crate) use submit::{BETWEEN, key_of};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};

@@ -176,11 +176,14 @@ async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
     database.transact(|tx| insert_one(tx, new).boxed()).await
 }
 
+/// What stands between a tenant and its key: no key holds it.
+pub(crate) const BETWEEN: char = '\u{1f}';
+
 /// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a
 /// client's key holds no control characters. The keys of the default tenant stand alone, as they did before there were others.
 pub(crate) fn key_of(tenant: &str, key: &str) -> String {
     let key = plain(key);
-    if tenant == DEFAULT_TENANT { key } else { format!("{tenant}\u{1f}{key}") }
+    if tenant == DEFAULT_TENANT { key } else { format!("{tenant}{BETWEEN}{key}") }
 }
 
 /// The turn that was submitted to a thread of this tenant with this key.
