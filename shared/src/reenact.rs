@@ -39,7 +39,13 @@ pub fn reenact(graph: &dyn Graph, script: &[Event]) -> Result<Reenacted, Corrupt
                 forks.pop_front();
                 forked.into_iter().collect()
             }
-            Next::Append(event) => vec![event],
+            Next::Append(event) => {
+                // That a call is in doubt may come from outside, and the code may say it by itself.
+                if let Event::Doubted(it) = &event {
+                    outside.next_if(|next| matches!(next, Event::Doubted(then) if then.slot == it.slot));
+                }
+                vec![event]
+            }
             Next::Rest => outside.next().into_iter().collect(),
             Next::Perform(due) => {
                 let fence = |slot| Attempted { slot, worker: String::new() }.into();

@@ -238,7 +238,10 @@ pub enum Remedy {
     /// Asking again will not help; an operator must act.
     Operator,
     /// It was sent and its answer was lost: it may have happened.
-    Doubt,
+    Doubt {
+        /// When it may be asked again where that does no harm, if the world said so.
+        after_ms: Option<u64>,
+    },
 }
 
 impl Fault {
@@ -259,7 +262,7 @@ impl Fault {
 
     /// It may have happened.
     pub fn doubt(error: impl Into<String>) -> Self {
-        Self::new(error, Remedy::Doubt)
+        Self::new(error, Remedy::Doubt { after_ms: None })
     }
 }
 

@@ -112,7 +112,7 @@ fn used(outcome: &Outcome) -> Used {
         Ok((_, meter)) => meter.as_ref().map(told).unwrap_or_default(),
         Err(fault) => match (fault.meter.as_deref().map(told), fault.remedy) {
             (Some(used @ Used { tokens: Some(_), .. }), _) => used,
-            (_, Remedy::Doubt) => Used::default(),
+            (_, Remedy::Doubt { .. }) => Used::default(),
             (_, Remedy::Again { .. } | Remedy::Operator) => Used::NOTHING,
         },
     }

@@ -15,6 +15,7 @@ golden! {
     "v1/planner__a_tool_is_declined_its_input.jsonl",
     "v1/planner__a_tool_wants_input.jsonl",
     "v1/planner__more_than_words.jsonl",
+    "v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl",
     "v1/planner__replies_of_no_use_are_paid_for.jsonl",
     "v1/planner__write_in_doubt_skipped.jsonl",
     "v1/planner_with_prompts__arguments_filled_by_the_model.jsonl",

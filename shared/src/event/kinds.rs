@@ -149,6 +149,9 @@ pub struct Faltered {
     /// When it may be asked again, in milliseconds after this event; never, if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_after_ms: Option<u64>,
+    /// It was sent and its answer was lost: it may have happened, and may be repeated all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub in_doubt: bool,
     /// What it took all the same: a reply that is of no use is paid for too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meter: Option<Meter>,

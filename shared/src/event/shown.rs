@@ -31,8 +31,12 @@ impl fmt::Display for Event {
                 content.into_iter().try_for_each(|it| line(f, format_args!("with {it}")))
             }
             Event::Faltered(it) => {
-                let never = if it.again_after_ms.is_none() { " (asking again will not help)" } else { "" };
-                write!(f, "[{}] {}{never}", it.slot, it.error)
+                let then = match it.again_after_ms {
+                    None => " (asking again will not help)",
+                    Some(_) if it.in_doubt => " (it may have happened, and may be repeated)",
+                    Some(_) => "",
+                };
+                write!(f, "[{}] {}{then}", it.slot, it.error)
             }
             Event::GaveUp(it) => write!(f, "[{}] {}", it.slot, it.reason),
             Event::Doubted(it) => write!(f, "[{}] {}", it.slot, it.reason),

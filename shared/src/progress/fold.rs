@@ -144,6 +144,7 @@ impl<S: Strategy> Progress<S> {
             error: None,
             rounds: 0,
             supplies: None,
+            in_doubt: false,
             stand: Stand::Open,
         };
         self.at = At::Within(place, self.seq, requests.iter().map(slot).collect());
@@ -231,12 +232,14 @@ impl<S: Strategy> Progress<S> {
         };
         let fate = |call: &ToolCall| {
             let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } if asked.id == call.id);
-            match slots.iter().find(same).map(|it| &it.stand) {
+            let slot = slots.iter().find(same);
+            match slot.map(|it| &it.stand) {
                 Some(Stand::Answered(Response::Output(output))) => output.heard(),
-                Some(Stand::Attempted | Stand::Doubted(_)) => {
+                Some(Stand::Answered(Response::Unavailable { reason })) => reason.clone(),
+                _ if slot.is_some_and(Slot::may_have_happened) => {
                     format!("nobody knows whether this happened: {because}")
                 }
-                Some(_) | None => format!("not carried out: {because}"),
+                _ => format!("not carried out: {because}"),
             }
         };
         let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);

@@ -19,6 +19,8 @@ pub(super) struct Slot {
     pub(super) rounds: u32,
     /// What goes along with the next attempt.
     pub(super) supplies: Option<Supplies>,
+    /// An attempt has lost its answer, so it may have happened, whatever became of the next ones.
+    pub(super) in_doubt: bool,
     pub(super) stand: Stand,
 }
 
@@ -44,8 +46,17 @@ impl Slot {
     /// Whether anything has become of it since it was asked, but that it faltered.
     pub(super) fn is_begun(&self) -> bool {
         match &self.stand {
-            Stand::Open | Stand::Hopeless => 0 < self.rounds,
+            Stand::Open | Stand::Hopeless => 0 < self.rounds || self.in_doubt,
             Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => true,
+        }
+    }
+
+    /// Whether it may have changed the world, and nobody knows.
+    pub(super) fn may_have_happened(&self) -> bool {
+        match &self.stand {
+            Stand::Attempted | Stand::Doubted(_) => true,
+            Stand::Open | Stand::Wanting(_) | Stand::Hopeless => self.in_doubt,
+            Stand::Answered(_) => false,
         }
     }
 
@@ -67,13 +78,18 @@ impl Slot {
     /// Where this event leaves the slot; nowhere if it cannot happen here.
     pub(super) fn after(&mut self, event: &Event) -> Option<Stand> {
         match (event, &self.stand) {
-            (Event::Attempted(_), Stand::Open | Stand::Attempted) => Some(Stand::Attempted),
+            (Event::Attempted(_), Stand::Open) => Some(Stand::Attempted),
+            (Event::Attempted(_), Stand::Attempted) => {
+                self.in_doubt = true;
+                Some(Stand::Attempted)
+            }
             (Event::Answered(it), Stand::Open | Stand::Attempted) => {
                 Some(Stand::Answered(it.response.clone()))
             }
             (Event::Faltered(it), Stand::Open | Stand::Attempted) => {
                 self.falters += 1;
                 self.tries += 1;
+                self.in_doubt |= it.in_doubt;
                 self.error = Some(it.error.clone());
                 Some(if it.again_after_ms.is_some() { Stand::Open } else { Stand::Hopeless })
             }
@@ -93,12 +109,19 @@ impl Slot {
                 supplies.answers.insert(it.form.clone(), it.answer.clone());
                 Some(wanting(left))
             }
-            (Event::Doubted(it), Stand::Attempted) => Some(Stand::Doubted(it.reason.clone())),
+            (Event::Doubted(it), Stand::Open | Stand::Attempted | Stand::Hopeless)
+                if self.may_have_happened() =>
+            {
+                Some(Stand::Doubted(it.reason.clone()))
+            }
             (Event::Reconciled(it), Stand::Doubted(_)) => Some(match &it.verdict {
                 Verdict::Happened { result } => {
                     Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
-                Verdict::DidNot => Stand::Open,
+                Verdict::DidNot => {
+                    (self.in_doubt, self.tries) = (false, 0);
+                    Stand::Open
+                }
                 Verdict::Skip => {
                     Stand::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
                 }

@@ -6,10 +6,7 @@
 //! world, so a new strategy has it for nothing. The end is not on the strategy's map: it can come before any node that
 //! wants something of the world.
 
-use super::{
-    Corrupt, Due, Progress, name,
-    slot::{Slot, Stand},
-};
+use super::{Corrupt, Due, Progress, name, slot::Slot};
 use crate::{
     budget::{Scope, Spent},
     event::{Decided, Event, GaveUp, Goto},
@@ -33,8 +30,7 @@ impl<S: Strategy> Progress<S> {
         spent: Spent,
     ) -> Result<Event, Corrupt> {
         let why = self.thread.budget.told(spent);
-        let attempted = due.is_write() && slot.stand == Stand::Attempted;
-        let reason = match (attempted, &slot.error) {
+        let reason = match (slot.may_have_happened(), &slot.error) {
             (true, _) => format!("nobody knows whether this happened: {why}"),
             (false, None) => format!("not carried out: {why}"),
             (false, Some(error)) => format!("{error}; not tried again: {why}"),

@@ -38,7 +38,9 @@ struct Place {
 
 struct Came {
     after: usize,
+    /// How often it had faltered before.
     falters: u32,
+    is_falter: bool,
     outcome: Outcome,
 }
 
@@ -58,9 +60,10 @@ impl Recorded {
             }
             if let (Some((slot, outcome)), Some(asked)) = (outcome(event), asked.last_mut()) {
                 let came = asked.outcomes.entry(slot).or_default();
-                let falters = came.iter().filter(|it| is_falter(&it.outcome)).count();
+                let falters = came.iter().filter(|it| it.is_falter).count();
                 let falters = u32::try_from(falters).unwrap_or(u32::MAX);
-                came.push(Came { after: seq - asked.seq, falters, outcome });
+                let is_falter = matches!(event, Event::Faltered(_));
+                came.push(Came { after: seq - asked.seq, falters, is_falter, outcome });
             }
             thread.apply(event)?;
         }
@@ -118,8 +121,12 @@ impl Place {
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
         Event::Answered(it) => Some((it.slot, Ok(it.clone().outcome()))),
-        Event::Faltered(Faltered { slot, error, again_after_ms, meter }) => {
-            let remedy = again_after_ms.map_or(Remedy::Operator, |ms| Remedy::Again { after_ms: Some(ms) });
+        Event::Faltered(Faltered { slot, error, again_after_ms, in_doubt, meter }) => {
+            let remedy = match again_after_ms {
+                None => Remedy::Operator,
+                Some(_) if *in_doubt => Remedy::Doubt { after_ms: *again_after_ms },
+                Some(_) => Remedy::Again { after_ms: *again_after_ms },
+            };
             Some((*slot, Err(Fault { error: error.clone(), remedy, meter: meter.clone().map(Box::new) })))
         }
         Event::Doubted(Doubted { slot, reason }) => Some((*slot, Err(Fault::doubt(reason.as_str())))),
@@ -139,8 +146,4 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::Cancelled(_)
         | Event::Forked(_) => None,
     }
-}
-
-fn is_falter(outcome: &Outcome) -> bool {
-    matches!(outcome, Err(fault) if fault.remedy != Remedy::Doubt)
 }

@@ -213,7 +213,7 @@ fn fault(outcome: Outcome) -> Fault {
 fn again(fault: &Fault) -> Option<u64> {
     match fault.remedy {
         Remedy::Again { after_ms } => after_ms,
-        Remedy::Operator | Remedy::Doubt => panic!("this should be asked again: {fault:?}"),
+        Remedy::Operator | Remedy::Doubt { .. } => panic!("this should be asked again: {fault:?}"),
     }
 }
 

@@ -141,7 +141,7 @@ async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
     assert_eq!(output(call(at(201), "wake").await), ToolOutput::Error("there is no command wake".to_owned()));
     let pause = fault(call(at(429), "page").await);
     assert_eq!(pause.remedy, Remedy::Again { after_ms: Some(3_000) });
-    let doubt = |fault: Fault| assert_eq!(fault.remedy, Remedy::Doubt, "{fault:?}");
+    let doubt = |fault: Fault| assert_eq!(fault.remedy, Remedy::Doubt { after_ms: None }, "{fault:?}");
     doubt(fault(call(at(503), "page").await));
     doubt(fault(call(Command { timeout: Duration::from_millis(300), ..at(9) }, "page").await));
     assert_eq!(fault(call(at(307), "page").await).remedy, Remedy::Operator);

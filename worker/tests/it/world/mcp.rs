@@ -113,7 +113,7 @@ async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
     let first = text(&world, "pid").await;
     assert_eq!(text(&world, "pid").await, first, "one connection serves all");
     let doubt = fault(call(&world, "die", json!({})).await);
-    assert_eq!(doubt.remedy, Remedy::Doubt);
+    assert_eq!(doubt.remedy, Remedy::Doubt { after_ms: None });
     assert!(doubt.error.contains("MCP server desk was lost during die"), "{doubt:?}");
     assert_ne!(text(&world, "pid").await, first);
 }
@@ -130,7 +130,7 @@ async fn silence_is_a_doubt_but_progress_is_not_silence() {
     let world = desk(Server { call_timeout: Duration::from_millis(700), ..server([]) });
     assert_eq!(text(&world, "work").await, "done");
     let silent = fault(call(&world, "hang", json!({})).await);
-    assert_eq!(silent.remedy, Remedy::Doubt);
+    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None });
     assert!(silent.error.contains("gave no answer to hang in 700ms"), "{silent:?}");
     assert_eq!(text(&world, "unheard_of").await, "what is unheard_of?", "the connection stays of use");
 }

@@ -75,7 +75,7 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     let busy = fault(call(&world, "busy").await);
     assert_eq!(again(&busy), Some(3_000), "{busy:?}");
     let crashed = fault(call(&world, "crash").await);
-    assert_eq!(crashed.remedy, Remedy::Doubt, "{crashed:?}");
+    assert_eq!(crashed.remedy, Remedy::Doubt { after_ms: None }, "{crashed:?}");
     assert_eq!(call(&world, "echo").await, echo, "the server stays of use");
 
     let locked = fault(call(&desk(url, "Bearer some-other-token"), "echo").await);

@@ -276,10 +276,10 @@ async fn a_reply_that_is_not_whole_is_none() {
     let again = Remedy::Again { after_ms: None };
     // What breaks off is paid for although nobody tells what it took.
     let cases = [
-        (Answer::Broken(vec![words("Good ")]), Remedy::Doubt, "broke off"),
-        (Answer::Ended(vec![words("Good ")]), Remedy::Doubt, "broke off"),
-        (Answer::Bytes(no_json), Remedy::Doubt, "it sent what is no JSON"),
-        (stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"), Remedy::Doubt, "is longer than"),
+        (Answer::Broken(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
+        (Answer::Ended(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
+        (Answer::Bytes(no_json), Remedy::Doubt { after_ms: None }, "it sent what is no JSON"),
+        (stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"), Remedy::Doubt { after_ms: None }, "is longer than"),
         (Answer::Stream(vec![words("Good "), within]), again, "failed (502): the model crashed"),
         (stream([words("Good "), half()], "length"), again, "cut off at the length limit"),
         (stream([words("Good ")], "content_filter"), again, "content filter"),
@@ -321,7 +321,7 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     let world = endpoint.world_that_waits(Duration::from_millis(200));
     let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
     assert!(silent.error.contains("did not answer within 200ms"), "{silent:?}");
-    assert_eq!(silent.remedy, Remedy::Doubt, "it may have worked on it: {silent:?}");
+    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None }, "it may have worked on it: {silent:?}");
 
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let url = format!("http://user:hunter2-hunter2@127.0.0.1:{port}/v1");
