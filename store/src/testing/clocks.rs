@@ -15,7 +15,13 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
         let (head, turn) = opened(store).await?;
         let request = Request::Rehearse(Rehearsal::default());
         let asked = Asked { node: "read".to_owned(), requests: vec![request] };
-        let fault = Faltered { slot: 0, error: "away".to_owned(), again_after_ms: Some(10_000), in_doubt: false, meter: None };
+        let fault = Faltered {
+            slot: 0,
+            error: "away".to_owned(),
+            again_after_ms: Some(10_000),
+            in_doubt: false,
+            meter: None,
+        };
         let head = store.append(&head, &[heard(&turn), asked.into(), fault.into()], None).await?;
         let sql = format!("UPDATE events SET at = at + {} WHERE seq = 3 AND thread_id = $1", behind * SECOND);
         intruder::say(store, &sql, head.thread).await?;
