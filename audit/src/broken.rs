@@ -112,6 +112,9 @@ impl Replay for Thread {
     fn toolbox(&self, server: &str) -> Option<&[Tool]> {
         self.0.toolbox(server)
     }
+    fn at_stake(&self) -> Vec<usize> {
+        self.0.at_stake()
+    }
     fn tools(&self) -> Vec<Tool> {
         self.0.tools()
     }

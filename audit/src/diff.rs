@@ -1,12 +1,17 @@
 //! Two logs side by side: where they part, and in what.
 
+use std::time::{Duration, Instant};
+
 use serde::Serialize;
 use serde_json::Value;
 use shared::{Corrupt, Differing, Event, Graph, Replay, Tally, differences};
-use similar::{Algorithm, DiffOp, capture_diff_slices};
+use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
 /// How many things that differ are told of one event, or of two states.
 const TOLD: usize = 50;
+
+/// How long it is tried to match as many steps as there can be.
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Two logs side by side.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,6 +95,12 @@ pub struct Side<'a> {
 /// What both did until one decided otherwise is the same story, step by step. An alignment of the whole would as soon match
 /// that decision with a later one of the same node, and show the parting as something that was left out.
 ///
+/// ## Why the rest may be told with more rows than it takes
+///
+/// To match as many steps as there can be takes time in proportion to how long the logs are and to how much they differ: of
+/// long threads with little in common, minutes. After three seconds, what was not compared by then is told as steps of one side only:
+/// every event is told once all the same, and where the logs part is not looked for here.
+///
 /// # Errors
 ///
 /// [`Corrupt`] if no thread of its strategy could have written one of them.
@@ -117,7 +128,7 @@ pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<Diffed, Corrupt> {
         (l, r) = (l + 1, r + 1);
     }
     let (from_l, from_r) = (l, r);
-    for op in capture_diff_slices(Algorithm::Myers, &laid.steps.clone()[l..], &steps_right[r..]) {
+    for op in aligned(&laid.steps[l..], &steps_right[r..], PATIENCE) {
         let (olds, news) = (op.old_range(), op.new_range());
         if let DiffOp::Equal { .. } = op {
             for (l, r) in olds.zip(news) {
@@ -130,6 +141,11 @@ pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<Diffed, Corrupt> {
     }
     let split = laid.split.map(|it| split(left, right, it)).transpose()?;
     Ok(Diffed { same: laid.same, rows: laid.rows, split })
+}
+
+/// Which of these steps stand in both: as many as there can be, or as were found by then.
+fn aligned(left: &[String], right: &[String], patience: Duration) -> Vec<DiffOp> {
+    capture_diff_slices_deadline(Algorithm::Myers, left, right, Instant::now().checked_add(patience))
 }
 
 /// What was laid side by side so far.
@@ -209,6 +225,10 @@ fn telling(event: &Event) -> Result<Value, Corrupt> {
     let mut value = serde_json::to_value(event)?;
     if let Some(fields) = value.as_object_mut() {
         fields.retain(|name, _| !["turn", "by", "time", "worker", "meter"].contains(&name.as_str()));
+        // How long the pause is was drawn at random; that there is one says that it may be asked again.
+        if let Some(pause) = fields.get_mut("again_after_ms") {
+            *pause = Value::Bool(true);
+        }
     }
     Ok(value)
 }
@@ -227,4 +247,33 @@ fn split(left: Side<'_>, right: Side<'_>, (l, r): (usize, usize)) -> Result<Spli
         before: took(&*before_left, &*before_right),
         all: took(&*end_left, &*end_right),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The fewest rows of two long threads that have nothing in common take some 10^9 compares.
+    #[test]
+    fn what_is_unlike_is_aligned_in_bounded_time() {
+        let steps = |name: &str| (0..20_000).map(|n| format!("{name} {n}")).collect::<Vec<_>>();
+        let (mut left, mut right) = (steps("left"), steps("right"));
+        for n in (0..20_000).step_by(40) {
+            left[n] = format!("both {n}");
+            right[19_999 - n] = format!("both {n}");
+        }
+        let began = Instant::now();
+        let ops = aligned(&left, &right, Duration::from_millis(100));
+        assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+        let (mut l, mut r) = (0, 0);
+        for op in ops {
+            let (olds, news) = (op.old_range(), op.new_range());
+            assert_eq!((olds.start, news.start), (l, r), "nothing is left out or told twice");
+            (l, r) = (olds.end, news.end);
+            if let DiffOp::Equal { .. } = op {
+                assert_eq!(left[olds], right[news]);
+            }
+        }
+        assert_eq!((l, r), (left.len(), right.len()));
+    }
 }

@@ -51,13 +51,16 @@ pub struct Explainer {
     thread: Box<dyn Replay>,
     asked: Vec<Line>,
     heard: Vec<Line>,
+    /// Whether anything has become of what was asked, but that it faltered.
+    begun: bool,
     decision: Option<Decision>,
 }
 
 impl Explainer {
     /// Before the first event of a log of this strategy.
     pub fn new(graph: &'static dyn Graph) -> Self {
-        Self { graph, thread: graph.begin(), asked: Vec::new(), heard: Vec::new(), decision: None }
+        let (asked, heard) = (Vec::new(), Vec::new());
+        Self { graph, thread: graph.begin(), asked, heard, begun: false, decision: None }
     }
 
     /// Goes on by one event.
@@ -66,30 +69,37 @@ impl Explainer {
     ///
     /// [`Corrupt`] if no thread of this strategy could have written the log.
     pub fn see(&mut self, event: &Event) -> Result<(), Corrupt> {
-        let line = || Line { seq: self.thread.seq(), text: event.to_string() };
+        let seq = self.thread.seq();
+        let line = || Line { seq, text: event.to_string() };
         match event {
-            Event::Heard(_) => self.decision = None,
+            // What was asked in the turn before, and never decided on, is nobody's ground any more.
+            Event::Heard(_) => {
+                self.drop_question();
+                self.decision = None;
+            }
+            // Where nothing has become of a question, the node is asked anew, and may have none.
+            Event::Forked(_) if !self.begun => self.drop_question(),
+            Event::Cancelled(_) => self.drop_question(),
             Event::Asked(_) => {
-                self.asked = vec![line()];
-                self.heard.clear();
+                self.drop_question();
+                self.asked.push(line());
+            }
+            Event::Faltered(it) => {
+                self.begun |= it.in_doubt;
+                self.heard.push(line());
             }
             Event::Answered(_)
-            | Event::Faltered(_)
             | Event::GaveUp(_)
             | Event::Doubted(_)
             | Event::Reconciled(_)
             | Event::Wanted(_)
             | Event::Supplied(_) => {
-                let line = line();
-                self.heard.push(line);
+                self.begun = true;
+                self.heard.push(line());
             }
+            Event::Attempted(_) => self.begun = true,
             Event::Decided(it) => self.decision = Some(self.decided(it)),
-            Event::Opened(_)
-            | Event::Attempted(_)
-            | Event::Failed(_)
-            | Event::Retried(_)
-            | Event::Cancelled(_)
-            | Event::Forked(_) => (),
+            Event::Opened(_) | Event::Failed(_) | Event::Retried(_) | Event::Forked(_) => (),
         }
         self.thread.apply(event)
     }
@@ -102,6 +112,13 @@ impl Explainer {
     pub fn finish(self) -> Result<Why, Corrupt> {
         let stands = stands(&*self.thread)?;
         Ok(Why { seq: self.thread.seq().saturating_sub(1), decision: self.decision, stands })
+    }
+
+    /// What was asked and heard so far is not what comes next stands on.
+    fn drop_question(&mut self) {
+        self.asked.clear();
+        self.heard.clear();
+        self.begun = false;
     }
 
     fn decided(&mut self, it: &Decided) -> Decision {

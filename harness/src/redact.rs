@@ -2,11 +2,11 @@
 //!
 //! Only texts that people, models and tools wrote are searched. Names that the engine reads (nodes, servers, tools, calls)
 //! are not, and what is a secret for its place alone (a session with a server, a field called `password`) is one whatever
-//! it looks like.
+//! it looks like. Where names and numbers are theirs as well, those are searched too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::Value;
+use serde_json::{Number, Value};
 use shared::Event;
 
 use crate::secrets::{Secrets, is_placeholder, is_secret_name, placeholder};
@@ -18,7 +18,7 @@ pub struct Redacted {
     pub log: Vec<Event>,
     /// What was found, and how many of each.
     pub found: BTreeMap<String, usize>,
-    /// Each secret and what stands for it; one that holds another comes first.
+    /// Each secret, in every form, and what stands for it; one that holds another comes first.
     names: Vec<(String, String)>,
 }
 
@@ -34,6 +34,9 @@ pub(crate) struct Hit {
 
 /// What a server wants to be told again, letter by letter: it may be a key to more.
 pub(crate) const KEPT: &str = "what a server keeps of a thread";
+
+/// What stands in a field whose name says that it is secret.
+const CALLED: &str = "what is called a secret";
 
 /// Shorter ones are taken away only where they are all of a text.
 const LETTERS: usize = 4;
@@ -81,17 +84,20 @@ impl Redacted {
     /// If an event is none any more.
     pub fn of(log: &[Event], secrets: &Secrets) -> Result<Self, serde_json::Error> {
         let mut found = BTreeMap::<String, usize>::new();
-        let mut names = BTreeMap::<String, String>::new();
+        let (mut names, mut forms) = (BTreeMap::<String, String>::new(), BTreeMap::new());
         for event in log {
             for Hit { secret, what, .. } in hits(event, secrets)? {
-                let nth = names.len() + 1;
-                if let std::collections::btree_map::Entry::Vacant(new) = names.entry(secret) {
-                    new.insert(placeholder(nth));
+                let (nth, plain) = (names.len() + 1, plain(&secret));
+                let name = names.entry(plain.clone()).or_insert_with(|| {
                     *found.entry(what).or_default() += 1;
+                    placeholder(nth)
+                });
+                for form in [secret, plain].iter().flat_map(|it| escaped(it)) {
+                    forms.entry(form).or_insert_with(|| name.clone());
                 }
             }
         }
-        let mut names: Vec<_> = names.into_iter().collect();
+        let mut names: Vec<(String, String)> = forms.into_iter().collect();
         names.sort_by_key(|(secret, _)| std::cmp::Reverse(secret.len()));
         let mut redacted = Self { log: Vec::new(), found, names };
         redacted.log = log.iter().map(|it| redacted.hide(it)).collect::<Result<_, _>>()?;
@@ -104,12 +110,36 @@ impl Redacted {
             return Ok(event.clone());
         }
         let mut value = serde_json::to_value(event)?;
-        each_text(&mut value, &mut |text| {
-            for (secret, name) in &self.names {
-                replace(text, secret, name);
-            }
-        });
+        self.hide_in(&mut value, false);
         serde_json::from_value(value)
+    }
+
+    /// Every text; and where a person, a model or a tool chose them, every name and every number.
+    fn hide_in(&self, value: &mut Value, free: bool) {
+        match value {
+            Value::Object(fields) => {
+                for (mut name, mut it) in std::mem::take(fields) {
+                    self.hide_in(&mut it, free || FREE.contains(&name.as_str()));
+                    if free && LETTERS <= name.len() {
+                        self.replace(&mut name);
+                    }
+                    fields.insert(name, it);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|it| self.hide_in(it, free)),
+            Value::String(text) => self.replace(text),
+            Value::Number(it) if free && is_long(it) => {
+                let digits = it.to_string();
+                if let Some((_, name)) = self.names.iter().find(|(secret, _)| *secret == digits) {
+                    *value = Value::from(name.as_str());
+                }
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn replace(&self, text: &mut String) {
+        self.names.iter().for_each(|(secret, name)| replace(text, secret, name));
     }
 }
 
@@ -124,8 +154,15 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
     match value {
         Value::Object(fields) => {
             for (name, it) in fields {
+                let before = hits.len();
+                if free {
+                    let found = secrets.find(name).into_iter();
+                    hits.extend(found.map(|(range, what)| hit(&format!("{path}.…"), &name[range], what)));
+                }
+                // A name that holds a secret is not told.
+                let told = if hits.len() == before { name } else { "…" };
                 let free = free || FREE.contains(&name.as_str());
-                look(it, &format!("{path}.{name}"), name, free, secrets, hits);
+                look(it, &format!("{path}.{told}"), name, free, secrets, hits);
             }
         }
         Value::Array(items) => {
@@ -134,19 +171,64 @@ fn look(value: &Value, path: &str, name: &str, free: bool, secrets: &Secrets, hi
             }
         }
         Value::String(text) => {
-            let mut hit = |secret: &str, what: &str| {
-                hits.push(Hit { path: path.to_owned(), secret: secret.to_owned(), what: what.to_owned() });
-            };
             let kept = !free && matches!(name, "session" | "state");
             if text.is_empty() || is_placeholder(text) || (!free && NAMES.contains(&name)) {
             } else if kept || (free && is_secret_name(name)) {
-                hit(text, if kept { KEPT } else { "what is called a secret" });
+                hits.push(hit(path, text, if kept { KEPT } else { CALLED }));
             } else {
-                secrets.find(text).into_iter().for_each(|(range, what)| hit(&text[range], what));
+                hits.extend(
+                    secrets.find(text).into_iter().map(|(range, what)| hit(path, &text[range], what)),
+                );
             }
+        }
+        Value::Number(it) if free && is_secret_name(name) && is_long(it) => {
+            hits.push(hit(path, &it.to_string(), CALLED));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
     }
+}
+
+fn hit(path: &str, secret: &str, what: &str) -> Hit {
+    Hit { path: path.to_owned(), secret: secret.to_owned(), what: what.to_owned() }
+}
+
+/// Whether a number is no count.
+fn is_long(it: &Number) -> bool {
+    LETTERS <= it.to_string().len()
+}
+
+/// A secret as it reads where no JSON is around it any more.
+fn plain(secret: &str) -> String {
+    let mut plain = secret.to_owned();
+    while plain.contains('\\')
+        && let Ok(inner) = serde_json::from_str(&format!("\"{plain}\""))
+    {
+        plain = inner;
+    }
+    plain
+}
+
+/// A secret as it stands in a text, in JSON in a text, and in JSON in that; with letters as they are, or all in ASCII.
+fn escaped(secret: &str) -> Vec<String> {
+    let mut forms = vec![secret.to_owned()];
+    for is_ascii in [false, true] {
+        let mut form = secret.to_owned();
+        for _ in 0..2 {
+            form = escape(&form, is_ascii);
+            forms.push(form.clone());
+        }
+    }
+    forms
+}
+
+fn escape(text: &str, is_ascii: bool) -> String {
+    let quoted = Value::from(text).to_string();
+    let mut units = [0; 2];
+    let letter = |it: char| match it.is_ascii() || !is_ascii {
+        true => it.to_string(),
+        false => it.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")).collect(),
+    };
+    quoted[1..quoted.len() - 1].chars().map(letter).collect()
 }
 
 fn replace(text: &mut String, secret: &str, name: &str) {
@@ -168,15 +250,6 @@ fn replace(text: &mut String, secret: &str, name: &str) {
     }
 }
 
-fn each_text(value: &mut Value, change: &mut impl FnMut(&mut String)) {
-    match value {
-        Value::Object(fields) => fields.values_mut().for_each(|it| each_text(it, change)),
-        Value::Array(items) => items.iter_mut().for_each(|it| each_text(it, change)),
-        Value::String(text) => change(text),
-        Value::Null | Value::Bool(_) | Value::Number(_) => {}
-    }
-}
-
 /// Every kind of secret that was found, on one line.
 impl std::fmt::Display for Redacted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -188,6 +261,7 @@ impl std::fmt::Display for Redacted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::secrets::Pattern;
 
     #[test]
     fn a_short_secret_is_a_whole_word_or_a_whole_text() {
@@ -223,5 +297,63 @@ mod tests {
         assert!(text.contains(r#""name":"open""#) && text.contains(r#""id":"c0""#), "{text}");
         assert_eq!(redacted.to_string(), "1 × what a server keeps of a thread, 2 × what is called a secret");
         assert!(Redacted::of(&redacted.log, &Secrets::and(Vec::new())).unwrap().found.is_empty());
+    }
+
+    fn redacted(log: &[&str], secrets: &Secrets) -> (String, Redacted) {
+        let log: Vec<Event> = log.iter().map(|it| serde_json::from_str(it).unwrap()).collect();
+        let redacted = Redacted::of(&log, secrets).unwrap();
+        (serde_json::to_string(&redacted.log).unwrap(), redacted)
+    }
+
+    #[test]
+    fn a_secret_is_gone_from_keys_and_numbers_too() {
+        let secrets = Secrets::and(vec![Pattern::of(r"case-(\d+)").unwrap()]);
+        let (text, redacted) = redacted(
+            &[
+                r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"the pin is 12345678, of case-4711",
+                "tool_calls":[{"id":"c0","name":"open","arguments":{
+                "password":12345678,"pins":[12345678,1234567890],"token":5,"slot":5,"case-4711":{"n":1},"password_of":"ann"}}]}}"#,
+            ],
+            &secrets,
+        );
+        for gone in ["12345678,", "12345678]", "4711"] {
+            assert!(!text.contains(gone), "{text}");
+        }
+        for stays in [r#""token":5"#, r#""slot":5"#, "1234567890", r#""password_of":"ann""#] {
+            assert!(text.contains(stays), "{stays}: {text}");
+        }
+        assert_eq!(redacted.found.values().sum::<usize>(), 2, "{:?}", redacted.found);
+        for event in &redacted.log {
+            assert!(hits(event, &secrets).unwrap().is_empty());
+        }
+        let told =
+            r#"{"event":"decided","node":"n","to":"end","learned":[{"case-4711":{"password":"hunter22"}}]}"#;
+        let hits = hits(&serde_json::from_str(told).unwrap(), &secrets).unwrap();
+        assert_eq!(hits.iter().map(|it| it.secret.as_str()).collect::<Vec<_>>(), ["4711", "hunter22"]);
+        assert!(hits.iter().all(|it| !it.path.contains("4711")), "what is told of it does not tell it");
+    }
+
+    #[test]
+    fn a_secret_is_gone_however_it_is_escaped() {
+        let raw = "pä\"ss\\w\nord";
+        let once = serde_json::to_string(raw).unwrap();
+        let twice = serde_json::to_string(&once).unwrap();
+        let python = r#"p\u00e4\"ss\\w\nord"#;
+        let heard = |words: &str| {
+            serde_json::json!({"event": "heard", "messages": [{"role": "user", "content": words}]})
+                .to_string()
+        };
+        let opened = serde_json::json!({"event": "opened", "strategy": "probe", "config": {"password": raw}})
+            .to_string();
+        let told = [opened, heard(&format!("{once} and {twice} and {python} and {raw}"))];
+        let (text, redacted) = redacted(&told.each_ref().map(String::as_str), &Secrets::and(Vec::new()));
+        assert_eq!((text.matches("SECRET_1").count(), text.contains("nord")), (5, false), "{text}");
+        assert_eq!(redacted.found.values().sum::<usize>(), 1, "in whatever form, it is one");
+
+        // And the other way: found within JSON, and it stands raw elsewhere.
+        let body = serde_json::json!({"body": serde_json::json!({"password": raw}).to_string()}).to_string();
+        let (text, other) = self::redacted(&[&heard(&body), &heard(raw)], &Secrets::and(Vec::new()));
+        assert_eq!((text.matches("SECRET_1").count(), text.contains("nord")), (2, false), "{text}");
+        assert_eq!(other.found.values().sum::<usize>(), 1, "in whatever form, it is one");
     }
 }

@@ -1,6 +1,6 @@
 //! What looks like a secret: by its shape, by the words before it, or because nobody would write such letters.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
 
 use regex::Regex;
 
@@ -14,6 +14,8 @@ pub struct Pattern {
     what: String,
     /// The secret is its first group, or all of it.
     shape: Regex,
+    /// If there is this, the shape only announces a secret: that is the value which follows, if this says so of it.
+    announces: Option<fn(&str) -> bool>,
 }
 
 /// Shapes that providers document, and words that announce a secret.
@@ -34,9 +36,38 @@ const SHAPES: &[(&str, &str)] = &[
     ("a password in a URL", r"://[^\s/:@]+:([^\s/@]{4,})@"),
     ("a bearer token", r"(?i)(?-u:\b)bearer\s+([A-Za-z0-9_.~+/-]{12,}=*)"),
     (
-        "what is called a secret",
-        r#"(?i)(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|session)[_-]?(?:key|token)|private[_-]?key)["']?\s*[:=]\s*["']?([^\s"',;&<>{}\[\]]{6,})"#,
+        "a cookie",
+        r#"(?i)(?-u:\b)cookie\\*["']?\s*[:=]\s*\\*["']?([\w.-]+=[^\s"';,\\]+(?:;\s*[\w.-]+(?:=[^\s"';,\\]*)?)*)"#,
     ),
+];
+
+/// Words that announce a secret, and whether the value after them may be one.
+const ANNOUNCED: &[(&str, &str, fn(&str) -> bool)] = &[
+    (
+        "what is called a secret",
+        r#"(?i)(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|session)[_-]?(?:key|token)|private[_-]?key)\\*["']?\s*[:=]\s*"#,
+        |value| LEAST <= value.chars().count(),
+    ),
+    // In a shell it is a folder.
+    ("what is called a secret", r#"(?i)(?-u:\b)pwd\\*["']?\s*[:=]\s*"#, |value| {
+        LEAST <= value.chars().count() && !value.starts_with(['/', '~', '.'])
+    }),
+    // Parsers have tokens too, and count them.
+    (
+        "what is called a token",
+        r#"(?i)(?-u:\b)(?:(?:api|bearer|csrf|id)[_-]?)?token\\*["']?\s*[:=]\s*"#,
+        is_mixed,
+    ),
+    (
+        "what is called an authorization",
+        r#"(?i)authorization\\*["']?\s*[:=]\s*(?:\\*["']?(?:token|api-?key|key)\s+)?"#,
+        is_mixed,
+    ),
+    ("what is called an authorization", r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?basic\s+"#, |value| {
+        let camel = |it: &[u8]| it[0].is_ascii_lowercase() && it[1].is_ascii_uppercase();
+        is_mixed(value)
+            || (LEAST <= value.len() && (value.ends_with('=') || value.as_bytes().windows(2).any(camel)))
+    }),
 ];
 
 /// Names of fields that hold a secret, whatever it looks like.
@@ -50,7 +81,16 @@ const NAMES: &[&str] = &[
     "accesstoken",
     "refreshtoken",
     "authorization",
+    "cookie",
+    "setcookie",
+    "pwd",
 ];
+
+/// The shortest value that is a secret because it is called one.
+const LEAST: usize = 6;
+
+/// The shortest token.
+const LEAST_MIXED: usize = 8;
 
 /// The shortest text that is a secret for its letters alone.
 const SHORTEST: usize = 20;
@@ -62,40 +102,95 @@ impl Pattern {
     ///
     /// What is wrong with it.
     pub fn of(shape: &str) -> Result<Self, regex::Error> {
-        Ok(Self { what: format!("what fits {shape:?}"), shape: Regex::new(shape)? })
+        Ok(Self { what: format!("what fits {shape:?}"), shape: Regex::new(shape)?, announces: None })
     }
 }
 
 impl Secrets {
     /// The shapes that are known, and `more`.
     pub fn and(more: Vec<Pattern>) -> Self {
-        let known = SHAPES.iter().filter_map(|(what, shape)| {
-            Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()? })
+        let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
+        let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
+        let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
+            Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
         });
         Self(known.chain(more).collect())
     }
 
-    /// The secrets in a text, and what each looks like; none overlaps another.
+    /// The secrets in a text, and what each looks like. What overlaps is one, and looks like the longest of it.
     pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
-        let mut found = BTreeMap::<usize, (usize, &str)>::new();
-        let mut add = |range: Range<usize>, what| {
-            let before = found.range(..range.end).next_back().is_some_and(|(_, (end, _))| range.start < *end);
-            if !before && !is_placeholder(&text[range.clone()]) {
-                found.insert(range.start, (range.end, what));
-            }
-        };
-        for Pattern { what, shape } in &self.0 {
+        let mut found = Vec::new();
+        for Pattern { what, shape, announces } in &self.0 {
             for it in shape.captures_iter(text) {
-                if let Some(secret) = it.get(1).or_else(|| it.get(0)) {
-                    add(secret.range(), what);
-                }
+                let Some(all) = it.get(0) else { continue };
+                let secret = match announces {
+                    None => it.get(1).unwrap_or(all).range(),
+                    Some(is_secret) => {
+                        let value = value(text, all.end());
+                        if !is_secret(&text[value.clone()]) {
+                            continue;
+                        }
+                        value
+                    }
+                };
+                found.push((secret, what.as_str()));
             }
         }
-        for range in words(text).filter(|it| is_random(&text[it.clone()])) {
-            add(range, "letters that nobody would write");
+        let random = words(text).filter(|it| is_random(&text[it.clone()]));
+        found.extend(random.map(|it| (it, "letters that nobody would write")));
+        found.retain(|(it, _)| !it.is_empty() && !is_placeholder(&text[it.clone()]));
+        found.sort_by_key(|(it, _)| (it.start, Reverse(it.end)));
+        let mut united = Vec::<(Range<usize>, usize, &str)>::new();
+        for (it, what) in found {
+            match united.last_mut() {
+                Some((range, longest, of)) if it.start < range.end => {
+                    if *longest < it.len() {
+                        (*longest, *of) = (it.len(), what);
+                    }
+                    range.end = range.end.max(it.end);
+                }
+                Some(_) | None => united.push((it.clone(), it.len(), what)),
+            }
         }
-        found.into_iter().map(|(start, (end, what))| (start..end, what)).collect()
+        united.into_iter().map(|(range, _, what)| (range, what)).collect()
     }
+}
+
+/// The value that begins there: what is quoted, to the quote that closes it on its line; else whatever nothing separates.
+///
+/// Within JSON within JSON a quote has backslashes before it, and one that belongs to the value has more of them.
+fn value(text: &str, from: usize) -> Range<usize> {
+    let rest = &text[from..];
+    let depth = rest.len() - rest.trim_start_matches('\\').len();
+    let Some(quote) = rest[depth..].chars().next().filter(|it| matches!(it, '"' | '\'')) else {
+        return bare(rest, from);
+    };
+    let (start, value) = (from + depth + 1, &rest[depth + 1..]);
+    for (at, _) in value.match_indices(quote).take_while(|(at, _)| !value[..*at].contains('\n')) {
+        let slashes = at - value[..at].trim_end_matches('\\').len();
+        if slashes < depth {
+            return start..start + at - slashes;
+        }
+        if slashes % (2 * (depth + 1)) == depth {
+            return start..start + at - depth;
+        }
+    }
+    bare(value, start)
+}
+
+fn bare(value: &str, from: usize) -> Range<usize> {
+    let separates = |it: char| it.is_whitespace() || "\"',;&<>{}[]".contains(it);
+    let value = &value[..value.find(separates).unwrap_or(value.len())];
+    from..from + value.trim_end_matches('\\').len()
+}
+
+/// Whether letters and digits stand side by side, as in no word.
+fn is_mixed(value: &str) -> bool {
+    let has = |what: fn(&char) -> bool| value.chars().any(|it| what(&it));
+    LEAST_MIXED <= value.len()
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_alphabetic)
+        && !has(|it| it.is_whitespace())
 }
 
 /// Whether a field of this name holds a secret.
@@ -192,9 +287,58 @@ mod tests {
         ] {
             assert_eq!(found(plain), Vec::<&str>::new(), "{plain}");
         }
+        for (secret, text) in [
+            ("hunter22", r#"{"body":"{\"password\":\"hunter22\"}"}"#),
+            ("hunter22", r#"{\"a\":\"{\\\"password\\\": \\\"hunter22\\\"}\"}"#),
+            ("pa,ss;w<o>r{d}[1]&", r#"password: "pa,ss;w<o>r{d}[1]&", and more"#),
+            ("it's, so", r#"{"secret":"it's, so"}"#),
+            ("say \"x\", so", "passphrase='say \"x\", so'"),
+            (r#"a\"b,c\\"#, r#"{"password":"a\"b,c\\","n":"x"}"#),
+            (r#"a\\\"b,c"#, r#"{\"password\":\"a\\\"b,c\",\"n\":\"x\"}"#),
+            ("hunter22", r#"the "password: hunter22""#),
+            ("unclosed1", "password: 'unclosed1, and\nit's more"),
+            ("12345678", r#"{"password": 12345678, "n": 1}"#),
+            ("hunter22", "pwd=hunter22"),
+            ("ab12cd34", r#"{"token":"ab12cd34"}"#),
+            ("ab12cd34", "https://example.org/?token=ab12cd34&n=1"),
+            ("ab12cd34", "X-Csrf-Token: ab12cd34"),
+            ("ab12cd34", "authorization: ab12cd34"),
+            ("ab12cd34", "Authorization: token ab12cd34"),
+            ("YW5uOmh1bnRlcg==", "Authorization: Basic YW5uOmh1bnRlcg=="),
+            ("dXNlcjpwYXNz", r#"{\"authorization\":\"Basic dXNlcjpwYXNz\"}"#),
+            ("sid=abc; theme=dark", "cookie: sid=abc; theme=dark\naccept: */*"),
+            ("sid=abc; Path=/; HttpOnly", r#"{"Set-Cookie": "sid=abc; Path=/; HttpOnly"}"#),
+        ] {
+            assert_eq!(found(text), [secret], "{text}");
+        }
+        for plain in [
+            r#"{"max_tokens": 100, "total_tokens": 123456789}"#,
+            "tokens: 5, max_tokens=100000000",
+            "put the source's token in square brackets: s1",
+            "token: whitespace",
+            r#"{"token": "the 2nd of them", "logprob": -0.1}"#,
+            r#"{"next_page_token": ""}"#,
+            "authorization: required",
+            "authorization: Basic authentication",
+            "the cookie: eat it",
+            "PWD=/home/ann/project",
+            r#"{"password": "SECRET_1", "cookie": "SECRET_2"}"#,
+            r#"{\"password\": \"SECRET_1\"}"#,
+            r#"{"password":"","next":"of no use"}"#,
+        ] {
+            assert_eq!(found(plain), Vec::<&str>::new(), "{plain}");
+        }
+        let mine = Secrets::and(vec![Pattern::of(r"ACME\{[^}]*\}").unwrap()]);
+        let whole = format!("ACME{{sk-{}:rest}}", "abcdefghijklmnopqr");
+        assert_eq!(
+            mine.find(&format!("see {whole}")),
+            [(4..4 + whole.len(), "what fits \"ACME\\\\{[^}]*\\\\}\"")]
+        );
+        let mine = Secrets::and(["one two", "two three!"].map(|it| Pattern::of(it).unwrap()).to_vec());
+        assert_eq!(mine.find("no one two three!"), [(3..17, "what fits \"two three!\"")]);
         let mine = Secrets::and(vec![Pattern::of(r"\bcase-(\d+)").unwrap()]);
         assert_eq!(mine.find("see case-4711"), [(9..13, "what fits \"\\\\bcase-(\\\\d+)\"")]);
         assert!(Pattern::of("(").is_err());
-        assert_eq!(Secrets::and(Vec::new()).0.len(), SHAPES.len(), "every shape is one");
+        assert_eq!(Secrets::and(Vec::new()).0.len(), SHAPES.len() + ANNOUNCED.len(), "every shape is one");
     }
 }

@@ -9,13 +9,29 @@ use super::{Error, Place, Report, Seen, checkpoint::Signed, heads::Heads, index:
 /// What a store is held against.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Notes, or folders with one. The list of heads is beside one of them.
+    /// Notes, or folders with one. A list of heads is beside one of them at least.
     pub checkpoints: Vec<PathBuf>,
     /// The key that checks their signatures.
     pub vkey: Option<String>,
 }
 
+/// A note that was not signed by somebody else.
+struct Held<'a> {
+    place: &'a Place,
+    file: String,
+    signed: Signed,
+}
+
+/// A list of heads, and how many it has.
+struct List {
+    heads: Heads,
+    length: u64,
+}
+
 /// Reads the checkpoints, and the heads that they attest.
+///
+/// Places may have been kept at different times, each with its list: what counts is the list that fits the note that
+/// attests most. All other notes attest how it begins, and each is held against the list beside it too.
 pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<ThreadId>) -> Result<Index, Error> {
     let places: Vec<Place> = asked.checkpoints.iter().map(|it| Place::of(it)).collect();
     if places.is_empty() {
@@ -26,20 +42,55 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
         return Ok(Index::default());
     }
     // The notes first: whoever makes a checkpoint meanwhile adds to the list before the note says so.
-    let notes: Vec<_> = places.iter().map(|it| (it, Signed::read(&it.note))).collect();
-    let mut list = places.iter().find_map(Place::list);
-    let length = match list.as_ref().map_or(Ok(0), Heads::count) {
-        Ok(length) => length,
-        Err(error) => {
-            report.find("forged", error.to_string());
-            list = None;
-            0
+    let held = held(report, asked, &places)?;
+    let lists = lists(report, &places);
+    let mut furthest: Option<(u64, &List)> = None;
+    for list in &lists {
+        let mut size = 0;
+        for it in &held {
+            if list.has(&it.signed)? {
+                size = size.max(it.signed.size);
+            }
         }
+        if furthest.is_none_or(|(most, other)| (most, other.length) < (size, list.length)) {
+            furthest = Some((size, list));
+        }
+    }
+    let Some((size, list)) = furthest else {
+        let why = format!(
+            "there is no list of heads in {}: give the place that has it too",
+            places[0].heads.display()
+        );
+        report.skip("what was attested of each thread", why);
+        return Ok(Index::default());
     };
-    let (mut size, mut roots) = (0, BTreeMap::new());
-    for (place, note) in notes {
+    for it in &held {
+        let own = |own: &&List| own.heads.file == it.place.heads && own.heads.file != list.heads.file;
+        for list in std::iter::once(list).chain(lists.iter().find(own)) {
+            list.hold(report, it)?;
+        }
+    }
+    let length = lists.iter().map(|it| it.length).max().unwrap_or_default();
+    if size < length {
+        let why =
+            format!("no checkpoint that holds attests more than {size} of {length}: they were not used");
+        report.skip("the last heads of the list", why);
+    }
+    match Index::read(&list.heads, size, thread) {
+        Err(Error::Damaged(what)) => {
+            report.find("forged", what);
+            Ok(Index::default())
+        }
+        outcome => outcome,
+    }
+}
+
+/// The notes that may be relied on; of two that attest as many heads, both must attest the same.
+fn held<'a>(report: &mut Report, asked: &Asked, places: &'a [Place]) -> Result<Vec<Held<'a>>, Error> {
+    let (mut held, mut roots) = (Vec::new(), BTreeMap::new());
+    for place in places {
         let file = place.note.display().to_string();
-        let signed = match note {
+        let signed = match Signed::read(&place.note) {
             Ok(signed) => signed,
             Err(Error::Damaged(what)) => {
                 report.find("forged", what);
@@ -66,21 +117,7 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
             }
             Some(_) | None => {}
         }
-        let Some(list) = &list else { continue };
-        if length < many {
-            let what = format!(
-                "{file} attests {many} heads, and the list has {length}: it was set back to an earlier state"
-            );
-            report.find("rolled_back", what);
-        } else if list.root(many)? == signed.root {
-            size = size.max(many);
-        } else {
-            let what = format!(
-                "{} has not the heads that {file} attests: it was changed, or there are two histories",
-                list.file.display()
-            );
-            report.find("forked", what);
-        }
+        held.push(Held { place, file, signed });
     }
     if asked.vkey.is_none() {
         report.skip(
@@ -88,24 +125,41 @@ pub(super) fn attested(report: &mut Report, asked: &Asked, thread: Option<Thread
             "no --vkey was given: whoever can write the file can have made it",
         );
     }
-    let Some(list) = list else {
-        let why = format!(
-            "there is no list of heads in {}: give the place that has it too",
-            places[0].heads.display()
-        );
-        report.skip("what was attested of each thread", why);
-        return Ok(Index::default());
-    };
-    if size < length {
-        let why =
-            format!("no checkpoint that holds attests more than {size} of {length}: they were not used");
-        report.skip("the last heads of the list", why);
-    }
-    match Index::read(&list, size, thread) {
-        Err(Error::Damaged(what)) => {
-            report.find("forged", what);
-            Ok(Index::default())
+    Ok(held)
+}
+
+/// The lists that are beside the notes.
+fn lists(report: &mut Report, places: &[Place]) -> Vec<List> {
+    let mut lists = Vec::new();
+    for heads in places.iter().filter_map(Place::list) {
+        match heads.count() {
+            Ok(length) => lists.push(List { heads, length }),
+            Err(error) => report.find("forged", error.to_string()),
         }
-        outcome => outcome,
+    }
+    lists
+}
+
+impl List {
+    /// Whether it begins with what the note attests.
+    fn has(&self, signed: &Signed) -> Result<bool, Error> {
+        Ok(signed.size <= self.length && self.heads.root(signed.size)? == signed.root)
+    }
+
+    /// Tells if it does not.
+    fn hold(&self, report: &mut Report, Held { file, signed, .. }: &Held<'_>) -> Result<(), Error> {
+        let (many, length, list) = (signed.size, self.length, self.heads.file.display());
+        if length < many {
+            let what = format!(
+                "{file} attests {many} heads, and {list} has {length}: it was set back to an earlier state"
+            );
+            report.find("rolled_back", what);
+        } else if !self.has(signed)? {
+            let what = format!(
+                "{list} has not the heads that {file} attests: it was changed, or there are two histories"
+            );
+            report.find("forked", what);
+        }
+        Ok(())
     }
 }

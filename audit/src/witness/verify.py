@@ -3,7 +3,8 @@
 
     python3 verify.py [NAME+ID+KEY]
 
-The argument is the key that checks the checkpoint's signature. Ends with 0: intact, 1: tampered, 6: not checked.
+The argument is the key that checks the checkpoint's signature. Ends with 0: intact, 1: tampered, 6: not checked, which
+is also what it says where a file cannot be read or the package is missing; a file that is gone or garbled is tampered with.
 Needs Python 3.8 or newer and the package `cryptography`.
 """
 import base64
@@ -65,9 +66,11 @@ def root(leaf, n, size, path):
 
 def signed(note, vkey):
     """Whether the key signed the note, as C2SP signed-note has it."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+    try:
+        from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    except ImportError as why:
+        raise NotChecked(f"who signed it: that needs the package `cryptography` ({why})") from None
     try:
         name, number, key = vkey.split("+", 2)
         key = base64.b64decode(key, validate=True)
@@ -120,11 +123,17 @@ def check(vkey):
 
 
 if __name__ == "__main__":
+    # A name that the terminal has no letters for is no reason to fail.
+    sys.stdout.reconfigure(errors="backslashreplace")
     try:
         check(sys.argv[1] if len(sys.argv) > 1 else None)
     except Tampered as why:
         sys.exit(print(f"tampered: {why}") or 1)
     except NotChecked as why:
         sys.exit(print(f"not checked: {why}") or 6)
-    except (ValueError, KeyError, TypeError, IndexError, OSError) as why:
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, FileNotFoundError) as why:
         sys.exit(print(f"tampered: the folder is not as it was exported: {why!r}") or 1)
+    except OSError as why:
+        sys.exit(print(f"not checked: something cannot be read: {why}") or 6)
+    except Exception as why:
+        sys.exit(print(f"not checked: {why!r}") or 6)

@@ -6,11 +6,11 @@ use std::{
     process::Command,
 };
 
-use audit::witness::{Key, export};
+use audit::witness::{Gone, Key, Place, checkpoint, export};
 use serde_json::{Value, json};
 use store::testing::intruder::hash_anew;
 
-use crate::scene::Scene;
+use crate::scene::{Scene, round};
 
 /// Pinned: a test should change only when we change it.
 const PACKAGES: [(&str, &str); 1] = [("cryptography", "50.0.2")];
@@ -23,8 +23,11 @@ struct Bundle {
 impl Bundle {
     /// What the script says and how it ends.
     fn says(&self, arguments: &[&str]) -> (Option<i32>, String) {
-        let output =
-            Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments).output().unwrap();
+        self.said(Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments))
+    }
+
+    fn said(&self, command: &mut Command) -> (Option<i32>, String) {
+        let output = command.output().unwrap();
         let said =
             [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
         (output.status.code(), said)
@@ -71,8 +74,19 @@ async fn real_python_checks_a_bundle() {
         assert_eq!(said.contains("not checked against it"), nth == 0, "the first has gone on: {said}");
         if nth == 0 {
             tampered(&bundle, &scene).await;
+            not_checked(&bundle, scene.key.vkey());
         }
     }
+    // A name that the terminal has no letters for.
+    let key = Key::make(&scene.folder.path().join("foreign"), "ключ.org/turnfold").unwrap();
+    let place = Place::of(&scene.folder.path().join("foreign.note"));
+    checkpoint(&scene.store, &round(None), &place, &key, Gone::Found).await.unwrap();
+    let foreign = Bundle { folder: scene.folder.path().join("foreign-bundle"), python: python.clone() };
+    export(&scene.store, scene.threads[0], Some(&place), &foreign.folder).await.unwrap();
+    let mut command = Command::new(&foreign.python);
+    command.env("PYTHONIOENCODING", "ascii").arg(foreign.file("verify.py")).arg(key.vkey());
+    let (exit, said) = foreign.said(&mut command);
+    assert!(exit == Some(0) && said.starts_with("intact: "), "{said}");
     let alone = Bundle { folder: scene.folder.path().join("alone"), python };
     export(&scene.store, scene.threads[0], None, &alone.folder).await.unwrap();
     let (exit, said) = alone.says(&[scene.key.vkey()]);
@@ -107,6 +121,14 @@ async fn tampered(bundle: &Bundle, scene: &Scene) {
     let codec = |it: String| lines(&it, |all| all[1]["codec"] = json!("zstd"));
     found(bundle.with(events, codec, vkey), "not stored as json");
     found(bundle.with(events, |it| it[..it.len() / 2].to_owned(), vkey), "not as it was exported");
+    for (field, value) in
+        [("payload", json!(5)), ("at", json!(1e30)), ("at", json!(u64::MAX)), ("kind", json!(null))]
+    {
+        let change = |it: String| lines(&it, |all| all[3][field] = value);
+        found(bundle.with(events, change, vkey), "not as it was exported");
+    }
+    let deep = |it: String| format!("{}\n{it}", "[".repeat(100_000));
+    found(bundle.with(events, deep, vkey), "not as it was exported");
     // What no checkpoint attests may be left off.
     assert_eq!(bundle.with(events, cut(attested), vkey).0, Some(0));
 
@@ -125,6 +147,30 @@ async fn tampered(bundle: &Bundle, scene: &Scene) {
     let thief = Key::make(&scene.folder.path().join("thief"), "example.org/turnfold").unwrap();
     let (exit, said) = bundle.says(&[thief.vkey()]);
     assert!(exit == Some(1) && said.contains("not signed by that key"), "{said}");
+}
+
+/// What keeps the script from its work is nobody's tampering.
+fn not_checked(bundle: &Bundle, vkey: &str) {
+    let not_checked = |(exit, said): (Option<i32>, String), words: &str| {
+        assert!(
+            exit == Some(6) && said.starts_with("not checked: ") && said.contains(words),
+            "{exit:?} {said}"
+        );
+    };
+    let script = bundle.file("verify.py");
+    // Without the folder of packages, there is none.
+    let bare = bundle.said(Command::new(&bundle.python).arg("-S").arg(&script).arg(vkey));
+    not_checked(bare, "the package `cryptography`");
+    for name in ["checkpoint", "events.jsonl"] {
+        let (file, away) = (bundle.file(name), bundle.file("away"));
+        fs::rename(&file, &away).unwrap();
+        std::os::unix::fs::symlink(&file, &file).unwrap();
+        not_checked(bundle.says(&[vkey]), "cannot be read");
+        fs::remove_file(&file).unwrap();
+        let (exit, said) = bundle.says(&[vkey]);
+        assert!(exit == Some(1) && said.contains("not as it was exported"), "{name} is gone: {said}");
+        fs::rename(&away, &file).unwrap();
+    }
 }
 
 /// The events with one changed, and all hashes made anew.

@@ -19,6 +19,29 @@ fn a_log_is_the_same_as_itself_under_other_names() {
     }
 }
 
+/// The pause after a fault is drawn at random; that there is one is not.
+#[test]
+fn how_long_a_fault_made_it_wait_is_no_difference() {
+    let one = lived("probe", "falters_then_goes_on");
+    let with = |pause: fn(u64) -> Option<u64>| {
+        let mut log = one.log.clone();
+        for event in &mut log {
+            if let Event::Faltered(it) = event {
+                it.again_after_ms = it.again_after_ms.and_then(pause);
+            }
+        }
+        beside(&one, &Lived { graph: one.graph, name: String::new(), log })
+    };
+    let other = with(|ms| Some(ms + 41));
+    assert_eq!((other.same, other.rows, other.split), (one.log.len(), vec![], None));
+    let short = Lived { graph: one.graph, name: String::new(), log: one.log[..6].to_vec() };
+    let mut never = Lived { graph: one.graph, name: String::new(), log: short.log.clone() };
+    let Some(Event::Faltered(it)) = never.log.last_mut() else { panic!("it does not falter there") };
+    it.again_after_ms = None;
+    let never = beside(&short, &never);
+    assert!(matches!(&never.rows[..], [Row::Changed { left: 5, .. }]), "{never:?}");
+}
+
 /// Whatever two logs are: every event of both is told once.
 #[test]
 fn every_event_is_told_once() {

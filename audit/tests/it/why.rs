@@ -1,7 +1,8 @@
 //! A route is explained by what the node said and by what it stood on.
 
 use audit::{Explainer, Why};
-use shared::Event;
+use serde_json::json;
+use shared::{Event, Graph, Next, strategies};
 
 use crate::fixtures::{Lived, all, lived};
 
@@ -20,8 +21,9 @@ fn every_decision_is_explained_by_its_own_question_and_answers() {
             let why = why(&it, seq).decision.unwrap();
             assert_eq!((why.seq, &why.node, &why.because), (seq, &decided.node, &decided.why), "{}", it.name);
             because += usize::from(why.because.is_some());
-            // The question is the last one before the decision, if it is of the same node and not of a decision before.
-            let since = it.log[..seq].iter().rposition(|it| matches!(it, Event::Decided(_))).unwrap_or(0);
+            // The question is the last one before the decision, if it is of the same turn and not of a decision before.
+            let ends = |it: &Event| matches!(it, Event::Decided(_) | Event::Heard(_));
+            let since = it.log[..seq].iter().rposition(ends).unwrap_or(0);
             let asked = it.log[since..seq].iter().rposition(|it| matches!(it, Event::Asked(_)));
             assert_eq!(why.asked.first().map(|it| it.seq), asked.map(|it| it + since), "{} {seq}", it.name);
             assert!(!why.instead.contains(&why.to), "{} {seq}", it.name);
@@ -54,4 +56,70 @@ fn what_a_thread_waits_for_is_told() {
     assert!(why(&it, asks - 2).stands.contains("waits for: chat openai/gpt-4o"));
     assert_eq!(why(&it, 1).decision, None, "nothing is decided when a turn begins");
     assert_eq!(why(&it, it.log.len() - 1).stands, "idle: a person speaks next");
+}
+
+/// A log of the probe: it goes on by itself after each of these, as far as it can without the world.
+fn probed(script: &[serde_json::Value]) -> Lived {
+    let graph: &'static dyn Graph = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
+    let (mut thread, mut log) = (graph.begin(), Vec::new());
+    for event in script {
+        let mut event: Event = serde_json::from_value(event.clone()).unwrap();
+        loop {
+            thread.apply(&event).unwrap();
+            log.push(event);
+            let Next::Append(next) = thread.next().unwrap() else { break };
+            event = next;
+        }
+    }
+    Lived { graph, name: String::new(), log }
+}
+
+fn heard(words: &str) -> serde_json::Value {
+    json!({"event": "heard", "messages": [{"role": "user", "content": words}]})
+}
+
+/// What was asked in a turn that ended without a decision is no ground of what is decided in the next.
+#[test]
+fn a_decision_does_not_stand_on_what_another_turn_heard() {
+    let opened = json!({"event": "opened", "strategy": "probe"});
+    let answered =
+        json!({"event": "answered", "slot": 0, "response": {"response": "echo", "says": "call 1"}});
+    let hopeless = json!({"event": "faltered", "slot": 1, "error": "gone"});
+    for ends in [json!({"event": "cancelled"}), hopeless] {
+        let it = probed(&[opened.clone(), heard("call 2"), answered.clone(), ends, heard("nested")]);
+        assert!(it.log.iter().any(|it| matches!(it, Event::Cancelled(_) | Event::Failed(_))), "{:?}", it.log);
+        let read =
+            it.log.iter().rposition(|it| matches!(it, Event::Decided(it) if it.node == "read")).unwrap();
+        let decision = why(&it, read).decision.unwrap();
+        assert_eq!((decision.asked, decision.heard), (vec![], vec![]));
+    }
+
+    // A retry goes on with what was heard before.
+    let script = [
+        opened.clone(),
+        heard("call 2"),
+        answered.clone(),
+        json!({"event": "faltered", "slot": 1, "error": "gone"}),
+        json!({"event": "retried"}),
+        json!({"event": "answered", "slot": 1, "response": {"response": "echo", "says": "call 2"}}),
+    ];
+    let it = probed(&script);
+    let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
+    let decision = why(&it, called).decision.unwrap();
+    assert_eq!((decision.asked.len(), decision.heard.len()), (1, 3));
+
+    // A fork asks anew what nothing has become of; what it learns may leave nothing to ask.
+    let forked = |learned: serde_json::Value| json!({"event": "forked", "thread": uuid::Uuid::nil(), "seq": 4, "hash": "", "learned": learned});
+    let falter = json!({"event": "faltered", "slot": 0, "error": "busy", "again_after_ms": 100});
+    let nothing = forked(json!([{"read": [{"call": 0}]}, "began"]));
+    let it = probed(&[opened.clone(), heard("call 1"), falter, nothing]);
+    let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
+    let decision = why(&it, called).decision.unwrap();
+    assert_eq!((decision.asked, decision.heard), (vec![], vec![]));
+
+    let rest = json!({"event": "answered", "slot": 1, "response": {"response": "echo", "says": "call 2"}});
+    let it = probed(&[opened, heard("call 2"), answered, forked(json!([])), rest]);
+    let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
+    let decision = why(&it, called).decision.unwrap();
+    assert_eq!((decision.asked.len(), decision.heard.len()), (1, 2), "what has an answer is kept");
 }

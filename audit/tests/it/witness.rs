@@ -1,6 +1,6 @@
 //! What checkpoints promise, beside what attacks show.
 
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use audit::witness::{Asked, Error, Gone, Key, Place, Verdict, checkpoint, export};
 use tlog_tiles::{Checkpoint, check_tree, prove_tree};
@@ -136,6 +136,52 @@ async fn what_nobody_signed_is_cut_off() {
     assert_eq!((looked.verdict, looked.found), (Verdict::NotChecked, 0), "{looked:?}");
     assert_eq!(scene.attest(Gone::Found).await.size, 6);
     assert_eq!(scene.verify(&[]).await.verdict, Verdict::Intact);
+}
+
+/// Two places, each with its list, in either order: what was kept yesterday is the beginning of what is kept today.
+#[tokio::test]
+async fn each_note_is_held_against_its_own_list_and_the_one_that_goes_furthest() {
+    let scene = Scene::new("sqlite::memory:").await;
+    let (early, late) = (scene.early.join("checkpoint"), scene.place.note.clone());
+    assert_eq!(
+        both_ways(&scene, &early, &late).await,
+        [(Verdict::Intact, vec![]), (Verdict::Intact, vec![])]
+    );
+
+    // Heads that were added to the older list and never signed are nobody's word, and are told of.
+    let list = fs::read_to_string(scene.early.join("checkpoint.heads")).unwrap();
+    fs::write(scene.early.join("checkpoint.heads"), list.repeat(3)).unwrap();
+    let unsigned = (Verdict::NotChecked, vec![]);
+    assert_eq!(both_ways(&scene, &early, &late).await, [unsigned.clone(), unsigned]);
+
+    // A list of its own that was set back is found, though another place has all of it.
+    let whole = scene.folder.path().join("whole");
+    fs::create_dir(&whole).unwrap();
+    fs::copy(&scene.place.note, whole.join("checkpoint")).unwrap();
+    fs::copy(&scene.place.heads, whole.join("checkpoint.heads")).unwrap();
+    fs::write(&scene.place.heads, &list).unwrap();
+    let back = (Verdict::Tampered, vec!["rolled_back"]);
+    assert_eq!(both_ways(&scene, &whole.join("checkpoint"), &late).await, [back.clone(), back]);
+
+    // Two histories, each with a note and a list that fit each other.
+    scene.attest_anew(&scene.key).await;
+    scene.says(None, "echo new").await;
+    assert_eq!(scene.attest(Gone::Found).await.size, 4);
+    fs::write(scene.early.join("checkpoint.heads"), list).unwrap();
+    let forked = (Verdict::Tampered, vec!["forked"]);
+    assert_eq!(both_ways(&scene, &early, &late).await, [forked.clone(), forked]);
+}
+
+/// What is said of the store with the two notes in either order.
+async fn both_ways(scene: &Scene, one: &Path, other: &Path) -> [(Verdict, Vec<&'static str>); 2] {
+    let mut said = Vec::new();
+    for notes in [[one, other], [other, one]] {
+        let checkpoints = notes.map(Path::to_owned).to_vec();
+        let asked = Asked { checkpoints, vkey: Some(scene.key.vkey().to_owned()) };
+        let report = scene.asked(asked, None).await;
+        said.push((report.verdict, report.findings.iter().map(|it| it.wrong).collect()));
+    }
+    said.try_into().unwrap()
 }
 
 #[test]
