@@ -46,14 +46,18 @@ pub(crate) async fn cancel(
 
 /// Calls a turn off, and rings for whoever waited for its end.
 pub(crate) async fn withdraw(house: &House, id: TurnId, by: &str) -> Result<(), Problem> {
-    let thread = first_or_again(|| call_off(house, id, by)).await?;
-    tracing::info!(%thread, turn = %id, "cancelled");
-    house.recall(thread).await;
-    house.ring(thread).await;
+    let moved = first_or_again(|| call_off(house, id, by)).await?;
+    tracing::info!(turn = %id, "cancelled");
+    if let Some(thread) = moved {
+        house.recall(thread).await;
+        house.ring(thread).await;
+    }
     Ok(())
 }
 
-async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Problem> {
+/// Calls it off; the thread that this has moved. A turn that nobody has heard moves none: a ring would bring a second worker
+/// to a thread that one is at.
+async fn call_off(house: &House, id: TurnId, by: &str) -> Result<Option<ThreadId>, Problem> {
     let turn = look(house, id).await?;
     let ended = || Kind::Ended.because(format!("turn {id} is {} and its thread is past it", turn.status));
     match turn.status {
@@ -61,7 +65,7 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Probl
         TurnStatus::Queued => match house.parts.store.cancel_queued(id).await? {
             Withdrawal::Withdrawn => {
                 house.nudge(turn.thread).await;
-                Ok(turn.thread)
+                Ok(None)
             }
             Withdrawal::TooLate(_) => Err(Kind::Stale.because(format!("turn {id} is being heard right now"))),
         },
@@ -71,7 +75,7 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Probl
                 return Err(ended());
             }
             append(house, &mut log, Cancelled { by: by.to_owned() }.into()).await?;
-            Ok(turn.thread)
+            Ok(Some(turn.thread))
         }
     }
 }

@@ -54,7 +54,10 @@ pub(crate) async fn answer(
     let idempotency = key.map(|key| Idempotency { key, request_hash: hash_of("answer", id, &raw) });
     match repeated(&house, &tenant, idempotency.as_ref(), wait).await? {
         Some(response) => Ok(response),
-        None => say(&house, id, text, Saying { author, idempotency, wait }).await,
+        None => {
+            let log = ThreadLog::open(&house.parts, &house.strategies, id).await?;
+            say(&house, &log, text, Saying { author, idempotency, wait }).await
+        }
     }
 }
 
@@ -65,21 +68,20 @@ pub(crate) struct Saying {
     pub(crate) wait: Option<Duration>,
 }
 
-/// Answers what thread `id` asks with words.
+/// Answers what the thread of this log asks, and nothing that it may ask later, with words.
 pub(crate) async fn say(
     house: &House,
-    id: ThreadId,
+    log: &ThreadLog,
     text: String,
     saying: Saying,
 ) -> Result<Response, Problem> {
     if text.trim().is_empty() {
         return Err(Kind::Invalid.because("text: it is empty"));
     }
-    let log = ThreadLog::open(&house.parts, &house.strategies, id).await?;
     fits(&log.thread().standing(), &text)?;
     let Saying { author, idempotency, wait } = saying;
     let turn = store::NewTurn {
-        thread: Opening::Existing(id),
+        thread: Opening::Asking(log.id(), log.head().seq),
         policy: Policy::Answer,
         priority: Priority::Normal,
         messages: vec![Message::user(text)],
@@ -173,13 +175,14 @@ async fn settle(
 ) -> Result<(), Problem> {
     let doubted = Log::load(house, id).await?.doubted(None);
     let mut log = ThreadLog::open(&house.parts, &house.strategies, id).await?;
-    let stopped = matches!(log.thread().standing(), Standing::Failed { .. } | Standing::Idle);
-    if stopped || !doubted.contains(&slot) {
+    // While other calls of the node are under way, a verdict would cost their answers.
+    let waits = matches!(log.thread().standing(), Standing::Waiting(_));
+    if !waits || !doubted.contains(&slot) {
         let slots = doubted.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
-        let words = match (stopped, slots.is_empty()) {
-            (false, true) => "no call of this thread is in doubt".to_owned(),
-            (false, false) => format!("slot {slot} is not in doubt; in doubt: {slots}"),
-            (true, _) => "the thread does not wait for a verdict".to_owned(),
+        let words = match (waits, slots.is_empty()) {
+            (_, true) => "no call of this thread is in doubt".to_owned(),
+            (true, false) => format!("slot {slot} is not in doubt; in doubt: {slots}"),
+            (false, false) => "the thread does not wait for a verdict, or not yet".to_owned(),
         };
         return Err(Kind::NotInDoubt.because(words));
     }

@@ -105,6 +105,7 @@ async fn item(house: &House, row: store::Thread) -> Result<InboxItem, Problem> {
     Ok(InboxItem {
         thread_id: row.id,
         turn_id: thread.turn(),
+        seq: thread.seq() as u64,
         strategy: row.strategy,
         asked_at: rfc3339(row.updated_at),
         interrupt: HumanInterrupt::new(it, slot.and_then(|slot| request(&log, slot))),
@@ -197,7 +198,7 @@ pub(crate) async fn answer(
     IdempotencyKey(key): IdempotencyKey,
     Path(id): Path<Uuid>,
     Query(patience): Query<Patience>,
-    Body { value: InboxAnswer { way, args, turn_id }, raw }: Body<InboxAnswer>,
+    Body { value: InboxAnswer { way, args, turn_id, seq }, raw }: Body<InboxAnswer>,
 ) -> Result<Response, Problem> {
     let wait = patience.check()?;
     let tenant = threads::find(&house, &acting, id).await?.tenant;
@@ -213,8 +214,13 @@ pub(crate) async fn answer(
         let words = format!("that question is settled; turn {turn} asks another");
         return Err(Kind::Stale.because(words).mend("look at the inbox again"));
     }
+    if seq.is_some_and(|it| it != log.head().seq) {
+        return Err(Kind::Stale
+            .because("that question is settled, and another is asked")
+            .mend("look at the inbox again"));
+    }
     match deed(it, way, args)? {
-        Deed::Say(text) => return say(&house, id, text, Saying { author, idempotency, wait }).await,
+        Deed::Say(text) => return say(&house, &log, text, Saying { author, idempotency, wait }).await,
         Deed::Judge { slot: named, verdict } => {
             let slot = match named {
                 Some(named) => Some(named),

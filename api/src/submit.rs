@@ -117,7 +117,7 @@ pub(crate) async fn take_in(
 pub(crate) async fn enqueue(house: &House, turn: store::NewTurn) -> Result<(store::Turn, bool), Problem> {
     let tenant = match &turn.thread {
         Opening::New(opened) => opened.tenant.clone(),
-        Opening::Existing(id) => {
+        Opening::Existing(id) | Opening::Asking(id, _) => {
             let thread = house.parts.store.thread(*id).await?;
             thread.ok_or(store::Error::UnknownThread(*id))?.tenant
         }

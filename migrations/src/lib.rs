@@ -28,6 +28,7 @@ mod m20261122_000019_items;
 mod m20261122_000020_open;
 mod m20261123_000021_lz4;
 mod m20261123_000022_batch_of;
+mod m20261123_000023_answers;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -100,6 +101,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261122_000020_open::Migration),
             Box::new(m20261123_000021_lz4::Migration),
             Box::new(m20261123_000022_batch_of::Migration),
+            Box::new(m20261123_000023_answers::Migration),
         ]
     }
 }

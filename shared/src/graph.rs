@@ -141,6 +141,8 @@ pub trait Replay: Send + Sync {
     fn took(&self) -> &Tally;
     /// What an MCP server is known to do.
     fn toolbox(&self, server: &str) -> Option<&[Tool]>;
+    /// The requests that may have changed the world, and of which nobody knows, or was asked, whether they did.
+    fn at_stake(&self) -> Vec<usize>;
     /// The tools of the node that is asking.
     fn tools(&self) -> Vec<Tool>;
     /// The JSON Schema that the reply to the node that is asking must fit.
@@ -277,6 +279,10 @@ impl<S: Strategy> Replay for Progress<S> {
 
     fn toolbox(&self, server: &str) -> Option<&[Tool]> {
         self.thread.toolboxes.get(server).map(Vec::as_slice)
+    }
+
+    fn at_stake(&self) -> Vec<usize> {
+        self.at_stake()
     }
 
     fn tools(&self) -> Vec<Tool> {

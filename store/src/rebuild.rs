@@ -244,7 +244,7 @@ impl Store {
 /// What the read model must say, as it was said event by event.
 pub(crate) fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -> Result<Folded, Error> {
     let id = head.thread;
-    let mut thread = begin(strategies, id, recorded)?;
+    let mut thread = begin(strategies, id, recorded.first().map(|it| &it.event))?;
     let opened_at = recorded.first().map(|it| it.at).unwrap_or_default();
     let tenant = match recorded.first().map(|it| &it.event) {
         Some(Event::Opened(opened)) => &opened.tenant,

@@ -5,6 +5,7 @@ mod bulk;
 mod bytes;
 mod clocks;
 mod conditions;
+mod files;
 mod fork;
 mod index;
 pub mod intruder;
@@ -17,6 +18,7 @@ mod rows;
 mod submit;
 mod tables;
 mod verify;
+mod webhooks;
 mod wreck;
 
 use shared::{DEFAULT_TENANT, Decided, Event, Goto, Heard, Message, Opened, Policy};
@@ -62,7 +64,9 @@ pub async fn index_conformance(index: &dyn VectorIndex) {
 /// Where the engine does not conform.
 pub async fn bulk_conformance(store: &Store) {
     let outcome = async {
-        bulk::files_come_back_as_they_were_sent(store).await?;
+        files::come_back_as_they_were_sent(store).await?;
+        files::stay_while_a_batch_reads_them(store).await?;
+        files::go_or_their_batch_is_made(store).await?;
         bulk::batches_are_kept_by_one_at_a_time(store).await?;
         bulk::items_end_once(store).await?;
         bulk::items_end_while_lines_are_looked_at(store).await?;
@@ -105,6 +109,21 @@ pub async fn pauses_conformance(store: &Store) {
     }
 }
 
+/// The suite of webhooks. There must be none.
+///
+/// # Panics
+///
+/// Where the engine does not conform.
+pub async fn webhooks_conformance(store: &Store) {
+    let outcome = async {
+        webhooks::are_told_in_turn(store).await?;
+        webhooks::are_never_too_many(store).await
+    };
+    if let Err(error) = outcome.await {
+        panic!("the webhooks do not conform: {error}");
+    }
+}
+
 async fn log(store: &Store) -> Result<(), Error> {
     tables::missing_then_made_once(store).await?;
     tables::from_the_future(store).await?;
@@ -133,6 +152,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     fork::knows_its_key(store).await?;
     fork::races_with_itself(store).await?;
     fork::keeps_what_became_of_turns(store).await?;
+    fork::puts_what_may_have_happened_to_a_person(store).await?;
 
     rows::queue_in_order(store).await?;
     rows::are_listed_by_page(store).await?;

@@ -46,6 +46,8 @@ impl Strategies {
 pub struct ThreadLog {
     thread: Box<dyn Replay>,
     head: Head,
+    /// About how many bytes it takes.
+    weight: usize,
     /// Folded in, and not yet stored.
     unwritten: Vec<Event>,
     /// What the read model says.
@@ -79,8 +81,14 @@ impl ThreadLog {
         id: ThreadId,
     ) -> Result<Self, Error> {
         let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
-        let (thread, unwritten) = (begin(strategies, id, &recorded)?, Vec::new());
-        let mut this = Self { thread, head: Head::start(id), unwritten, marked: Status::START, due_at: 0 };
+        let mut this = Self {
+            thread: begin(strategies, id, recorded.first().map(|it| &it.event))?,
+            head: Head::start(id),
+            weight: 0,
+            unwritten: Vec::new(),
+            marked: Status::START,
+            due_at: 0,
+        };
         this.take_in(head, &recorded, parts.store.now())?;
         Ok(this)
     }
@@ -109,6 +117,7 @@ impl ThreadLog {
 
     fn fold(&mut self, event: &Event) -> Result<(), Error> {
         let stuck = |err: shared::Corrupt| Error::Stuck { thread: self.head.thread, what: err.to_string() };
+        self.weight = self.weight.saturating_add(event.weight());
         self.thread.apply(event).map_err(stuck)
     }
 
@@ -146,6 +155,11 @@ impl ThreadLog {
     /// Which thread it is.
     pub fn id(&self) -> ThreadId {
         self.head.thread
+    }
+
+    /// About how many bytes it takes in memory, without what every thread takes.
+    pub fn weight(&self) -> usize {
+        self.weight
     }
 
     /// When what faltered last may be tried again, in microseconds since the Unix epoch.
@@ -226,9 +240,9 @@ impl ThreadLog {
 pub(crate) fn begin(
     strategies: &Strategies,
     id: ThreadId,
-    recorded: &[Recorded],
+    first: Option<&Event>,
 ) -> Result<Box<dyn Replay>, Error> {
-    let name = match recorded.first().map(|it| &it.event) {
+    let name = match first {
         Some(Event::Opened(opened)) => &opened.strategy,
         None => return Err(Error::UnknownThread(id)),
         Some(_) => return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() }),
@@ -266,8 +280,9 @@ pub async fn park<L: Log>(parts: &Parts<L>, thread: ThreadId, error: &str) -> Re
     let head = parts.store.head(thread).await?;
     let failed = |turn| TurnMark { turn, status: TurnStatus::Failed, error: Some(error.to_owned()) };
     let turn = parts.store.running(thread).await?.map(failed);
+    parts.store.mend(&head, &Mark { status: ThreadStatus::Error, turn }).await?;
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;
     }
-    parts.store.mend(&head, &Mark { status: ThreadStatus::Error, turn }).await
+    Ok(())
 }

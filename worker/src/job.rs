@@ -23,6 +23,10 @@ use crate::{
 /// The pause before the books of the limits are asked again when they could not be.
 const BOOKS_PAUSE: Duration = Duration::from_secs(1);
 
+/// Why an answer is not heard that came too late.
+const SETTLED: &str =
+    "what this answers was settled before it was heard; if something else is asked now, answer that";
+
 /// What is left to do about a thread once a job is done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
@@ -154,6 +158,11 @@ impl<L: Log> Hands<L> {
     /// Hears the turn that is next; `false` if there is none that can be heard.
     async fn hear(&self, log: &mut ThreadLog) -> Result<bool, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
+            if turn.answers_seq.is_some_and(|it| it != log.head().seq) {
+                // Somebody else was first, and what is asked now may be something they never saw.
+                self.parts.store.refuse_queued(turn.id, SETTLED).await?;
+                continue;
+            }
             let time = time::rfc3339(turn.created_at);
             match log.thread().hear(turn.id, &turn.author, &time, turn.policy, turn.messages) {
                 Ok(event) => {
@@ -304,12 +313,15 @@ impl<L: Log> Hands<L> {
             let landed = tokio::select! {
                 biased;
                 landed = landings.next() => landed,
-                () = rung.notified() => {
-                    if self.parts.store.head(id).await? != *head {
-                        return Err(Error::Stale { thread: id, seq: head.seq });
+                () = rung.notified() => match self.parts.store.head(id).await {
+                    Ok(now) if now == *head => continue,
+                    Ok(_) => return Err(Error::Stale { thread: id, seq: head.seq }),
+                    Err(error) => {
+                        // What is under way is worth more than to know it now: the append will tell.
+                        warn!(%error, "cannot look whether another worker is ahead; going on");
+                        continue;
                     }
-                    continue;
-                }
+                },
             };
             let Some(mut landed) = landed else { return Ok((stored, last)) };
             landed.sort_by_key(|(slot, _)| *slot);

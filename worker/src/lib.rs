@@ -9,6 +9,7 @@ mod backoff;
 mod bounds;
 mod flights;
 mod job;
+mod others;
 mod pauses;
 mod sweep;
 mod warm;

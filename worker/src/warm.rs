@@ -10,46 +10,51 @@ use store::{Error, Job, Log, ThreadId, ThreadLog};
 
 use crate::job::Hands;
 
-/// How many events the threads that are kept have in all, at most: some hundred MB where an event is half a KB.
-const EVENTS_MAX: u64 = 250_000;
+/// About how many bytes the threads that are kept take in all, at most.
+const BYTES_MAX: usize = 256 << 20;
+
+/// What each of them takes besides its words, facts and tools.
+const EACH: usize = 8 << 10;
 
 /// The threads that a worker used last.
 pub(crate) struct Warm(Mutex<Kept>);
 
 struct Kept {
     logs: LruCache<ThreadId, ThreadLog>,
-    events: u64,
+    bytes: usize,
 }
 
 impl Warm {
     pub(crate) fn new() -> Self {
-        Self(Mutex::new(Kept { logs: LruCache::new_unbounded(), events: 0 }))
+        Self(Mutex::new(Kept { logs: LruCache::new_unbounded(), bytes: 0 }))
     }
 
-    /// The log that a job is about, up to date as far as the job knows.
-    pub(crate) async fn open<L: Log>(&self, hands: &Hands<L>, job: &Job) -> Result<ThreadLog, Error> {
+    /// The log that a job is about, up to date as far as the job knows, and whether others may have written it last.
+    pub(crate) async fn open<L: Log>(&self, hands: &Hands<L>, job: &Job) -> Result<(ThreadLog, bool), Error> {
         let kept = self.lock().take(job.thread);
         match kept {
-            Some(log) if job.head == Some(log.head().seq) => Ok(log),
+            Some(log) if job.head == Some(log.head().seq) => Ok((log, false)),
             Some(mut log) => {
+                let before = log.head().seq;
                 log.refresh(&hands.parts).await?;
-                Ok(log)
+                let moved = before != log.head().seq;
+                Ok((log, moved))
             }
-            None => hands.open(job.thread).await,
+            None => Ok((hands.open(job.thread).await?, true)),
         }
     }
 
     /// Keeps a log of which everything is stored, and lets go of those that were used longest ago.
     pub(crate) fn keep(&self, log: ThreadLog) {
         let mut kept = self.lock();
-        kept.events += log.head().seq;
+        kept.bytes += of(&log);
         if let Some(before) = kept.logs.insert(log.id(), log) {
-            kept.events -= before.head().seq;
+            kept.bytes -= of(&before);
         }
-        while kept.events > EVENTS_MAX
+        while kept.bytes > BYTES_MAX
             && let Some((_, oldest)) = kept.logs.remove_lru()
         {
-            kept.events -= oldest.head().seq;
+            kept.bytes -= of(&oldest);
         }
     }
 
@@ -61,7 +66,11 @@ impl Warm {
 impl Kept {
     fn take(&mut self, thread: ThreadId) -> Option<ThreadLog> {
         let log = self.logs.remove(&thread)?;
-        self.events -= log.head().seq;
+        self.bytes -= of(&log);
         Some(log)
     }
+}
+
+fn of(log: &ThreadLog) -> usize {
+    EACH + log.weight()
 }

@@ -263,7 +263,11 @@ impl<L: Log> Desk<L> {
         if let Some(why) = self.hands.bounds.pauses.hold(job.thread, PauseKind::Tenant, &job.lane.tenant) {
             return Ok((Done::Held { after: LONGEST_PAUSE, why }, job.head));
         }
-        let mut log = self.warm.open(&self.hands, job).await?;
+        let (mut log, moved) = self.warm.open(&self.hands, job).await?;
+        if let Some(done) = self.hands.leaves_alone(&log, job, moved).await? {
+            // Not kept: what others wrote last is looked at anew.
+            return Ok((done, None));
+        }
         let mut nodes = 0;
         loop {
             let done = self.hands.step(&mut log, rung).await?;

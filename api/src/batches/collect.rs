@@ -96,6 +96,8 @@ impl Keeper {
         };
         let (row, (shown, took)) = (turn.clone(), show_ended(&self.house, turn).await?);
         let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
+        // What was seen of a log that cannot be read any more was paid.
+        let took = took.unwrap_or(item.took);
         Ok(Move { item, state, run, took, response, error })
     }
 

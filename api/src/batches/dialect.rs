@@ -7,12 +7,12 @@ use crate::{
     auth::Acting,
     house::House,
     openai::{
-        ask::Asked,
+        ask::{Asked, Manner},
         completion::completion,
         error::{self, ErrorReply},
     },
     problem::{Kind, Problem},
-    schema,
+    said, schema,
     submit::{Tuned, opened, words},
 };
 
@@ -75,8 +75,7 @@ impl Dialect {
 }
 
 fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
-    let new: schema::NewTurn =
-        serde_json::from_value(body).map_err(|err| Kind::Invalid.because(err.to_string()))?;
+    let new: schema::NewTurn = said::read("", body)?;
     if new.thread_id.is_some() {
         return Err(Kind::Invalid.because("thread_id: each line of a batch opens a thread of its own"));
     }
@@ -99,5 +98,9 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
 
 fn chat(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Problem> {
     let Value::Object(body) = body else { return Err(Kind::Invalid.because("it is no JSON object")) };
-    Asked::read(body, None)?.or_priority(whom.priority).opening(house, whom.acting, whom.author)
+    let asked = Asked::read(body, None)?;
+    if asked.manner != Manner::Whole {
+        return Err(Kind::Unsupported.because("stream: a batch does not stream; leave `stream` out"));
+    }
+    asked.or_priority(whom.priority).opening(house, whom.acting, whom.author)
 }

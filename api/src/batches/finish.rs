@@ -86,7 +86,7 @@ impl Keeper {
         };
         let Some(file) = file.filter(|_| 0 < count) else { return Ok(Some(None)) };
         let page = store.final_results(batch.id, it.good, it.after, PAGE).await?;
-        let Some(last) = page.last() else { return self.close(file, it).await.map(Some) };
+        let Some(last) = page.last() else { return self.close(batch, file, it).await.map(Some) };
         if it.after == 0 {
             store.begin_file(file, new_file(batch, kind)).await?;
         }
@@ -102,7 +102,7 @@ impl Keeper {
         Ok(None)
     }
 
-    async fn close(&self, file: FileId, it: &mut Writing) -> Result<Option<FileId>, Problem> {
+    async fn close(&self, batch: &Batch, file: FileId, it: &mut Writing) -> Result<Option<FileId>, Problem> {
         let store = &self.house.parts.store;
         if it.after == 0 {
             return Ok(None);
@@ -112,18 +112,16 @@ impl Keeper {
             store.write_chunk(file, it.chunks, chunk).await?;
             it.chunks += 1;
         }
-        let whole = store.finish_file(file, it.chunks, it.bytes).await?;
+        let whole = store.finish_file(file, it.chunks, it.bytes, batch.output_seconds).await?;
         let gone = || Kind::Stale.because("another api writes the files of the batch, or did so meanwhile");
         whole.map(|it| Some(it.id)).ok_or_else(gone)
     }
 }
 
 fn new_file(batch: &Batch, kind: &str) -> NewFile {
-    let kept = |seconds: u64| i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
     NewFile {
         tenant: batch.tenant.clone(),
         filename: format!("batch_{}_{kind}.jsonl", batch.id.simple()),
         purpose: OUTPUT.to_owned(),
-        expires_at: batch.output_seconds.map(|it| time::now().saturating_add(kept(it))),
     }
 }

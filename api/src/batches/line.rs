@@ -8,7 +8,7 @@ use store::{
 };
 
 use super::dialect::{Dialect, For};
-use crate::{auth::Acting, house::House, problem::Kind, submit::overlay};
+use crate::{auth::Acting, house::House, problem::Kind, said::said_of_line, submit::overlay};
 
 /// The longest name that a line may have, in bytes.
 const NAME_MAX: usize = 512;
@@ -70,7 +70,7 @@ impl<'a> Judge<'a> {
                 };
             }
             Err(err) => {
-                let asks = Err(wrong("invalid_json", format!("the line is no JSON: {err}")));
+                let asks = Err(wrong("invalid_json", format!("the line is no JSON: {}", said_of_line(&err))));
                 return Read { custom_id: None, asks };
             }
         };

@@ -54,6 +54,7 @@ mod feed;
 mod finish;
 mod line;
 mod past;
+mod resumed;
 mod validate;
 
 use std::time::Duration;

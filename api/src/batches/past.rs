@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use shared::{Asked, Event, Meter, Request};
+use shared::{Asked, Event, Meter, Request, Tally};
 use store::{Turn, limits::Subject};
 
 use super::wire::{float, usd};
@@ -83,20 +83,29 @@ pub(super) async fn average(house: &House, tenant: &str, strategy: &str) -> Resu
     Ok(Some(Average { usd: sum.usd * each, tokens: sum.tokens * each, seconds: sum.seconds * each, ..sum }))
 }
 
-/// What one turn took; nothing, if its log cannot be read.
+/// What one turn took by itself, of all that its thread did; nothing, if its log cannot be read, or if it was heard in what
+/// that has copied of another's: it is told there.
 async fn one(house: &House, turn: Turn) -> Result<Option<Average>, Problem> {
+    let Some((heard, ended)) = turn.heard_seq.zip(turn.ended_seq) else { return Ok(None) };
     let log = match Log::load(house, turn.thread).await {
         Err(problem) if problem.kind == Kind::Damaged => return Ok(None),
         log => log?,
     };
-    let Ok((_, thread)) = log.fold(None) else { return Ok(None) };
-    let took = thread.took();
-    let at = |seq: Option<u64>| log.recorded.iter().find(|it| Some(it.seq) == seq).map(|it| it.at);
-    let micros =
-        at(turn.ended_seq).zip(at(turn.heard_seq)).map_or(0, |(end, start)| end.saturating_sub(start));
+    if log.forked().is_some_and(|it| heard <= it.seq) {
+        return Ok(None);
+    }
+    let mut thread = log.graph.begin();
+    let (mut before, mut began, mut over) = (Tally::default(), 0, 0);
     let mut of: BTreeMap<Subject, Use> = BTreeMap::new();
     let mut asked: Option<&Asked> = None;
-    for it in &log.recorded {
+    for it in log.recorded.iter().take_while(|it| it.seq <= ended) {
+        if thread.apply(&it.event).is_err() {
+            return Ok(None);
+        }
+        if it.seq <= heard {
+            (before, began) = (*thread.took(), it.at);
+        }
+        over = it.at;
         let (slot, meter) = match &it.event {
             Event::Asked(it) => {
                 asked = Some(it);
@@ -118,17 +127,21 @@ async fn one(house: &House, turn: Turn) -> Result<Option<Average>, Problem> {
             | Event::Cancelled(_)
             | Event::Forked(_) => continue,
         };
-        let Some(request) = asked.and_then(|it| it.requests.get(slot)) else { continue };
+        // What was asked before it was heard may be answered in it, where it supplies what was wanted for that.
+        let Some(request) = asked.filter(|_| heard < it.seq).and_then(|it| it.requests.get(slot)) else {
+            continue;
+        };
         for subject in subjects(request) {
             of.entry(subject).or_default().note(meter.unwrap_or(&Meter::default()));
         }
     }
+    let took = thread.took();
     Ok(Some(Average {
         turns: 1,
-        usd: usd(took.micro_usd),
-        tokens: float(took.tokens()),
-        seconds: float(u64::try_from(micros).unwrap_or_default()) / 1e6,
-        unpriced: u64::from(took.unpriced),
+        usd: usd(took.micro_usd.saturating_sub(before.micro_usd)),
+        tokens: float(took.tokens().saturating_sub(before.tokens())),
+        seconds: float(u64::try_from(over.saturating_sub(began)).unwrap_or_default()) / 1e6,
+        unpriced: u64::from(took.unpriced.saturating_sub(before.unpriced)),
         of,
     }))
 }

@@ -142,6 +142,8 @@ pub(super) async fn before(
         Terms { endpoint: &new.endpoint, tenant: &new.tenant, author: &new.author, priority: new.priority };
     let unknown = || Kind::Internal.because(format!("the endpoint {:?} is unknown", new.endpoint));
     let judge = Judge::new(house, terms).ok_or_else(unknown)?;
+    // A file is long, and each line of it is read: so few are at once that the api does other things besides.
+    let _turn = house.quotes.acquire().await;
     let work = look_through(house, &judge, new).await?;
     of(house, &new.tenant, new.window, workers, work).await
 }

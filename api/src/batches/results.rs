@@ -41,7 +41,8 @@ pub(crate) struct Which {
 ///
 /// Lines of JSON in the order in which they came, also while the batch runs: each is a line of OpenAI's output with its
 /// number `n` before it, counted from 1 without gaps. Ask again with `after` set to the last number. A line that was run
-/// again has a result each time, and its last one counts.
+/// again (`resume` with `only`) has a result each time, all with the same `id` and `custom_id`: the one with the highest `n`
+/// counts. The files of output and errors of a batch that is over hold each line once, with that result.
 #[utoipa::path(
     get, path = "/v1/batches/{id}/results", tag = "bulk", operation_id = "batch_results",
     params(("id" = String, Path, description = "The batch."), Which),

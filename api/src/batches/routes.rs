@@ -2,7 +2,6 @@
 
 use axum::{
     Json,
-    body::Bytes,
     extract::State,
     http::{HeaderName, HeaderValue},
     response::{IntoResponse, Response},
@@ -20,7 +19,8 @@ use uuid::Uuid;
 use super::{
     dialect::Dialect,
     quote,
-    wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, usd},
+    resumed::no_line,
+    wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, show_briefly, usd},
 };
 use crate::{
     auth::{Acting, By},
@@ -70,7 +70,8 @@ pub(crate) struct How {
 ///
 /// The lines of the file are looked at one after the other; each that can be run becomes a turn on a thread of its own,
 /// begun while later ones are looked at, and those that cannot are reported by their numbers. It is `validating`, and its
-/// `total` grows, until the last line was looked at. With `Idempotency-Key`, the same body sent again gives the same batch.
+/// `total` grows, until the last line was looked at. With `Idempotency-Key`, the same body sent again gives the same batch,
+/// also once its file is gone.
 ///
 /// With `quote=true` the lines are looked at and nothing is made: the answer is what the batch would probably take, as
 /// `GET /v1/batches/{id}/quote` tells of one that is there.
@@ -97,11 +98,12 @@ pub(crate) async fn create(
     Query(how): Query<How>,
     Body { value: new, raw }: Body<NewBatch>,
 ) -> Result<Response, Problem> {
-    let new = accepted(&house, &acting, author, key, new, &raw).await?;
+    let idempotency = key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) });
     if how.quote == Some(true) {
+        let new = accepted(&house, &acting, author, idempotency, new).await?;
         return Ok(Json(quote::before(&house, &new, how.workers).await?).into_response());
     }
-    let (batch, is_new) = house.parts.store.make_batch(new).await?;
+    let (batch, is_new) = made(&house, &acting, author, idempotency, new).await?;
     house.stirred.send_replace(());
     tracing::info!(batch = %batch.id, is_new, "a batch was made");
     let mut response = Json(show(&house, batch).await?).into_response();
@@ -111,30 +113,45 @@ pub(crate) async fn create(
     Ok(response)
 }
 
+/// Makes a batch, unless it was made before; the batch, and whether it is new.
+///
+/// ## Why a file that is gone is no end of it
+///
+/// A batch outlives its file, and whoever did not hear that it was made asks for it again.
+async fn made(
+    house: &House,
+    acting: &Acting,
+    author: String,
+    idempotency: Option<Idempotency>,
+    new: NewBatch,
+) -> Result<(Batch, bool), Problem> {
+    let (store, name) = (&house.parts.store, new.input_file_id.clone());
+    match accepted(house, acting, author, idempotency.clone(), new).await {
+        Ok(new) => store.make_batch(new).await?.ok_or_else(|| files::unknown(&name)),
+        Err(gone) if gone.kind == Kind::UnknownFile => {
+            let Some((file, idempotency)) = files::id(&name).zip(idempotency) else { return Err(gone) };
+            let known = store.made_batch(acting.only(), file, &idempotency).await?;
+            known.map(|it| (it, false)).ok_or(gone)
+        }
+        Err(problem) => Err(problem),
+    }
+}
+
 async fn accepted(
     house: &House,
     acting: &Acting,
     author: String,
-    key: Option<String>,
+    idempotency: Option<Idempotency>,
     new: NewBatch,
-    raw: &Bytes,
 ) -> Result<store::bulk::NewBatch, Problem> {
     let file = files::find(house, acting, &new.input_file_id).await?;
     let dialect = Dialect::of(&new.endpoint).ok_or_else(|| {
         let known = Dialect::ALL.map(Dialect::url).join(", ");
         Kind::Invalid.because(format!("endpoint: {:?} is none of {known}", new.endpoint))
     })?;
-    let output_seconds = match new.output_expires_after {
-        Some(it) if it.anchor != "created_at" => {
-            return Err(Kind::Invalid.because("output_expires_after.anchor: it is \"created_at\""));
-        }
-        Some(it) if !(3600..=LONGEST).contains(&it.seconds) => {
-            return Err(
-                Kind::Invalid.because(format!("output_expires_after.seconds: it is from 3600 to {LONGEST}"))
-            );
-        }
-        it => it.map(|it| it.seconds),
-    };
+    let output_seconds = new.output_expires_after;
+    let output_seconds =
+        output_seconds.map(|it| it.checked(|part| format!("output_expires_after.{part}"))).transpose()?;
     if new.window == Some(0) || new.expires_after == Some(0) {
         return Err(Kind::Invalid.because("window and expires_after: they are at least 1"));
     }
@@ -153,7 +170,7 @@ async fn accepted(
         window: new.window.unwrap_or(house.bulk.window).min(house.bulk.window),
         item_seconds: new.expires_after,
         priority: new.priority.map_or(Priority::Low, Into::into),
-        idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(raw)) }),
+        idempotency,
     })
 }
 
@@ -204,7 +221,7 @@ fn micro_usd(usd: f64) -> Result<u64, Problem> {
 
 /// Lists batches
 ///
-/// Newest first.
+/// Newest first, without `top_causes`.
 #[utoipa::path(
     get, path = "/v1/batches", tag = "bulk", operation_id = "list_batches", params(Which),
     responses((status = 200, description = "A page of batches.", body = Listing<BatchView>))
@@ -221,7 +238,7 @@ pub(crate) async fn list(
     };
     let rows = house.parts.store.batches(acting.only(), after, limit + 1).await?;
     let page = Listing::cut(rows, limit, |it| name(it.id));
-    Ok(Json(page.try_map(|it| show(&house, it)).await?))
+    Ok(Json(page.try_map(|it| show_briefly(&house, it)).await?))
 }
 
 /// Shows a batch
@@ -343,16 +360,10 @@ pub(crate) async fn resume(
                 Only::Failed => ItemState::Failed,
                 Only::Expired => ItemState::Expired,
             };
-            if store.file(batch.input_file).await?.is_none() {
-                return Err(not_now(
-                    &batch,
-                    "its input file is gone, so no line of it can be run".to_owned(),
-                ));
-            }
             let seconds = window(&batch.completion_window)?;
-            if store.reopen_batch(batch.id, state, seconds, cap).await? == 0 {
-                let words = format!("it is {} and no line of it is {state} and over", batch.status);
-                return Err(not_now(&batch, words));
+            let reopened = store.reopen_batch(batch.id, state, seconds, cap).await?;
+            if !matches!(reopened, Some(1..)) {
+                return Err(no_line(&batch, only, reopened.is_some()));
             }
         }
         None => {
@@ -365,6 +376,6 @@ pub(crate) async fn resume(
     Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
 }
 
-fn not_now(batch: &Batch, words: String) -> Problem {
+pub(super) fn not_now(batch: &Batch, words: String) -> Problem {
     Kind::NotNow.because(format!("batch {}: {words}", name(batch.id)))
 }

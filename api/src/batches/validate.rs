@@ -28,10 +28,9 @@ impl Keeper {
             if has_good {
                 return self.advance(batch, BatchStatus::InProgress, None).await;
             }
-            let words = match (batch.total, store.file(batch.input_file).await?) {
-                (_, None) => "the input file is gone",
-                (0, Some(_)) => "the input file has no lines",
-                (_, Some(_)) => "no line of the input file can be run",
+            let words = match batch.total {
+                0 => "the input file has no lines",
+                1.. => "no line of the input file can be run",
             };
             return self.advance(batch, BatchStatus::Failed, Some(words)).await;
         };

@@ -8,12 +8,24 @@ use store::{
 };
 use utoipa::ToSchema;
 
-use super::line::field_of;
-use crate::{files, house::House, page::Page, problem::Problem, schema::Priority};
+use super::{line::field_of, resumed::Resumable};
+use crate::{
+    files,
+    house::House,
+    page::Page,
+    problem::{Kind, Problem},
+    schema::Priority,
+};
 
 /// How many bad lines a batch tells of, and how many causes.
 const ERRORS: u64 = 100;
 const CAUSES: u64 = 5;
+
+/// From when on it is counted for how long a file is kept: there is nothing else.
+const ANCHOR: &str = "created_at";
+
+/// For how many seconds a file may be kept, at least and at most.
+const KEPT: (u64, u64) = (3600, 30 * 24 * 60 * 60);
 
 /// Of how many results the rate is taken.
 const RATED: u64 = 1000;
@@ -55,7 +67,7 @@ pub(crate) struct NewBatch {
     pub(crate) priority: Option<Priority>,
 }
 
-/// When the files of a batch's results are thrown away.
+/// When a file is thrown away.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExpiresAfter {
@@ -64,6 +76,24 @@ pub(crate) struct ExpiresAfter {
     /// So many seconds after.
     #[schema(minimum = 3600, maximum = 2592000)]
     pub(crate) seconds: u64,
+}
+
+impl ExpiresAfter {
+    /// For how many seconds a file is kept; `called` says what a part of this is called where it was said.
+    pub(crate) fn checked(&self, called: impl Fn(&str) -> String) -> Result<u64, Problem> {
+        let (least, most) = KEPT;
+        if self.anchor != ANCHOR {
+            let words = format!("{}: {:?} is not known here", called("anchor"), self.anchor);
+            return Err(Kind::Invalid.because(words).mend(format!("send {ANCHOR:?}")));
+        }
+        if !(least..=most).contains(&self.seconds) {
+            let words = format!("{}: {} is not from {least} to {most}", called("seconds"), self.seconds);
+            return Err(Kind::Invalid
+                .because(words)
+                .mend("send a number of seconds from an hour to 30 days"));
+        }
+        Ok(self.seconds)
+    }
 }
 
 /// Whether earlier results are taken.
@@ -179,9 +209,10 @@ pub(crate) struct Ours {
     bad: u64,
     /// The number of the last result.
     results: u64,
-    /// Results a second, of late.
+    /// Results a second, of late; null while all that is left of it waits for people or for it to be resumed.
     rate_per_s: Option<f64>,
-    /// How many seconds it takes at that rate; not known while it is `validating`.
+    /// How many seconds its lines take at that rate, but for those that wait for a person; null while that is all there are,
+    /// and while it is `validating`.
     eta_s: Option<f64>,
     /// Tokens that its turns took, as far as is known.
     tokens: u64,
@@ -191,8 +222,10 @@ pub(crate) struct Ours {
     max_usd: Option<f64>,
     /// Why nothing more is begun: `paused` or `max_usd`.
     stopped: Option<&'static str>,
-    /// Why lines ended badly, the most frequent cause first.
-    top_causes: Vec<TopCause>,
+    /// How many of its lines `resume` runs again, by what `only` names.
+    resumable: Resumable,
+    /// Why lines ended badly, the most frequent cause first; null in a list of batches.
+    top_causes: Option<Vec<TopCause>>,
 }
 
 /// Why lines ended badly.
@@ -274,14 +307,26 @@ pub(crate) fn usd(micro_usd: u64) -> f64 {
 
 /// A batch as clients see it.
 pub(crate) async fn show(house: &House, batch: Batch) -> Result<BatchView, Problem> {
+    let causes = match batch.failed() {
+        0 => Vec::new(),
+        1.. => house.parts.store.causes(batch.id, CAUSES).await?,
+    };
+    let mut shown = show_briefly(house, batch).await?;
+    shown.turnfold.top_causes = Some(causes.into_iter().map(TopCause::from).collect());
+    Ok(shown)
+}
+
+/// The same without why lines ended badly: thousands of lines are looked at for that, of each batch.
+pub(crate) async fn show_briefly(house: &House, batch: Batch) -> Result<BatchView, Problem> {
     let store = &house.parts.store;
     let of = |state: ItemState| batch.counts.of(state);
     let under_way =
         if of(ItemState::Fed) > 0 { store.under_way(batch.id).await? } else { UnderWay::default() };
-    let (failed, open) = (batch.failed(), batch.counts.open());
-    let causes = if failed > 0 { store.causes(batch.id, CAUSES).await? } else { Vec::new() };
+    let failed = batch.failed();
+    // Nobody knows when people answer, or when what is stopped goes on.
+    let moving = of(ItemState::Fed) + if batch.stopped.is_none() { of(ItemState::Waiting) } else { 0 };
     let pace = store.pace(batch.id, batch.done, RATED).await?;
-    let rate_per_s = pace.and_then(|it| rate(it, &batch));
+    let rate_per_s = pace.and_then(|it| rate(it, &batch, moving));
     let errors = errors(house, &batch, of(ItemState::Bad)).await?;
     let over = !batch.status.is_open();
     let file = |it: Option<store::bulk::FileId>| it.filter(|_| over).map(files::name);
@@ -296,13 +341,14 @@ pub(crate) async fn show(house: &House, batch: Batch) -> Result<BatchView, Probl
         results: batch.done,
         rate_per_s,
         eta_s: rate_per_s
-            .filter(|it| *it > 0.0 && batch.status == BatchStatus::InProgress)
-            .map(|it| float(open) / it),
+            .filter(|it| *it > 0.0 && moving > 0 && batch.status == BatchStatus::InProgress)
+            .map(|it| float(moving) / it),
         tokens: batch.input_tokens.saturating_add(batch.output_tokens),
         usd: usd(batch.micro_usd),
         max_usd: batch.max_micro_usd.map(usd),
         stopped: batch.stopped.map(Stopped::as_str),
-        top_causes: causes.into_iter().map(TopCause::from).collect(),
+        resumable: Resumable::of(house, &batch).await?,
+        top_causes: None,
     };
     Ok(BatchView {
         id: name(batch.id),
@@ -351,9 +397,14 @@ async fn errors(house: &House, batch: &Batch, bad: u64) -> Result<Option<Errors>
     Ok((!data.is_empty()).then_some(Errors { object: "list", data }))
 }
 
-/// Results a second: until now while it runs, else until the last of them came.
-fn rate(pace: Pace, batch: &Batch) -> Option<f64> {
-    let until = if batch.status.is_open() { time::now() } else { pace.until };
+/// Results a second: until now while lines of it move, until the last of them came once all have ended, and else unknown:
+/// it would only fall.
+fn rate(pace: Pace, batch: &Batch, moving: u64) -> Option<f64> {
+    let until = match batch.counts.open() {
+        _ if moving > 0 || batch.status == BatchStatus::Validating => time::now(),
+        0 => pace.until,
+        1.. => return None,
+    };
     let micros = u64::try_from(until - pace.since).ok().filter(|it| *it > 0)?;
     Some(float(pace.results) / (float(micros) / 1e6))
 }

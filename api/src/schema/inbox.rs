@@ -27,6 +27,8 @@ pub(crate) struct InboxItem {
     pub(crate) thread_id: Uuid,
     /// The turn that waits.
     pub(crate) turn_id: Option<Uuid>,
+    /// How many events its log had when it asked: names the question.
+    pub(crate) seq: u64,
     /// The thread's strategy.
     #[schema(examples("probe"))]
     pub(crate) strategy: String,
@@ -169,6 +171,9 @@ pub(crate) struct InboxAnswer {
     /// The turn whose question this answers: if another is asked by now, nothing is done.
     #[serde(default)]
     pub(crate) turn_id: Option<Uuid>,
+    /// The `seq` of the question that this answers: if another is asked by now, also by the same turn, nothing is done.
+    #[serde(default)]
+    pub(crate) seq: Option<u64>,
 }
 
 /// In which way a question is answered.

@@ -1,16 +1,12 @@
 //! Who sends what is to be told: one task in every api. A delivery is sent by one of them at a time, under a lease.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
 use store::{
     time,
-    webhooks::{Delivery, Outcome, Webhook, WebhookId},
+    webhooks::{Addressee, AtOnce, Delivery, Outcome, Webhook},
 };
 use tokio::{
     task::{self, JoinError, JoinSet},
@@ -25,9 +21,8 @@ use super::{
 };
 use crate::{house::House, problem::Problem};
 
-/// How many deliveries are on their way at once, and how many of one webhook: whoever answers slowly holds up few others.
-const AT_ONCE: usize = 64;
-const EACH: usize = 4;
+/// How many deliveries are on their way at once: whoever answers slowly holds up few others.
+const AT_ONCE: AtOnce = AtOnce { all: 64, tenant: 16, webhook: 4 };
 
 /// The longest that whoever is told may put the next attempt off, in seconds.
 const LONGEST_WISH: u64 = 24 * 60 * 60;
@@ -46,13 +41,13 @@ pub(crate) struct Courier {
 #[derive(Default)]
 struct Sent {
     tasks: JoinSet<()>,
-    webhooks: HashMap<task::Id, WebhookId>,
+    to: HashMap<task::Id, Addressee>,
 }
 
 impl Sent {
-    fn begin(&mut self, webhook: WebhookId, delivery: impl Future<Output = ()> + Send + 'static) {
+    fn begin(&mut self, to: Addressee, delivery: impl Future<Output = ()> + Send + 'static) {
         let task = self.tasks.spawn(delivery);
-        self.webhooks.insert(task.id(), webhook);
+        self.to.insert(task.id(), to);
     }
 
     /// Waits until the next one is over; none is, if there is none.
@@ -77,20 +72,12 @@ impl Sent {
             },
             |(task, ())| task,
         );
-        self.webhooks.remove(&task);
+        self.to.remove(&task);
     }
 
-    /// How many there are.
-    fn len(&self) -> usize {
-        self.webhooks.len()
-    }
-
-    /// How many there are of each webhook.
-    fn of_each(&self) -> BTreeMap<WebhookId, usize> {
-        self.webhooks.values().fold(BTreeMap::new(), |mut counts, webhook| {
-            *counts.entry(*webhook).or_default() += 1;
-            counts
-        })
+    /// To whom they are.
+    fn busy(&self) -> Vec<Addressee> {
+        self.to.values().cloned().collect()
     }
 }
 
@@ -135,16 +122,15 @@ impl Courier {
 
     async fn send_due(&mut self) -> Result<(), Problem> {
         self.sent.look();
-        let room = AT_ONCE.saturating_sub(self.sent.len());
-        if room == 0 {
+        let busy = self.sent.busy();
+        if AT_ONCE.all <= busy.len() {
             return Ok(());
         }
         // Longer than an answer is waited for.
         let lease = micros(self.house.webhooks.timeout.saturating_mul(3) / 2);
-        let store = &self.house.parts.store;
-        for delivery in store.take_deliveries(room, EACH, &self.sent.of_each(), lease).await? {
+        for (to, delivery) in self.house.parts.store.take_deliveries(AT_ONCE, &busy, lease).await? {
             let (house, clients) = (Arc::clone(&self.house), Arc::clone(&self.clients));
-            self.sent.begin(delivery.webhook, async move {
+            self.sent.begin(to, async move {
                 if let Err(problem) = deliver(&house, &clients, &delivery).await {
                     // Its lease runs out, and it is sent again.
                     warn!(delivery = delivery.name(), error = problem.detail(), "a delivery was not settled");
@@ -254,20 +240,23 @@ fn micros(it: Duration) -> i64 {
 mod tests {
     use std::future::{pending, ready};
 
+    use store::webhooks::WebhookId;
+
     use super::*;
 
     #[tokio::test]
     async fn a_delivery_that_breaks_off_makes_room_for_the_next() {
-        let (one, other) = (WebhookId::now_v7(), WebhookId::now_v7());
+        let [one, other] = ["one", "other"]
+            .map(|it| Addressee { webhook: WebhookId::now_v7(), tenant: Some(it.to_owned()) });
         let mut sent = Sent::default();
-        sent.begin(one, async { panic!("it broke off") });
-        sent.begin(one, pending());
+        sent.begin(one.clone(), async { panic!("it broke off") });
+        sent.begin(one.clone(), pending());
         sent.begin(other, ready(()));
-        assert_eq!((sent.len(), sent.of_each()), (3, BTreeMap::from([(one, 2), (other, 1)])));
+        assert_eq!(sent.busy().len(), 3);
         sent.next_over().await.unwrap();
         sent.next_over().await.unwrap();
-        assert_eq!((sent.len(), sent.of_each()), (1, BTreeMap::from([(one, 1)])));
+        assert_eq!(sent.busy(), [one]);
         sent.look();
-        assert_eq!(sent.len(), 1, "one is still on its way");
+        assert_eq!(sent.busy().len(), 1, "one is still on its way");
     }
 }

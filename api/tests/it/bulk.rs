@@ -160,13 +160,13 @@ impl Hall {
     pub(crate) async fn file_of(&self, pieces: &[String]) -> String {
         let (id, store) = (Uuid::now_v7(), &self.room.parts.store);
         let [tenant, filename, purpose] = [DEFAULT_TENANT, "lines.jsonl", "batch"].map(str::to_owned);
-        store.begin_file(id, NewFile { tenant, filename, purpose, expires_at: None }).await.unwrap();
+        store.begin_file(id, NewFile { tenant, filename, purpose }).await.unwrap();
         for (nth, piece) in (0..).zip(pieces) {
             let data = piece.clone().into_bytes();
             store.write_chunk(id, nth, Chunk { starts_line: true, ends_line: true, data }).await.unwrap();
         }
         let bytes = pieces.iter().map(|it| it.len() as u64).sum();
-        store.finish_file(id, pieces.len() as u32, bytes).await.unwrap().unwrap();
+        store.finish_file(id, pieces.len() as u32, bytes, None).await.unwrap().unwrap();
         format!("file-{}", id.simple())
     }
 
@@ -234,14 +234,20 @@ fn lines(reply: &Reply) -> Vec<Value> {
 
 /// An upload, as a browser sends it.
 pub(crate) fn form(purpose: &str, file: &[u8]) -> Request<Body> {
+    form_of(&[("purpose", purpose)], file)
+}
+
+/// The same with these parts, after the file.
+pub(crate) fn form_of(parts: &[(&str, &str)], file: &[u8]) -> Request<Body> {
     let mut body = b"--x-x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"lines.jsonl\"\r\n\
                      Content-Type: application/octet-stream\r\n\r\n"
         .to_vec();
     body.extend(file);
-    let purpose = format!(
-        "\r\n--x-x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\n{purpose}\r\n--x-x--\r\n"
-    );
-    body.extend(purpose.into_bytes());
+    for (name, value) in parts {
+        let part = format!("\r\n--x-x\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}");
+        body.extend(part.into_bytes());
+    }
+    body.extend(b"\r\n--x-x--\r\n");
     Request::post("/v1/files")
         .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
         .body(Body::from(body))

@@ -1,11 +1,16 @@
 //! How batches end, where something is in the way.
 
+use std::time::Duration;
+
 use serde_json::json;
 use shared::{Message, Opened, Policy};
-use store::{Idempotency, NewTurn, Opening, Priority, TurnStatus};
+use store::{NewTurn, Opening, Priority, TurnStatus, testing::intruder};
 use uuid::Uuid;
 
-use crate::bulk::{Hall, line, pieces};
+use crate::{
+    bulk::{Hall, PRICE, line, pieces},
+    room::thread_of,
+};
 
 /// The files of a long batch are written, and meanwhile another is made: it does not wait for them.
 #[tokio::test(flavor = "multi_thread")]
@@ -51,7 +56,6 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
         by: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
-    let (key, request_hash) = (format!("batch:{id}:2"), waiting[1].memo.clone().unwrap());
     let queued = NewTurn {
         thread: Opening::New(opened),
         policy: Policy::Auto,
@@ -59,7 +63,7 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
         messages: vec![Message::user("echo hi")],
         metadata: json!({}),
         author: String::new(),
-        idempotency: Some(Idempotency { key, request_hash }),
+        idempotency: Some(waiting[1].key()),
         due_at: None,
     };
     let turn = store.submit(queued).await.unwrap().into_turn();
@@ -71,4 +75,24 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
     let second = results.iter().find(|it| it["custom_id"] == "c-2").unwrap();
     assert_eq!(second["response"]["request_id"], json!(turn.id), "{second}");
     assert!(results.iter().filter(|it| it["custom_id"] != "c-2").all(|it| it["response"].is_null()));
+}
+
+/// Its log is there no more when its turn has ended: what it was seen to take stays counted.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_metered_stays_counted_when_a_log_cannot_be_read() {
+    let mut hall = Hall::idle(|door| door.bulk.meter = Duration::from_millis(50)).await;
+    hall.start_keeper();
+    hall.start_worker();
+    let batch = hall.batch(&hall.upload(line("a", "stream one; wait 2; echo done")).await, json!({})).await;
+    let usd = PRICE as f64 / 1e6;
+    hall.until(&batch, |it| it["turnfold"]["usd"].as_f64().unwrap() >= usd).await;
+    hall.kill_keeper().await;
+    let turn = hall.room.get("/v1/turns").await.json()["data"][0]["id"].clone();
+    let turn = hall.room.get(&format!("/v1/turns/{}?wait=60", turn.as_str().unwrap())).await.json();
+    assert_eq!(turn["status"], "completed", "{turn}");
+    let sql = "DELETE FROM events WHERE thread_id = $1 AND seq = 0";
+    intruder::say(&hall.room.parts.store, sql, thread_of(&turn)).await.unwrap();
+    hall.start_keeper();
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["turnfold"]["usd"].as_f64().unwrap(), usd, "{over:#}");
 }

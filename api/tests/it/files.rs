@@ -1,13 +1,21 @@
 //! Files, in OpenAI's dialect.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
 
 use axum::{
-    body::Body,
+    body::{Body, Bytes},
     http::{Request, StatusCode, header},
 };
 
-use crate::bulk::{Hall, form, line};
+use futures::{StreamExt as _, stream};
+
+use crate::bulk::{Hall, form, form_of, line};
 
 #[tokio::test]
 async fn a_file_comes_back_as_it_was_sent() {
@@ -63,6 +71,98 @@ async fn what_is_no_file_of_lines_is_refused_and_not_kept() {
     foreign.headers_mut().insert("sec-fetch-site", "cross-site".parse().unwrap());
     hall.room.send(foreign).await.refused(401, "invalid_api_key");
     assert_eq!(hall.room.get("/v1/files").await.json()["data"], serde_json::json!([]));
+}
+
+#[tokio::test]
+async fn what_is_no_form_is_told_what_a_form_is() {
+    let hall = Hall::idle(|_| ()).await;
+    for kind in ["application/json", "multipart/form-data"] {
+        let request = Request::post("/v1/files").header(header::CONTENT_TYPE, kind).body(Body::from("{}"));
+        let words = hall.room.send(request.unwrap()).await.refused(415, "unsupported_media_type");
+        assert!(words.contains("multipart/form-data") && words.contains("-F file=@"), "{words}");
+    }
+}
+
+/// A body that goes on for as long as it is read, after this; how much was read is counted.
+fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
+    let read = Arc::clone(read);
+    let more = stream::iter(0..4096).map(|_| Bytes::from_static(&[b'a'; 64 << 10]));
+    let body = stream::once(async { Bytes::from_static(begin.as_bytes()) }).chain(more).map(move |it| {
+        read.fetch_add(it.len(), Ordering::Relaxed);
+        Ok::<_, std::io::Error>(it)
+    });
+    Request::post("/v1/files")
+        .header(header::CONTENT_TYPE, "multipart/form-data; boundary=x-x")
+        .body(Body::from_stream(body))
+        .unwrap()
+}
+
+#[tokio::test]
+async fn no_more_of_a_form_is_taken_than_is_used_up() {
+    let hall = Hall::idle(|_| ()).await;
+    for begin in [
+        "",
+        "--x-x\r\nX: ",
+        "--x-x\r\nContent-Disposition: form-data; name=\"other\"\r\n\r\n",
+        "--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nlines\r\n--x-x\r\nX: ",
+    ] {
+        let read = Arc::default();
+        let words = hall.room.send(endless(begin, &read)).await.refused(413, "too_large");
+        assert!(words.contains("256 KiB besides its file"), "{words}");
+        let read = read.load(Ordering::Relaxed);
+        assert!(read < 1 << 20, "{read} bytes were taken of {begin:?}");
+    }
+    // A file that is longer than that comes whole, however it comes.
+    let sent: Vec<u8> = (0..20_000_000_u32).map(|it| b"line \r\n--x-"[(it % 11) as usize]).collect();
+    assert!(content(&hall, form("batch", &sent)).await == sent, "at once");
+    for size in [1_000_003, 70_001, 4_099] {
+        let (head, body) = form("batch", &sent).into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        let pieces: Vec<_> = body.chunks(size).map(|it| Ok::<_, std::io::Error>(it.to_vec())).collect();
+        let request = Request::from_parts(head, Body::from_stream(stream::iter(pieces)));
+        assert!(content(&hall, request).await == sent, "in pieces of {size}");
+    }
+}
+
+/// What comes back of an upload.
+async fn content(hall: &Hall, upload: Request<Body>) -> Vec<u8> {
+    let reply = hall.room.send(upload).await;
+    assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
+    let name = reply.json()["id"].as_str().unwrap().to_owned();
+    hall.room.get(&format!("/v1/files/{name}/content")).await.body.to_vec()
+}
+
+#[tokio::test]
+async fn a_file_is_kept_for_as_long_as_its_form_says() {
+    let hall = Hall::idle(|_| ()).await;
+    let form = |anchor: &[&'static str], seconds: &[&'static str]| {
+        let mut parts = vec![("purpose", "batch")];
+        parts.extend(anchor.iter().map(|it| ("expires_after[anchor]", *it)));
+        parts.extend(seconds.iter().map(|it| ("expires_after[seconds]", *it)));
+        form_of(&parts, b"x")
+    };
+    for seconds in ["3600", "2592000"] {
+        let made = hall.room.send(form(&["created_at"], &[seconds])).await.json();
+        let kept = made["expires_at"].as_i64().zip(made["created_at"].as_i64()).map(|(to, from)| to - from);
+        assert_eq!(kept, seconds.parse().ok(), "{made}");
+        let path = format!("/v1/files/{}", made["id"].as_str().unwrap());
+        assert_eq!(hall.room.get(&path).await.json(), made);
+    }
+    let listed = hall.room.get("/v1/files").await.json()["data"].clone();
+    for (anchor, seconds, words) in [
+        (&["created_at"][..], &["3599"][..], "expires_after[seconds]: 3599 is not from 3600 to 2592000"),
+        (&["created_at"], &["2592001"], "expires_after[seconds]: 2592001 is not from 3600 to 2592000"),
+        (&["created_at"], &["soon"], "expires_after[seconds]: \"soon\" is no whole number"),
+        (&["created_at"], &[], "expires_after[seconds]: it is missing"),
+        (&[], &["3600"], "expires_after[anchor]: it is missing"),
+        (&["uploaded_at"], &["3600"], "expires_after[anchor]: \"uploaded_at\" is not known here"),
+    ] {
+        let told = hall.room.send(form(anchor, seconds)).await.refused(400, "invalid");
+        assert!(told.starts_with(words) && told.ends_with(')'), "it says how to mend it: {told}");
+    }
+    assert_eq!(hall.room.get("/v1/files").await.json()["data"], listed, "nothing of these is kept");
+    let never = hall.room.send(form(&[], &[])).await.json();
+    assert_eq!(never["expires_at"], serde_json::Value::Null);
 }
 
 #[tokio::test]

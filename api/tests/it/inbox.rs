@@ -96,7 +96,7 @@ async fn a_question_is_shown_as_agent_inboxes_show_it() {
                 "config": {"allow_accept": false, "allow_edit": false, "allow_respond": true, "allow_ignore": true},
                 "description": "Which?",
             },
-            "kind": "choice", "question": "Which?", "options": ["red", "green"],
+            "kind": "choice", "question": "Which?", "options": ["red", "green"], "seq": 5,
         })
     );
     assert_eq!(room.get("/v1/inbox").await.json()["data"], json!([item]));
@@ -214,11 +214,23 @@ async fn what_is_ignored_is_called_off() {
 async fn an_answer_is_not_taken_for_that_of_a_later_question() {
     let room = room().await;
     let thread = asking(&room, "probe", "ask One?; ask Two?").await;
-    let seen = room.get(&format!("/v1/inbox/{thread}")).await.json()["turn_id"].clone();
-    let body = json!({"type": "respond", "args": "1", "turn_id": seen});
-    assert_eq!(answer(&room, thread, body.clone()).await.status, StatusCode::ACCEPTED);
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let bodies = ["turn_id", "seq"].map(|name| json!({"type": "respond", "args": "1", name: item[name]}));
+    // Both are in time, and one is heard: what the other was meant for is settled then.
+    for body in &bodies {
+        assert_eq!(answer(&room, thread, body.clone()).await.status, StatusCode::ACCEPTED);
+    }
+    let asked_at = room.parts.store.head(thread).await.unwrap().seq;
+    let queued = room.parts.store.next_queued(thread).await.unwrap().unwrap();
+    assert_eq!((queued.answers_seq, json!(asked_at)), (Some(asked_at), item["seq"].clone()));
+    let second =
+        room.get(&format!("/v1/turns?thread_id={thread}&limit=1")).await.json()["data"][0]["id"].clone();
+    let second = second.as_str().unwrap();
+    room.post(&format!("/v1/turns/{second}/cancel"), json!({})).await;
     room.live(thread).await;
-    assert!(answer(&room, thread, body).await.problem(409, "stale").contains("settled"));
+    for body in bodies {
+        assert!(answer(&room, thread, body).await.problem(409, "stale").contains("settled"));
+    }
     assert_eq!(room.get(&format!("/v1/inbox/{thread}")).await.json()["question"], "Two?");
 }
 

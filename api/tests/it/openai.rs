@@ -65,6 +65,7 @@ async fn every_strategy_is_a_model() {
     for path in ["turnfold/probe", "turnfold%2Fprobe", "probe"] {
         let model = room.get(&format!("/v1/models/{path}")).await.json();
         assert_eq!((&model["id"], &model["object"]), (&json!("turnfold/probe"), &json!("model")), "{path}");
+        assert!(model["created"].as_i64().unwrap() > 1_700_000_000, "it is not of 1970: {model}");
     }
     for path in ["turnfold/nobody", "nobody", "openai/probe"] {
         let reply = room.get(&format!("/v1/models/{path}")).await;
@@ -201,7 +202,7 @@ async fn what_has_no_meaning_here_is_refused_by_name() {
         (json!({"messages": [{"role": "king", "content": "x"}]}), "messages[0].role"),
         (json!({"stream": "yes"}), "stream"),
         (json!({"user": ""}), "user"),
-        (json!({"turnfold": {"confg": {}}}), "turnfold"),
+        (json!({"turnfold": {"confg": {}}}), "turnfold.confg"),
         (json!({"turnfold": {"config": {"paddding": 1}}}), "turnfold.config"),
     ];
     for (change, param) in invalid {

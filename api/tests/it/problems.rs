@@ -58,12 +58,58 @@ async fn what_is_no_json_is_said_to_be_none_and_where() {
 }
 
 #[tokio::test]
+async fn what_makes_no_sense_is_told_by_its_field_and_in_words_for_people() {
+    let room = Room::new().await;
+    let turn = |field: &str, value: serde_json::Value| {
+        let mut turn = json!({"strategy": "probe", "input": "echo hi"});
+        turn[field] = value;
+        turn
+    };
+    for (body, words) in [
+        (json!([]), "the body: an object is wanted, and not a list"),
+        (json!("x"), "the body: an object is wanted, and not the text \"x\""),
+        (turn("thread_id", json!("abc")), "thread_id: it is no UUID"),
+        (turn("delay_seconds", json!(-1)), "delay_seconds: a whole number from 0 is wanted, and not `-1`"),
+        (
+            turn("budget", json!({"turn": {"tokens": "x"}})),
+            "budget.turn.tokens: a whole number from 0 is wanted",
+        ),
+        (turn("policy", json!("x")), "policy: unknown variant `x`, expected"),
+        (turn("what", json!(1)), "what: unknown field `what`"),
+    ] {
+        let reply = room.post("/v1/turns", body).await;
+        let told = reply.problem(422, "invalid");
+        assert!(told.starts_with(words), "{words}: {told}");
+        assert!(reply.json()["mend"].is_string(), "{reply:?}");
+    }
+    for (path, words) in [
+        ("/v1/turns?limit=x", "limit: it is no whole number from 0"),
+        ("/v1/turns?thread_id=abc", "thread_id: it is no UUID"),
+        ("/v1/turns?what=1", "unknown field `what`"),
+        ("/v1/turns/abc", "`id` with value `abc`: it is no UUID"),
+    ] {
+        let reply = room.get(path).await;
+        let told = reply.problem(400, "malformed");
+        assert!(told.contains(words), "{words}: {told}");
+        assert!(reply.json()["mend"].is_string(), "{reply:?}");
+    }
+    let chat = json!({"model": "probe", "messages": [{"role": "user", "content": "hi"}], "turnfold": {"budget": {"turn": {"tokens": -1}}}});
+    let told = room.post("/v1/chat/completions", chat).await.refused(400, "invalid");
+    assert!(
+        told.starts_with("turnfold.budget.turn.tokens: a whole number from 0 is wanted, and not `-1`"),
+        "{told}"
+    );
+}
+
+#[tokio::test]
 async fn a_body_has_a_limit() {
     let room = Room::with(|door| door.body_limit = 1_000).await;
     let fits = json!({"strategy": "probe", "input": "x".repeat(900)});
     assert_eq!(room.post("/v1/turns", fits).await.status, 202);
     let large = json!({"strategy": "probe", "input": "x".repeat(1_000)}).to_string();
-    send(&room, Some("application/json"), large.clone()).await.problem(413, "too-large");
+    let reply = send(&room, Some("application/json"), large.clone()).await;
+    assert_eq!(reply.problem(413, "too-large"), "the body is longer than this api takes");
+    assert!(reply.text().contains("`body_limit_kib` under `[api]`"), "{reply:?}");
     let chunks =
         futures::stream::iter(large.into_bytes().chunks(100).map(<[u8]>::to_vec).collect::<Vec<_>>());
     let chunks = futures::StreamExt::map(chunks, Ok::<_, std::io::Error>);

@@ -323,6 +323,10 @@ impl Queue for Away {
         Err(away())
     }
 
+    async fn is_held_besides(&self, _: &Job) -> Result<bool, QueueError> {
+        Err(away())
+    }
+
     async fn rung(&self) -> Result<Vec<ThreadId>, QueueError> {
         Err(away())
     }

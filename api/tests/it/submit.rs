@@ -107,7 +107,10 @@ async fn nonsense_is_refused_and_the_field_named() {
         (json!({"thread_id": thread, "input": "hi", "budget": {}}), vec!["budget"]),
         (json!({"strategy": "probe", "input": "hi", "budget": {"turn": {"minutes": 5}}}), vec!["minutes"]),
         (json!({"strategy": "probe", "input": "hi", "policy": "perhaps"}), vec!["perhaps", "replan"]),
-        (json!({"strategy": "probe", "input": "hi", "metadata": [1]}), vec!["sequence", "map"]),
+        (
+            json!({"strategy": "probe", "input": "hi", "metadata": [1]}),
+            vec!["metadata", "an object is wanted, and not a list"],
+        ),
         (json!({"strategy": "probe"}), vec!["input"]),
         (say(json!("  \n")), vec!["input"]),
         (say(json!(5)), vec!["input"]),

@@ -16,7 +16,10 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use store::bulk::BatchStatus;
+use store::{
+    bulk::BatchStatus,
+    webhooks::{DeliveryFilter, MOST_WEBHOOKS},
+};
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
@@ -342,4 +345,46 @@ async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
         request.headers_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
         room.send(request).await.problem(404, "unknown-webhook");
     }
+}
+
+/// All that one tenant's webhooks are told is never answered, and more is due to them than is looked at at once.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_whose_webhooks_never_answer_holds_up_no_other() {
+    let key = |it: &str| SecretString::from(it.to_owned());
+    let mut hall = Hall::idle(|door| {
+        door.webhooks = Webhooks { private_addresses: true, timeout: Duration::from_secs(600), ..quick(1) };
+        door.tenants = ["a", "b"].map(|it| (it.to_owned(), vec![key(it)])).into();
+    })
+    .await;
+    hall.start_keeper();
+    let room = &hall.room;
+    let fail = async |key: &str, batches: usize| {
+        let bearer = format!("Bearer {key}");
+        let mut upload = crate::bulk::form("batch", b"no line\n");
+        upload.headers_mut().insert("authorization", bearer.parse().unwrap());
+        let file = said(&room.send(upload).await.json(), "id");
+        let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+        for _ in 0..batches {
+            let made = room.post_with("/v1/batches", &[("authorization", &bearer)], body.clone()).await;
+            assert_eq!(made.status, 200, "{made:?}");
+        }
+    };
+    let (silent, receiver) = (Receiver::start(&[0; 1000]).await, Receiver::start(&[]).await);
+    for _ in 0..MOST_WEBHOOKS {
+        add(room, &[("authorization", "Bearer a")], json!({"url": silent.url})).await;
+    }
+    add(room, &[("authorization", "Bearer b")], json!({"url": receiver.url})).await;
+    fail("a", 15).await;
+    let began = Instant::now();
+    let written = || async {
+        let filter = DeliveryFilter { tenant: Some("a"), ..DeliveryFilter::default() };
+        room.parts.store.deliveries(filter, None, 1000).await.unwrap().len()
+    };
+    while written().await < 15 * MOST_WEBHOOKS {
+        assert!(began.elapsed() < PATIENCE, "not all batches ended");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    silent.until(1).await;
+    fail("b", 1).await;
+    receiver.until(1).await;
 }

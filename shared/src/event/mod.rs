@@ -22,6 +22,7 @@
 mod kinds;
 mod shown;
 mod upcast;
+mod weight;
 
 use serde::{Deserialize, Serialize};
 

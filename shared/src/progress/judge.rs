@@ -114,6 +114,13 @@ impl<S: Strategy> Progress<S> {
         .into()
     }
 
+    /// The requests that may have changed the world, and of which nobody knows, or was asked, whether they did.
+    pub(crate) fn at_stake(&self) -> Vec<usize> {
+        let (At::Within(_, _, slots) | At::Failed(_, _, slots, _)) = &self.at else { return Vec::new() };
+        let open = |it: &Slot| it.may_have_happened() && !matches!(it.stand, Stand::Doubted(_));
+        slots.iter().enumerate().filter(|(_, it)| open(it)).map(|(nth, _)| nth).collect()
+    }
+
     /// A tool that nobody declared is taken for one that must not be repeated.
     pub(super) fn safety(&self, request: &Request) -> Safety {
         match request {

@@ -9,7 +9,7 @@
 use super::{Corrupt, Due, Progress, name, slot::Slot};
 use crate::{
     budget::{Scope, Spent},
-    event::{Decided, Event, GaveUp, Goto},
+    event::{Decided, Doubted, Event, GaveUp, Goto},
     message::Message,
     request::Response,
     strategy::{Partial, Strategy},
@@ -30,10 +30,14 @@ impl<S: Strategy> Progress<S> {
         spent: Spent,
     ) -> Result<Event, Corrupt> {
         let why = self.thread.budget.told(spent);
-        let reason = match (slot.may_have_happened(), &slot.error) {
-            (true, _) => format!("nobody knows whether this happened: {why}"),
-            (false, None) => format!("not carried out: {why}"),
-            (false, Some(error)) => format!("{error}; not tried again: {why}"),
+        if slot.may_have_happened() {
+            // Told as not done, it would be done again under another idempotency key.
+            let reason = slot.error.as_ref().map_or(why.clone(), |error| format!("{error}; {why}"));
+            return Ok(Doubted { slot: due.slot, reason }.into());
+        }
+        let reason = match &slot.error {
+            None => format!("not carried out: {why}"),
+            Some(error) => format!("{error}; not tried again: {why}"),
         };
         let unavailable = Response::Unavailable { reason: reason.clone() };
         if S::node(place).check(&unavailable).is_ok() {

@@ -1,14 +1,16 @@
 //! Batches as rows: how they are made and looked for.
 
+use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _,
-    QuerySelect as _, QueryTrait as _, TryInsertResult,
+    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
+    QueryOrder as _, QuerySelect as _, QueryTrait as _, TryInsertResult,
 };
 use serde_json::Value;
 use uuid::Uuid;
 
 use super::{
     BatchId, BatchStatus, Counts, FileId, ItemState, Stopped,
+    files::is_readable,
     tables::{batches, batches::Column},
 };
 use crate::{
@@ -135,33 +137,33 @@ impl Batch {
 }
 
 impl Store {
-    /// Makes a batch, and says whether it is new: one that repeats another is that one.
+    /// Makes a batch, and says whether it is new: one that repeats another is that one, also once its file is gone. None,
+    /// if a new one would have no file to read.
     ///
     /// # Errors
     ///
     /// [`Error::KeyReused`] if the key was used for another request.
-    pub async fn make_batch(&self, new: NewBatch) -> Result<(Batch, bool), Error> {
-        let idempotency = new.idempotency.clone();
-        let key = idempotency.as_ref().map(|it| key_of(&new.tenant, &it.key));
-        let row = row(new, key.clone());
-        let id = Uuid::now_v7();
-        let row = batches::ActiveModel { id: Set(id), ..row };
-        let insert = batches::Entity::insert(row).on_conflict_do_nothing_on([Column::IdempotencyKey]);
-        let inserted = {
-            let _alone = self.database.writing().await;
-            insert.exec_without_returning(&self.database.pool).await?
-        };
-        match inserted {
-            TryInsertResult::Inserted(1..) => Ok((self.batch(id).await?.ok_or_else(vanished)?, true)),
-            TryInsertResult::Inserted(0) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
-                let rows = batches::Entity::find().filter(Column::IdempotencyKey.eq(key));
-                let row = rows.one(&self.database.pool).await?.ok_or_else(vanished)?;
-                if row.request_hash != idempotency.map(|it| plain(&it.request_hash)) {
-                    return Err(Error::KeyReused);
-                }
-                Ok((row.try_into()?, false))
-            }
-        }
+    pub async fn make_batch(&self, new: NewBatch) -> Result<Option<(Batch, bool)>, Error> {
+        self.database.transact(move |tx| make(tx, new).boxed()).await
+    }
+
+    /// The batch of this file that was made with this key before, by this tenant or by any: also once the file is gone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::KeyReused`] if the key was used for another request.
+    pub async fn made_batch(
+        &self,
+        tenant: Option<&str>,
+        file: FileId,
+        idempotency: &Idempotency,
+    ) -> Result<Option<Batch>, Error> {
+        let rows = batches::Entity::find()
+            .filter(Column::InputFile.eq(file))
+            .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)));
+        let mut rows = rows.all(&self.database.pool).await?.into_iter();
+        let row = rows.find(|it| it.idempotency_key == Some(key_of(&it.tenant, &idempotency.key)));
+        row.map(|it| same(it, Some(idempotency))).transpose()
     }
 
     /// A batch, if there is one.
@@ -191,16 +193,31 @@ impl Store {
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
     }
+}
 
-    /// Whether a batch that is open reads this file.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn is_file_in_use(&self, file: FileId) -> Result<bool, Error> {
-        let rows = batches::Entity::find().filter(is_open()).filter(Column::InputFile.eq(file));
-        Ok(rows.one(&self.database.pool).await?.is_some())
+async fn make(tx: &DatabaseTransaction, new: NewBatch) -> Result<Option<(Batch, bool)>, Error> {
+    let (file, idempotency) = (new.input_file, new.idempotency.clone());
+    let key = idempotency.as_ref().map(|it| key_of(&new.tenant, &it.key));
+    if is_readable(tx, file).await? {
+        let id = Uuid::now_v7();
+        let row = batches::ActiveModel { id: Set(id), ..row(new, key.clone()) };
+        let insert = batches::Entity::insert(row).on_conflict_do_nothing_on([Column::IdempotencyKey]);
+        if let TryInsertResult::Inserted(1..) = insert.exec_without_returning(tx).await? {
+            let made = batches::Entity::find_by_id(id).one(tx).await?.ok_or_else(vanished)?;
+            return Ok(Some((made.try_into()?, true)));
+        }
     }
+    let Some(key) = key else { return Ok(None) };
+    let known = batches::Entity::find().filter(Column::IdempotencyKey.eq(key)).one(tx).await?;
+    known.map(|it| Ok((same(it, idempotency.as_ref())?, false))).transpose()
+}
+
+/// The batch of a key, if that stands for the same request.
+fn same(row: batches::Model, idempotency: Option<&Idempotency>) -> Result<Batch, Error> {
+    if row.request_hash != idempotency.map(|it| plain(&it.request_hash)) {
+        return Err(Error::KeyReused);
+    }
+    row.try_into()
 }
 
 pub(super) fn is_open() -> sea_orm::sea_query::SimpleExpr {
@@ -208,7 +225,7 @@ pub(super) fn is_open() -> sea_orm::sea_query::SimpleExpr {
 }
 
 fn vanished() -> Error {
-    Error::Database("a batch was made or known and is not there".to_owned())
+    Error::Database("a batch was made and is not there".to_owned())
 }
 
 pub(super) fn micros(seconds: u64) -> i64 {

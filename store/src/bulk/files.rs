@@ -14,7 +14,8 @@ use uuid::Uuid;
 
 use super::{
     Chunk, FileId,
-    tables::{chunks, files},
+    batches::{is_open, micros},
+    tables::{batches, chunks, files},
 };
 use crate::{
     Error, Store,
@@ -38,8 +39,6 @@ pub struct NewFile {
     pub filename: String,
     /// What it is for.
     pub purpose: String,
-    /// When it may be thrown away, in microseconds since the Unix epoch.
-    pub expires_at: Option<i64>,
 }
 
 /// A file that is whole.
@@ -57,7 +56,7 @@ pub struct File {
     pub bytes: u64,
     /// When it was begun, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When it may be thrown away.
+    /// From when on nobody sees it.
     pub expires_at: Option<i64>,
 }
 
@@ -76,7 +75,7 @@ impl Store {
             bytes: Set(0),
             status: Set(UPLOADING.to_owned()),
             created_at: Set(time::now()),
-            expires_at: Set(new.expires_at),
+            expires_at: Set(None),
         };
         self.database.transact(move |tx| begin(tx, row, id).boxed()).await
     }
@@ -100,13 +99,20 @@ impl Store {
         Ok(())
     }
 
-    /// Says that a file is whole, of so many pieces, and how long it is. Nothing, if a piece of it is not there: it was
-    /// deleted meanwhile, or somebody else began it again.
+    /// Says that a file is whole, of so many pieces, how long it is, and for how many seconds after its beginning it is
+    /// kept; until somebody deletes it, if nobody says. Nothing, if a piece of it is not there: it was deleted meanwhile, or
+    /// somebody else began it again.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn finish_file(&self, id: FileId, chunks: u32, bytes: u64) -> Result<Option<File>, Error> {
+    pub async fn finish_file(
+        &self,
+        id: FileId,
+        chunks: u32,
+        bytes: u64,
+        seconds: Option<u64>,
+    ) -> Result<Option<File>, Error> {
         let row = files::ActiveModel {
             bytes: Set(signed(bytes)),
             status: Set(PROCESSED.to_owned()),
@@ -115,7 +121,12 @@ impl Store {
         let (of_it, all) = (Expr::col(chunks::Column::FileId), Expr::col(chunks::Column::Nth).count());
         let there = Query::select().expr(all).from(chunks::Entity).and_where(of_it.eq(id)).take();
         let is_whole = SimpleExpr::from(there).eq(place(chunks));
-        let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id)).filter(is_whole);
+        let begun = Expr::col(files::Column::CreatedAt);
+        let update = files::Entity::update_many()
+            .set(row)
+            .apply_if(seconds, |it, kept| it.col_expr(files::Column::ExpiresAt, begun.add(micros(kept))))
+            .filter(files::Column::Id.eq(id))
+            .filter(is_whole);
         let updated = {
             let _alone = self.database.writing().await;
             update.exec(&self.database.pool).await?.rows_affected
@@ -123,18 +134,18 @@ impl Store {
         if updated == 0 { Ok(None) } else { self.file(id).await }
     }
 
-    /// A file, if there is one and it is whole.
+    /// A file, if there is one, it is whole, and its time is not over.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn file(&self, id: FileId) -> Result<Option<File>, Error> {
-        let rows = files::Entity::find_by_id(id).filter(files::Column::Status.eq(PROCESSED));
+        let rows = files::Entity::find_by_id(id).filter(is_there());
         rows.one(&self.database.pool).await?.map(File::try_from).transpose()
     }
 
-    /// Files that are whole, newest first, at most `limit`; those begun before `after`, of this tenant or of all, for
-    /// this purpose or any.
+    /// Files that are whole and whose time is not over, newest first, at most `limit`; those begun before `after`, of this
+    /// tenant or of all, for this purpose or any.
     ///
     /// # Errors
     ///
@@ -147,7 +158,7 @@ impl Store {
         limit: u64,
     ) -> Result<Vec<File>, Error> {
         let rows = files::Entity::find()
-            .filter(files::Column::Status.eq(PROCESSED))
+            .filter(is_there())
             .apply_if(tenant, |rows, it| rows.filter(files::Column::Tenant.eq(it)))
             .apply_if(purpose, |rows, it| rows.filter(files::Column::Purpose.eq(it)))
             .apply_if(after, |rows, it| rows.filter(files::Column::Id.lt(it)))
@@ -166,16 +177,17 @@ impl Store {
         Ok(row.map(|it| Chunk { starts_line: it.starts_line, ends_line: it.ends_line, data: it.data }))
     }
 
-    /// Throws a file away, with all of its pieces, and says whether it was there.
+    /// Throws a file away, with all of its pieces, unless a batch that is open reads it; says whether it is gone.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn delete_file(&self, id: FileId) -> Result<bool, Error> {
-        self.database.transact(move |tx| erase(tx, id).boxed()).await
+        self.database.transact(move |tx| erase_unread(tx, id).boxed()).await
     }
 
-    /// Throws away what nobody can want any more: files whose time is over, and those that were never finished.
+    /// Throws away what nobody can want any more: files whose time is over and that no open batch reads, and those that
+    /// were never finished.
     ///
     /// # Errors
     ///
@@ -205,9 +217,37 @@ async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) ->
     Ok(())
 }
 
-async fn erase(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+/// **Invariant:** the row goes first, so of two that are at one file at once none waits for the other for ever.
+async fn erase(tx: &DatabaseTransaction, id: FileId) -> Result<(), Error> {
+    files::Entity::delete_by_id(id).exec(tx).await?;
     chunks::Entity::delete_many().filter(chunks::Column::FileId.eq(id)).exec(tx).await?;
-    Ok(files::Entity::delete_by_id(id).exec(tx).await?.rows_affected > 0)
+    Ok(())
+}
+
+async fn erase_unread(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+    files::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
+    // A statement of its own, so that it sees the batch of whoever had the row until now.
+    let reads = batches::Entity::find().filter(is_open()).filter(batches::Column::InputFile.eq(id));
+    if reads.one(tx).await?.is_some() {
+        return Ok(false);
+    }
+    erase(tx, id).await?;
+    Ok(true)
+}
+
+/// Whether a file is there for a batch to read.
+///
+/// **Invariant:** whatever makes a batch open asks this in its transaction. The file's row is locked from then on, as by
+/// whatever throws the file away: so one of the two sees the other.
+pub(super) async fn is_readable(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+    let row = files::Entity::find_by_id(id).filter(is_there()).lock_shared();
+    Ok(row.one(tx).await?.is_some())
+}
+
+/// That a file is whole, and its time not over: after that only a batch that reads it keeps it.
+fn is_there() -> SimpleExpr {
+    let expires = files::Column::ExpiresAt;
+    files::Column::Status.eq(PROCESSED).and(expires.is_null().or(expires.gt(time::now())))
 }
 
 /// A place as SQL has it: no file is long enough to saturate it.

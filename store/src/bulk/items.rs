@@ -46,16 +46,18 @@ pub struct Item {
 
 impl Item {
     /// What makes beginning it again the same, each time that it is begun anew.
+    ///
+    /// **Invariant:** it ends with what no client's key holds, so no client's turn is taken for one that a batch has fed.
     pub fn key(&self) -> Idempotency {
         let attempt = if self.attempt == 1 { String::new() } else { format!(":{}", self.attempt) };
-        let key = format!("batch:{}:{}{attempt}", self.batch, self.nth);
+        let key = format!("batch:{}:{}{attempt}{BETWEEN}", self.batch, self.nth);
         Idempotency { key, request_hash: self.memo.clone().unwrap_or_default() }
     }
 }
 
 /// The batch and the line that began a turn with this key, if [`Item::key`] made it.
 fn line_of_key(key: &str) -> Option<(BatchId, i64)> {
-    let own = key.rsplit(BETWEEN).next()?;
+    let own = key.trim_end_matches(BETWEEN).rsplit(BETWEEN).next()?;
     let mut parts = own.strip_prefix("batch:")?.split(':');
     Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
 }
@@ -96,7 +98,7 @@ impl Store {
         Ok(item.filter(|it| it.memo == request_hash).map(|it| it.batch_id))
     }
 
-    /// Items of a batch whose turn has come to an end, waits for a person, or does so no more; at most `limit`, and no
+    /// Items of a batch whose turn has come to an end, waits for a person, or does so no more, also as another asks by now; at most `limit`, and no
     /// further one once their lines have [`PAGE_BYTES`], each with that turn.
     ///
     /// ## Which turn counts
@@ -122,7 +124,8 @@ impl Store {
              own.position) END \
              WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
              AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
-             OR (items.state = 'asked' AND turns.status <> 'interrupted')) LIMIT $2) AS moved) AS moved \
+             OR (items.state = 'asked' AND (turns.status <> 'interrupted' OR turns.id <> items.turn_id))) \
+             LIMIT $2) AS moved) AS moved \
              WHERE so_far - length < $3",
             turn.join(", ")
         );

@@ -13,6 +13,7 @@ use super::{
     Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
     announce::announce,
     batches::{is_open, micros},
+    files::is_readable,
     tables::{batches, batches::Column, items},
 };
 use crate::{
@@ -165,7 +166,11 @@ impl Store {
     }
 
     /// Has those items of a batch that is over run again that ended so, for so many seconds, and for as much as
-    /// `max_micro_usd` if that is said; says how many items that are.
+    /// `max_micro_usd` if that is said; says how many items that are. None, if its file is gone.
+    ///
+    /// ## Why nothing of a batch whose file was not looked through is run again
+    ///
+    /// It would end as if the lines that nobody looked at were not there. To look at them now would run what was called off.
     ///
     /// # Errors
     ///
@@ -176,7 +181,7 @@ impl Store {
         only: ItemState,
         seconds: u64,
         max_micro_usd: Option<u64>,
-    ) -> Result<u64, Error> {
+    ) -> Result<Option<u64>, Error> {
         self.database.transact(move |tx| reopen(tx, id, only, seconds, max_micro_usd).boxed()).await
     }
 
@@ -236,10 +241,16 @@ async fn reopen(
     only: ItemState,
     seconds: u64,
     max_micro_usd: Option<u64>,
-) -> Result<u64, Error> {
+) -> Result<Option<u64>, Error> {
     let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
-    let rows = batches::Entity::find_by_id(id).filter(Column::Status.is_in(over)).lock_exclusive();
-    let Some(batch) = rows.one(tx).await? else { return Ok(0) };
+    let rows = batches::Entity::find_by_id(id)
+        .filter(Column::Status.is_in(over))
+        .filter(Column::InProgressAt.is_not_null())
+        .lock_exclusive();
+    let Some(batch) = rows.one(tx).await? else { return Ok(Some(0)) };
+    if !is_readable(tx, batch.input_file).await? {
+        return Ok(None);
+    }
     let mut counts = Batch::try_from(batch)?.counts;
     let row = items::ActiveModel {
         state: Set(ItemState::Waiting.to_string()),
@@ -263,7 +274,7 @@ async fn reopen(
         .await?
         .rows_affected;
     if reopened == 0 {
-        return Ok(0);
+        return Ok(Some(0));
     }
     counts.shift(only, ItemState::Waiting, reopened);
     let now = time::now();
@@ -285,5 +296,5 @@ async fn reopen(
         ..Default::default()
     };
     batches::Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(tx).await?;
-    Ok(reopened)
+    Ok(Some(reopened))
 }

@@ -143,8 +143,9 @@ impl Book {
             lacks.push((leaves(*at), Measure::Requests));
         }
         if let Some(most) = want.cap.tokens_per_minute {
-            let taken: u64 = self.window.iter().map(|(.., tokens)| tokens).sum();
-            let mut over = (taken + want.tokens).saturating_sub(most);
+            let taken =
+                self.window.iter().fold(want.tokens, |taken, (.., tokens)| taken.saturating_add(*tokens));
+            let mut over = taken.saturating_sub(most);
             for (at, _, tokens) in &self.window {
                 if 0 < over && over <= *tokens {
                     lacks.push((leaves(*at), Measure::Tokens));

@@ -1,6 +1,6 @@
 //! A thread that begins with a copy of another's log: forked once, however often that is asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -17,7 +17,7 @@ use super::{
     corrupt, key_of, plain, submit,
     tables::forks,
 };
-use crate::{Error, Strategies, queue::Priority, time};
+use crate::{Error, Strategies, queue::Priority, thread_log::begin as begin_log, time};
 
 /// A thread that begins with a copy of another's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,14 +87,14 @@ impl Store {
         };
         rename_turns(&mut events);
         let hash = hex::encode(last.hash);
-        let under_way = under_way(&events);
+        let at_stake = at_stake(strategies, source, &events)?;
         let author = by.clone();
         events.push(Forked { thread: source, seq: at, hash, config, budget, prompts, learned, by }.into());
         let doubted = |slot| {
             let reason = "it was under way in the thread that this one was forked from".to_owned();
             Doubted { slot, reason }.into()
         };
-        events.extend(under_way.into_iter().map(doubted));
+        events.extend(at_stake.into_iter().map(doubted));
         let (thread, now) = (Uuid::now_v7(), time::now());
         let foreign = |event: &Event| {
             let payload = event.payload().map_err(|error| corrupt(source, error))?;
@@ -168,23 +168,13 @@ async fn of_key(
     }
 }
 
-/// The requests that may change the world and were attempted, and of which nothing more is known.
-fn under_way(log: &[Event]) -> BTreeSet<usize> {
-    log.iter().fold(BTreeSet::new(), |mut slots, event| {
-        match event {
-            Event::Attempted(it) => drop(slots.insert(it.slot)),
-            Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
-            | Event::Reconciled(_)
-            | Event::Wanted(_)
-            | Event::Supplied(_) => slots.retain(|it| Some(*it) != event.slot()),
-            Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::Heard(_) => slots.clear(),
-            Event::Opened(_) | Event::Failed(_) | Event::Retried(_) | Event::Forked(_) => (),
-        }
-        slots
-    })
+/// The requests that may have changed the world there, and nobody knows.
+fn at_stake(strategies: &Strategies, source: ThreadId, log: &[Event]) -> Result<Vec<usize>, Error> {
+    let mut thread = begin_log(strategies, source, log.first())?;
+    for event in log {
+        thread.apply(event).map_err(|error| Error::Stuck { thread: source, what: error.to_string() })?;
+    }
+    Ok(thread.at_stake())
 }
 
 /// Gives the turns of a copied log names of their own.

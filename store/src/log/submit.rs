@@ -44,6 +44,8 @@ pub enum Opening {
     New(Opened),
     /// One that is there.
     Existing(ThreadId),
+    /// One that is there, as the answer to what it asks after so many events: it hears it then, or not at all.
+    Asking(ThreadId, u64),
 }
 
 /// What makes a repeated submission the same one, among those to threads of one tenant.
@@ -93,7 +95,7 @@ impl Store {
     /// none.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
-        if let Opening::Existing(_) = new.thread {
+        if let Opening::Existing(_) | Opening::Asking(..) = new.thread {
             return alone(&self.database, new).await;
         }
         let ending = || Error::Unavailable("the process is coming to its end".to_owned());
@@ -176,7 +178,7 @@ async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
     database.transact(|tx| insert_one(tx, new).boxed()).await
 }
 
-/// What stands between a tenant and its key: no key holds it.
+/// What stands between a tenant and its key, and after a key that a batch has made: no client's key holds it.
 pub(crate) const BETWEEN: char = '\u{1f}';
 
 /// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a

@@ -63,6 +63,7 @@ pub(crate) mod turns {
         pub due_at: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
         pub cause: Option<String>,
+        pub answers_seq: Option<i64>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]

@@ -53,6 +53,8 @@ pub struct Turn {
     pub error: Option<String>,
     /// The same without what differs from case to case, so that failures can be counted by it.
     pub cause: Option<String>,
+    /// The end of its thread's log that it answers, as a number of events: it is not heard at any other.
+    pub answers_seq: Option<u64>,
     /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
     pub due_at: Option<i64>,
     /// When it was submitted, in microseconds since the Unix epoch.
@@ -272,6 +274,7 @@ impl TryFrom<turns::Model> for Turn {
             ended_seq: row.ended_seq.map(unsigned).transpose()?,
             error: row.error,
             cause: row.cause,
+            answers_seq: row.answers_seq.map(unsigned).transpose()?,
             due_at: row.due_at,
             created_at: row.created_at,
             updated_at: row.updated_at,

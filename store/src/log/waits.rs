@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use sea_orm::{FromQueryResult, Value};
 
-use super::{Store, ThreadId, TurnId, at_most, corrupt, database::statement, signed, unsigned};
+use super::{BETWEEN, Store, ThreadId, TurnId, at_most, corrupt, database::statement, signed, unsigned};
 use crate::{Error, queue::Priority, time};
 
 /// What the rows tell of a turn that is not over.
@@ -153,7 +153,8 @@ impl Store {
         rows.collect()
     }
 
-    /// How many turns are queued, of this tenant or of all; from `enough` on nobody counts.
+    /// How many turns are queued that were submitted one by one, of this tenant or of all; from `enough` on nobody counts.
+    /// Those that batches have fed do not count, as each batch keeps to its window by itself.
     ///
     /// # Errors
     ///
@@ -166,13 +167,15 @@ impl Store {
         let enough = signed(at_most(enough));
         let sql = |of: &str| {
             format!(
-                "SELECT count(*) AS many FROM (SELECT 1 FROM turns WHERE {of}outcome IS NULL AND status = 'queued' LIMIT {enough}) AS it"
+                "SELECT count(*) AS many FROM (SELECT 1 FROM turns WHERE {of}outcome IS NULL AND status = 'queued' \
+                 AND coalesce(idempotency_key, '') NOT LIKE $1 LIMIT {enough}) AS it"
             )
         };
         let db = &self.database.pool;
+        let fed = format!("%{BETWEEN}");
         let statement = match tenant {
-            Some(tenant) => statement(db, &sql("tenant = $1 AND "), [tenant.into()]),
-            None => statement(db, &sql(""), []),
+            Some(tenant) => statement(db, &sql("tenant = $2 AND "), [fed.into(), tenant.into()]),
+            None => statement(db, &sql(""), [fed.into()]),
         };
         unsigned(Row::find_by_statement(statement).one(db).await?.map_or(0, |it| it.many))
     }

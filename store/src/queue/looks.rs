@@ -9,9 +9,9 @@ use redis::{
 use uuid::Uuid;
 
 use super::{
-    Depth, LIST_MAX, Lane, Listed, Place, Priority,
+    Depth, Job, LIST_MAX, Lane, Listed, Place, Priority,
     keys::GROUP,
-    partition::{Partition, read},
+    partition::{Partition, millis, read},
     scripts,
 };
 
@@ -96,15 +96,40 @@ impl Partition {
     }
 
     async fn add_taken(&self, met: &mut Met) -> RedisResult<()> {
+        self.each_taken(|entries| met.add(entries.iter().filter_map(read).map(|(_, thread, _)| thread))).await
+    }
+
+    /// Shows every token that is taken, page by page.
+    async fn each_taken(&self, mut see: impl FnMut(&[StreamId])) -> RedisResult<()> {
         let mut start = "-".to_owned();
         loop {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
-            met.add(page.ids.iter().filter_map(read).map(|(_, thread, _)| thread));
+            see(&page.ids);
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
         }
+    }
+
+    /// As [`Queue::is_held_besides`](super::Queue::is_held_besides). Whoever asks has reason to think so, which is rare:
+    /// so every token that is taken may be looked at.
+    pub(super) async fn has_another_holder(&self, job: &Job) -> RedisResult<bool> {
+        let mut others = Vec::new();
+        let other = |it: &&StreamId| {
+            it.id != job.token && read(it).is_some_and(|(_, thread, _)| thread == job.thread)
+        };
+        self.each_taken(|entries| others.extend(entries.iter().filter(other).map(|it| it.id.clone())))
+            .await?;
+        for token in others {
+            let mut command = redis::cmd("XPENDING");
+            command.arg(&self.keys.stream).arg(GROUP).arg(&token).arg(&token).arg(1);
+            let held: Vec<(String, String, u64, u64)> = self.control.ask(&command).await?;
+            if held.iter().any(|(_, _, unrenewed, _)| *unrenewed < millis(self.lease)) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// All members of a sorted set.

@@ -151,6 +151,14 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+        let (tokens, now) = (self.tokens(), Instant::now());
+        let mut held = tokens.held.iter();
+        Ok(held.any(|(token, it)| {
+            it.ring.thread == job.thread && now < it.until && token.to_string() != job.token
+        }))
+    }
+
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
@@ -216,9 +224,11 @@ impl Tokens {
         let mut jobs = Vec::new();
         while jobs.len() < max {
             let expired = self.expired(now);
+            let taken_over = expired.is_some();
             let Some((lane, (token, ring))) = expired.or_else(|| self.waiting.pop()) else { break };
             let until = now + lease;
-            let job = Job { thread: ring.thread, token: token.to_string(), head: ring.head, lane };
+            let job =
+                Job { thread: ring.thread, token: token.to_string(), head: ring.head, lane, taken_over };
             let (lane, consumer) = (job.lane.clone(), Arc::clone(consumer));
             self.held.insert(token, Held { ring, lane, consumer, renewed: now, until });
             self.ends.insert((until, token));

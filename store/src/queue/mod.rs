@@ -66,6 +66,8 @@ pub struct Job {
     pub head: Option<u64>,
     /// Where it waited, and where its successor will.
     pub lane: Lane,
+    /// Whether it was another's before, whose lease ran out.
+    pub taken_over: bool,
 }
 
 /// When a bell is to be heard.
@@ -262,6 +264,13 @@ pub trait Queue: Send + Sync {
     ///
     /// [`QueueError`]; repeat it, or leave the token to its lease.
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError>;
+
+    /// Whether somebody holds another token of the job's thread, under a lease that has not run out.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`].
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError>;
 
     /// Every thread that has a token or a delayed ring, once and in order: what a sweep need not ring for.
     ///

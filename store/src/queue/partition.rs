@@ -163,6 +163,10 @@ impl Queue for Partition {
         Ok(())
     }
 
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+        self.has_another_holder(job).await.map_err(|error| self.wire.error("look who holds tokens", &error))
+    }
+
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
     }

@@ -106,7 +106,9 @@ impl Partition {
                     reader.claim_at = Instant::now() + self.lease / 3;
                 }
                 reader.cursor = reply.next_stream_id;
-                Ok(self.jobs(reply.claimed).await)
+                let mut jobs = self.jobs(reply.claimed).await;
+                jobs.iter_mut().for_each(|it| it.taken_over = true);
+                Ok(jobs)
             }
             Err(error) if group_is_gone(&error) => self.make_group().await.map(|()| Vec::new()),
             Err(error) => Err(self.wire.error("claim expired tokens", &error)),
@@ -181,7 +183,9 @@ impl Partition {
         let mut jobs = Vec::with_capacity(entries.len());
         for entry in entries {
             match read(&entry) {
-                Some((lane, thread, head)) => jobs.push(Job { thread, token: entry.id, head, lane }),
+                Some((lane, thread, head)) => {
+                    jobs.push(Job { thread, token: entry.id, head, lane, taken_over: false });
+                }
                 None => {
                     warn!(entry = entry.id, "removed an entry of the job stream that names no thread");
                     let mut remove = redis::pipe();

@@ -262,6 +262,10 @@ impl Queue for RedisQueue {
         self.of(job.thread).finish(job, next).await
     }
 
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+        self.of(job.thread).is_held_besides(job).await
+    }
+
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         let mut parts = try_join_all(self.partitions.iter().map(|it| it.rung())).await?.into_iter();
         // As a rule there is one part. Of several, none has a thread of another.

@@ -57,6 +57,7 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Ar
     a_token_that_is_finished_twice_at_once_has_one_successor(&ada).await;
     whoever_looks_finds_every_token(&*ada).await;
     let (ada, bob) = (make("ada", SHORT, weights()).await, make("bob", SHORT, weights()).await);
+    another_holder_is_seen(&*ada, &*bob).await;
     an_expired_lease_moves_the_token(&*ada, &*bob).await;
     a_renewed_lease_stays(&*ada, &*bob).await;
     live_leases_do_not_hide_expired_ones(&*ada, &*bob).await;
@@ -365,6 +366,28 @@ async fn whoever_looks_finds_every_token(queue: &dyn Queue) {
     assert_empty(queue, "all were finished").await;
 }
 
+async fn another_holder_is_seen(ada: &dyn Queue, bob: &dyn Queue) {
+    let (thread, other) = (Uuid::now_v7(), Uuid::now_v7());
+    let is_held = async |job: &Job| bob.is_held_besides(job).await.expect("look");
+    for thread in [thread, other, thread] {
+        ring(ada, thread, When::Now).await;
+    }
+    let hers = [take_one(ada).await, take_one(ada).await];
+    let his = while_renewing(ada, &hers, take_one(bob)).await;
+    assert_eq!([hers[0].thread, hers[1].thread, his.thread], [thread, other, thread]);
+    assert!(is_held(&his).await, "ada holds the other");
+    assert!(!is_held(&hers[1]).await, "nobody holds another of that thread");
+    finish(ada, &hers[0], Some(When::Now)).await;
+    assert!(!is_held(&his).await, "a token that waits is nobody's");
+    let hers = [take_one(ada).await, hers[1].clone()];
+    assert!(is_held(&his).await);
+    sleep(SHORT).await;
+    assert!(!is_held(&his).await, "the lease of the other ran out");
+    finish_all(ada, &hers).await;
+    finish(bob, &his, None).await;
+    assert_empty(ada, "all were finished").await;
+}
+
 async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
     let thread = Uuid::now_v7();
     ring(ada, thread, When::Now).await;
@@ -372,7 +395,7 @@ async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
     let before = Instant::now();
     assert_eq!(lost(ada, one(&abandoned)).await, [], "a lease that was renewed runs out too");
     let claimed = take_one(bob).await;
-    assert_eq!(claimed, abandoned, "bob holds what ada abandoned");
+    assert_eq!(claimed, Job { taken_over: true, ..abandoned.clone() }, "bob holds what ada abandoned");
     // Redis counts whole milliseconds.
     assert!(
         before.elapsed() + Duration::from_millis(5) >= SHORT,
@@ -418,7 +441,7 @@ async fn live_leases_do_not_hide_expired_ones(ada: &dyn Queue, bob: &dyn Queue) 
     }
     let abandoned = live.pop().expect("the last");
     let claimed = while_renewing(ada, &live, take_one(bob)).await;
-    assert_eq!(claimed, abandoned, "bob is given the one that nobody renews");
+    assert_eq!(claimed, Job { taken_over: true, ..abandoned }, "bob is given the one that nobody renews");
     finish(bob, &claimed, None).await;
     finish_all(ada, &live).await;
     assert_empty(ada, "all were finished").await;
@@ -428,7 +451,11 @@ async fn a_consumer_is_given_its_own_expired_token(queue: &dyn Queue) {
     ring(queue, Uuid::now_v7(), When::Now).await;
     let first = take_one(queue).await;
     let second = take_one(queue).await;
-    assert_eq!(first, second, "a task that died within a living worker is made good too");
+    assert_eq!(
+        Job { taken_over: true, ..first },
+        second,
+        "a task that died within a living worker is made good too"
+    );
     finish(queue, &second, None).await;
     assert_empty(queue, "it was finished").await;
 }

@@ -1,4 +1,6 @@
-//! Files, batches, items and results, as every engine must keep them.
+//! Batches, items and results, as every engine must keep them.
+
+mod again;
 
 use serde_json::{Value, json};
 use shared::Tally;
@@ -8,34 +10,34 @@ use super::{heard, new_turn};
 use crate::{
     Error, Idempotency, Mark, NewTurn, Priority, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
-        Batch, BatchStatus, Chunk, Cutter, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch,
-        NewFile, ResultLine, Stopped,
+        Batch, BatchStatus, Chunk, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch, NewFile,
+        ResultLine, Stopped,
     },
     time,
 };
 
-const LEASE: i64 = 60_000_000;
+pub(super) const LEASE: i64 = 60_000_000;
 
-const NONE: [Uuid; 0] = [];
+pub(super) const NONE: [Uuid; 0] = [];
 
-fn chunk(data: &[u8]) -> Chunk {
+pub(super) fn chunk(data: &[u8]) -> Chunk {
     Chunk { starts_line: true, ends_line: true, data: data.to_vec() }
 }
 
-fn new_file(tenant: &str) -> NewFile {
+pub(super) fn new_file(tenant: &str) -> NewFile {
     let (filename, purpose) = ("lines.jsonl".to_owned(), "batch".to_owned());
-    NewFile { tenant: tenant.to_owned(), filename, purpose, expires_at: None }
+    NewFile { tenant: tenant.to_owned(), filename, purpose }
 }
 
-async fn file(store: &Store, tenant: &str) -> Result<Uuid, Error> {
+pub(super) async fn file(store: &Store, tenant: &str) -> Result<Uuid, Error> {
     let id = Uuid::now_v7();
     store.begin_file(id, new_file(tenant)).await?;
     store.write_chunk(id, 0, chunk(b"a\nb\n")).await?;
-    store.finish_file(id, 1, 4).await?;
+    store.finish_file(id, 1, 4, None).await?;
     Ok(id)
 }
 
-fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
+pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
     NewBatch {
         tenant: tenant.to_owned(),
         author: "conformance".to_owned(),
@@ -54,15 +56,22 @@ fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
     }
 }
 
+/// A batch that is new.
+pub(super) async fn made(store: &Store, new: NewBatch) -> Result<Batch, Error> {
+    let made = store.make_batch(new).await?;
+    let batch = made.filter(|(_, is_new)| *is_new).map(|(batch, _)| batch);
+    batch.ok_or_else(|| Error::Database("the batch is not new".to_owned()))
+}
+
 /// A batch that `keeper` keeps, of these lines: a name, and what it asks for if it can be run.
-async fn batch(
+pub(super) async fn batch(
     store: &Store,
     tenant: &str,
     keeper: &str,
     lines: &[(&str, Option<&str>)],
 ) -> Result<Batch, Error> {
     let input = file(store, tenant).await?;
-    let (batch, _) = store.make_batch(new_batch(tenant, input)).await?;
+    let batch = made(store, new_batch(tenant, input)).await?;
     store.keep_batches(keeper, LEASE).await?;
     let count = lines.len() as u64;
     store.take_lines(&batch, keeper, taken_lines(1, lines), count).await?;
@@ -88,11 +97,11 @@ fn taken_lines(first: u64, lines: &[(&str, Option<&str>)]) -> Vec<Line> {
     (first..).zip(lines).map(line).collect()
 }
 
-async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
+pub(super) async fn known(store: &Store, id: Uuid) -> Result<Batch, Error> {
     store.batch(id).await?.ok_or_else(|| Error::Database("the batch is gone".to_owned()))
 }
 
-fn to(item: &Item, state: ItemState) -> Move {
+pub(super) fn to(item: &Item, state: ItemState) -> Move {
     Move::new(item.clone(), state)
 }
 
@@ -102,60 +111,18 @@ async fn results(store: &Store, batch: Uuid) -> Result<Vec<(u64, Value)>, Error>
     Ok(results.into_iter().map(|it| (it.n, serde_json::from_str(&it.line).expect("a line"))).collect())
 }
 
-pub(super) async fn files_come_back_as_they_were_sent(store: &Store) -> Result<(), Error> {
-    let sent: Vec<u8> = (0..300_000_u32).flat_map(|it| [it as u8, b'x', b'\n', 0]).collect();
-    let (id, mut cutter) = (Uuid::now_v7(), Cutter::new(1 << 20));
-    store.begin_file(id, new_file("files")).await?;
-    let mut chunks = cutter.push(&sent);
-    chunks.extend(cutter.finish());
-    assert!(chunks.len() > 3);
-    for (nth, it) in (0..).zip(&chunks) {
-        store.write_chunk(id, nth, it.clone()).await?;
-    }
-    assert_eq!(store.file(id).await?, None, "nobody sees what is not whole");
-    assert_eq!(store.files(Some("files"), None, None, 10).await?, []);
-    let (pieces, bytes) = (chunks.len() as u32, sent.len() as u64);
-    assert_eq!(store.finish_file(id, pieces + 1, bytes).await?, None, "a piece is missing");
-    assert_eq!(store.file(id).await?, None);
-    let whole = store.finish_file(id, pieces, bytes).await?.expect("it is whole");
-    assert_eq!((whole.bytes, whole.filename.as_str()), (sent.len() as u64, "lines.jsonl"));
-    let mut back = Vec::new();
-    for nth in 0.. {
-        let Some(it) = store.chunk(id, nth).await? else { break };
-        assert_eq!(it, chunks[nth as usize]);
-        back.extend(it.data);
-    }
-    assert!(back == sent);
-
-    let other = file(store, "files").await?;
-    let listed = |it: Vec<crate::bulk::File>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
-    assert_eq!(listed(store.files(Some("files"), None, None, 10).await?), [other, id]);
-    assert_eq!(listed(store.files(Some("files"), Some("batch"), Some(other), 10).await?), [id]);
-    assert_eq!(listed(store.files(Some("nobody"), None, None, 10).await?), NONE);
-    let gone = Uuid::now_v7();
-    store.begin_file(gone, NewFile { expires_at: Some(1), ..new_file("files") }).await?;
-    store.write_chunk(gone, 0, chunk(b"gone\n")).await?;
-    store.finish_file(gone, 1, 5).await?;
-    assert_eq!(store.sweep_files().await?, 1, "its time was over");
-    assert_eq!((store.file(gone).await?, store.chunk(gone, 0).await?), (None, None));
-    assert!(store.delete_file(id).await? && !store.delete_file(id).await?);
-    assert_eq!(store.chunk(id, 0).await?, None);
-    Ok(())
-}
-
 pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(), Error> {
     let input = file(store, "kept").await?;
     let key = |hash: &str| Some(Idempotency { key: "once".to_owned(), request_hash: hash.to_owned() });
     let new = |hash: &str| NewBatch { idempotency: key(hash), ..new_batch("kept", input) };
-    let (made, is_new) = store.make_batch(new("hash")).await?;
-    assert!(is_new && made.status == BatchStatus::Validating);
+    let made = made(store, new("hash")).await?;
+    assert_eq!(made.status, BatchStatus::Validating);
     assert_eq!(made.metadata, json!({"für": "dich \u{0} 🦀"}));
-    assert_eq!(store.make_batch(new("hash")).await?, (made.clone(), false));
+    assert_eq!(store.make_batch(new("hash")).await?, Some((made.clone(), false)));
     assert!(matches!(store.make_batch(new("another")).await, Err(Error::KeyReused)));
     let input_file = file(store, "theirs").await?;
     let theirs = NewBatch { tenant: "theirs".to_owned(), input_file, ..new("another") };
-    assert!(store.make_batch(theirs).await?.1, "tenants never meet");
-    assert!(store.is_file_in_use(input).await?);
+    assert!(matches!(store.make_batch(theirs).await?, Some((_, true))), "tenants never meet");
 
     let ids = |it: Vec<Batch>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
     assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
@@ -180,9 +147,13 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(now.at.cancelling.is_some() && now.stopped.is_none());
     assert!(!store.advance_batch(&made, "bob", BatchStatus::Failed, None).await?, "it stands there no more");
     assert!(store.advance_batch(&now, "bob", BatchStatus::Cancelled, None).await?);
-    assert!(!store.is_file_in_use(input).await?);
     assert_eq!(ids(store.batches(Some("kept"), None, 10).await?), [made.id]);
     assert_eq!(ids(store.batches(Some("kept"), Some(made.id), 10).await?), NONE);
+    tidy(store).await
+}
+
+/// Leaves no batch open that nobody keeps.
+pub(super) async fn tidy(store: &Store) -> Result<(), Error> {
     for it in store.keep_batches("bob", LEASE).await? {
         store.advance_batch(&it, "bob", BatchStatus::Failed, Some("tidied \u{0} up")).await?;
     }
@@ -209,6 +180,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let [a, c, d] = &waiting[..] else { panic!("three wait: {waiting:?}") };
     assert_eq!((a.nth, a.place, a.attempt), (1, LinePlace { chunk: 0, start: 2, length: 3 }, 1));
     let begun = |it: &Item| NewTurn { idempotency: Some(it.key()), ..new_turn("go") };
+    let single = store.queued(None, 1000).await?;
     let turns = store.submit_many([a, c, d].map(begun).into()).await?;
     let turns: Vec<Turn> =
         turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
@@ -237,6 +209,12 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let other = store.submit(NewTurn { idempotency, ..new_turn("of that name") }).await?.into_turn();
     assert_eq!(store.batch_of(other.thread).await?, None, "it is only called so");
     assert_eq!(store.under_way(made.id).await?.queued, 3);
+    assert_eq!(
+        store.queued(None, 1000).await?,
+        single + 1,
+        "what a batch has fed is not counted, whoever is called so is"
+    );
+    assert_eq!(store.queued(Some("default"), 1000).await?, single + 1);
     assert_eq!(store.moved_items(made.id, 10).await?.len(), 0);
     assert_eq!(store.items_fed_before(made.id, time::now(), 10).await?.len(), 3);
 
@@ -306,20 +284,21 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         store.past_turns("default", "probe", 500).await?.iter().filter(|it| it.id == turns[0].id).count(),
         1
     );
-    reopens(store, &now).await
+    again::reopens(store, &now).await?;
+    again::asks(store).await
 }
 
 /// A chunk of lines may be run to its end before the next is taken: the sums hold, of one name the first line counts, and
 /// whoever calls the batch off or takes it over meanwhile ends that.
 pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result<(), Error> {
     let input = file(store, "early").await?;
-    let (made, _) = store.make_batch(new_batch("early", input)).await?;
+    let made = made(store, new_batch("early", input)).await?;
     store.keep_batches("ada", LEASE).await?;
     let lines = taken_lines(1, &[("a", Some("1")), ("b", Some("2"))]);
     store.take_lines(&made, "ada", lines, 2).await?;
     let taken = known(store, made.id).await?;
     let waiting = store.waiting_items(made.id, 10).await?;
-    let [a, b] = &waiting[..] else { panic!("two wait: {waiting:?}") };
+    let [a, _] = &waiting[..] else { panic!("two wait: {waiting:?}") };
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
     let well = Move { run, response: Some(json!("well")), ..to(a, ItemState::Completed) };
     store.record(made.id, "ada", vec![well]).await?;
@@ -349,39 +328,17 @@ pub(super) async fn items_end_while_lines_are_looked_at(store: &Store) -> Result
         matches!(store.take_lines(&all, "ada", Vec::new(), 4).await, Err(Error::BatchLost(_))),
         "no more is looked at"
     );
-    store.record(made.id, "ada", vec![to(b, ItemState::Cancelled)]).await?;
+    let waiting = store.waiting_items(made.id, 10).await?;
+    let moves = waiting.iter().zip([ItemState::Cancelled, ItemState::Failed]);
+    store.record(made.id, "ada", moves.map(|(it, state)| to(it, state)).collect()).await?;
     let off = known(store, made.id).await?;
-    assert_eq!((off.status, off.counts.of(ItemState::Waiting)), (BatchStatus::Cancelling, 1));
+    assert_eq!((off.status, off.counts.open()), (BatchStatus::Cancelling, 0));
     assert!(store.advance_batch(&off, "ada", BatchStatus::Cancelled, None).await?);
-    Ok(())
-}
-
-/// What ended badly is run again, and its result is added to those there are.
-async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(1)).await?, 0, "it is not over");
-    assert!(store.advance_batch(batch, "ada", BatchStatus::Finalizing, None).await?);
-    let now = known(store, batch.id).await?;
-    assert!(now.output_file.is_some() && now.error_file.is_some());
-    assert!(store.name_results(&now, "ada", now.output_file, None).await?);
-    assert!(store.advance_batch(&now, "ada", BatchStatus::Completed, None).await?);
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Cancelled, 60, Some(1)).await?, 0, "there is none");
-    assert_eq!(store.reopen_batch(batch.id, ItemState::Failed, 60, Some(77)).await?, 1);
-    let now = known(store, batch.id).await?;
-    assert_eq!((now.status, now.output_file, now.at.completed), (BatchStatus::InProgress, None, None));
-    assert_eq!(now.max_micro_usd, Some(77), "what was refused before changed nothing");
-    assert!(store.keep_batches("ada", LEASE).await?.iter().any(|it| it.id == batch.id));
-    let waiting = store.waiting_items(batch.id, 10).await?;
-    assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
-    let well = Move { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
-    store.record(batch.id, "ada", vec![well]).await?;
-    let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
-    assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
-        store.final_results(batch.id, Good::No, 0, 10).await?.len(),
-        3,
-        "its first result counts no more"
+        store.reopen_batch(made.id, ItemState::Failed, 60, None).await?,
+        Some(0),
+        "it would end without the lines that nobody looked at"
     );
-    assert_eq!(store.results(batch.id, 0, 10).await?.len(), 6, "and is still there");
     Ok(())
 }
 

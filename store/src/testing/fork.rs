@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use shared::{Cancelled, DEFAULT_TENANT, Message, Policy, strategies};
+use shared::{Cancelled, DEFAULT_TENANT, Event, Message, Policy, strategies};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{heard, log_of, new_turn, of_tenant, opened};
 use crate::{
-    Error, Fork, Idempotency, Mark, NewFork, Prune, Store, Strategies, ThreadId, ThreadStatus, TurnFilter,
-    TurnMark, TurnStatus,
+    Error, Foreign, Fork, Idempotency, Mark, NewFork, Prune, Store, Strategies, ThreadId, ThreadStatus,
+    TurnFilter, TurnMark, TurnStatus,
 };
 
 /// How many wishes race with one key.
@@ -70,6 +70,31 @@ pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Erro
     let turns = store.turns(filter, None, 9).await?;
     let stands: Vec<_> = turns.iter().map(|it| (it.status, it.ended_seq)).collect();
     assert_eq!(stands, [(status, Some(2))]);
+    Ok(())
+}
+
+/// Also of what may be repeated: there it would be under another idempotency key.
+pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Result<(), Error> {
+    let golden =
+        include_str!("../../../fixtures/golden/v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl");
+    let log: Vec<Event> =
+        golden.lines().map(|it| serde_json::from_str(it).expect("an event of the golden log")).collect();
+    let lost = log.iter().position(|it| matches!(it, Event::Faltered(_))).expect("an answer is lost");
+    let foreign = |event: &Event| {
+        let payload = event.payload().expect("an event has JSON");
+        Foreign { at: 1, kind: event.kind().to_owned(), payload }
+    };
+    let source = Uuid::now_v7();
+    let strategies = Strategies::new(strategies::all());
+    store.adopt(&strategies, source, log[..=lost + 1].iter().map(foreign).collect()).await?;
+    // Before the call nothing is at stake; from there on something is, whether its answer was told as lost or not.
+    for (at, doubted) in [(lost - 2, 0), (lost - 1, 1), (lost, 1), (lost + 1, 1)] {
+        let new = NewFork { at: at as u64, hears: None, ..new_fork(source, None) };
+        let thread = store.fork(&strategies, new).await?.thread();
+        let log = log_of(store, thread).await?;
+        let many = log.iter().filter(|it| matches!(it, Event::Doubted(_))).count();
+        assert_eq!(many, doubted, "forked after event {at}: {log:?}");
+    }
     Ok(())
 }
 

@@ -1,13 +1,9 @@
-//! What is told: written with what it tells of, sent by one api at a time, and kept for a while as a log.
-
-use std::collections::BTreeMap;
+//! What is told: written with what it tells of, settled by whoever sent it, and kept for a while as a log.
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set,
-    ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _, QueryFilter as _,
-    QueryOrder as _, QuerySelect as _, QueryTrait as _,
-    sea_query::{Expr, Query},
+    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Query,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -27,9 +23,6 @@ use crate::{
 
 /// For how long it is kept what came of a delivery, in microseconds.
 const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
-
-/// How many that are due are looked at for one round.
-const LOOKED_AT: u64 = 256;
 
 /// One thing told to one webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,52 +145,6 @@ impl Delivery {
 }
 
 impl Store {
-    /// Deliveries that are due, each under a lease of so many microseconds: at most `room`, and of one webhook at most
-    /// as many as `busy` leaves of `each`. What is leased counts as an attempt.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn take_deliveries(
-        &self,
-        room: usize,
-        each: usize,
-        busy: &BTreeMap<WebhookId, usize>,
-        lease: i64,
-    ) -> Result<Vec<Delivery>, Error> {
-        let now = time::now();
-        let full = busy.iter().filter(|(_, count)| each <= **count).map(|(id, _)| *id);
-        let due = deliveries::Entity::find()
-            .select_only()
-            .columns([Column::Id, Column::WebhookId])
-            .filter(is_due(now))
-            .filter(Column::WebhookId.is_not_in(full))
-            .order_by_asc(Column::DueAt)
-            .limit(LOOKED_AT);
-        let due: Vec<(Uuid, Uuid)> = due.into_tuple().all(&self.database.pool).await?;
-        let mut busy = busy.clone();
-        let mut taken = Vec::new();
-        for (id, webhook) in due {
-            let of = busy.entry(webhook).or_default();
-            if *of < each && taken.len() < room {
-                *of += 1;
-                taken.push(id);
-            }
-        }
-        if taken.is_empty() {
-            return Ok(Vec::new());
-        }
-        let row = deliveries::ActiveModel { due_at: Set(now + lease), ..Default::default() };
-        let update = deliveries::Entity::update_many()
-            .set(row)
-            .col_expr(Column::Attempts, Expr::col(Column::Attempts).add(1))
-            .filter(Column::Id.is_in(taken))
-            .filter(is_due(now));
-        let _alone = self.database.writing().await;
-        let rows = update.exec_with_returning(&self.database.pool).await?;
-        rows.into_iter().map(Delivery::try_from).collect()
-    }
-
     /// Writes down what came of an attempt, unless it was begun anew meanwhile. A webhook that is gone is disabled, and
     /// nothing of it is tried any more.
     ///
@@ -278,10 +225,6 @@ impl Store {
         let _alone = self.database.writing().await;
         Ok(delete.exec(&self.database.pool).await?.rows_affected)
     }
-}
-
-fn is_due(now: i64) -> sea_orm::sea_query::SimpleExpr {
-    Column::State.eq(DeliveryState::Pending.as_str()).and(Column::DueAt.lte(now))
 }
 
 async fn settle(tx: &DatabaseTransaction, tried: Delivery, outcome: Outcome) -> Result<(), Error> {

@@ -10,13 +10,14 @@
 
 mod deliveries;
 mod table;
+mod take;
 
 use std::{fmt, str::FromStr};
 
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
-    QueryOrder as _, QueryTrait as _,
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend,
+    EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
@@ -28,12 +29,13 @@ use self::table::{
 };
 use crate::{
     Error, Store,
-    log::{UnknownStatus, plain, status::status},
+    log::{UnknownStatus, plain, statement, status::status},
     time,
 };
 
 pub(crate) use deliveries::announce;
 pub use deliveries::{Delivery, DeliveryFilter, Outcome};
+pub use take::{Addressee, AtOnce};
 
 /// Names a webhook: a UUIDv7.
 pub type WebhookId = Uuid;
@@ -113,22 +115,8 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn add_webhook(&self, new: &Webhook) -> Result<bool, Error> {
-        if self.webhooks_of(new.tenant.as_deref()).await?.len() >= MOST_WEBHOOKS {
-            return Ok(false);
-        }
-        let row = webhooks::ActiveModel {
-            id: Set(new.id),
-            tenant: Set(new.tenant.clone()),
-            url: Set(new.url.clone()),
-            types: Set(serde_json::Value::from_iter(new.types.iter().map(|it| it.as_str())).to_string()),
-            secret: Set(new.secret.expose_secret().to_owned()),
-            created_at: Set(new.created_at),
-            disabled_at: Set(None),
-            disabled_why: Set(None),
-        };
-        let _alone = self.database.writing().await;
-        webhooks::Entity::insert(row).exec_without_returning(&self.database.pool).await?;
-        Ok(true)
+        let new = new.clone();
+        self.database.transact(move |tx| add(tx, new).boxed()).await
     }
 
     /// A webhook, if there is one.
@@ -153,12 +141,6 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Webhook::try_from).collect()
     }
 
-    /// Those of this tenant, or those of operators.
-    async fn webhooks_of(&self, tenant: Option<&str>) -> Result<Vec<Webhook>, Error> {
-        let all = self.webhooks(tenant).await?;
-        Ok(all.into_iter().filter(|it| it.tenant.as_deref() == tenant).collect())
-    }
-
     /// Forgets a webhook and all of its deliveries, and says whether it was there.
     ///
     /// # Errors
@@ -167,6 +149,34 @@ impl Store {
     pub async fn remove_webhook(&self, id: WebhookId) -> Result<bool, Error> {
         self.database.transact(move |tx| remove(tx, id).boxed()).await
     }
+}
+
+async fn add(tx: &DatabaseTransaction, new: Webhook) -> Result<bool, Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        // Those that are added at once count one after the other: rows that are not there yet cannot be locked.
+        let alone = "SELECT pg_advisory_xact_lock(hashtext('webhooks'), hashtext($1))";
+        tx.execute_raw(statement(tx, alone, [new.tenant.clone().unwrap_or_default().into()])).await?;
+    }
+    let own = match &new.tenant {
+        Some(tenant) => Column::Tenant.eq(tenant.as_str()),
+        None => Column::Tenant.is_null(),
+    };
+    if MOST_WEBHOOKS as u64 <= webhooks::Entity::find().filter(own).count(tx).await? {
+        return Ok(false);
+    }
+    let types = serde_json::Value::from_iter(new.types.iter().map(|it| it.as_str())).to_string();
+    let row = webhooks::ActiveModel {
+        id: Set(new.id),
+        tenant: Set(new.tenant),
+        url: Set(new.url),
+        types: Set(types),
+        secret: Set(new.secret.expose_secret().to_owned()),
+        created_at: Set(new.created_at),
+        disabled_at: Set(None),
+        disabled_why: Set(None),
+    };
+    webhooks::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(true)
 }
 
 async fn remove(tx: &DatabaseTransaction, id: WebhookId) -> Result<bool, Error> {

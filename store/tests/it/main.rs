@@ -1,4 +1,4 @@
-//! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news.
+//! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news, the webhooks.
 
 mod bulk;
 mod index;
@@ -11,3 +11,4 @@ mod pauses;
 mod pins;
 mod plans;
 mod queue;
+mod webhooks;

@@ -62,11 +62,11 @@ async fn submit(store: &Store, numbers: impl Iterator<Item = u64>) -> Vec<Turn> 
 async fn batch(store: &Store) -> Batch {
     let input_file = Uuid::now_v7();
     let (filename, purpose) = ("lines.jsonl".to_owned(), "batch".to_owned());
-    let new = NewFile { tenant: TENANT.to_owned(), filename, purpose, expires_at: None };
+    let new = NewFile { tenant: TENANT.to_owned(), filename, purpose };
     store.begin_file(input_file, new).await.unwrap();
     let chunk = Chunk { starts_line: true, ends_line: true, data: b"{}\n".to_vec() };
     store.write_chunk(input_file, 0, chunk).await.unwrap();
-    store.finish_file(input_file, 1, 3).await.unwrap();
+    store.finish_file(input_file, 1, 3, None).await.unwrap();
     let new = NewBatch {
         tenant: TENANT.to_owned(),
         author: "test".to_owned(),
@@ -83,7 +83,7 @@ async fn batch(store: &Store) -> Batch {
         priority: Priority::Normal,
         idempotency: None,
     };
-    store.make_batch(new).await.unwrap().0
+    store.make_batch(new).await.unwrap().unwrap().0
 }
 
 fn line(memo: &str, nth: u64) -> Line {

@@ -4,10 +4,10 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
-use store::{Error, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId};
+use store::{Error, Lane, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId, When};
 use tokio::sync::{Barrier, Notify};
 use worker::{
-    Backoff, Bounds, Done, Hands,
+    Backoff, Bounds, Done, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
 
@@ -80,17 +80,7 @@ impl World for Echo {
 #[tokio::test]
 async fn a_thread_that_cannot_go_on_is_parked() {
     let parts = parts().await;
-    let opened = Opened {
-        format: 1,
-        strategy: "gone".into(),
-        version: 1,
-        config: serde_json::Value::Null,
-        experts: Default::default(),
-        budget: shared::Budget::default(),
-        by: String::new(),
-        tenant: shared::DEFAULT_TENANT.into(),
-    };
-    let thread = submit_words(&parts, opened, vec![Message::user("hello")]).await;
+    let thread = submit_words(&parts, opened(), vec![Message::user("hello")]).await;
     let hands = hands(&parts, Arc::new(Echo));
     assert_eq!(hands.work(thread, &Notify::new()).await.unwrap(), Done::Rested);
     let turn = parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0);
@@ -105,6 +95,82 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
 }
 
+/// A thread that was parked in the middle of a turn hears no other, and does not come alive by being rung for.
+#[tokio::test]
+async fn a_parked_turn_stays_as_it_was_reported() {
+    let parts = parts().await;
+    let probe = Opened { strategy: "probe".into(), ..opened() };
+    let thread = submit_words(&parts, probe, vec![Message::user("echo one; echo two")]).await;
+    let all = hands(&parts, Arc::new(Echo));
+    assert_eq!(all.work(thread, &Notify::new()).await.unwrap(), Done::Moved);
+    let none = Hands { strategies: Strategies::new([]), ..hands(&parts, Arc::new(Echo)) };
+    assert_eq!(none.work(thread, &Notify::new()).await.unwrap(), Done::Rested);
+    let stands = async || {
+        let turns = parts.store.turns(store::TurnFilter::default(), None, 9).await.unwrap();
+        let of = |it: &store::Turn| (it.status, it.error.clone().unwrap_or_default());
+        (turns.iter().map(of).collect::<Vec<_>>(), parts.store.head(thread).await.unwrap().seq)
+    };
+    let (turns, seq) = stands().await;
+    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [store::TurnStatus::Failed]);
+
+    let next = new_turn(Opening::Existing(thread), vec![Message::user("echo three")]);
+    let Submitted::New(turn) = parts.store.submit(next).await.unwrap() else { panic!("it is not under way") };
+    parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
+    let limits = Limits { slots: 4, nodes: 16, lease: minute, sweep: minute, drain: minute };
+    let worker = tokio::spawn(Worker::new(all, limits).run(stop.clone()));
+    while parts.store.turn(turn.id).await.unwrap().unwrap().status == store::TurnStatus::Queued {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.drain();
+    worker.await.unwrap();
+    let (turns, after) = stands().await;
+    assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [store::TurnStatus::Failed; 2]);
+    assert!(turns[0].1.contains("was parked"), "{turns:?}");
+    assert_eq!(after, seq, "nothing more has happened");
+}
+
+/// Two people answer at once: the second answer was meant for the first question, and is not heard as that to the next.
+#[tokio::test]
+async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
+    let parts = parts().await;
+    let probe = Opened { strategy: "probe".into(), ..opened() };
+    let thread =
+        submit_words(&parts, probe, vec![Message::user("ask One? | yes | no; ask Two? | yes | no")]).await;
+    let hands = hands(&parts, Arc::new(Echo));
+    let live = async || while hands.work(thread, &Notify::new()).await.unwrap() != Done::Rested {};
+    live().await;
+    let asked_at = parts.store.head(thread).await.unwrap().seq;
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        let opening = Opening::Asking(thread, asked_at);
+        let answer = NewTurn { policy: Policy::Answer, ..new_turn(opening, vec![Message::user("yes")]) };
+        answers.push(parts.store.submit(answer).await.unwrap().into_turn().id);
+    }
+    live().await;
+    let mut turns = Vec::new();
+    for id in answers {
+        turns.push(parts.store.turn(id).await.unwrap().unwrap());
+    }
+    let [first, second] = [&turns[0], &turns[1]].map(|it| (it.status, it.error.as_deref().unwrap_or("")));
+    assert_eq!(first, (store::TurnStatus::Interrupted, ""), "it goes on to the second question");
+    assert_eq!(second.0, store::TurnStatus::Failed);
+    assert!(second.1.contains("settled"), "{second:?}");
+}
+
+fn opened() -> Opened {
+    Opened {
+        format: 1,
+        strategy: "gone".into(),
+        version: 1,
+        config: serde_json::Value::Null,
+        experts: Default::default(),
+        budget: shared::Budget::default(),
+        by: String::new(),
+        tenant: shared::DEFAULT_TENANT.into(),
+    }
+}
+
 fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
     Hands {
         parts: parts.clone(),
@@ -117,8 +183,14 @@ fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
 }
 
 pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Message>) -> ThreadId {
-    let new = NewTurn {
-        thread: Opening::New(opened),
+    let new = new_turn(Opening::New(opened), messages);
+    let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
+    turn.thread
+}
+
+fn new_turn(thread: Opening, messages: Vec<Message>) -> NewTurn {
+    NewTurn {
+        thread,
         policy: Policy::Auto,
         priority: store::Priority::Normal,
         messages,
@@ -126,7 +198,5 @@ pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Me
         author: "test".to_owned(),
         idempotency: None,
         due_at: None,
-    };
-    let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
-    turn.thread
+    }
 }

@@ -55,6 +55,10 @@ impl Queue for Noted {
         self.queue.finish(job, next).await
     }
 
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+        self.queue.is_held_besides(job).await
+    }
+
     async fn rung(&self) -> Result<Vec<ThreadId>, QueueError> {
         self.queue.rung().await
     }

@@ -134,6 +134,33 @@ async fn a_node_longer_than_the_lease_runs_once() {
     }
 }
 
+/// Somebody rings for a thread that a worker is at, as whoever calls off a turn behind it: no other worker asks what that one
+/// is asking, and the thread goes on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_ring_brings_no_second_worker_to_a_node() {
+    let two = two(Duration::from_secs(60)).await;
+    let stop = Stop::default();
+    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
+    let thread = two.says(None, "wait 1; echo end").await;
+    two.world.first.notified().await;
+    let queue = &two.parts[0].queue;
+    // Both workers take some of them.
+    for _ in 0..20 {
+        queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    }
+    two.until(thread, |log| ends(log) == 1).await;
+    assert_eq!(
+        two.world.begun.load(Ordering::SeqCst),
+        1,
+        "nobody asked again: {:?}",
+        two.kinds(thread).await
+    );
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
 /// Told to stop, a worker finishes the node that it has begun and leaves the next to others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_finishes_what_is_under_way() {

@@ -98,6 +98,9 @@ impl Replay for Stage {
     fn toolbox(&self, server: &str) -> Option<&[Tool]> {
         self.toolboxes.get(server).map(Vec::as_slice)
     }
+    fn at_stake(&self) -> Vec<usize> {
+        Vec::new()
+    }
     fn tools(&self) -> Vec<Tool> {
         self.tools.clone()
     }

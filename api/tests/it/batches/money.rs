@@ -5,12 +5,17 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use api::Capacity;
-use store::limits::{Cap, Subject};
+use shared::{Attempted, Meter, Next, Response, ToolOutput};
+use store::{
+    ThreadId,
+    limits::{Cap, Subject},
+};
 
 use crate::{
     batches::said,
-    bulk::{Hall, PRICE, line, pieces, sayings},
+    bulk::{Hall, PRICE, form, line, pieces, sayings},
     prompted::Revised,
+    room::{Room, thread_of},
 };
 
 #[tokio::test(flavor = "multi_thread")]
@@ -141,6 +146,79 @@ async fn a_quote_is_given_before_anything_is_made() {
     assert!(said(&narrow["held_by"]).contains("window of 1"), "{narrow:#}");
     let batches = hall.room.get("/v1/batches").await.json();
     assert_eq!(batches["data"].as_array().unwrap().len(), 1);
+}
+
+/// Plays the worker for a thread of deeds, each of whose calls costs something, until it rests; how many calls there were.
+async fn live(room: &Room, thread: ThreadId) -> u64 {
+    let mut calls = 0;
+    while room.hear(thread).await {
+        let mut log = room.log(thread).await;
+        loop {
+            match log.thread().next().unwrap() {
+                Next::Rest => break,
+                Next::Append(event) => log.push(event).unwrap(),
+                Next::Perform(due) => {
+                    for it in due {
+                        calls += 1;
+                        log.push(Attempted { slot: it.slot, worker: "test".to_owned() }.into()).unwrap();
+                        let meter = Meter { input_tokens: 5, micro_usd: Some(PRICE), ..Meter::default() };
+                        let answer = Response::Output(ToolOutput::Ok("done".to_owned()));
+                        let event = log.thread().receive(it.slot, Ok((answer, Some(meter))), 0);
+                        log.push(event).unwrap();
+                    }
+                }
+            }
+        }
+        log.flush(&room.parts).await.unwrap();
+    }
+    calls
+}
+
+/// A thread tells of many turns, and each is counted by what it took itself; what a fork has copied it did not take.
+#[tokio::test]
+async fn a_quote_counts_each_turn_of_a_thread_once() {
+    let cap = Cap { requests_per_minute: Some(1), ..Cap::default() };
+    let caps = [(Subject::Server("post".to_owned()), cap)].into();
+    let room = Room::with(|door| door.capacity = Capacity { slots: 4, caps }).await;
+    let first = room.post("/v1/turns", json!({"strategy": "deed", "input": "send"})).await.json();
+    let thread = thread_of(&first);
+    let mut calls = live(&room, thread).await;
+    for _ in 0..3 {
+        let more = room.post("/v1/turns", json!({"thread_id": thread, "input": "more"})).await;
+        assert_eq!(more.status, 202, "{more:?}");
+        calls += live(&room, thread).await;
+    }
+    assert_eq!(calls, 8, "two each");
+    let body = json!({"strategy": "deed", "input": "send"});
+    let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body});
+    let file = said(&room.send(form("batch", line.to_string().as_bytes())).await.json()["id"]).to_owned();
+    let quoted = async || {
+        let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+        let quote = room.post("/v1/batches?quote=true", body).await.json();
+        let each = &quote["based_on"][0];
+        assert_eq!(each["usd_each"].as_f64(), Some(2.0 * PRICE as f64 / 1e6), "{quote:#}");
+        assert_eq!(each["tokens_each"].as_f64(), Some(10.0), "{quote:#}");
+        assert_eq!(quote["seconds"].as_f64(), Some(120.0), "two calls, one a minute: {quote:#}");
+        each["past_turns"].as_u64().unwrap()
+    };
+    assert_eq!(quoted().await, 4);
+
+    let fork = async |body: Value| {
+        let reply = room.post(&format!("/v1/threads/{thread}/fork"), body).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        said(&reply.json()["id"]).parse::<ThreadId>().unwrap()
+    };
+    let copy = fork(json!({})).await;
+    assert_eq!(quoted().await, 4, "what is copied happened once");
+    room.post("/v1/turns", json!({"thread_id": copy, "input": "more"})).await;
+    assert_eq!(live(&room, copy).await, 2);
+    assert_eq!(quoted().await, 5);
+    // Half of a turn is copied, and half of it lived: that is no measure of a whole one.
+    let log = room.log_of(thread).await;
+    let half = log.iter().position(|it| it.kind() == "answered").unwrap();
+    let half = fork(json!({"at": half})).await;
+    assert_eq!(live(&room, half).await, 1);
+    assert_eq!(quoted().await, 5);
 }
 
 /// What a turn that runs for long has taken so far is counted while it runs, and a cap counts it.

@@ -24,6 +24,9 @@ pub(super) enum Kind {
     Picture,
 }
 
+/// How many characters a link's label may have: however long a text, each is looked for no further back.
+const LABEL_MAX: usize = 1_000;
+
 /// Every address in `text`, in order: bare, in angle brackets, or as a markdown link.
 ///
 /// **Invariant:** no two of them overlap, whatever the text: whoever replaces them takes what stands between.
@@ -31,8 +34,12 @@ pub(super) fn links(text: &str) -> Vec<Link> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::<Link>::new();
     let mut from = 0;
-    while let Some(start) = ["http://", "https://"].iter().filter_map(|it| lower[from..].find(it)).min() {
-        let start = from + start;
+    while let Some(colon) = lower[from..].find("://").map(|it| from + it) {
+        let scheme = ["https", "http"].into_iter().find(|it| lower[from..colon].ends_with(it));
+        let Some(start) = scheme.map(|it| colon - it.len()) else {
+            from = colon + 1;
+            continue;
+        };
         let end = end_of(text, start);
         from = end;
         let within_a_word = text[..start].ends_with(|it: char| it.is_ascii_alphanumeric());
@@ -88,7 +95,7 @@ fn end_of(text: &str, start: usize) -> usize {
 fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
     let before = text[..start].strip_suffix('<').unwrap_or(&text[..start]).strip_suffix("](")?;
     let mut depth = 0_u32;
-    let (open, _) = before.char_indices().rev().find(|(_, it)| match it {
+    let (open, _) = before.char_indices().rev().take(LABEL_MAX).find(|(_, it)| match it {
         ']' => {
             depth += 1;
             false
@@ -200,6 +207,15 @@ mod tests {
             all("[A](http://a.b \"t[\") http://b.c x](http://c.d)"),
             [titled, "http://b.c", "http://c.d"]
         );
+    }
+
+    /// A page may be hostile: each of these took seconds once.
+    #[test]
+    fn long_texts_are_looked_through_once() {
+        for (piece, many) in [("http://a ", 100_000), ("](http://a) ", 80_000), ("[](http://a \"", 80_000)] {
+            let found = links(&piece.repeat(many)).len();
+            assert!(many / 2 <= found, "{found} of {piece:?}");
+        }
     }
 
     /// Six pieces of markdown in every order: enough for a link that begins in the title of another.

@@ -80,10 +80,14 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
                 nths.push(nth);
             }
             // Those are asked for one by one: each waits for its thread's row.
-            Opening::Existing(thread) => match follow(tx, new, thread, now).await {
-                Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => outcomes[nth] = Some(Err(error)),
-                outcome => outcomes[nth] = Some(Ok(outcome?)),
-            },
+            Opening::Existing(thread) | Opening::Asking(thread, _) => {
+                match follow(tx, new, thread, now).await {
+                    Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => {
+                        outcomes[nth] = Some(Err(error))
+                    }
+                    outcome => outcomes[nth] = Some(Ok(outcome?)),
+                }
+            }
         }
     }
     // First the rows that may turn out to exist.
@@ -112,22 +116,27 @@ async fn follow(
     thread: ThreadId,
     now: i64,
 ) -> Result<Submitted, Error> {
-    // Not locked: a thread is the same tenant's for ever.
-    let row = threads::Entity::find_by_id(thread).one(tx).await?.ok_or(Error::UnknownThread(thread))?;
+    // Nobody deletes the thread any more, and whoever marks it sees the turn that is queued here.
+    let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
+    let row = row.ok_or(Error::UnknownThread(thread))?;
+    let under_way = row.status == ThreadStatus::Busy.as_str();
     let entry = Entry::new(new, thread, row.tenant, now);
     let positions = queue(tx, [&entry], now).await?;
     let Some(position) = positions.get(&entry.turn.id) else {
         return recognised(&entry, &by_key(tx, [&entry]).await?);
     };
-    let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
-    let under_way = row.ok_or(Error::UnknownThread(thread))?.status == ThreadStatus::Busy.as_str();
     let turn = Turn { position: *position, ..entry.turn };
     Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
 }
 
 impl Entry {
     fn new(new: NewTurn, thread: ThreadId, tenant: String, now: i64) -> Self {
-        let NewTurn { thread: _, policy, priority, messages, metadata, author, idempotency, due_at } = new;
+        let NewTurn { thread: opening, policy, priority, messages, metadata, author, idempotency, due_at } =
+            new;
+        let answers_seq = match opening {
+            Opening::Asking(_, seq) => Some(seq),
+            Opening::New(_) | Opening::Existing(_) => None,
+        };
         let turn = Turn {
             position: 0,
             id: Uuid::now_v7(),
@@ -143,6 +152,7 @@ impl Entry {
             ended_seq: None,
             error: None,
             cause: None,
+            answers_seq,
             due_at,
             created_at: now,
             updated_at: now,
@@ -172,6 +182,7 @@ impl Entry {
             "tenant": it.tenant,
             "priority": it.priority.rank(),
             "due_at": it.due_at,
+            "answers_seq": it.answers_seq,
         }))
     }
 }
@@ -184,19 +195,21 @@ async fn queue(
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                   request_hash, created_at, updated_at, tenant, priority, due_at) \
+                   request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq) \
                    SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
-                   nullif(due_at, -1) \
+                   nullif(due_at, -1), nullif(answers_seq, -1) \
                    FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
-                   $10::text[], $11::text[], $12::bigint[], $13::bigint[]) WITH ORDINALITY AS it (id, thread_id, \
-                   policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, nth) \
+                   $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[]) WITH ORDINALITY AS it (id, thread_id, \
+                   policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, answers_seq, \
+                   nth) \
                    ORDER BY nth ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
         sqlite: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
-                 request_hash, created_at, updated_at, tenant, priority, due_at) \
+                 request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq) \
                  SELECT unhex(value ->> 'id'), unhex(value ->> 'thread_id'), ?1, value ->> 'policy', \
                  value ->> 'input', value ->> 'metadata', value ->> 'author', value ->> 'idempotency_key', \
-                 value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at' \
+                 value ->> 'request_hash', ?2, ?2, value ->> 'tenant', value ->> 'priority', value ->> 'due_at', \
+                 value ->> 'answers_seq' \
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
         columns: &[
@@ -211,6 +224,7 @@ async fn queue(
             Text("tenant"),
             Number("priority"),
             Number("due_at"),
+            Number("answers_seq"),
         ],
     };
     let rows = entries.into_iter().map(|it| it.row(tx)).collect::<Result<Vec<_>, _>>()?;

@@ -24,13 +24,14 @@ const KEPT: usize = 2_000;
 /// How long the last words of a child are waited for.
 const GASP: Duration = Duration::from_millis(300);
 
-/// Starts a server.
+/// Starts a server; `hide` strikes out what nobody may read of what it murmurs.
 pub(super) fn spawn(
     name: &str,
     command: &str,
     args: &[String],
     env: &BTreeMap<String, String>,
     cwd: Option<&Path>,
+    hide: impl Fn(&str) -> String + Send + 'static,
 ) -> std::io::Result<(TokioChildProcess, Murmur)> {
     let mut child = Command::new(command);
     let seen = SEEN.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -42,7 +43,7 @@ pub(super) fn spawn(
     #[cfg(unix)]
     child.process_group(0);
     let (child, stderr) = TokioChildProcess::builder(child).stderr(Stdio::piped()).spawn()?;
-    let murmur = stderr.map(|it| Murmur::listen(name, it)).unwrap_or_default();
+    let murmur = stderr.map(|it| Murmur::listen(name, it, hide)).unwrap_or_default();
     Ok((child, murmur))
 }
 
@@ -54,9 +55,9 @@ pub(super) struct Murmur {
 }
 
 impl Murmur {
-    fn listen(name: &str, stderr: ChildStderr) -> Self {
+    fn listen(name: &str, stderr: ChildStderr, hide: impl Fn(&str) -> String + Send + 'static) -> Self {
         let end = Arc::default();
-        let listener = tokio::spawn(listen(name.to_owned(), stderr, Arc::clone(&end)));
+        let listener = tokio::spawn(listen(name.to_owned(), stderr, hide, Arc::clone(&end)));
         Self { end, listener: Some(listener) }
     }
 
@@ -71,11 +72,16 @@ impl Murmur {
     }
 }
 
-async fn listen(name: String, mut stderr: ChildStderr, end: Arc<Mutex<Vec<u8>>>) {
+async fn listen(
+    name: String,
+    mut stderr: ChildStderr,
+    hide: impl Fn(&str) -> String,
+    end: Arc<Mutex<Vec<u8>>>,
+) {
     let mut piece = [0; 4_096];
     while let Ok(read @ 1..) = stderr.read(&mut piece).await {
         let piece = &piece[..read];
-        tracing::debug!(server = name, "{}", String::from_utf8_lossy(piece).trim_end());
+        tracing::debug!(server = name, "{}", hide(String::from_utf8_lossy(piece).trim_end()));
         let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
         end.extend_from_slice(piece);
         let surplus = end.len().saturating_sub(KEPT);

@@ -72,7 +72,9 @@ impl Connection {
         let connecting = async {
             match &server.transport {
                 Transport::Stdio { command, args, env, cwd } => {
-                    let (child, heard) = child::spawn(name, command, args, env, cwd.as_deref())
+                    let transport = server.transport.clone();
+                    let hide = move |words: &str| transport.hide(words);
+                    let (child, heard) = child::spawn(name, command, args, env, cwd.as_deref(), hide)
                         .map_err(|error| format!("cannot start {command:?}: {error}"))?;
                     murmur = heard;
                     Ok(ears.serve_with_lifecycle(child, mode).await)

@@ -34,7 +34,7 @@ impl Failure {
     /// `hide` strikes out what nobody may read.
     pub(super) fn of(name: &str, error: ServiceError, hide: impl Fn(&str) -> String) -> Self {
         match error {
-            ServiceError::McpError(error) => Failure::Refused(error.message.into_owned()),
+            ServiceError::McpError(error) => Failure::Refused(hide(&error.message)),
             ServiceError::TransportSend(error) => Self::of_sending(name, &error, hide),
             ServiceError::Timeout { timeout } => Failure::Silent(timeout),
             ServiceError::TransportClosed => Failure::Lost("it closed the connection".to_owned()),
@@ -93,6 +93,14 @@ pub(super) fn of_connecting(name: &str, error: &ClientInitializeError) -> Result
     }
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return Ok("it closed the connection".to_owned());
+    }
+    // What rmcp says around its cause names its own types, and nothing that a person could mend.
+    if let ClientInitializeError::TransportError { error, .. } = error {
+        let over_http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        return Ok(match over_http {
+            Some(StreamableHttpError::Client(error)) => chain(error),
+            Some(_) | None => chain(error.error.as_ref()),
+        });
     }
     Ok(chain(error))
 }

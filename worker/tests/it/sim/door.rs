@@ -107,6 +107,14 @@ impl Queue for Consumer {
         if self.fails(20) { Err(away()) } else { Ok(()) }
     }
 
+    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+        self.way().await;
+        if self.fails(20) {
+            return Err(away());
+        }
+        self.bell().is_held_besides(job).await
+    }
+
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
         self.way().await;
         self.bell().rung().await

@@ -118,6 +118,7 @@ impl SimLog {
             ended_seq: None,
             error: None,
             cause: None,
+            answers_seq: None,
             // Some wait for a while; nobody rings for them but the sweep.
             due_at: (self.dice.below(3) == 0)
                 .then(|| now + i64::try_from(self.dice.below(6_000_000)).unwrap()),

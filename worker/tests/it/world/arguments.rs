@@ -62,7 +62,11 @@ async fn what_fits_is_sent_and_so_is_what_nobody_can_judge() {
         stage(Value::Null),
     ] {
         let fault = call(&stage, "die", json!({ "at": 9 })).await.unwrap_err();
-        assert_eq!(fault.remedy, shared::Remedy::Doubt { after_ms: None }, "the call reached the server: {fault:?}");
+        assert_eq!(
+            fault.remedy,
+            shared::Remedy::Doubt { after_ms: None },
+            "the call reached the server: {fault:?}"
+        );
     }
     // A tool that the thread knows nothing of is the server's to judge.
     let unknown = call(&Stage::default(), "strange", json!({})).await;

@@ -279,7 +279,11 @@ async fn a_reply_that_is_not_whole_is_none() {
         (Answer::Broken(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
         (Answer::Ended(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
         (Answer::Bytes(no_json), Remedy::Doubt { after_ms: None }, "it sent what is no JSON"),
-        (stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"), Remedy::Doubt { after_ms: None }, "is longer than"),
+        (
+            stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"),
+            Remedy::Doubt { after_ms: None },
+            "is longer than",
+        ),
         (Answer::Stream(vec![words("Good "), within]), again, "failed (502): the model crashed"),
         (stream([words("Good "), half()], "length"), again, "cut off at the length limit"),
         (stream([words("Good ")], "content_filter"), again, "content filter"),

@@ -1,0 +1,156 @@
+//! Batches as OpenAI's clients make them: of files that come and go, of chat completions, and sent again.
+
+use axum::{
+    body::Body,
+    http::{Request, header},
+};
+use serde_json::{Value, json};
+
+use crate::bulk::{Hall, form, line, sayings};
+
+/// How often a file is deleted and a batch of it made at the same moment.
+const ROUNDS: usize = 30;
+
+const KEYED: [(&str, &str); 1] = [("Idempotency-Key", "once")];
+
+fn delete(file: &str) -> Request<Body> {
+    Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap()
+}
+
+fn batch_of(file: &str) -> Value {
+    json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_file_goes_or_its_batch_is_made() {
+    let hall = Hall::idle(|_| ()).await;
+    for round in 0..ROUNDS {
+        let file = hall.upload(line("a", "echo a")).await;
+        let (deleted, made) =
+            tokio::join!(hall.room.send(delete(&file)), hall.room.post("/v1/batches", batch_of(&file)));
+        match deleted.status.as_u16() {
+            200 => drop(made.refused(404, "unknown_file")),
+            _ => {
+                deleted.refused(409, "file_in_use");
+                assert_eq!(made.status, 200, "{made:?}");
+                assert_eq!(hall.room.get(&format!("/v1/files/{file}")).await.status, 200, "round {round}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_asked_for_again_is_that_batch_also_without_its_file() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    let mut upload = form("batch", b"no line\n");
+    upload.headers_mut().insert("X-Turnfold-Tenant", "acme".parse().unwrap());
+    let file = hall.room.send(upload).await.json()["id"].as_str().unwrap().to_owned();
+    let ask = async |headers: &[(&str, &str)], body: &Value| {
+        hall.room.post_with("/v1/batches", headers, body.clone()).await
+    };
+    // An operator's batch of a tenant's file is that tenant's.
+    let body = batch_of(&file);
+    let made = ask(&KEYED, &body).await.json()["id"].clone();
+    hall.until_is(made.as_str().unwrap(), "failed").await;
+    assert_eq!(hall.room.send(delete(&file)).await.status, 200);
+
+    let acme = [KEYED[0], ("X-Turnfold-Tenant", "acme")];
+    for headers in [&KEYED[..], &acme] {
+        let again = ask(headers, &body).await;
+        assert_eq!((again.status.as_u16(), &again.json()["id"]), (200, &made), "{again:?}");
+        assert_eq!(again.headers["idempotency-replayed"], "true");
+    }
+    let mut other = body.clone();
+    other["completion_window"] = json!("1h");
+    ask(&KEYED, &other).await.refused(409, "key_reused");
+    let bell = [KEYED[0], ("X-Turnfold-Tenant", "bell")];
+    for headers in [&[][..], &[("Idempotency-Key", "twice")], &bell] {
+        ask(headers, &body).await.refused(404, "unknown_file");
+    }
+    let quote = hall.room.post_with("/v1/batches?quote=true", &KEYED, body).await;
+    quote.refused(404, "unknown_file");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_that_asks_for_a_stream_is_bad_and_stops_nobody() {
+    let hall = Hall::new().await;
+    let url = "/v1/chat/completions";
+    let line = |nth: usize, besides: Value| {
+        let mut body =
+            json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
+        body.as_object_mut().unwrap().extend(besides.as_object().unwrap().clone());
+        let line = json!({"custom_id": format!("c-{nth}"), "method": "POST", "url": url, "body": body});
+        format!("{line}\n")
+    };
+    let streams = [json!({"stream": false}), json!({"stream": true}), json!({"stream": null}), json!({})];
+    let lines: String = (1..).zip(streams).map(|(nth, besides)| line(nth, besides)).collect();
+    let file = hall.upload(lines).await;
+    let batch = hall.batch(&file, json!({"endpoint": url})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": 4, "completed": 3, "failed": 1}));
+    let told = &over["errors"]["data"][0];
+    let wanted = json!({
+        "code": "invalid_body", "line": 2, "param": "body",
+        "message": "body: stream: a batch does not stream; leave `stream` out",
+    });
+    assert_eq!(told, &wanted);
+}
+
+/// The number that counts is that of the line in its file, and what is wrong with its body is told by its field.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_line_is_told_in_words_for_people() {
+    let hall = Hall::new().await;
+    let of = |body: Value| {
+        let line = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body});
+        format!("{line}\n")
+    };
+    for (line, words) in [
+        ("nothing\n".to_owned(), "the line is no JSON: it is neither true, false nor null at column 2"),
+        (
+            "{\"custom_id\": \"a\",\n".to_owned(),
+            "the line is no JSON: it ends where a value is missing at column 18",
+        ),
+        (
+            of(json!({"strategy": "probe", "input": "echo", "budget": {"turn": {"tokens": -1}}})),
+            "body: budget.turn.tokens: a whole number from 0 is wanted, and not `-1`",
+        ),
+        (of(json!({"strategy": "probe", "input": 3})), "body: input: "),
+    ] {
+        let batch = hall.batch(&hall.upload(&line).await, json!({})).await;
+        let over = hall.until_is(&batch, "failed").await;
+        let told = over["errors"]["data"].as_array().unwrap().last().unwrap();
+        assert!(told["message"].as_str().unwrap().starts_with(words), "{words}: {told}");
+    }
+}
+
+/// What waits because of a batch keeps nobody out, and what was submitted one by one is counted as ever.
+#[tokio::test(flavor = "multi_thread")]
+async fn single_turns_are_not_refused_because_of_a_batch() {
+    let of_tenant = |tenant: &str, count| (tenant.to_owned(), count);
+    let mut hall = Hall::idle(|door| {
+        door.waiting_max = api::WaitingMax { all: 4, tenants: [of_tenant("acme", 2)].into() };
+    })
+    .await;
+    hall.start_keeper();
+    for tenant in ["default", "acme"] {
+        let mut upload = form("batch", sayings(20).as_bytes());
+        upload.headers_mut().insert("X-Turnfold-Tenant", tenant.parse().unwrap());
+        let file = hall.room.send(upload).await.json()["id"].as_str().unwrap().to_owned();
+        let batch = hall.batch(&file, json!({})).await;
+        hall.until(&batch, |it| it["turnfold"]["queued"] == 20 && it["status"] == "in_progress").await;
+    }
+    let queued = hall.room.get("/v1/queue").await.json();
+    let queued: u64 =
+        queued["groups"].as_array().unwrap().iter().map(|it| it["turns"].as_u64().unwrap()).sum();
+    assert_eq!(queued, 40, "nobody works");
+    let send = async |tenant: &str| {
+        let headers = [("X-Turnfold-Tenant", tenant), (header::ACCEPT.as_str(), "application/json")];
+        let turn = json!({"strategy": "probe", "input": "echo"});
+        hall.room.post_with("/v1/turns", &headers, turn).await
+    };
+    for tenant in ["acme", "acme", "default", "default"] {
+        assert_eq!(send(tenant).await.status, 202);
+    }
+    assert!(send("acme").await.problem(429, "too-many-wait").starts_with("4 turns wait"));
+}
