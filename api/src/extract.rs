@@ -13,7 +13,10 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 
-use crate::problem::{Kind, Problem};
+use crate::{
+    problem::{Kind, Problem},
+    said::{self, no_json},
+};
 
 /// What stands in the path.
 #[derive(FromRequestParts)]
@@ -61,10 +64,10 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
 }
 
 fn read<T: DeserializeOwned>(raw: &Bytes) -> Result<T, Problem> {
-    serde_json::from_slice(raw).map_err(|err| {
-        let kind = if err.is_data() { Kind::Invalid } else { Kind::Malformed };
-        kind.because(format!("the body: {err}"))
-    })
+    let mut from = serde_json::Deserializer::from_slice(raw);
+    let value = said::read("", &mut from)?;
+    from.end().map_err(|err| no_json(&err))?;
+    Ok(value)
 }
 
 fn not_json() -> Problem {

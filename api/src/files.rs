@@ -2,10 +2,12 @@
 //!
 //! **Invariant:** no file is ever held as a whole, neither on its way in nor out: a piece at a time goes by.
 
+mod form;
+
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{Multipart, State, multipart::Field},
+    extract::State,
     http::header::{CONTENT_DISPOSITION, CONTENT_TYPE},
     response::{IntoResponse, Response},
 };
@@ -16,9 +18,10 @@ use store::bulk::{Cutter, File, FileId, NewFile};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
+use self::form::{Form, Part};
 use crate::{
     auth::Acting,
-    batches::wire::{Listing, seconds},
+    batches::wire::{ExpiresAfter, Listing, seconds},
     extract::{NotInPassing, Path, Query},
     house::{House, Inside},
     page::limit,
@@ -28,7 +31,11 @@ use crate::{
 /// What files of lines are for.
 const BATCH: &str = "batch";
 
-/// The longest name that a file may have, and the longest purpose that is read, in bytes.
+/// The parts of a form that say for how long its file is kept.
+const ANCHOR: &str = "expires_after[anchor]";
+const SECONDS: &str = "expires_after[seconds]";
+
+/// The longest name that a file may have, and the longest part of a form besides the file, in bytes.
 const NAME_MAX: usize = 255;
 
 /// A file, as OpenAI has it.
@@ -43,7 +50,7 @@ pub(crate) struct FileView {
     bytes: u64,
     /// When it was uploaded, in seconds since the Unix epoch.
     created_at: i64,
-    /// When it is thrown away, if it is.
+    /// When it is thrown away, if it is; a batch that reads it reads it to its end.
     expires_at: Option<i64>,
     /// What its owner calls it.
     #[schema(examples("lines.jsonl"))]
@@ -78,6 +85,42 @@ pub(crate) struct Upload {
     /// The lines.
     #[schema(value_type = String, format = Binary)]
     file: String,
+    /// With `expires_after[seconds]`: `created_at`, from when on that is counted.
+    #[schema(rename = "expires_after[anchor]")]
+    anchor: Option<String>,
+    /// With `expires_after[anchor]`: for how many seconds the file is kept; until somebody deletes it, if nobody says.
+    #[schema(rename = "expires_after[seconds]", minimum = 3600, maximum = 2592000)]
+    seconds: Option<u64>,
+}
+
+/// What a form says besides its file.
+#[derive(Default)]
+struct Said {
+    purpose: Option<String>,
+    anchor: Option<String>,
+    seconds: Option<String>,
+}
+
+impl Said {
+    /// For how many seconds the file is kept, if not until somebody deletes it.
+    fn kept(self) -> Result<Option<u64>, Problem> {
+        let called = |part: &str| format!("expires_after[{part}]");
+        let (anchor, seconds) = match (self.anchor, self.seconds) {
+            (None, None) => return Ok(None),
+            (Some(anchor), Some(seconds)) => (anchor, seconds),
+            (anchor, _) => {
+                let lacking = called(if anchor.is_none() { "anchor" } else { "seconds" });
+                let mend = "send both parts of `expires_after`, or neither";
+                return Err(Kind::Invalid.because(format!("{lacking}: it is missing")).mend(mend));
+            }
+        };
+        let no_number = |_| {
+            let words = format!("{}: {seconds:?} is no whole number", called("seconds"));
+            Kind::Invalid.because(words).mend("send a number of seconds")
+        };
+        let seconds = seconds.parse().map_err(no_number)?;
+        ExpiresAfter { anchor, seconds }.checked(called).map(Some)
+    }
 }
 
 /// Which files.
@@ -101,17 +144,27 @@ pub(crate) fn name(id: FileId) -> String {
     format!("file-{}", id.simple())
 }
 
+/// The file that is called so, whether or not it is there.
+pub(crate) fn id(name: &str) -> Option<FileId> {
+    name.strip_prefix("file-").and_then(|it| Uuid::try_parse(it).ok())
+}
+
+/// No file is called so.
+pub(crate) fn unknown(name: &str) -> Problem {
+    Kind::UnknownFile.because(format!("there is no file {name:?}"))
+}
+
 /// The file of this name, if whoever asks sees it.
 pub(crate) async fn find(house: &House, acting: &Acting, name: &str) -> Result<File, Problem> {
-    let unknown = || Kind::UnknownFile.because(format!("there is no file {name:?}"));
-    let id = name.strip_prefix("file-").and_then(|it| Uuid::try_parse(it).ok()).ok_or_else(unknown)?;
+    let id = id(name).ok_or_else(|| unknown(name))?;
     let file = house.parts.store.file(id).await?.filter(|it| acting.sees(&it.tenant));
-    file.ok_or_else(unknown)
+    file.ok_or_else(|| unknown(name))
 }
 
 /// Uploads a file
 ///
-/// A form with `purpose`, which is `batch`, and `file`: lines of JSON.
+/// A form with `purpose`, which is `batch`, and `file`: lines of JSON. With `expires_after[anchor]` (`created_at`) and
+/// `expires_after[seconds]` it goes by itself after that time; a batch that is not over by then keeps it until it is.
 #[utoipa::path(
     post, path = "/v1/files", tag = "bulk", operation_id = "upload_file",
     request_body(content = Upload, content_type = "multipart/form-data"),
@@ -125,7 +178,7 @@ pub(crate) async fn upload(
     State(house): Inside,
     acting: Acting,
     _: NotInPassing,
-    mut form: Multipart,
+    mut form: Form,
 ) -> Result<Json<FileView>, Problem> {
     let id = Uuid::now_v7();
     let outcome = read_form(&house, &acting, id, &mut form).await;
@@ -136,38 +189,30 @@ pub(crate) async fn upload(
     Ok(Json(outcome?.into()))
 }
 
-async fn read_form(
-    house: &House,
-    acting: &Acting,
-    id: FileId,
-    form: &mut Multipart,
-) -> Result<File, Problem> {
-    let (mut purpose, mut kept) = (None, None);
-    while let Some(mut field) = form.next_field().await.map_err(|err| malformed(&err))? {
-        match field.name() {
-            Some("purpose") => purpose = Some(text(&mut field).await?),
+async fn read_form(house: &House, acting: &Acting, id: FileId, form: &mut Form) -> Result<File, Problem> {
+    let (mut said, mut kept) = (Said::default(), None);
+    while let Some(mut part) = form.part().await? {
+        match part.name() {
+            Some("purpose") => said.purpose = Some(text(&mut part, "purpose").await?),
+            Some(ANCHOR) => said.anchor = Some(text(&mut part, ANCHOR).await?),
+            Some(SECONDS) => said.seconds = Some(text(&mut part, SECONDS).await?),
             Some("file") if kept.is_none() => {
-                let filename = field.file_name().unwrap_or("upload").to_owned();
+                let filename = part.file_name().unwrap_or("upload").to_owned();
                 if NAME_MAX < filename.len() {
                     return Err(
                         Kind::Invalid.because(format!("file: its name is longer than {NAME_MAX} bytes"))
                     );
                 }
-                let new = NewFile {
-                    tenant: acting.tenant().to_owned(),
-                    filename,
-                    purpose: BATCH.to_owned(),
-                    expires_at: None,
-                };
+                let new = NewFile { tenant: acting.tenant().to_owned(), filename, purpose: BATCH.to_owned() };
                 house.parts.store.begin_file(id, new).await?;
-                kept = Some(keep(house, id, &mut field).await?);
+                kept = Some(keep(house, id, &mut part).await?);
             }
             // Clients send what newer versions of the dialect know.
-            Some(_) | None => while field.chunk().await.map_err(|err| malformed(&err))?.is_some() {},
+            Some(_) | None => while part.piece().await?.is_some() {},
         }
     }
     let (chunks, bytes) = kept.ok_or_else(|| Kind::Invalid.because("file: the form has no such part"))?;
-    match purpose.as_deref() {
+    match said.purpose.as_deref() {
         Some(BATCH) => {}
         Some(other) => {
             return Err(
@@ -176,14 +221,14 @@ async fn read_form(
         }
         None => return Err(Kind::Invalid.because("purpose: it is missing; it is \"batch\"")),
     }
-    let file = house.parts.store.finish_file(id, chunks, bytes).await?;
+    let file = house.parts.store.finish_file(id, chunks, bytes, said.kept()?).await?;
     file.ok_or_else(|| Kind::Internal.because("a file was lost on its way in"))
 }
 
 /// Keeps a file piece by piece, and says how many pieces that are and how long it is.
-async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<(u32, u64), Problem> {
+async fn keep(house: &House, id: FileId, part: &mut Part<'_>) -> Result<(u32, u64), Problem> {
     let (mut cutter, mut nth, mut bytes) = (Cutter::new(house.bulk.line_max), 0, 0_u64);
-    while let Some(piece) = field.chunk().await.map_err(|err| malformed(&err))? {
+    while let Some(piece) = part.piece_of_file().await? {
         bytes += piece.len() as u64;
         if house.bulk.file_max < bytes {
             let mib = house.bulk.file_max / (1 << 20);
@@ -204,19 +249,15 @@ async fn keep(house: &House, id: FileId, field: &mut Field<'_>) -> Result<(u32, 
 }
 
 /// A short part of the form.
-async fn text(field: &mut Field<'_>) -> Result<String, Problem> {
+async fn text(part: &mut Part<'_>, name: &str) -> Result<String, Problem> {
     let mut text = Vec::new();
-    while let Some(piece) = field.chunk().await.map_err(|err| malformed(&err))? {
+    while let Some(piece) = part.piece().await? {
         text.extend_from_slice(&piece);
         if NAME_MAX < text.len() {
-            return Err(Kind::Invalid.because("purpose: it is too long"));
+            return Err(Kind::Invalid.because(format!("{name}: it is too long")));
         }
     }
-    String::from_utf8(text).map_err(|_| Kind::Invalid.because("purpose: it is no text"))
-}
-
-fn malformed(error: &axum::extract::multipart::MultipartError) -> Problem {
-    Kind::Malformed.because(format!("the form: {}", error.body_text()))
+    String::from_utf8(text).map_err(|_| Kind::Invalid.because(format!("{name}: it is no text")))
 }
 
 /// Lists files
@@ -314,11 +355,10 @@ pub(crate) async fn delete(
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Problem> {
     let file = find(&house, &acting, &id).await?;
-    if house.parts.store.is_file_in_use(file.id).await? {
+    if !house.parts.store.delete_file(file.id).await? {
         return Err(Kind::FileInUse
             .because("a batch that is not over reads the file")
             .mend("cancel the batch, or wait for its end"));
     }
-    house.parts.store.delete_file(file.id).await?;
     Ok(Json(json!({"id": name(file.id), "object": "file", "deleted": true})))
 }

@@ -18,6 +18,7 @@ use crate::{
     fold::{Folded, corrupt, graph_of},
     house::{House, Inside},
     problem::{Kind, Problem},
+    said::said,
     schema::{Fork, ThreadView},
     submit::{REPLAYED, hash_of, overlay},
     threads::{find, view},
@@ -71,7 +72,11 @@ pub(crate) async fn fork(
     };
     let learns = |err: serde_json::Error| {
         Kind::Invalid
-            .because(format!("learned: that is no fact of {}: {err}", source.thread.strategy()))
+            .because(format!(
+                "learned: that is no fact of {}: {}",
+                source.thread.strategy(),
+                said(&err.to_string())
+            ))
             .mend("a fact is written as under `learned` of the events of its threads")
     };
     source.thread.state_after(&learned).map_err(learns)?;
@@ -110,7 +115,7 @@ async fn configured(house: &House, id: Uuid, thread: &dyn Replay, over: Value) -
     let graph = graph_of(house, id).await?;
     graph.check_config(&config).map_err(|err| {
         Kind::Invalid
-            .because(format!("config: {err}"))
+            .because(format!("config: {}", said(&err)))
             .mend(format!("GET /v1/strategies/{} tells what may be configured", graph.name()))
     })?;
     Ok(config)

@@ -6,8 +6,8 @@ use axum::extract::State;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use shared::Budget;
-use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When};
-use tokio::sync::{Notify, watch};
+use store::{Lane, Notice, Parts, Strategies, ThreadId, WORKERS, When, time};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::warn;
 
@@ -18,6 +18,9 @@ use crate::{
     threshold::Threshold,
     webhooks::Webhooks,
 };
+
+/// How many files are looked through at once for quotes.
+const QUOTES: usize = 2;
 
 /// All that a route may use.
 pub(crate) struct House {
@@ -38,8 +41,12 @@ pub(crate) struct House {
     pub(crate) webhooks: Webhooks,
     /// What there is to run turns with, for quotes.
     pub(crate) capacity: Capacity,
+    /// One for each file that may be looked through for a quote now: whoever else asks waits.
+    pub(crate) quotes: Semaphore,
     /// Told when there is something to tell webhooks.
     pub(crate) announced: Notify,
+    /// When the api was started, in microseconds since the Unix epoch.
+    pub(crate) started: i64,
     /// Cancelled when the door closes: whatever waits must come to an end.
     pub(crate) stop: CancellationToken,
 }
@@ -82,7 +89,9 @@ impl House {
             stirred: watch::Sender::default(),
             webhooks,
             capacity,
+            quotes: Semaphore::new(QUOTES),
             announced: Notify::new(),
+            started: time::now(),
             stop,
         }
     }

@@ -40,6 +40,7 @@ mod extract;
 mod fold;
 mod house;
 mod problem;
+mod said;
 mod schema;
 mod threshold;
 

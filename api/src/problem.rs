@@ -14,6 +14,8 @@ use store::Error;
 use tracing::error;
 use utoipa::ToSchema;
 
+use crate::said::said;
+
 /// The media type of a problem.
 pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
 
@@ -254,31 +256,45 @@ impl From<Error> for Problem {
     }
 }
 
-/// A rejection by the framework, told as a problem.
-fn rejected(status: StatusCode, words: String) -> Problem {
+/// A rejection by the framework, told as a problem: what it calls what it could not read is left out.
+fn rejected(status: StatusCode, words: &str, called: &[&str], mend: &str) -> Problem {
+    let words = called.iter().find_map(|it| words.strip_prefix(it)).unwrap_or(words);
+    // What is wrong stands after the place.
+    let words = match words.split_once(": ") {
+        Some((place, wrong)) => format!("{place}: {}", said(wrong)),
+        None => said(words),
+    };
     match status {
-        StatusCode::PAYLOAD_TOO_LARGE => {
-            Kind::TooLarge.because(words).mend("send less, or raise `body_limit` under `[api]`")
-        }
         status if status.is_server_error() => Kind::Internal.because(words),
-        _ => Kind::Malformed.because(words),
+        _ => Kind::Malformed.because(words).mend(mend),
     }
 }
 
 impl From<BytesRejection> for Problem {
     fn from(it: BytesRejection) -> Self {
-        rejected(it.status(), it.body_text())
+        match it.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge
+                .because("the body is longer than this api takes")
+                .mend("send less, or raise `body_limit_kib` under `[api]`"),
+            _ => Kind::Malformed.because("the body broke off before its end").mend("send the request again"),
+        }
     }
 }
 
 impl From<PathRejection> for Problem {
     fn from(it: PathRejection) -> Self {
-        rejected(it.status(), it.body_text())
+        rejected(
+            it.status(),
+            &it.body_text(),
+            &["Invalid URL: Cannot parse ", "Invalid URL: "],
+            "/docs tells what stands in paths",
+        )
     }
 }
 
 impl From<QueryRejection> for Problem {
     fn from(it: QueryRejection) -> Self {
-        rejected(it.status(), it.body_text())
+        let called = ["Failed to deserialize query string: "];
+        rejected(it.status(), &it.body_text(), &called, "/docs tells what may stand after the `?`")
     }
 }

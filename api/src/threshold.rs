@@ -1,4 +1,4 @@
-//! How many turns may wait before the door lets no more in.
+//! How many turns may wait before the door lets no more in: those that come through it, not those that batches have fed.
 //!
 //! What waits is counted at most once a second, by a count that stops a little above what may wait, and in between the
 //! door adds what it lets in itself. So several doors together may let in a second's worth too many, and no more.
@@ -16,7 +16,7 @@ const FRESH: Duration = Duration::from_secs(1);
 /// The longest that somebody is told to wait, in seconds.
 const LONGEST: u16 = 60;
 
-/// How many queued turns there may be.
+/// How many queued turns there may be, but for those that batches have fed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingMax {
     /// Of all tenants.
@@ -70,7 +70,7 @@ impl Threshold {
             let now = Self::look(store, *whose, *max, known.get(&key).copied()).await?;
             known.insert(key, now);
             if *max <= now.waiting() {
-                return Err(full(*whose, *max, now.come_again(*max)));
+                return Err(full(*whose, *max, &now));
             }
         }
         for (whose, _) in &bounds {
@@ -118,12 +118,20 @@ impl Known {
     }
 }
 
-fn full(whose: Option<&str>, max: u64, seconds: u16) -> Problem {
+fn full(whose: Option<&str>, max: u64, known: &Known) -> Problem {
+    let seconds = known.come_again(max);
     let words = match whose {
         Some(tenant) => format!("{max} turns of tenant {tenant} wait already"),
         None => format!("{max} turns wait already"),
     };
-    let mend = format!("send it again in {seconds} s; an operator may raise `waiting_max`");
+    let why = match known.fell {
+        None => "; how fast they get fewer is known by then",
+        Some((0, _)) => {
+            ", as they got no fewer of late: GET /v1/queue (`turnfold queue ls`) tells what they wait for"
+        }
+        Some(_) => "",
+    };
+    let mend = format!("send it again in {seconds} s{why}; an operator may raise `waiting_max`");
     Kind::TooManyWait.because(words).mend(mend).retry_after(seconds)
 }
 
@@ -140,5 +148,13 @@ fn who_is_sent_away_hears_when_to_come_again() {
         (100_000, Some((1, second)), 60),
     ] {
         assert_eq!(known(turns, fell).come_again(100), seconds, "{turns} {fell:?}");
+    }
+    for (fell, words) in [
+        (None, "in 1 s; how fast they get fewer is known by then;"),
+        (Some((0, second)), "in 60 s, as they got no fewer of late: GET /v1/queue"),
+        (Some((10, second)), "in 1 s; an operator"),
+    ] {
+        let told = full(None, 100, &known(95, fell)).words();
+        assert!(told.contains(words), "{told}");
     }
 }

@@ -206,15 +206,15 @@ pub(crate) async fn show(house: &House, turn: store::Turn) -> Result<Turn, Probl
     shown.pop().ok_or_else(|| Kind::Internal.because("a turn was lost on its way out"))
 }
 
-/// A turn that has ended as clients see it, and what its thread took up to its end.
-pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn, Tally), Problem> {
+/// A turn that has ended as clients see it, and what its thread took up to its end, if its log can be read.
+pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn, Option<Tally>), Problem> {
     let said = ask(house, turn.thread, &[&turn]).await?;
     let took = match said.outcomes.get(&turn.id) {
-        Some(outcome) => outcome.thread_took,
+        Some(outcome) => Some(outcome.thread_took),
         // It ended without being heard, or its log says nothing.
         None => match took(house, turn.thread).await {
-            Err(problem) if problem.kind == Kind::Damaged => Tally::default(),
-            took => took?,
+            Err(problem) if problem.kind == Kind::Damaged => None,
+            took => Some(took?),
         },
     };
     let mut said = BTreeMap::from([(turn.thread, said)]);

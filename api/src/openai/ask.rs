@@ -11,6 +11,7 @@ use crate::{
     auth::{Acting, USER_MAX},
     house::House,
     problem::{Kind, Problem},
+    said,
     schema::Priority,
     submit::{Tuned, opened},
     threads::find,
@@ -191,5 +192,5 @@ fn user(body: &Map<String, Value>) -> Result<Option<String>, Problem> {
 
 fn field<T: DeserializeOwned>(body: &Map<String, Value>, name: &str) -> Result<Option<T>, Problem> {
     let Some(value) = body.get(name) else { return Ok(None) };
-    T::deserialize(value).map(Some).map_err(|err| Kind::Invalid.because(format!("{name}: {err}")).about(name))
+    said::read(name, value).map(Some)
 }

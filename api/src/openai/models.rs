@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::{OWNER, error::ErrorReply, model, strategy};
 use crate::{
+    batches::wire::seconds,
     extract::Path,
     house::{House, Inside},
     problem::{Kind, Problem},
@@ -20,7 +21,7 @@ pub(crate) struct Model {
     id: String,
     /// `model`.
     object: &'static str,
-    /// Always 0: a strategy is as old as the turnfold that it comes with.
+    /// When the api was started that offers it, in seconds since the Unix epoch.
     created: i64,
     /// `turnfold`.
     owned_by: &'static str,
@@ -37,9 +38,10 @@ pub(crate) struct ModelList {
     data: Vec<Model>,
 }
 
-impl From<&dyn Graph> for Model {
-    fn from(it: &dyn Graph) -> Self {
-        Self { id: model(it.name()), object: "model", created: 0, owned_by: OWNER, description: it.about() }
+impl Model {
+    fn new(house: &House, it: &dyn Graph) -> Self {
+        let (created, description) = (seconds(house.started), it.about());
+        Self { id: model(it.name()), object: "model", created, owned_by: OWNER, description }
     }
 }
 
@@ -51,7 +53,10 @@ impl From<&dyn Graph> for Model {
     responses((status = 200, description = "All of them, by name.", body = ModelList))
 )]
 pub(crate) async fn list(State(house): Inside) -> Json<ModelList> {
-    Json(ModelList { object: "list", data: house.strategies.all().map(Model::from).collect() })
+    Json(ModelList {
+        object: "list",
+        data: house.strategies.all().map(|it| Model::new(&house, it)).collect(),
+    })
 }
 
 /// Shows a model
@@ -66,7 +71,7 @@ pub(crate) async fn list(State(house): Inside) -> Json<ModelList> {
     )
 )]
 pub(crate) async fn get(State(house): Inside, Path(name): Path<String>) -> Result<Json<Model>, Problem> {
-    Ok(Json(Model::from(known(&house, strategy(&name))?)))
+    Ok(Json(Model::new(&house, known(&house, strategy(&name))?)))
 }
 
 /// The same, where the slash stands in the path as it is.
