@@ -178,7 +178,8 @@ impl<S: Strategy> Graph for S {
         if config.is_null() {
             return Ok(());
         }
-        serde_json::from_value::<S::Config>(config.clone()).map(drop).map_err(|err| err.to_string())
+        serde_json::from_value::<S::Config>(config.clone()).map_err(|err| err.to_string())?;
+        in_range(config, &self.config_schema())
     }
 
     fn begin(&self) -> Box<dyn Replay> {
@@ -196,6 +197,20 @@ impl<S: Strategy> Graph for S {
             edges: S::EDGES.iter().map(|(from, to)| (name(from), to.iter().map(erase).collect())).collect(),
         }
     }
+}
+
+/// Whether every number of a configuration is as large as its schema wants it.
+fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
+    for (name, value) in config.as_object().into_iter().flatten() {
+        let (Some(is), Some(field)) = (value.as_f64(), schema["properties"].get(name)) else { continue };
+        if let Some(least) = field["minimum"].as_f64().filter(|it| is < *it) {
+            return Err(format!("{name}: it is {is}, and must be at least {least}"));
+        }
+        if let Some(most) = field["maximum"].as_f64().filter(|it| is > *it) {
+            return Err(format!("{name}: it is {is}, and must be at most {most}"));
+        }
+    }
+    Ok(())
 }
 
 impl<S: Strategy> Replay for Progress<S> {

@@ -1,8 +1,9 @@
-//! The language in which turns are asked for: `status = failed and error ~ 'timed out' and created > 7d`.
+//! The language in which turns are asked for: `status = failed and error ~ 'timed out' and age < 7d`.
 //!
 //! A condition is a field, `=`, `!=`, `~` (contains), `<` or `>`, and a value: one word, or anything between quotes.
 //! Conditions are joined by `and`, and there is nothing else. A time is RFC 3339, a day of UTC, or so long ago: `7d` is the
-//! moment seven days before now, so `created > 7d` is what was submitted since.
+//! moment seven days before now, so `created > 7d` is what was submitted since. Most people read that the other way round,
+//! and `age < 7d` says the same and cannot be misread.
 
 use uuid::Uuid;
 
@@ -12,8 +13,7 @@ use crate::{TurnStatus, queue::Priority, time};
 const MOST: usize = 20;
 
 /// Every field there is, for whoever named another.
-const FIELDS: &str =
-    "status, strategy, tenant, priority, author, thread, error, cause, created, updated and metadata.KEY";
+const FIELDS: &str = "status, strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY";
 
 /// What all of a list must fulfil.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -99,6 +99,16 @@ impl Conditions {
                 return Err(reader.wrong(format!("there are more than {MOST} conditions"), "ask for less"));
             }
         }
+    }
+
+    /// The strategies that are asked for, or left out, by their whole names: one that nobody knows is a typo.
+    pub fn strategies(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|it| {
+            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = it else {
+                return None;
+            };
+            Some(value.as_str())
+        })
     }
 
     /// These, and of this tenant.
@@ -240,6 +250,7 @@ impl Said<'_> {
             "author" => self.text(TextField::Author),
             "error" => self.text(TextField::Error),
             "cause" => self.text(TextField::Cause),
+            "age" => self.age(now),
             "created" => self.time(TimeField::Created, now),
             "updated" => self.time(TimeField::Updated, now),
             other => match other.strip_prefix("metadata.") {
@@ -278,15 +289,32 @@ impl Said<'_> {
         Ok(Condition::Text { field, how, value: self.value })
     }
 
-    fn time(&self, field: TimeField, now: i64) -> Result<Condition, Unread> {
-        let side = match self.operator {
-            "<" => Side::Before,
-            ">" => Side::After,
+    /// What is younger was submitted after that moment.
+    fn age(&self, now: i64) -> Result<Condition, Unread> {
+        let side = match self.side()? {
+            Side::Before => Side::After,
+            Side::After => Side::Before,
+        };
+        let wrong = || {
+            let mend = "write a number and w, d, h, m or s, as in 7d";
+            self.at_value.wrong(format!("{:?} is no age", self.value), mend)
+        };
+        Ok(Condition::Time { field: TimeField::Created, side, at: ago(&self.value, now).ok_or_else(wrong)? })
+    }
+
+    fn side(&self) -> Result<Side, Unread> {
+        match self.operator {
+            "<" => Ok(Side::Before),
+            ">" => Ok(Side::After),
             other => {
                 let what = format!("{other} does not compare times");
-                return Err(self.at_operator.wrong(what, "here go < and >"));
+                Err(self.at_operator.wrong(what, "here go < and >"))
             }
-        };
+        }
+    }
+
+    fn time(&self, field: TimeField, now: i64) -> Result<Condition, Unread> {
+        let side = self.side()?;
         let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
         let wrong = || self.at_value.wrong(format!("{:?} is no time", self.value), mend);
         Ok(Condition::Time { field, side, at: moment(&self.value, now).ok_or_else(wrong)? })
@@ -299,17 +327,17 @@ fn is_key(key: &str) -> bool {
 }
 
 fn moment(text: &str, now: i64) -> Option<i64> {
-    let units = [('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
-    let ago = |(unit, seconds): (char, i64)| {
+    ago(text, now).or_else(|| time::micros(text)).or_else(|| time::micros(&format!("{text}T00:00:00Z")))
+}
+
+/// The moment so long before now.
+fn ago(text: &str, now: i64) -> Option<i64> {
+    let units = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
+    units.into_iter().find_map(|(unit, seconds)| {
         let number = text.strip_suffix(unit)?;
         let number: i64 = number.bytes().all(|it| it.is_ascii_digit()).then(|| number.parse().ok())??;
         now.checked_sub(number.checked_mul(seconds)?.checked_mul(1_000_000)?)
-    };
-    units
-        .into_iter()
-        .find_map(ago)
-        .or_else(|| time::micros(text))
-        .or_else(|| time::micros(&format!("{text}T00:00:00Z")))
+    })
 }
 
 #[cfg(test)]
@@ -317,6 +345,10 @@ mod tests {
     use super::*;
 
     const NOW: i64 = 1_800_000_000_000_000;
+
+    fn time(field: TimeField, side: Side, at: i64) -> Condition {
+        Condition::Time { field, side, at }
+    }
 
     fn text(field: TextField, how: How, value: &str) -> Condition {
         Condition::Text { field, how, value: value.to_owned() }
@@ -345,18 +377,18 @@ mod tests {
             (
                 "created > 7d and updated < 2026-11-20",
                 vec![
-                    Condition::Time {
-                        field: TimeField::Created,
-                        side: Side::After,
-                        at: NOW - 7 * 86_400_000_000,
-                    },
-                    Condition::Time { field: TimeField::Updated, side: Side::Before, at: day },
+                    time(TimeField::Created, Side::After, NOW - 7 * 86_400_000_000),
+                    time(TimeField::Updated, Side::Before, day),
                 ],
             ),
             (
-                "created < 2026-11-20T01:00:00+01:00",
-                vec![Condition::Time { field: TimeField::Created, side: Side::Before, at: day }],
+                "age < 7d and age > 2w",
+                vec![
+                    time(TimeField::Created, Side::After, NOW - 7 * 86_400_000_000),
+                    time(TimeField::Created, Side::Before, NOW - 14 * 86_400_000_000),
+                ],
             ),
+            ("created < 2026-11-20T01:00:00+01:00", vec![time(TimeField::Created, Side::Before, day)]),
         ] {
             assert_eq!(Conditions::parse(words, NOW), Ok(Conditions(read)), "{words}");
         }
@@ -383,6 +415,8 @@ mod tests {
             ("created = 7d", 9, "here go < and >"),
             ("created > soon", 11, "RFC 3339"),
             ("created > -7d", 11, "RFC 3339"),
+            ("age < 2026-11-20", 7, "as in 7d"),
+            ("age = 7d", 5, "here go < and >"),
             ("thread = 7", 10, "whole id"),
             ("(status = failed)", 1, "parentheses"),
             ("status = failed and", 20, "a field is missing"),

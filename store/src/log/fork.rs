@@ -1,6 +1,6 @@
 //! A thread that begins with a copy of another's log: forked once, however often that is asked for.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -87,9 +87,10 @@ impl Store {
         };
         rename_turns(&mut events);
         let hash = hex::encode(last.hash);
-        let at_stake = at_stake(strategies, source, &events)?;
         let author = by.clone();
-        events.push(Forked { thread: source, seq: at, hash, config, budget, prompts, learned, by }.into());
+        let forked = Forked { thread: source, seq: at, hash, config, budget, prompts, learned, by }.into();
+        let at_stake = at_stake(strategies, source, &events, &forked)?;
+        events.push(forked);
         let doubted = |slot| {
             let reason = "it was under way in the thread that this one was forked from".to_owned();
             Doubted { slot, reason }.into()
@@ -169,11 +170,27 @@ async fn of_key(
 }
 
 /// The requests that may have changed the world there, and nobody knows.
-fn at_stake(strategies: &Strategies, source: ThreadId, log: &[Event]) -> Result<Vec<usize>, Error> {
+///
+/// # Errors
+///
+/// [`Error::Stuck`] if the code cannot go on from what is changed: facts that fold may still make no sense to it.
+fn at_stake(
+    strategies: &Strategies,
+    source: ThreadId,
+    log: &[Event],
+    forked: &Event,
+) -> Result<Vec<usize>, Error> {
+    let stuck = |what: String| Error::Stuck { thread: source, what };
     let mut thread = begin_log(strategies, source, log.first())?;
-    for event in log {
-        thread.apply(event).map_err(|error| Error::Stuck { thread: source, what: error.to_string() })?;
+    for event in log.iter().chain([forked]) {
+        thread.apply(event).map_err(|error| stuck(error.to_string()))?;
     }
+    match std::panic::catch_unwind(AssertUnwindSafe(|| thread.next())) {
+        Ok(next) => next.map_err(|error| stuck(error.to_string()))?,
+        Err(_) => {
+            return Err(stuck("its strategy cannot go on from the facts that are given to it".to_owned()));
+        }
+    };
     Ok(thread.at_stake())
 }
 

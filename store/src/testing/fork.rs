@@ -95,6 +95,11 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
         let many = log.iter().filter(|it| matches!(it, Event::Doubted(_))).count();
         assert_eq!(many, doubted, "forked after event {at}: {log:?}");
     }
+    // Facts that fold, and from which no code can go on.
+    let learned = vec![serde_json::json!({"ended": "finished"})];
+    let new = NewFork { at: lost as u64 - 3, hears: None, learned, ..new_fork(source, None) };
+    let forked = store.fork(&strategies, new).await;
+    assert!(matches!(forked, Err(Error::Stuck { .. })), "{forked:?}");
     Ok(())
 }
 

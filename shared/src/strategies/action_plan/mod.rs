@@ -78,8 +78,10 @@ pub struct Config {
     /// How often the payload of one command may be mended after it did not fit.
     pub repairs: u32,
     /// How many commands a turn may run, and a plan may hold.
+    #[schemars(range(min = 1))]
     pub steps_max: u32,
     /// How often a turn may ask a model before it ends with what there is.
+    #[schemars(range(min = 1))]
     pub model_calls: u32,
 }
 

@@ -87,10 +87,13 @@ pub struct Config {
     /// The model behind every node, as `provider/model`.
     pub model: String,
     /// How sure the assessor must be that a task is done, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// How often one task may be worked on before the turn ends with what there is.
+    #[schemars(range(min = 1))]
     pub rounds: u32,
     /// How often a turn may ask a model before it ends with what there is.
+    #[schemars(range(min = 1))]
     pub model_calls: u32,
 }
 

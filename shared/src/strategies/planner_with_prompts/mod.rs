@@ -119,8 +119,10 @@ pub struct Config {
     #[serde(flatten)]
     pub planner: planner::Config,
     /// How well a prompt must fit, 0 to 1, to be taken without asking.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence_threshold: f64,
     /// How well a prompt must fit, 0 to 1, to be offered to the person.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub suggestion_threshold: f64,
 }
 
@@ -252,6 +254,13 @@ mod tests {
             serde_json::from_value(json!({"rounds": 2, "confidence_threshold": 0.9})).unwrap();
         assert_eq!((config.planner.rounds, config.planner.model_calls), (2, 60));
         assert_eq!((config.confidence_threshold, config.suggestion_threshold), (0.9, 0.4));
+        for (wrong, why) in [
+            (json!({"confidence": 7}), "confidence: it is 7, and must be at most 1"),
+            (json!({"suggestion_threshold": -0.5}), "suggestion_threshold: it is -0.5, and must be at least 0"),
+            (json!({"rounds": 0}), "rounds: it is 0, and must be at least 1"),
+        ] {
+            assert_eq!(PlannerWithPrompts.check_config(&wrong).unwrap_err(), why);
+        }
         let refused = PlannerWithPrompts.check_config(&json!({"round": 2})).unwrap_err();
         assert!(refused.contains("unknown field `round`"), "{refused}");
         let schema = PlannerWithPrompts.config_schema();

@@ -60,12 +60,15 @@ pub struct Config {
     /// The model behind every node, as `provider/model`.
     pub model: String,
     /// How many servers of the index a model may choose from.
+    #[schemars(range(min = 1))]
     pub candidates: usize,
     /// How well a server must fit to be among them, as a part of the best one's score, 0 to 1.
+    #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
     /// How often a turn may turn to another server after one handed the matter over or could not be reached.
     pub reroutes: usize,
     /// How often a turn may have tools called before it ends with what there is.
+    #[schemars(range(min = 1))]
     pub rounds: u32,
 }
 
