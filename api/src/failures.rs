@@ -21,7 +21,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct Which {
     /// Those that fulfil these conditions, as in the list of turns.
-    #[param(example = "strategy = planner and created > 7d")]
+    #[param(example = "strategy = planner and age < 7d")]
     r#where: Option<String>,
     /// At most so many causes; 50 if nobody says.
     #[param(minimum = 1, maximum = 1000)]

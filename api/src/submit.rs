@@ -20,6 +20,7 @@ use crate::{
     extract::{Body, IdempotencyKey, Query},
     house::{House, Inside},
     problem::{Kind, Problem},
+    said::said,
     schema::{NewTurn, Turn, Words},
     threads::find,
     turns::{Patience, show, until_over},
@@ -269,7 +270,7 @@ fn configure(
     }
     graph.check_config(&config).map_err(|err| {
         Kind::Invalid
-            .because(format!("config: {err}"))
+            .because(format!("config: {}", said(&err)))
             .mend(format!("GET /v1/strategies/{} tells what may be configured", graph.name()))
     })?;
     Ok(config)

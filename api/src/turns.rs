@@ -66,7 +66,7 @@ pub(crate) struct Which {
     /// Those that fulfil these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields are status, strategy, tenant,
     /// priority, author, thread, error, cause, created, updated and metadata.KEY; operators = != ~ (contains) < >. A
     /// value is a word or stands between quotes; a time is RFC 3339 or so long ago, as 7d.
-    #[param(example = "status = failed and error ~ 'timed out' and created > 7d")]
+    #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
     r#where: Option<String>,
     /// In which order: `newest` first if nobody says, or `oldest` first.
     #[param(inline)]

@@ -31,8 +31,11 @@ use crate::output::Format;
 #[derive(Parser)]
 #[command(name = "turnfold", version, propagate_version = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, failed); 2 usage or configuration; \
-3 a person is waited for; 4 the store, the queue or the api cannot be reached; 5 some of it failed; 6 not checked."
+    after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, refused), or what was waited for has failed; \
+2 usage or configuration; 3 what was waited for asks a person; 4 the store, the queue or the api cannot be reached or used; \
+5 some of it failed; 6 not checked, or there was nothing to check. To look at what has failed is 0: only a command that \
+waits (--wait, --follow) tells by its code how that ended.\n\nWhere the api asks for a key, the one in TURNFOLD_KEY is shown, \
+else the first of the configuration that is at hand."
 )]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -42,6 +45,7 @@ pub(crate) struct Args {
 }
 
 #[derive(clap::Args)]
+#[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
     /// The configuration file [default: turnfold.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE")]
@@ -52,14 +56,14 @@ pub(crate) struct Global {
     /// Sets one key over all files and variables, as in --set worker.slots=8
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// In which form data is printed
-    #[arg(short, long, global = true, value_enum, default_value_t)]
+    /// In which form data is printed: text, json or jsonl
+    #[arg(short, long, global = true, value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) output: Format,
-    /// Where the api is, for the commands that talk to one [default: as api.listen says]
-    #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL")]
+    /// Where the api is [default: as api.listen says]; no matter to a command that reads the store
+    #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// The tenant that those commands act for; they then see nothing of others [default: whose key it is, or all]
-    #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT")]
+    /// Acts for this tenant, and sees nothing of others [default: whose key it is, or all]
+    #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT", hide_env_values = true)]
     pub(crate) tenant: Option<String>,
 }
 
@@ -85,7 +89,7 @@ pub(crate) enum Command {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Submits turns and looks after them
+    /// Submits turns and looks after them, through the api
     #[command(subcommand)]
     Turn(Turn),
     /// Runs files of turns, in the format of OpenAI's batches
@@ -95,6 +99,10 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Webhook(Webhook),
     /// Reads threads straight from the store: what happened, and whether it would happen again
+    ///
+    /// From the store that store.url names, that is, and not through the api as turn, batch, inbox and queue do: with --url
+    /// (TURNFOLD_URL) those may look at another world. What goes on with a thread (fork, reconcile, events --follow) goes
+    /// through the api.
     #[command(subcommand)]
     Thread(Thread),
     /// Looks twice: are the logs those that were written, and would what was recorded happen again
@@ -233,15 +241,28 @@ pub(crate) enum Config {
     Default,
 }
 
-/// Reads `90d`, `12h`, `30m` or `10s`.
+/// The command line as it is read: a number below zero is a value, and whoever takes the value says what is wrong with it.
+pub(crate) fn command() -> clap::Command {
+    fn signed(command: clap::Command) -> clap::Command {
+        let signed_value = |it: clap::Arg| match it.get_action().takes_values() && !it.is_positional() {
+            true => it.allow_negative_numbers(true),
+            false => it,
+        };
+        command.mut_args(signed_value).mut_subcommands(signed)
+    }
+    signed(<Args as clap::CommandFactory>::command())
+}
+
+/// Reads `2w`, `90d`, `12h`, `30m` or `10s`.
 fn age(text: &str) -> Result<Duration, String> {
     let seconds = |number: &str, each: u64| number.parse::<u64>().ok()?.checked_mul(each);
     let read = match text.split_at_checked(text.len().saturating_sub(1)) {
+        Some((number, "w")) => seconds(number, 7 * 24 * 60 * 60),
         Some((number, "d")) => seconds(number, 24 * 60 * 60),
         Some((number, "h")) => seconds(number, 60 * 60),
         Some((number, "m")) => seconds(number, 60),
         Some((number, "s")) => seconds(number, 1),
         Some(_) | None => None,
     };
-    read.map(Duration::from_secs).ok_or_else(|| "give a number and d, h, m or s, as in 90d".to_owned())
+    read.map(Duration::from_secs).ok_or_else(|| "give a number and w, d, h, m or s, as in 90d".to_owned())
 }

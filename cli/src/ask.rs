@@ -16,9 +16,9 @@ pub(crate) fn somebody(instead: &str) -> anyhow::Result<()> {
     Err(Stop::because(Exit::Usage, words))
 }
 
-/// Whether whoever sits there means it.
+/// Whether whoever sits there means it. Who cannot be asked is told what it would have been about.
 pub(crate) fn agreed(what: &str, instead: &str) -> anyhow::Result<bool> {
-    somebody(instead)?;
+    somebody(instead).map_err(|err| Stop::because(Exit::Usage, format!("{what} {err}")))?;
     let mut err = std::io::stderr().lock();
     write!(err, "{what} [y/N] ")?;
     err.flush()?;

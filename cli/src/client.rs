@@ -1,6 +1,6 @@
 //! The api, as the command line calls it.
 
-use std::error::Error as _;
+use std::{env, error::Error as _};
 
 use anyhow::Context as _;
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
@@ -12,12 +12,44 @@ use crate::{
     exit::{Exit, Stop},
 };
 
+/// Holds the key of whoever calls.
+///
+/// ## Why there is no flag for it
+///
+/// What stands on a command line, everybody on the machine can read.
+const KEY: &str = "TURNFOLD_KEY";
+
 /// The api at one address.
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
-    key: Option<SecretString>,
+    key: Option<Key>,
     tenant: Option<HeaderValue>,
+}
+
+/// What opens the door, and where it is from.
+struct Key {
+    secret: SecretString,
+    from: &'static str,
+}
+
+impl Key {
+    /// That of whoever calls; else the first of the configuration that is at hand: an operator's, or one of the tenant's own.
+    fn find(settings: &Settings, tenant: Option<&str>) -> anyhow::Result<Option<Self>> {
+        if let Some(own) = env::var(KEY).ok().filter(|it| !it.is_empty()) {
+            return Ok(Some(Self { secret: own.into(), from: KEY }));
+        }
+        let of_tenant = tenant.and_then(|it| settings.tenants.get(it)).into_iter().flat_map(|it| &it.keys);
+        let mut lacking = None;
+        for key in settings.api.keys.iter().chain(of_tenant) {
+            match key.resolve() {
+                Ok(secret) => return Ok(Some(Self { secret, from: "the configuration" })),
+                Err(err) => lacking = lacking.or(Some(err)),
+            }
+        }
+        let words = format!("no key of the configuration is at hand: put yours into {KEY}");
+        lacking.map_or(Ok(None), |err| Err(anyhow::Error::from(err).context(words)))
+    }
 }
 
 /// Where something of the api is. Whatever has a meaning in a path, such as a slash within an id, is escaped.
@@ -36,6 +68,24 @@ pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
     Ok(url.path().to_owned())
 }
 
+/// The api's address, to which paths are added.
+fn base(url: &str) -> anyhow::Result<String> {
+    let base = url.trim_end_matches('/');
+    let wrong = |why: &str, mend: &str| {
+        Err(Stop::because(Exit::Usage, format!("--url {url:?} {why}: write --url {mend}")))
+    };
+    match base.split_once("://") {
+        None => wrong("says no scheme", &format!("http://{base}")),
+        Some((scheme, rest)) if !["http", "https"].contains(&scheme.to_lowercase().as_str()) => {
+            wrong("is neither http nor https", &format!("http://{rest}"))
+        }
+        Some(_) => match base.strip_suffix("/v1") {
+            Some(short) => wrong("ends with /v1, which every path here begins with", short),
+            None => Ok(base.to_owned()),
+        },
+    }
+}
+
 /// A text of the command line as the value of a header; errors call it `what`.
 fn header(what: &str, text: String) -> anyhow::Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|_| {
@@ -52,15 +102,23 @@ pub(crate) fn keyed(request: RequestBuilder, key: Option<String>) -> anyhow::Res
 }
 
 impl Client {
-    /// The api at `url`, or where the configuration says that it listens, for this tenant: with an operator's key, or,
-    /// if the configuration has none, with one of the tenant's own.
+    /// The api at `url`, or where the configuration says that it listens, for this tenant.
     pub(crate) fn new(settings: &Settings, url: Option<&str>, tenant: Option<&str>) -> anyhow::Result<Self> {
-        let base = url.map_or_else(|| format!("http://{}", settings.api.listen), str::to_owned);
-        let own = || settings.tenants.get(tenant?)?.keys.first();
-        let key = settings.api.keys.first().or_else(own).map(|it| it.resolve()).transpose()?;
-        let base = base.trim_end_matches('/').to_owned();
+        let listens = || Ok(format!("http://{}", settings.api.listen));
+        let base = url.filter(|it| !it.is_empty()).map_or_else(listens, base)?;
+        let key = Key::find(settings, tenant)?;
         let tenant = tenant.map(|it| header("--tenant", it.to_owned())).transpose()?;
         Ok(Self { http: reqwest::Client::new(), base, key, tenant })
+    }
+
+    /// The same, with this key.
+    pub(crate) fn with_key(self, secret: SecretString) -> Self {
+        Self { key: Some(Key { secret, from: "this process" }), ..self }
+    }
+
+    /// Where the api is.
+    pub(crate) fn base(&self) -> &str {
+        &self.base
     }
 
     /// A request that is not sent yet.
@@ -71,7 +129,7 @@ impl Client {
             None => request,
         };
         match &self.key {
-            Some(key) => request.bearer_auth(key.expose_secret()),
+            Some(key) => request.bearer_auth(key.secret.expose_secret()),
             None => request,
         }
     }
@@ -101,12 +159,22 @@ impl Client {
             .or(words("title"))
             .unwrap_or_else(|| format!("the api answered {status}"));
         let mend = words("mend").map(|it| format!(" ({it})")).unwrap_or_default();
-        let exit = match status.as_u16() {
-            400 | 404 | 422 => Exit::Usage,
-            503 => Exit::Unreachable,
-            _ => Exit::Finding,
+        let (exit, more) = match status.as_u16() {
+            401 => (Exit::Usage, self.shown()),
+            400 | 403 | 404 | 422 => (Exit::Usage, String::new()),
+            503 => (Exit::Unreachable, String::new()),
+            _ => (Exit::Finding, String::new()),
         };
-        Err(Stop::because(exit, format!("{told}{mend}")))
+        Err(Stop::because(exit, format!("{told}{mend}{more}")))
+    }
+
+    /// Which key is shown, for whoever showed the wrong one or none.
+    fn shown(&self) -> String {
+        match &self.key {
+            Some(key) if key.from == KEY => format!("; the key in {KEY} was sent"),
+            Some(key) => format!("; a key of {} was sent: put yours into {KEY}", key.from),
+            None => format!("; turnfold sends the key in {KEY}, which is not set"),
+        }
     }
 
     fn unreachable(&self, err: &reqwest::Error) -> anyhow::Error {
@@ -116,7 +184,10 @@ impl Client {
             return Stop::because(Exit::Usage, format!("the api cannot be asked at {base:?}{why}"));
         }
         let words = if err.is_connect() {
-            format!("nobody answers at {base}: start `turnfold dev`, or name the api with --url")
+            format!(
+                "nobody answers at {base}: start `turnfold dev`, which also knows what was run here with --local, or \
+                 name the api with --url"
+            )
         } else {
             format!("the api at {base} did not answer: {err}")
         };

@@ -7,17 +7,17 @@ use std::process::ExitCode;
 pub enum Exit {
     /// As asked.
     Ok = 0,
-    /// With a finding: diverged, tampered, failed, refused.
+    /// With a finding: diverged, tampered, refused; or what was waited for has failed.
     Finding = 1,
     /// The command line or the configuration makes no sense.
     Usage = 2,
-    /// A person is waited for.
+    /// What was waited for asks a person.
     Waiting = 3,
-    /// The store, the queue or the api cannot be reached.
+    /// The store, the queue or the api cannot be reached, or not used.
     Unreachable = 4,
     /// Some of it failed.
     Partial = 5,
-    /// Not checked: this version cannot read what is stored.
+    /// Not checked: this version cannot read what is stored, or there was nothing to check.
     Unchecked = 6,
 }
 
@@ -75,6 +75,8 @@ fn exit_of(error: &anyhow::Error) -> Exit {
         Some(
             Error::Unavailable(_)
             | Error::NotMigrated { .. }
+            // Of a file that is no database, for one: nothing was looked at that could be a finding.
+            | Error::Database(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_),
         ) => Exit::Unreachable,

@@ -23,14 +23,14 @@ mod output;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
+use clap::FromArgMatches as _;
 use shared::Graph;
 
 pub use exit::Exit;
 
 /// Does what the command line says, with these strategies.
 pub fn main(strategies: Vec<&'static dyn Graph>) -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::Args::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|err| err.exit());
     // The first provider installed stays; a second call by an embedding program is no fault.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {

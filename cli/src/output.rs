@@ -17,9 +17,9 @@ pub(crate) enum Format {
     /// Words and tables, for people.
     #[default]
     Text,
-    /// One JSON document.
+    /// One JSON document, once all of it is there.
     Json,
-    /// One JSON document a line.
+    /// One JSON document a line, as they come.
     Jsonl,
 }
 
@@ -120,6 +120,7 @@ pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) 
 }
 
 /// So many of something.
-pub(crate) fn counted(n: usize, what: &str) -> String {
+pub(crate) fn counted(n: impl TryInto<u64>, what: &str) -> String {
+    let n = n.try_into().unwrap_or(u64::MAX);
     if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
 }

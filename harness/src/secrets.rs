@@ -41,8 +41,11 @@ const SHAPES: &[(&str, &str)] = &[
     ),
 ];
 
-/// Words that announce a secret, and whether the value after them may be one.
-const ANNOUNCED: &[(&str, &str, fn(&str) -> bool)] = &[
+/// Whether what was announced as a secret may be one.
+type MayBe = fn(&str) -> bool;
+
+/// Words that announce a secret: what they announce, how they read, and whether the value after them may be one.
+const ANNOUNCED: &[(&str, &str, MayBe)] = &[
     (
         "what is called a secret",
         r#"(?i)(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|session)[_-]?(?:key|token)|private[_-]?key)\\*["']?\s*[:=]\s*"#,

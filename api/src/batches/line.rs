@@ -91,12 +91,12 @@ impl<'a> Judge<'a> {
     fn asks(&self, mut line: Map<String, Value>) -> Result<store::NewTurn, Wrong> {
         match line.get("method") {
             Some(Value::String(method)) if method == "POST" => {}
-            Some(_) | None => return Err(wrong("invalid_method", "method: it is \"POST\"")),
+            Some(_) | None => return Err(wrong("invalid_method", "method: it must be \"POST\"")),
         }
         match line.get("url") {
             Some(Value::String(url)) if url == self.dialect.url() => {}
             Some(_) | None => {
-                let words = format!("url: it is the endpoint of the batch, {:?}", self.dialect.url());
+                let words = format!("url: it must be the endpoint of the batch, {:?}", self.dialect.url());
                 return Err(wrong("invalid_url", words));
             }
         }

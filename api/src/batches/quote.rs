@@ -202,9 +202,10 @@ async fn of(
         let average = average(house, tenant, &strategy).await?;
         known.push((strategy, items, average));
     }
-    // What is unknown of one strategy is unknown of the whole.
+    // What is unknown of one strategy is unknown of the whole. Folded from 0, as the sum of none is -0.
     let sum = |each: fn(&Average) -> f64| {
-        known.iter().map(|(_, items, it)| Some(each(it.as_ref()?) * float(*items))).sum::<Option<f64>>()
+        let mut each = known.iter().map(|(_, items, it)| Some(each(it.as_ref()?) * float(*items)));
+        each.try_fold(0.0, |sum, it| Some(sum + it?))
     };
     let (money, tokens, seconds_of_work) = (sum(|it| it.usd), sum(|it| it.tokens), sum(|it| it.seconds));
     let held = seconds_of_work.map(|work| {

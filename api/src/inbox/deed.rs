@@ -6,6 +6,7 @@ use shared::{Interrupt, InterruptKind, Question};
 
 use crate::{
     problem::{Kind, Problem},
+    said::said,
     schema::{Verdict, Way, Ways},
 };
 
@@ -106,8 +107,9 @@ fn edited(args: Value) -> Result<String, Problem> {
 
 fn judgement(it: &Interrupt, args: Value) -> Result<Deed, Problem> {
     let Some(text) = text(&args) else {
-        let Judgement { slot, verdict } =
-            serde_json::from_value(args).map_err(|err| Kind::Invalid.because(format!("args: {err}")))?;
+        let wrong =
+            |err: serde_json::Error| Kind::Invalid.because(format!("args: {}", said(&err.to_string())));
+        let Judgement { slot, verdict } = serde_json::from_value(args).map_err(wrong)?;
         return Ok(Deed::Judge { slot, verdict: verdict.into() });
     };
     let verdict = match Question::chosen(&it.options, &text) {

@@ -11,7 +11,7 @@ pub(crate) enum Audit {
     /// Sets recorded threads against today's code: which of them would be lived otherwise, and where they part
     ///
     /// Nothing is asked of anybody and nothing is written. Exit code 1 if a thread would be lived otherwise, else 6 if one
-    /// could not be checked.
+    /// could not be checked or there was none.
     Replay {
         #[command(flatten)]
         round: Round,

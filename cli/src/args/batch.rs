@@ -50,15 +50,18 @@ pub(crate) enum Batch {
         wait: bool,
     },
     /// Prints what came of the lines, in the order of their ends; also while the batch is run
+    ///
+    /// Without --out all of it: a line that was run again has a result each time, and the last one counts. With --out each line
+    /// once, with the last result that it had when the command began, or with --follow when all lines had ended.
     Results {
         /// Which
         id: String,
-        /// Stay until all lines have ended
+        /// Stay until all lines have ended; --out is written then, stdout as results come
         #[arg(short, long)]
         follow: bool,
-        /// In which form
-        #[arg(long, value_enum, default_value_t)]
-        format: Form,
+        /// In which form [default: as --out ends: .csv, .parquet; else jsonl]
+        #[arg(long, value_enum)]
+        format: Option<Form>,
         /// Where to; the file appears once it is whole [default: stdout]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
@@ -95,9 +98,9 @@ pub(crate) enum Batch {
         /// Where the results go; the file appears once it is whole
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// In which form they are written
-        #[arg(long, value_enum, default_value_t)]
-        format: Form,
+        /// In which form they are written [default: as --out ends: .csv, .parquet; else jsonl]
+        #[arg(long, value_enum)]
+        format: Option<Form>,
     },
 }
 
@@ -107,16 +110,16 @@ pub(crate) struct Plan {
     /// Begin no more lines once the batch has cost so many US dollars
     #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_usd: Option<f64>,
-    /// Run at most so many lines at once
-    #[arg(long, value_name = "LINES")]
+    /// Run at most so many lines at once [default and most: batch.window of the api's configuration, 2000]
+    #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: Option<u32>,
     /// How urgent the lines are among the turns of their tenant [default: as the api says]
     #[arg(long, value_enum)]
     pub(crate) priority: Option<Priority>,
-    /// Whether earlier results of the same lines are taken again [default: as the api says]
-    #[arg(long, value_enum)]
-    pub(crate) reuse: Option<Reuse>,
-    /// Without a server: run everything in this process, on SQLite, and stay until it is done
+    /// Whether earlier results of the same lines are taken again
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) reuse: Reuse,
+    /// Without a server: run everything in this process, on SQLite, and stay until it is done; `batch run` writes the results
     #[arg(long)]
     pub(crate) local: bool,
 }
@@ -142,17 +145,21 @@ pub(crate) struct Quoted {
 }
 
 /// Whether earlier results are taken again.
-#[derive(Clone, Copy, clap::ValueEnum)]
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
 pub(crate) enum Reuse {
+    /// Those of lines that were called the same, asked for the same and ended well
+    #[default]
+    Succeeded,
     /// Every line is run
     None,
 }
 
 impl Reuse {
-    /// Its name on the wire.
-    pub(crate) fn as_str(self) -> &'static str {
+    /// Its name on the wire, where it is not what the api does by itself.
+    pub(crate) fn wish(self) -> Option<&'static str> {
         match self {
-            Reuse::None => "none",
+            Reuse::Succeeded => None,
+            Reuse::None => Some("none"),
         }
     }
 }
@@ -182,7 +189,7 @@ pub(crate) enum Form {
     /// Every line as the api gives it, with all there is to know
     #[default]
     Jsonl,
-    /// custom_id, status, answer, error, tokens, usd: for a spreadsheet
+    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd: for a spreadsheet
     Csv,
     /// The same columns, for a data frame
     Parquet,

@@ -1,7 +1,6 @@
 //! What may be said to `turnfold inbox`.
 
 use clap::{ArgGroup, Subcommand};
-use uuid::Uuid;
 
 #[derive(Subcommand)]
 pub(crate) enum Inbox {
@@ -13,20 +12,20 @@ pub(crate) enum Inbox {
         /// At most so many
         #[arg(long, default_value_t = 50)]
         limit: u64,
-        /// Stay, and list again whenever something has changed
+        /// Stay, and list again whenever something has changed; not with -o json, whose one document would have no end
         #[arg(short, long)]
         watch: bool,
     },
     /// Shows what a thread asks, and how it can be answered
     Show {
-        /// Which thread
-        thread: Uuid,
+        /// Which thread; `last` is the newest
+        thread: String,
     },
     /// Answers what a thread asks
     #[command(group = ArgGroup::new("how").required(true))]
     Answer {
-        /// Which thread
-        thread: Uuid,
+        /// Which thread; `last` is the newest
+        thread: String,
         /// The words: an option by its words or its number, where there are options; - reads them from stdin
         #[arg(group = "how")]
         answer: Option<String>,

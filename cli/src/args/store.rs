@@ -33,6 +33,9 @@ pub(crate) enum Store {
         /// Only say how many
         #[arg(long)]
         dry_run: bool,
+        /// Do not ask whether that is meant
+        #[arg(short, long)]
+        yes: bool,
     },
 }
 

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
-use uuid::Uuid;
 
 use super::Round;
 
@@ -14,8 +13,12 @@ pub(crate) enum Thread {
         /// Only idle, busy, interrupted or error ones
         #[arg(long)]
         status: Option<String>,
+        /// Only those with a turn that fulfils these conditions, in the language of `turn ls --where`: the one with the
+        /// newest such turn first
+        #[arg(long = "where", value_name = "CONDITIONS")]
+        conditions: Option<String>,
         /// Only those under a hold, with its reason: all of them
-        #[arg(long, conflicts_with_all = ["status", "limit"])]
+        #[arg(long, conflicts_with_all = ["status", "conditions", "limit"])]
         held: bool,
         /// At most so many
         #[arg(long, default_value_t = 50)]
@@ -36,6 +39,9 @@ pub(crate) enum Thread {
         /// At most so many
         #[arg(long)]
         limit: Option<u64>,
+        /// Go on with what happens, until the thread rests; told by the api, also after that was away
+        #[arg(short, long, conflicts_with = "limit")]
+        follow: bool,
     },
     /// Prints what the thread knew and said at some event: the fold of its log up to there
     State {
@@ -173,8 +179,8 @@ pub(crate) enum Thread {
     },
     /// Says what became of a call whose answer was lost
     Reconcile {
-        /// Which thread
-        id: Uuid,
+        /// Which thread; `last` is the newest
+        id: String,
         /// Which of the node's requests
         #[arg(long, default_value_t = 0)]
         slot: usize,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use clap::Subcommand;
-use uuid::Uuid;
 
 use super::age;
 
@@ -16,12 +15,19 @@ pub(crate) enum Turn {
         /// The strategy of a new thread
         #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
         strategy: String,
-        /// An existing thread
-        #[arg(short, long)]
-        thread: Option<Uuid>,
+        /// An existing thread; `last` is the newest
+        #[arg(short, long, value_name = "ID")]
+        thread: Option<String>,
         /// Configuration of the new thread, as JSON
         #[arg(long, value_name = "JSON", conflicts_with = "thread")]
         tune: Option<String>,
+        /// What the new thread and each of its turns may take, as JSON, within what the operator allows:
+        /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+        #[arg(long, value_name = "JSON", conflicts_with = "thread")]
+        budget: Option<String>,
+        /// What the turn is found by again, as in --metadata customer=17: JSON where it is some, else text
+        #[arg(long, value_name = "KEY=VALUE")]
+        metadata: Vec<String>,
         /// How urgent it is among the turns of its tenant [default: normal]
         #[arg(long, value_enum)]
         priority: Option<Priority>,
@@ -40,23 +46,27 @@ pub(crate) enum Turn {
         /// Wait for the end and print the reply
         #[arg(short, long)]
         wait: bool,
-        /// Print the events as they happen
+        /// Print the events as they happen, until the turn has ended; one that is not due yet is waited for
+        ///
+        /// With -o jsonl each event is a line of JSON as it happens; with -o json all of them are one list at the end, as by
+        /// `thread events`.
         #[arg(short, long, conflicts_with = "wait")]
         follow: bool,
     },
     /// Lists turns, the newest first
     Ls {
-        /// Only of this thread
-        #[arg(long)]
-        thread: Option<Uuid>,
+        /// Only of this thread; `last` is the newest
+        #[arg(long, value_name = "ID")]
+        thread: Option<String>,
         /// Only queued, running, completed, interrupted, failed or cancelled ones
         #[arg(long)]
         status: Option<String>,
         /// Only those that fulfil these conditions: FIELD OPERATOR VALUE, joined by `and`
         ///
-        /// As in "status = failed and error ~ 'timed out' and created > 7d". Fields are status, strategy, tenant, priority,
-        /// author, thread, error, cause, created, updated and metadata.KEY; operators are = != ~ (contains) < and >. A
-        /// time is RFC 3339, a day, or so long ago, as in 7d, 12h or 30m.
+        /// As in "status = failed and error ~ 'timed out' and age < 7d". Fields are status, strategy, tenant, priority,
+        /// author, thread, error, cause, age, created, updated and metadata.KEY; operators are = != ~ (contains) < and >.
+        /// An age is 7d, 12h or 30m. The moments created and updated are set against RFC 3339, a day, or so long ago:
+        /// created > 7d is what came after the moment seven days ago, as age < 7d says in fewer words.
         #[arg(long = "where", value_name = "CONDITIONS")]
         conditions: Option<String>,
         /// Count the failed ones by what they have in common, instead of listing them
@@ -68,18 +78,21 @@ pub(crate) enum Turn {
     },
     /// Shows one turn
     Get {
-        /// Which
-        id: Uuid,
+        /// Which; `last` is the newest
+        id: String,
+        /// Wait for the end; the exit code tells what it was
+        #[arg(short, long)]
+        wait: bool,
     },
     /// Calls a turn off
     Cancel {
-        /// Which
-        id: Uuid,
+        /// Which; `last` is the newest
+        id: String,
     },
     /// Has a failed turn try again
     Retry {
-        /// Which
-        id: Uuid,
+        /// Which; `last` is the newest
+        id: String,
     },
     /// Has all failed turns that fulfil conditions try again, the oldest first
     ///

@@ -1,7 +1,6 @@
 //! What may be said to `turnfold webhook`.
 
 use clap::Subcommand;
-use uuid::Uuid;
 
 #[derive(Subcommand)]
 pub(crate) enum Webhook {
@@ -19,13 +18,13 @@ pub(crate) enum Webhook {
     /// Removes a webhook, with the log of what it was told
     Rm {
         /// Which
-        id: Uuid,
+        id: String,
     },
     /// Lists what webhooks were told and are to be told, the newest first
     Deliveries {
         /// Only those of this webhook
         #[arg(long, value_name = "ID")]
-        webhook: Option<Uuid>,
+        webhook: Option<String>,
         /// Only those that stand so
         #[arg(long, value_enum)]
         state: Option<DeliveryState>,
@@ -36,7 +35,7 @@ pub(crate) enum Webhook {
     /// Sends a delivery again, under the same webhook-id
     Redeliver {
         /// Which
-        id: Uuid,
+        id: String,
     },
     /// Verifies what a receiver was sent: the body on stdin, and three of its headers
     Verify {

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     Given,
-    upkeep::{more, over, spinner},
+    upkeep::{more, over_seen, spinner},
     witness,
 };
 use crate::{
@@ -53,7 +53,7 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
             }
             Ok(match report {
                 Report { diverged: 1.., .. } => Exit::Finding,
-                Report { unchecked: 1.., .. } => Exit::Unchecked,
+                Report { unchecked: 1.., .. } | Report { threads: 0, .. } => Exit::Unchecked,
                 Report { .. } => Exit::Ok,
             })
         }
@@ -75,7 +75,8 @@ async fn replayed(
 ) -> anyhow::Result<Report> {
     let spinner = spinner()?;
     let began = Instant::now();
-    let report = replay(store, &given.strategies, &over(store, round, &spinner).await?, prompts).await?;
+    let over = over_seen(given, store, round, &spinner).await?;
+    let report = replay(store, &given.strategies, &over, prompts).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
     let mut thing = json!(report);
@@ -86,6 +87,9 @@ async fn replayed(
 
 fn words(report: &Report, seconds: f64) -> String {
     let Report { threads, events, diverged, unchecked, .. } = report;
+    if *threads == 0 {
+        return "NOTHING CHECKED: there is no such thread".to_owned();
+    }
     let mut words = format!(
         "{threads} threads, {events} events in {seconds:.1} s: {:.0} events/s\n{} would go as they went",
         *events as f64 / seconds,

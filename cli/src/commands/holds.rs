@@ -43,7 +43,16 @@ pub(super) async fn release(given: &Given, store: &Store, id: ThreadId) -> anyho
 }
 
 pub(super) async fn list(given: &Given, store: &Store) -> anyhow::Result<Exit> {
-    let holds = store.holds().await?;
+    let mut holds = store.holds().await?;
+    if let Some(tenant) = &given.tenant {
+        let mut seen = Vec::new();
+        for hold in holds {
+            if store.thread(hold.thread).await?.is_some_and(|it| it.tenant == *tenant) {
+                seen.push(hold);
+            }
+        }
+        holds = seen;
+    }
     let things: Vec<Value> = holds.iter().map(thing).collect();
     output::many(given.format, &things, || match holds.is_empty() {
         true => "no thread is held".to_owned(),

@@ -4,17 +4,17 @@ use std::time::Duration;
 
 use reqwest::Method;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{
-    Given,
+    Given, follow,
+    thread::named,
     turn::{self, name},
 };
 use crate::{
     args::Inbox,
-    client::{Client, keyed},
+    client::{Client, keyed, path},
     exit::{Exit, Stop},
-    output,
+    output::{self, Format},
 };
 
 /// How often a watch looks. Nothing tells of the questions of all threads at once.
@@ -23,20 +23,25 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(crate) async fn run(given: Given, command: Inbox) -> anyhow::Result<Exit> {
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
     match command {
+        Inbox::Ls { watch: true, .. } if given.format == Format::Json => {
+            let words =
+                "-o json is one document, and --watch has no end: take -o jsonl, or leave one of them out";
+            Err(Stop::because(Exit::Usage, words))
+        }
         Inbox::Ls { kind, limit, watch } => {
             let kind = kind.map(|it| format!("&kind={it}")).unwrap_or_default();
             let path = format!("/v1/inbox?limit={limit}{kind}");
             let items = page(&client, &path).await?;
             list(&given, &items)?;
-            if watch { follow(&given, &client, &path, items).await } else { Ok(Exit::Ok) }
+            if watch { again(&given, &client, &path, items).await } else { Ok(Exit::Ok) }
         }
-        Inbox::Show { thread } => show(&given, &client, thread).await,
+        Inbox::Show { thread } => show(&given, &client, &named(&client, &thread).await?).await,
         Inbox::Answer { .. } => answer(&given, &client, command).await,
     }
 }
 
 /// Lists again whenever something has changed since `items`, until nobody watches or the api is gone.
-async fn follow(given: &Given, client: &Client, path: &str, mut items: Vec<Value>) -> anyhow::Result<Exit> {
+async fn again(given: &Given, client: &Client, path: &str, mut items: Vec<Value>) -> anyhow::Result<Exit> {
     loop {
         tokio::time::sleep(LOOK).await;
         let now = page(client, path).await?;
@@ -72,20 +77,20 @@ fn asked(item: &Value) -> String {
     if short.len() < name(item, "question").len() { format!("{short}…") } else { short }
 }
 
-async fn show(given: &Given, client: &Client, id: Uuid) -> anyhow::Result<Exit> {
-    let thread = client.get(&format!("/v1/threads/{id}")).await?;
+async fn show(given: &Given, client: &Client, id: &str) -> anyhow::Result<Exit> {
+    let thread = client.get(&path(&["threads", id])?).await?;
     if thread["interrupt"].is_null() {
         output::one(given.format, &Value::Null, || {
             format!("thread {id} is {} and asks nothing", name(&thread, "standing"))
         })?;
         return Ok(Exit::Ok);
     }
-    let item = client.get(&format!("/v1/inbox/{id}")).await?;
+    let item = client.get(&path(&["inbox", id])?).await?;
     output::one(given.format, &item, || words(&item, id))?;
-    Ok(Exit::Waiting)
+    Ok(Exit::Ok)
 }
 
-fn words(item: &Value, id: Uuid) -> String {
+fn words(item: &Value, id: &str) -> String {
     let options = item["options"].as_array().cloned().unwrap_or_default();
     let listed = options
         .iter()
@@ -120,9 +125,7 @@ async fn answer(given: &Given, client: &Client, command: Inbox) -> anyhow::Resul
             json!({"type": "respond", "args": text})
         }
         (None, Some(edit), ..) => {
-            let args: Value = serde_json::from_str(&edit)
-                .map_err(|err| Stop::because(Exit::Usage, format!("--edit is no JSON: {err}")))?;
-            json!({"type": "edit", "args": args})
+            json!({"type": "edit", "args": turn::json_of("--edit", &edit)?})
         }
         (None, None, true, _) => json!({"type": "accept"}),
         (None, None, false, true) => json!({"type": "ignore"}),
@@ -131,11 +134,15 @@ async fn answer(given: &Given, client: &Client, command: Inbox) -> anyhow::Resul
             return Err(Stop::because(Exit::Usage, words));
         }
     };
-    let request = client.request(Method::POST, &format!("/v1/inbox/{thread}")).json(&body);
+    let thread = named(client, &thread).await?;
+    let request = client.request(Method::POST, &path(&["inbox", &thread])?).json(&body);
     let request = keyed(request, idempotency_key)?;
     let answered: Value = client.send(request).await?.json().await?;
     if wait && !ignore {
-        return turn::show(given, &turn::until_ended(client, &answered).await?);
+        follow::say_which(&answered);
+        let turn = follow::until_ended(client, &answered).await?;
+        turn::show(given, &turn)?;
+        return Ok(turn::exit(&turn));
     }
     output::one(given.format, &answered, || {
         let (id, status) = (name(&answered, "id"), name(&answered, "status"));

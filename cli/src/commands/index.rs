@@ -29,6 +29,8 @@ fn build() -> Turn {
         strategy: BUILDER.to_owned(),
         thread: None,
         tune: None,
+        budget: None,
+        metadata: Vec::new(),
         priority: None,
         delay: None,
         not_before: None,

@@ -49,7 +49,19 @@ async fn ls(given: &Given, servers: &worker::world::Servers) -> anyhow::Result<E
     Ok(if all { Exit::Ok } else { Exit::Partial })
 }
 
+/// A server that the configuration does not name is a typo, and not one that cannot be reached.
+pub(super) fn check_name(given: &Given, name: &str) -> anyhow::Result<()> {
+    if given.settings.mcp.contains_key(name) {
+        return Ok(());
+    }
+    let known: Vec<&str> = given.settings.mcp.keys().map(String::as_str).collect();
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    let words = format!("no MCP server is called {name:?} in the configuration; there are: {known}");
+    Err(Stop::because(Exit::Usage, words))
+}
+
 async fn tools(given: &Given, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
+    check_name(given, name)?;
     let tools = servers.tools(name).await.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
     output::many(given.format, &tools, || {
         let safety = |it: &shared::Tool| match it.safety {

@@ -4,6 +4,7 @@ mod audit;
 mod batch;
 mod config;
 mod fixture;
+mod follow;
 mod holds;
 mod inbox;
 mod index;
@@ -21,15 +22,15 @@ mod waits;
 mod webhook;
 mod witness;
 
-use std::ffi::OsString;
+use std::{ffi::OsString, fs, os::unix::fs::MetadataExt as _};
 
 use shared::Graph;
 use store::Strategies;
 
 use crate::{
-    args::{Args, Command, Global, Store},
+    args::{Args, Audit, Command, Fixture, Global, Queue, Store},
     config::{LogFormat, Origins, Settings, Sources},
-    exit::Exit,
+    exit::{Exit, Stop},
     output::Format,
 };
 
@@ -45,9 +46,28 @@ pub(crate) struct Given {
     pub(crate) passed_on: Vec<OsString>,
 }
 
-/// Who sits at the command line.
+/// Who sits at the command line; where nobody said so, by the name that the machine knows them by.
 fn person() -> String {
-    std::env::var("USER").ok().filter(|it| !it.is_empty()).unwrap_or_else(|| "operator".to_owned())
+    let said = || std::env::var("USER").ok().filter(|it| !it.is_empty());
+    let known = || {
+        let id = fs::metadata("/proc/self").ok()?.uid().to_string();
+        let users = fs::read_to_string("/etc/passwd").ok()?;
+        let of =
+            |line: &str| Some((line.split(':').nth(2)? == id).then(|| line.split(':').next())??.to_owned());
+        users.lines().find_map(of)
+    };
+    said().or_else(known).unwrap_or_else(|| "operator".to_owned())
+}
+
+/// Whether a command looks at all of the store, or deletes from it, and so cannot act for one tenant.
+fn is_for_all(command: &Command) -> bool {
+    matches!(
+        command,
+        Command::Store(Store::Prune { .. })
+            | Command::Audit(Audit::Checkpoint { .. } | Audit::Verify { thread: None, .. })
+            | Command::Fixture(Fixture::Capture { .. } | Fixture::Suggest { .. })
+            | Command::Queue(Queue::Rebuild { .. })
+    )
 }
 
 /// Does what the command line says.
@@ -85,6 +105,10 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         tenant: global.tenant.filter(|it| !it.is_empty()),
         passed_on,
     };
+    if given.tenant.is_some() && is_for_all(&command) {
+        let words = "this command looks at the whole store: leave --tenant (TURNFOLD_TENANT) out";
+        return Err(Stop::because(Exit::Usage, words));
+    }
     match command {
         Command::Dev { .. } => serve::dev(given).await,
         Command::Api { .. } => serve::api(given).await,
@@ -129,12 +153,12 @@ fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {
     global.set.iter().fold(sources, |sources, set| sources.set(set))
 }
 
-/// Traces go to stderr. A command that only looks says nothing but warnings.
+/// Traces go to stderr. A command that only looks says nothing but warnings, and what became of an MCP server in its own
+/// words.
 fn trace(settings: &Settings, serves: bool) -> anyhow::Result<()> {
-    let filter = if serves { &settings.log.filter } else { "warn,rmcp=error" };
-    let filter = tracing_subscriber::EnvFilter::try_new(filter).map_err(|err| {
-        crate::exit::Stop::because(Exit::Usage, format!("log.filter makes no sense: {err}"))
-    })?;
+    let filter = if serves { &settings.log.filter } else { "warn,rmcp=off" };
+    let filter = tracing_subscriber::EnvFilter::try_new(filter)
+        .map_err(|err| Stop::because(Exit::Usage, format!("log.filter makes no sense: {err}")))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match settings.log.format {
         LogFormat::Json => builder.json().with_current_span(true).try_init(),

@@ -5,7 +5,7 @@ use shared::{Fault, Tool};
 use store::{Pin, Store, time};
 use worker::world::{Change, Place, Servers, changes, definitions, pinned};
 
-use super::Given;
+use super::{Given, mcp};
 use crate::{
     args::Pins,
     engine,
@@ -71,7 +71,7 @@ async fn list(given: &Given, store: &Store) -> anyhow::Result<Exit> {
 const HASH_SHOWN: usize = 16;
 
 async fn diff(given: &Given, servers: &Servers, store: &Store, name: &str) -> anyhow::Result<Exit> {
-    let (tools, live) = live(servers, name).await?;
+    let (tools, live) = live(given, servers, name).await?;
     let Some(pin) = store.pin(name).await? else {
         output::remark(&format!("{name} is not pinned yet: it is when a turn first uses it"));
         return Ok(Exit::Ok);
@@ -99,7 +99,7 @@ async fn approve(
     name: &str,
     hash: Option<&str>,
 ) -> anyhow::Result<Exit> {
-    let (tools, live) = live(servers, name).await?;
+    let (tools, live) = live(given, servers, name).await?;
     if hash.is_some_and(|it| !live.starts_with(it)) {
         let words =
             format!("{name} has changed once more since that hash: see `turnfold mcp pins diff {name}`");
@@ -126,7 +126,8 @@ async fn reset(store: &Store, name: &str) -> anyhow::Result<Exit> {
 }
 
 /// A server's tools as it has them now, and their hash.
-async fn live(servers: &Servers, name: &str) -> anyhow::Result<(Vec<Tool>, String)> {
+async fn live(given: &Given, servers: &Servers, name: &str) -> anyhow::Result<(Vec<Tool>, String)> {
+    mcp::check_name(given, name)?;
     let tools = servers.tools(name).await.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
     let hash = Pin::hash_of(&definitions(&tools).map_err(unusable)?);
     Ok((tools, hash))

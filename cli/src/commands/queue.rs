@@ -7,7 +7,7 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use store::QueueError;
 
-use super::{Given, turn::name, waits};
+use super::{Given, person, turn::name, waits};
 use crate::{
     args::{Paused, Queue},
     client::{self, Client},
@@ -30,11 +30,7 @@ pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
         Queue::Pauses => list(&given, &client).await,
         Queue::Pause { what, reason } => {
             let request = client.request(Method::PUT, &path(&what)?).json(&json!({ "reason": reason }));
-            let request = match std::env::var("USER") {
-                Ok(user) if !user.is_empty() => request.header(USER_HEADER, user),
-                Ok(_) | Err(_) => request,
-            };
-            let pause: Value = client.send(request).await?.json().await?;
+            let pause: Value = client.send(request.header(USER_HEADER, person())).await?.json().await?;
             output::one(given.format, &pause, || {
                 let (kind, name) = (name(&pause, "kind"), name(&pause, "name"));
                 format!("{kind} {name} is paused: what is under way is finished, and nothing new is begun")

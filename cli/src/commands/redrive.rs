@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     Given, person,
-    turn::{asked_for, name},
+    turn::{asked_for, known_strategies, name},
 };
 use crate::{
     ask,
@@ -57,6 +57,9 @@ pub(super) async fn causes(
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let page = counted(client, conditions, limit).await?;
+    if page["turns"] == 0 {
+        known_strategies(client, conditions).await?;
+    }
     let causes = page["data"].as_array().cloned().unwrap_or_default();
     output::many(given.format, &causes, || table(&page))?;
     Ok(Exit::Ok)
@@ -85,6 +88,9 @@ pub(super) async fn run(given: &Given, client: &Client, how: &How) -> anyhow::Re
     let page = counted(client, how.conditions.as_deref(), 50).await?;
     let count = |name: &str| page[name].as_u64().unwrap_or_default();
     let (all, unheard) = (count("turns"), count("unheard"));
+    if all == 0 {
+        known_strategies(client, how.conditions.as_deref()).await?;
+    }
     let can = all.saturating_sub(unheard);
     let never = if unheard == 0 {
         String::new()

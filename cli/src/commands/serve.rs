@@ -2,7 +2,9 @@
 
 use std::{io, net::SocketAddr, sync::Arc};
 
+use secrecy::SecretString;
 use serde_json::json;
+use store::Strategies;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -13,6 +15,7 @@ use worker::{Stop as StopWorker, Worker, world::Live};
 
 use super::Given;
 use crate::{
+    config::Settings,
     engine::{self, Alone},
     exit::Exit,
     output,
@@ -20,7 +23,7 @@ use crate::{
 
 /// Api and worker in one process; the database is brought up to date first.
 pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
-    let dev = Dev::ready(&given).await?;
+    let dev = Dev::ready(&given.settings, &given.strategies).await?;
     let address = dev.address()?;
     output::remark(&format!(
         "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
@@ -44,17 +47,27 @@ pub(super) struct Dev {
 
 impl Dev {
     /// Opens the port and brings the database up to date.
-    pub(super) async fn ready(given: &Given) -> anyhow::Result<Self> {
-        let listener = engine::listen(&given.settings).await?;
-        let store = engine::store(&given.settings).await?;
+    pub(super) async fn ready(settings: &Settings, strategies: &Strategies) -> anyhow::Result<Self> {
+        let listener = engine::listen(settings).await?;
+        let store = engine::store_or_new(settings).await?;
         store.migrate().await?;
-        let name = engine::name(&given.settings);
-        let parts = engine::parts(&given.settings, store, Alone::Yes, &name).await?;
-        let world = Arc::new(engine::world(&given.settings, &parts.store)?);
-        let door = engine::door(&given.settings, parts.clone(), given.strategies.clone())?;
-        let bounds = engine::bounds(&given.settings).await?;
-        let worker = engine::worker(&given.settings, parts, given.strategies.clone(), world.clone(), bounds);
+        let name = engine::name(settings);
+        let parts = engine::parts(settings, store, Alone::Yes, &name).await?;
+        let world = Arc::new(engine::world(settings, &parts.store)?);
+        let door = engine::door(settings, parts.clone(), strategies.clone())?;
+        let bounds = engine::bounds(settings).await?;
+        let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
         Ok(Self { listener, door, worker, world })
+    }
+
+    /// A key of its own: whoever starts it is its operator.
+    pub(super) fn own_key(&mut self) -> anyhow::Result<SecretString> {
+        let mut bytes = [0; 32];
+        let random = rustls::crypto::ring::default_provider().secure_random;
+        random.fill(&mut bytes).map_err(rustls::Error::from)?;
+        let key = SecretString::from(hex::encode(bytes));
+        self.door.keys.push(key.clone());
+        Ok(key)
     }
 
     /// Where it listens.
@@ -108,10 +121,9 @@ pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
 
 /// Brings the database up to date, or says what is missing.
 pub(crate) async fn migrate(given: Given, dry_run: bool) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
     let (names, verb) = match dry_run {
-        true => (store.pending().await?, "missing"),
-        false => (store.migrate().await?, "applied"),
+        true => (engine::store(&given.settings).await?.pending().await?, "missing"),
+        false => (engine::store_or_new(&given.settings).await?.migrate().await?, "applied"),
     };
     output::one(given.format, &json!({ verb: names }), || match names.as_slice() {
         [] => "the database is up to date".to_owned(),

@@ -1,22 +1,18 @@
 //! `turnfold turn`: says things to agents, through the api.
 
-use std::{
-    io::{ErrorKind, Read as _},
-    time::Duration,
-};
+use std::io::{ErrorKind, Read as _};
 
-use futures::StreamExt as _;
-use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Url;
-use serde_json::{Value, json};
-use sse_stream::SseStream;
+use serde_json::{Map, Value, json};
+use shared::Question;
+use store::{Conditions, TurnId, time};
 
-use super::{Given, redrive};
+use super::{Given, follow, redrive, thread};
 use crate::{
     args::{GroupBy, Turn},
-    client::{Client, keyed},
+    client::{Client, keyed, path},
     exit::{Exit, Stop},
-    output,
+    output::{self, Format},
 };
 
 pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
@@ -27,42 +23,101 @@ pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
             redrive::causes(&given, &client, conditions.as_deref(), limit).await
         }
         Turn::Ls { thread, status, conditions, group_by: None, limit } => {
-            let thread = thread.map(|it| format!("&thread_id={it}")).unwrap_or_default();
-            let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
-            let conditions = asked_for(conditions.as_deref())?;
-            let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}{conditions}")).await?;
-            let turns = page["data"].as_array().cloned().unwrap_or_default();
-            output::many(given.format, &turns, || {
-                let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
-                let row = |it: &Value| {
-                    vec![
-                        cell(it, "id"),
-                        cell(it, "strategy"),
-                        cell(it, "status"),
-                        cell(it, "created_at"),
-                        asked(it),
-                    ]
-                };
-                output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
-            })?;
-            Ok(Exit::Ok)
+            ls(&given, &client, thread, status, conditions, limit).await
         }
-        Turn::Get { id } => {
-            let turn: Value = client.get(&format!("/v1/turns/{id}")).await?;
-            if given.format == output::Format::Text && turn["took"].is_object() {
+        Turn::Get { id, wait } => {
+            let mut turn: Value = client.get(&path(&["turns", &named(&client, &id).await?])?).await?;
+            if wait {
+                turn = follow::until_ended(&client, &turn).await?;
+            }
+            if given.format == Format::Text && turn["took"].is_object() {
                 output::remark(&format!("took: {}", output::took(&turn["took"])));
             }
-            show(&given, &turn)
+            show(&given, &turn)?;
+            Ok(if wait { exit(&turn) } else { Exit::Ok })
         }
-        Turn::Cancel { id } => {
-            show(&given, &client.post(&format!("/v1/turns/{id}/cancel"), &json!({})).await?)
-        }
-        Turn::Retry { id } => show(&given, &client.post(&format!("/v1/turns/{id}/retry"), &json!({})).await?),
+        Turn::Cancel { id } => act(&given, &client, &id, "cancel").await,
+        Turn::Retry { id } => act(&given, &client, &id, "retry").await,
         Turn::Redrive { conditions, rate, dry_run, yes } => {
             let how = redrive::How { conditions, pause: rate, dry_run, yes };
             redrive::run(&given, &client, &how).await
         }
     }
+}
+
+/// The id of the turn that is meant.
+async fn named(client: &Client, id: &str) -> anyhow::Result<String> {
+    if id != "last" {
+        let (text, id): (_, Result<TurnId, _>) = (id, id.parse());
+        return id.map(|it| it.to_string()).map_err(|_| no_id(text, "turn", "turn ls"));
+    }
+    let newest = client.get("/v1/turns?limit=1").await?;
+    let id = newest["data"][0]["id"].as_str().map(str::to_owned);
+    id.ok_or_else(|| Stop::because(Exit::Usage, "there is no turn yet"))
+}
+
+/// What is said of an id that is none.
+pub(super) fn no_id(text: &str, what: &str, list: &str) -> anyhow::Error {
+    let words = format!("{text:?} is no id of a {what}: `turnfold {list}` lists them");
+    Stop::because(Exit::Usage, words)
+}
+
+async fn act(given: &Given, client: &Client, id: &str, act: &str) -> anyhow::Result<Exit> {
+    let path = path(&["turns", &named(client, id).await?, act])?;
+    show(given, &client.post(&path, &json!({})).await?)?;
+    Ok(Exit::Ok)
+}
+
+async fn ls(
+    given: &Given,
+    client: &Client,
+    thread: Option<String>,
+    status: Option<String>,
+    conditions: Option<String>,
+    limit: u64,
+) -> anyhow::Result<Exit> {
+    let thread = match thread {
+        Some(id) => format!("&thread_id={}", thread::named(client, &id).await?),
+        None => String::new(),
+    };
+    let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
+    let asked_for = asked_for(conditions.as_deref())?;
+    let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}{asked_for}")).await?;
+    let turns = page["data"].as_array().cloned().unwrap_or_default();
+    if turns.is_empty() {
+        known_strategies(client, conditions.as_deref()).await?;
+    }
+    output::many(given.format, &turns, || {
+        let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+        let row = |it: &Value| {
+            vec![cell(it, "id"), cell(it, "strategy"), cell(it, "status"), cell(it, "created_at"), asked(it)]
+        };
+        output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
+    })?;
+    if page["has_more"] == true {
+        output::remark("(there are more: --limit)");
+    }
+    Ok(Exit::Ok)
+}
+
+/// Refuses conditions that nothing fulfils because they name a strategy that the api does not know: a typo, of which an empty
+/// list would say nothing.
+pub(super) async fn known_strategies(client: &Client, conditions: Option<&str>) -> anyhow::Result<()> {
+    let read = conditions.and_then(|it| Conditions::parse(it, time::now()).ok());
+    let Some(read) = read.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
+    let page = client.get("/v1/strategies").await?;
+    let known: Vec<&str> =
+        page["data"].as_array().into_iter().flatten().filter_map(|it| it["name"].as_str()).collect();
+    match read.strategies().find(|it| !known.contains(it)) {
+        Some(name) => Err(unknown_strategy(name, &known)),
+        None => Ok(()),
+    }
+}
+
+/// What is said of a strategy that nobody knows.
+pub(super) fn unknown_strategy(name: &str, known: &[&str]) -> anyhow::Error {
+    let words = format!("--where: no strategy is called {name:?}; there are: {}", known.join(", "));
+    Stop::because(Exit::Usage, words)
 }
 
 /// Conditions, as they stand in a query.
@@ -79,6 +134,8 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
         strategy,
         thread,
         tune,
+        budget,
+        metadata,
         priority,
         delay,
         not_before,
@@ -92,19 +149,27 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     };
     let text = if text == "-" { stdin()? } else { text };
     let mut body = json!({ "input": text });
-    let skip = match (follow, thread) {
-        (true, Some(thread)) => {
-            client.get(&format!("/v1/threads/{thread}")).await?["events"].as_u64().unwrap_or(0)
-        }
-        (true, None) | (false, _) => 0,
-    };
+    // What the thread asks before it hears this, and how many events there are of it.
+    let mut before = Value::Null;
     match thread {
-        Some(thread) => body["thread_id"] = json!(thread),
+        Some(thread) => {
+            let id = thread::named(client, &thread).await?;
+            if wait || follow {
+                before = client.get(&path(&["threads", &id])?).await?;
+            }
+            body["thread_id"] = json!(id);
+        }
         None => body["strategy"] = json!(strategy),
     }
     if let Some(tune) = tune {
-        body["config"] = serde_json::from_str(&tune)
-            .map_err(|err| Stop::because(Exit::Usage, format!("--tune is no JSON: {err}")))?;
+        body["config"] = json_of("--tune", &tune)?;
+    }
+    if let Some(budget) = budget {
+        body["budget"] = json_of("--budget", &budget)?;
+    }
+    if !metadata.is_empty() {
+        body["metadata"] =
+            Value::Object(metadata.iter().map(|it| pair(it)).collect::<Result<Map<_, _>, _>>()?);
     }
     if let Some(priority) = priority {
         body["priority"] = json!(priority.as_str());
@@ -121,80 +186,86 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
     let request = client.request(reqwest::Method::POST, "/v1/turns").json(&body);
     let request = keyed(request, idempotency_key)?;
     let turn: Value = client.send(request).await?.json().await?;
-    if follow {
-        return follow_turn(given, client, &turn, skip).await;
+    if !wait && !follow {
+        output::one(given.format, &turn, || {
+            let (id, thread) = (name(&turn, "id"), name(&turn, "thread_id"));
+            let due = follow::not_due(&turn).map(|it| format!(", and not heard before {it}"));
+            format!("turn {id} of thread {thread} is {}{}", name(&turn, "status"), due.unwrap_or_default())
+        })?;
+        return Ok(Exit::Ok);
     }
-    if wait {
-        return show(given, &until_ended(client, &turn).await?);
+    follow::say_which(&turn);
+    let turn = if follow {
+        let turn = follow::turn(given, client, &turn, before["events"].as_u64().unwrap_or(0)).await?;
+        hint(&turn).iter().for_each(|it| output::remark(it));
+        turn
+    } else {
+        let turn = follow::until_ended(client, &turn).await?;
+        show(given, &turn)?;
+        turn
+    };
+    if is_asked_again(&before["interrupt"], &turn["interrupt"], &text) {
+        output::remark(&format!("{text:?} is none of the options, so that it is asked again"));
     }
-    output::one(given.format, &turn, || {
-        let (id, thread) = (name(&turn, "id"), name(&turn, "thread_id"));
-        format!("turn {id} of thread {thread} is {}", name(&turn, "status"))
-    })?;
-    Ok(Exit::Ok)
-}
-
-/// Waits for a turn's end, with a sign of life for whoever watches.
-pub(super) async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
-    let spinner = ProgressBar::new_spinner();
-    spinner.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
-    spinner.enable_steady_tick(Duration::from_millis(120));
-    let path = format!("/v1/turns/{}?wait=30", name(turn, "id"));
-    let mut turn = turn.clone();
-    while ["queued", "running"].contains(&name(&turn, "status")) {
-        spinner.set_message(format!("{} …", name(&turn, "status")));
-        turn = client.get(&path).await?;
-    }
-    spinner.finish_and_clear();
-    Ok(turn)
-}
-
-/// Prints the events of the turn's thread, but for the first `skip`, until it rests.
-async fn follow_turn(given: &Given, client: &Client, turn: &Value, skip: u64) -> anyhow::Result<Exit> {
-    let thread = name(turn, "thread_id");
-    let after = skip.checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
-    let stream = client.stream(&format!("/v1/threads/{thread}/events?until=rest{after}")).await?;
-    let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
-    while let Some(event) = events.next().await {
-        let event =
-            event.map_err(|err| Stop::because(Exit::Unreachable, format!("the stream broke off: {err}")))?;
-        let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
-        let event: Value = serde_json::from_str(&data)?;
-        let seq = event["seq"].as_u64().unwrap_or_default();
-        output::one(given.format, &event, || format!("{seq:>4} {}", name(&event, "text")))?;
-    }
-    let turn = until_ended(client, turn).await?;
     Ok(exit(&turn))
 }
 
-pub(super) fn show(given: &Given, turn: &Value) -> anyhow::Result<Exit> {
-    output::one(given.format, turn, || match name(turn, "status") {
-        "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
-        "interrupted" => {
-            let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
-            let listed = options
-                .iter()
-                .enumerate()
-                .map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
-            let thread = name(turn, "thread_id");
-            let asked = name(&turn["interrupt"], "question");
-            // Words to the thread do not settle a call in doubt: they wait until it is settled.
-            let how = match name(&turn["interrupt"], "kind") {
-                "in_doubt" => format!("inbox answer {thread} ANSWER"),
-                _ => format!("turn send --thread {thread} ANSWER"),
-            };
-            format!("{asked}{}\n(answer with: turnfold {how})", listed.collect::<String>())
-        }
-        "failed" => {
-            let id = name(turn, "id");
-            format!("failed: {}\n(try again with: turnfold turn retry {id})", name(turn, "error"))
-        }
-        status => format!("turn {} of thread {} is {status}", name(turn, "id"), name(turn, "thread_id")),
-    })?;
-    Ok(exit(turn))
+/// Whether the same choice stands there again, because what was said is none of its options.
+fn is_asked_again(before: &Value, now: &Value, text: &str) -> bool {
+    let Some(options) = now["options"].as_array().filter(|it| !it.is_empty()) else { return false };
+    let same = ["question", "options"].iter().all(|it| before[it] == now[it]);
+    let options: Vec<String> = options.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
+    same && Question::chosen(&options, text).is_none()
 }
 
-fn exit(turn: &Value) -> Exit {
+/// What an option says that is JSON.
+pub(super) fn json_of(option: &str, text: &str) -> anyhow::Result<Value> {
+    serde_json::from_str(text)
+        .map_err(|err| Stop::because(Exit::Usage, format!("{option} is no JSON: {err}")))
+}
+
+/// A key and what stands there; what is no JSON is text.
+fn pair(text: &str) -> anyhow::Result<(String, Value)> {
+    let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
+        Stop::because(Exit::Usage, format!("--metadata {text:?}: write KEY=VALUE, as in customer=17"))
+    })?;
+    Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
+}
+
+/// Prints how far a turn has come.
+pub(super) fn show(given: &Given, turn: &Value) -> anyhow::Result<()> {
+    output::one(given.format, turn, || {
+        let hint = hint(turn).map(|it| format!("\n{it}")).unwrap_or_default();
+        match name(turn, "status") {
+            "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
+            "interrupted" => {
+                let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
+                let listed = options
+                    .iter()
+                    .enumerate()
+                    .map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
+                format!("{}{}{hint}", name(&turn["interrupt"], "question"), listed.collect::<String>())
+            }
+            "failed" => format!("failed: {}{hint}", name(turn, "error")),
+            status => format!("turn {} of thread {} is {status}", name(turn, "id"), name(turn, "thread_id")),
+        }
+    })
+}
+
+/// How it goes on, if that is up to somebody.
+fn hint(turn: &Value) -> Option<String> {
+    let thread = name(turn, "thread_id");
+    match (name(turn, "status"), name(&turn["interrupt"], "kind")) {
+        // Words to the thread do not settle a call in doubt: they wait until it is settled.
+        ("interrupted", "in_doubt") => Some(format!("(answer with: turnfold inbox answer {thread} ANSWER)")),
+        ("interrupted", _) => Some(format!("(answer with: turnfold turn send --thread {thread} ANSWER)")),
+        ("failed", _) => Some(format!("(try again with: turnfold turn retry {})", name(turn, "id"))),
+        _ => None,
+    }
+}
+
+/// What the end of a turn says to whoever waited for it.
+pub(super) fn exit(turn: &Value) -> Exit {
     match name(turn, "status") {
         "failed" | "cancelled" => Exit::Finding,
         "interrupted" => Exit::Waiting,

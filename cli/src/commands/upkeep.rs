@@ -8,15 +8,18 @@ use std::{
 use anyhow::Context as _;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde_json::json;
-use store::{Conditions, Differs, Prune, Pruned, Rebuilt, Verified, time};
+use store::{Conditions, Differs, Prune, Pruned, Rebuilt, TurnFilter, Verified, time};
 
-use super::{Given, thread};
+use super::{Given, thread, turn};
 use crate::{
     args::{Round, Store},
-    engine,
+    ask, engine,
     exit::{Exit, Stop},
     output,
 };
+
+/// What to do where nobody can be asked.
+const INSTEAD: &str = "add --yes, or --dry-run";
 
 pub(crate) async fn run(given: Given, command: Store) -> anyhow::Result<Exit> {
     let store = engine::store(&given.settings).await?;
@@ -24,8 +27,8 @@ pub(crate) async fn run(given: Given, command: Store) -> anyhow::Result<Exit> {
     match command {
         Store::Verify { round } => verify(&given, &store, round).await,
         Store::Rebuild { round, dry_run } => rebuild(&given, &store, round, dry_run).await,
-        Store::Prune { older_than, strategy, dry_run } => {
-            prune(&given, &store, older_than, strategy, dry_run).await
+        Store::Prune { older_than, strategy, dry_run, yes } => {
+            prune(&given, &store, older_than, strategy, How { dry_run, yes }).await
         }
     }
 }
@@ -33,7 +36,7 @@ pub(crate) async fn run(given: Given, command: Store) -> anyhow::Result<Exit> {
 async fn verify(given: &Given, store: &store::Store, round: Round) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
     let began = Instant::now();
-    let verified = store.verify(&over(store, round, &spinner).await?).await?;
+    let verified = store.verify(&over_seen(given, store, round, &spinner).await?).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
     let Verified { threads, events, bytes, found, findings, .. } = verified;
@@ -60,7 +63,8 @@ async fn verify(given: &Given, store: &store::Store, round: Round) -> anyhow::Re
 
 async fn rebuild(given: &Given, store: &store::Store, round: Round, dry_run: bool) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
-    let rebuilt = store.rebuild(&given.strategies, &over(store, round, &spinner).await?, dry_run).await?;
+    let over = over_seen(given, store, round, &spinner).await?;
+    let rebuilt = store.rebuild(&given.strategies, &over, dry_run).await?;
     spinner.finish_and_clear();
     let Rebuilt { threads, found, differences } = rebuilt;
     let all: u64 = found.values().sum();
@@ -89,12 +93,18 @@ async fn rebuild(given: &Given, store: &store::Store, round: Round, dry_run: boo
     Ok(if right { Exit::Ok } else { Exit::Finding })
 }
 
+/// Whether it is done, and whether somebody is asked before.
+struct How {
+    dry_run: bool,
+    yes: bool,
+}
+
 async fn prune(
     given: &Given,
     store: &store::Store,
     older_than: Option<Duration>,
     strategy: Option<String>,
-    dry_run: bool,
+    How { dry_run, yes }: How,
 ) -> anyhow::Result<Exit> {
     let days = given.settings.retention.after_days;
     let kept = || days.map(|it| Duration::from_secs(it.saturating_mul(24 * 60 * 60)));
@@ -104,20 +114,27 @@ async fn prune(
         Stop::because(Exit::Usage, words)
     })?;
     let which = Prune { before: before(age)?, strategy, by: super::person() };
-    let spinner = spinner()?;
-    let told = |it: Pruned| spinner.set_position(it.threads);
-    let Pruned { threads, turns, events } = store.prune(&which, dry_run, told).await?;
-    spinner.finish_and_clear();
     let before = time::rfc3339(which.before);
-    let thing = json!({
-        "before": before, "deleted": !dry_run, "threads": threads, "turns": turns, "events": events,
-    });
-    output::one(given.format, &thing, || {
-        let verb = if dry_run { "would delete" } else { "deleted" };
+    let words = |verb: &str, Pruned { threads, turns, events }: Pruned| {
         format!(
             "{verb} {threads} threads that rest since before {before}, with {turns} turns and {events} events"
         )
-    })?;
+    };
+    if !dry_run && !yes {
+        let would = store.prune(&which, true, |_| ()).await?;
+        if 0 < would.threads && !ask::agreed(&format!("{}?", words("delete", would)), INSTEAD)? {
+            return Err(Stop::because(Exit::Finding, "nothing was done"));
+        }
+    }
+    let spinner = spinner()?;
+    let told = |it: Pruned| spinner.set_position(it.threads);
+    let pruned = store.prune(&which, dry_run, told).await?;
+    spinner.finish_and_clear();
+    let Pruned { threads, turns, events } = pruned;
+    let thing = json!({
+        "before": before, "deleted": !dry_run, "threads": threads, "turns": turns, "events": events,
+    });
+    output::one(given.format, &thing, || words(if dry_run { "would delete" } else { "deleted" }, pruned))?;
     Ok(Exit::Ok)
 }
 
@@ -125,6 +142,66 @@ async fn prune(
 fn before(age: Duration) -> anyhow::Result<i64> {
     let age = i64::try_from(age.as_micros()).context("nothing is that old")?;
     Ok(time::now().saturating_sub(age))
+}
+
+/// As [`over`], with no thread of another tenant than the one that is acted for, and no strategy that nobody knows.
+pub(super) async fn over_seen(
+    given: &Given,
+    store: &store::Store,
+    mut round: Round,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::Round> {
+    if let Some(id) = &round.thread {
+        round.thread = Some(thread::seen(given, store, id).await?.to_string());
+    }
+    let mut round = over(store, round, spinner).await?;
+    known_strategies(given, store, &round.turns).await?;
+    if let (None, Some(tenant)) = (round.thread, &given.tenant) {
+        round.turns = round.turns.and_tenant(tenant);
+    }
+    Ok(round)
+}
+
+/// What turns must fulfil, and that they are of the tenant that is acted for.
+pub(super) async fn conditions(
+    given: &Given,
+    store: &store::Store,
+    text: &str,
+) -> anyhow::Result<Conditions> {
+    let read = parsed(text)?;
+    known_strategies(given, store, &read).await?;
+    Ok(match &given.tenant {
+        Some(tenant) => read.and_tenant(tenant),
+        None => read,
+    })
+}
+
+fn parsed(text: &str) -> anyhow::Result<Conditions> {
+    Conditions::parse(text, time::now())
+        .map_err(|it| Stop::because(Exit::Usage, format!("--where {text:?}, {it}")))
+}
+
+/// Refuses a strategy that neither this binary nor any turn of the store knows: a typo, of which nothing found would say
+/// nothing.
+async fn known_strategies(
+    given: &Given,
+    store: &store::Store,
+    conditions: &Conditions,
+) -> anyhow::Result<()> {
+    for name in conditions.strategies().filter(|it| given.strategies.find(it).is_none()) {
+        let such = Conditions::parse(&format!("strategy = \"{name}\""), time::now());
+        let lived = match &such {
+            Ok(such) => {
+                let turns = TurnFilter { conditions: Some(such), ..TurnFilter::default() };
+                !store.turns(turns, None, 1).await?.is_empty()
+            }
+            Err(_) => false,
+        };
+        if !lived {
+            return Err(turn::unknown_strategy(name, &given.strategies.names()));
+        }
+    }
+    Ok(())
 }
 
 pub(super) async fn over(
@@ -137,8 +214,7 @@ pub(super) async fn over(
         None => None,
     };
     let turns = match &round.conditions {
-        Some(text) => Conditions::parse(text, time::now())
-            .map_err(|it| Stop::because(Exit::Usage, format!("--where {text:?}, {it}")))?,
+        Some(text) => parsed(text)?,
         None => Conditions::default(),
     };
     let turns = match round.since {

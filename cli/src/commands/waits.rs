@@ -33,7 +33,7 @@ fn words(page: &Value, now: i64) -> String {
     let row = |it: &Value| {
         let cell = |column: &str| name(it, column).to_owned();
         let place = it["place"].as_u64().map(|it| format!("{}: ", nth(it))).unwrap_or_default();
-        let why = format!("{place}{}", name(it, "why"));
+        let why = format!("{place}{}", why(it));
         vec![
             cell("turn_id"),
             cell("tenant"),
@@ -46,7 +46,16 @@ fn words(page: &Value, now: i64) -> String {
     };
     let head = ["turn", "tenant", "strategy", "priority", "waits for", "since", "why"];
     let more = if page["has_more"] == true { "\n(there are more: --limit)" } else { "" };
-    format!("{}\n\n{}{more}", told.join(",\n"), output::table(&head, list("data").iter().map(row)))
+    format!("{}\n\n{}{more}", told.join("\n"), output::table(&head, list("data").iter().map(row)))
+}
+
+/// Why a turn waits; what the rows alone know of it is told by its cause.
+fn why(it: &Value) -> String {
+    match name(it, "cause") {
+        "not_due" => format!("not before {}", name(it, "until")),
+        "person" => format!("turnfold inbox show {}", name(it, "thread_id")),
+        _ => name(it, "why").to_owned(),
+    }
 }
 
 /// One group, as in "12 behind another turn of their thread".

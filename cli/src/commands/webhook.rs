@@ -9,11 +9,15 @@ use reqwest::{
 };
 use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::{Given, turn::name};
+use super::{
+    Given,
+    turn::{name, no_id},
+};
 use crate::{
     args::Webhook,
-    client::Client,
+    client::{Client, path},
     config::SecretRef,
     exit::{Exit, Stop},
     output,
@@ -28,13 +32,16 @@ pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> 
         Webhook::Ls => ls(&given, &client()?).await,
         Webhook::Add { at, types } => {
             let types = if types.is_empty() { Value::Null } else { json!(types) };
-            let webhook = client()?.post("/v1/webhooks", &json!({"url": at, "types": types})).await?;
+            let client = client()?;
+            warn_of_another(&client, &at).await?;
+            let webhook = client.post("/v1/webhooks", &json!({"url": at, "types": types})).await?;
             output::one(given.format, &webhook, || added(&webhook))?;
             Ok(Exit::Ok)
         }
         Webhook::Rm { id } => {
             let client = client()?;
-            let request = client.request(Method::DELETE, &format!("/v1/webhooks/{id}"));
+            let request =
+                client.request(Method::DELETE, &path(&["webhooks", &an_id(&id, "webhook", "webhook ls")?])?);
             let webhook: Value = client.send(request).await?.json().await?;
             output::one(given.format, &webhook, || {
                 format!("{} is told nothing more", name(&webhook, "url"))
@@ -42,7 +49,10 @@ pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> 
             Ok(Exit::Ok)
         }
         Webhook::Deliveries { webhook, state, limit } => {
-            let webhook = webhook.map(|it| format!("&webhook_id={it}")).unwrap_or_default();
+            let webhook = match webhook {
+                Some(id) => format!("&webhook_id={}", an_id(&id, "webhook", "webhook ls")?),
+                None => String::new(),
+            };
             let state = state.map(|it| format!("&state={}", it.as_str())).unwrap_or_default();
             let page = client()?.get(&format!("/v1/deliveries?limit={limit}{webhook}{state}")).await?;
             let all = page["data"].as_array().cloned().unwrap_or_default();
@@ -50,7 +60,8 @@ pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> 
             Ok(Exit::Ok)
         }
         Webhook::Redeliver { id } => {
-            let delivery = client()?.post(&format!("/v1/deliveries/{id}/redeliver"), &json!({})).await?;
+            let id = an_id(&id, "delivery", "webhook deliveries")?;
+            let delivery = client()?.post(&path(&["deliveries", &id, "redeliver"])?, &json!({})).await?;
             output::one(given.format, &delivery, || {
                 format!("{} is sent again, as {}", name(&delivery, "type"), name(&delivery, "name"))
             })?;
@@ -62,6 +73,23 @@ pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> 
             verify(&given, &secret, headers)
         }
     }
+}
+
+fn an_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
+    let id: Result<Uuid, _> = text.parse();
+    id.map(|it| it.to_string()).map_err(|_| no_id(text, what, list))
+}
+
+/// Two webhooks of one URL are right while a secret is changed for another, and else a mistake.
+async fn warn_of_another(client: &Client, at: &str) -> anyhow::Result<()> {
+    let all = client.get("/v1/webhooks").await?;
+    let known = all["data"].as_array().into_iter().flatten().filter(|it| name(it, "url") == at);
+    for id in known.map(|it| name(it, "id")) {
+        output::remark(&format!(
+            "{at} is told by the webhook {id} already, and by each of them from now on: `turnfold webhook rm {id}` ends that one"
+        ));
+    }
+    Ok(())
 }
 
 async fn ls(given: &Given, client: &Client) -> anyhow::Result<Exit> {
@@ -101,9 +129,21 @@ fn deliveries(all: &[Value]) -> String {
         let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
         let of = it["payload"]["data"]["id"].as_str().unwrap_or_default().to_owned();
         let next = it["due_at"].as_str().map(|at| format!("next at {at}")).unwrap_or_default();
-        vec![text("id"), text("type"), of, text("state"), it["attempts"].to_string(), text("error"), next]
+        vec![
+            text("id"),
+            text("webhook_id"),
+            text("type"),
+            of,
+            text("state"),
+            it["attempts"].to_string(),
+            text("error"),
+            next,
+        ]
     };
-    output::table(&["delivery", "type", "of", "state", "attempts", "error", ""], all.iter().map(row))
+    output::table(
+        &["delivery", "webhook", "type", "of", "state", "attempts", "error", ""],
+        all.iter().map(row),
+    )
 }
 
 fn verify(given: &Given, secret: &str, headers: [(&'static str, String); 3]) -> anyhow::Result<Exit> {

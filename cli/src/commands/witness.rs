@@ -17,6 +17,14 @@ use crate::{
 pub(super) fn key(given: &Given, command: AuditKey) -> anyhow::Result<Exit> {
     let key = match command {
         AuditKey::New { name, key } => {
+            if key.exists() {
+                let words = format!(
+                    "there is a key in {} already, and none is written over: `turnfold audit key show` prints what checks its \
+                     signatures; for another give --key FILE",
+                    key.display()
+                );
+                return Err(Stop::because(Exit::Usage, words));
+            }
             let name = name.unwrap_or_else(|| format!("turnfold/{}", engine::host()));
             let made = Key::make(&key, &name).map_err(told)?;
             output::remark(&format!(
@@ -82,7 +90,7 @@ pub(super) async fn verify(
     round: Round,
 ) -> anyhow::Result<Exit> {
     let spinner = upkeep::spinner()?;
-    let round = upkeep::over(store, round, &spinner).await?;
+    let round = upkeep::over_seen(given, store, round, &spinner).await?;
     let report = witness::verify(store, &given.strategies, &round, asked).await.map_err(told)?;
     spinner.finish_and_clear();
     output::one(given.format, &report, || words(&report))?;
@@ -139,7 +147,7 @@ pub(super) async fn export(
     proof: Option<PathBuf>,
     to: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let id = thread::find(store, id).await?;
+    let id = thread::seen(given, store, id).await?;
     let to = to.unwrap_or_else(|| PathBuf::from(format!("proof-{id}")));
     let place = proof.as_deref().map(Place::of);
     let done = witness::export(store, id, place.as_ref(), &to).await.map_err(told)?;

@@ -108,7 +108,8 @@ fn no_provider(settings: &Settings, name: &str) -> String {
     format!("names no provider: {}; add [providers.{name}]", known(settings.providers.keys()))
 }
 
-fn known<'a>(names: impl Iterator<Item = &'a String>) -> String {
+/// Which names there are, in words.
+pub(super) fn known<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).collect();
     if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) }
 }

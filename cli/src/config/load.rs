@@ -19,11 +19,14 @@ use super::{
     fit::join,
     layer,
     limits::check_limits,
-    mcp_file, named,
+    mcp_file, mistyped,
+    models::check_models,
+    named,
     origins::{DEFAULT, Origins},
     schema::Schema,
     settings::Settings,
 };
+use crate::output::remark;
 
 const FILE: &str = "turnfold.toml";
 const ENV: &str = "TURNFOLD_ENV";
@@ -96,12 +99,16 @@ impl Settings {
         }
         layer::displace(&mut layers);
         let merged = merged(layers)?;
+        for words in mistyped::mistyped(&schema, &sources.environment, &merged) {
+            remark(&format!("warning: {words}"));
+        }
         let origins = Origins::of(&merged, schema.root());
         let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
             .map_err(|err| refused(&err, &origins))?;
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;
+        check_models(&settings, &origins)?;
         check_limits(&settings, &origins)?;
         Ok((settings, origins))
     }
@@ -228,12 +235,7 @@ fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError
         let why = format!("is no name of a tenant: it has 1 to {TENANT_MAX} characters of a-z 0-9 . _ -");
         return refused(join("tenants", name), &why);
     }
-    match &settings.index.embedding_model {
-        Some(it) if !it.contains('/') => {
-            refused("index.embedding_model".to_owned(), "must be written as provider/model")
-        }
-        Some(_) | None => Ok(()),
-    }
+    Ok(())
 }
 
 /// Whether every node that is named for a server is one.

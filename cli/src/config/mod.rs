@@ -17,6 +17,8 @@ mod layer;
 mod limits;
 mod load;
 mod mcp_file;
+mod mistyped;
+mod models;
 mod named;
 mod origins;
 mod schema;

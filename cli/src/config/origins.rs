@@ -30,8 +30,8 @@ impl Origins {
 
     /// Every key in full, its value and its origin: `default`, a file, an environment variable or a flag.
     ///
-    /// Secrets are shown by reference, URLs without their password, and the texts of an MCP server's `env` and `headers`
-    /// not at all.
+    /// Secrets are shown by reference, URLs without whatever may be one, and the texts of an MCP server's `env` and
+    /// `headers` not at all.
     pub fn shown(&self) -> Vec<Shown> {
         self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
     }
@@ -87,14 +87,15 @@ fn shown_text(text: &str, format: Option<Format>) -> String {
     match format {
         Some(_) if is_reference(text) => text.to_owned(),
         Some(Format::Secret | Format::MaybeSecret) => MASK.to_owned(),
-        Some(Format::Address) | None => without_password(text),
+        Some(Format::Address) | None => without_secrets(text),
     }
 }
 
 const MASK: &str = "***";
 
-/// A URL without its password, wherever it carries one; any other text as it is.
-fn without_password(text: &str) -> String {
+/// A URL without its password, and without whatever may be a key there: a user who has no password, the values of its query.
+/// Any other text as it is.
+fn without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
     };
@@ -102,22 +103,16 @@ fn without_password(text: &str) -> String {
     let address = match address.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
             Some((user, _)) => format!("{user}:{MASK}@{host}"),
-            None => format!("{who}@{host}"),
+            // In a path it is no user.
+            None if who.ends_with('/') => address.to_owned(),
+            None => format!("{MASK}@{host}"),
         },
         None => address.to_owned(),
     };
-    let query =
-        query.map(|it| format!("?{}", it.split('&').map(without_secret).collect::<Vec<_>>().join("&")));
+    let value = |it: &str| match it.split_once('=') {
+        Some((name, _)) => format!("{name}={MASK}"),
+        None => MASK.to_owned(),
+    };
+    let query = query.map(|it| format!("?{}", it.split('&').map(value).collect::<Vec<_>>().join("&")));
     format!("{scheme}://{address}{}", query.unwrap_or_default())
-}
-
-/// A URL's parameter, its value left out if its name says that it is a secret.
-fn without_secret(parameter: &str) -> String {
-    let names = ["password", "token", "key", "secret"];
-    match parameter.split_once('=') {
-        Some((name, _)) if names.iter().any(|it| name.to_lowercase().contains(it)) => {
-            format!("{name}={MASK}")
-        }
-        Some(_) | None => parameter.to_owned(),
-    }
 }

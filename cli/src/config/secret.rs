@@ -33,7 +33,7 @@ pub enum MaybeSecret {
     Reference(SecretRef),
 }
 
-/// A URL, or the place of one. It is shown without its password.
+/// A URL, or the place of one. It is shown without whatever in it may be a secret.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Address(MaybeSecret);

@@ -70,6 +70,13 @@ pub struct Settings {
     pub log: LogSettings,
 }
 
+impl Settings {
+    /// Whether whoever comes in is asked for a key.
+    pub(crate) fn has_keys(&self) -> bool {
+        !self.api.keys.is_empty() || self.tenants.values().any(|it| !it.keys.is_empty())
+    }
+}
+
 /// Where the log is kept.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

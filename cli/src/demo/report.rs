@@ -45,7 +45,7 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
              \x20 model calls   {}\n\
              \x20 tool calls    {}, {} of them writes\n\
              \x20 writes        {} of {} stand in the servers' own books exactly once\n\
-             \x20 the kill      {} turns were under way; {} writes were in doubt and settled by looking\n\n",
+             \x20 the kill      {} under way; {} in doubt and settled by looking\n\n",
             engine.model(),
             turns.join(", "),
             run.answers,
@@ -58,8 +58,8 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
             audit.writes,
             audit.once,
             audit.writes,
-            run.under_way,
-            run.reconciled,
+            were(run.under_way, "turn"),
+            were(run.reconciled, "write"),
         );
         for (id, question) in &run.unanswered {
             out += &format!("Left open, as the file has no answer to it: thread {id} asks: {question}\n\n");
@@ -74,6 +74,13 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
         };
         out + &next(engine.folder(), audit)
     })
+}
+
+/// So many of something were.
+fn were(n: impl TryInto<u64>, what: &str) -> String {
+    let counted = output::counted(n, what);
+    let were = if counted.starts_with("1 ") { "was" } else { "were" };
+    format!("{counted} {were}")
 }
 
 /// How the turns of each strategy ended, a line each.

@@ -51,7 +51,8 @@ async fn a_store_is_attested_verified_and_exported() {
     let secret = fs::read_to_string(folder.join(".turnfold/audit.key")).unwrap();
     let secret = secret.lines().next().unwrap();
     assert!(!words(folder, &["audit", "key", "show"]).contains(secret));
-    assert_eq!(run(folder, &["audit", "key", "new"]).0, 2, "a key is never written over");
+    let (exit, _, told) = run(folder, &["audit", "key", "new"]);
+    assert!(exit == 2 && told.contains("audit key show"), "a key is never written over: {told}");
 
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["size"], &made["added"]), (0, &json!(2), &json!(2)), "{made}");

@@ -37,6 +37,10 @@ fn a_file_is_checked_without_a_server() {
     let (code, out, _) = run(folder.path(), &["validate", "good.jsonl"]);
     assert_eq!((code, out.trim()), (0, "good.jsonl: nothing is wrong with its lines, 2 for /v1/turns"));
 
+    at("empty.jsonl", " \n");
+    let (code, out, _) = run(folder.path(), &["validate", "empty.jsonl"]);
+    assert_eq!((code, out.trim()), (1, "empty.jsonl: the file holds no line"));
+
     at("bad.jsonl", &format!("{}\nnot json\n{}\n", line("a"), line("a")));
     let (code, out, _) = run(folder.path(), &["validate", "bad.jsonl"]);
     assert_eq!(code, 1, "{out}");
@@ -104,6 +108,11 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
     refused(&["results", "batch_1", "--format", "parquet"], 2, &["--out FILE"]);
     refused(&["results", "batch_1"], 4, &["nobody answers"]);
     refused(&["resume", "batch_1", "--only", "all"], 2, &["failed", "expired"]);
+    refused(&["submit", "good.jsonl", "--window", "0"], 2, &["--window"]);
+    let other = ["results", "batch_1", "--out", "o.parquet", "--format", "csv"];
+    refused(&other, 2, &["--format csv", ".parquet"]);
+    refused(&["results", "batch_1", "-o", "json"], 2, &["--format", "-o"]);
+    refused(&["results", "batch_1", "--format", "csv", "-o", "jsonl"], 2, &["--format", "-o"]);
     let local = [
         "run",
         "good.jsonl",
@@ -119,7 +128,9 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
 
 async fn over() -> Json<Value> {
     let counts = json!({"total": 2, "completed": 2, "failed": 0});
-    Json(json!({"id": "batch_1", "status": "completed", "request_counts": counts}))
+    Json(
+        json!({"id": "batch_1", "status": "completed", "request_counts": counts, "turnfold": {"results": 2}}),
+    )
 }
 
 /// An api whose one batch is over, with two results or with some that never come; its address.
@@ -128,7 +139,7 @@ async fn api(answers: bool) -> String {
         if !answers {
             std::future::pending::<()>().await;
         }
-        let first = !uri.query().unwrap_or_default().contains("after");
+        let first = uri.query().unwrap_or_default().contains("after=0");
         let line = |n: u64| format!("{}\n", json!({"n": n, "custom_id": n.to_string(), "error": null}));
         if first { line(1) + &line(2) } else { String::new() }
     };
@@ -168,6 +179,9 @@ async fn results_go_where_a_link_or_a_pipe_leads() {
             assert!(folder.join("link").is_symlink(), "it is still a link");
             assert_eq!(fs::read_to_string(folder.join("far/o.jsonl")).unwrap().lines().count(), 2);
         }
+        assert!(to("o.csv").0 == 0 && to("o.Parquet").0 == 0, "the name says the form");
+        assert!(fs::read_to_string(folder.join("o.csv")).unwrap().starts_with("line,custom_id,status"));
+        assert!(fs::read(folder.join("o.Parquet")).unwrap().starts_with(b"PAR1"));
         let done = to("/dev/stdout");
         assert!(done.0 == 0 && done.1.contains("\"custom_id\":\"2\""), "{done:?}");
         let made = std::process::Command::new("mkfifo").arg(folder.join("pipe")).status().unwrap();
@@ -227,7 +241,7 @@ async fn what_is_named_is_what_is_asked_for() {
         assert_eq!(batch(&["get", "x/../batch_1"]).0, 2, "it is no way to another place");
         fs::write(folder.path().join("batch_1"), line("a")).unwrap();
         let quoted = batch(&["quote", "batch_1"]);
-        assert!(quoted.0 == 0 && quoted.1.contains("1 lines to run"), "it is a file: {quoted:?}");
+        assert!(quoted.0 == 0 && quoted.1.contains("1 line to run"), "it is a file: {quoted:?}");
     });
     done.await.unwrap();
 }

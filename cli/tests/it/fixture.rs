@@ -211,5 +211,6 @@ async fn the_fewest_threads_are_suggested() {
     let (exit, _, error) = run(folder, &["suggest", "--since", "soon"]);
     assert!(exit == 2 && error.contains("--since"), "{error}");
     assert!(words(folder, &["check", "nowhere"]).contains("there are no fixtures"));
+    fs::create_dir(folder.join("nowhere")).unwrap();
     assert!(words(folder, &["coverage", "nowhere"]).contains("FOLDER/STRATEGY/NAME.jsonl"));
 }

@@ -92,6 +92,15 @@ fn the_first_event_is_found() {
     assert_eq!((exit, &found["seq"]), (0, &json!(17)), "{found}");
     assert_eq!(run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]), (1, Value::Null));
     assert_eq!(run(folder, &["thread", "bisect", &id, "--diverges"]), (0, Value::Null));
+    let told = |words: &str| {
+        let output = turnfold(folder).args(["thread", "bisect", &id, "--where", words]).output().unwrap();
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(
+        told("state.plan.nope > 0").contains("state.plan.nope was there at no event"),
+        "a typo is told of"
+    );
+    assert_eq!(told("state.plan.rounds > 99"), "", "and what is there is none");
     let (exit, told) = run(folder, &["thread", "bisect", &id, "--where", "status = failed"]);
     assert!(exit == 2 && told.as_str().unwrap().contains("there is no field status"), "{told}");
     assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "something must be looked for");

@@ -69,7 +69,7 @@ fn a_batch_is_submitted_watched_and_written_down() {
     let csv = batch(&["results", id, "--format", "csv", "--out", "r.csv"]);
     assert_eq!(csv.0, 0, "{csv:?}");
     let csv = fs::read_to_string(folder.join("r.csv")).unwrap();
-    assert!(csv.starts_with("custom_id,status,answer,") && csv.contains("line-3,completed,"), "{csv}");
+    assert!(csv.starts_with("line,custom_id,status,answer,") && csv.contains("line-3,completed,"), "{csv}");
     assert_eq!(batch(&["results", id, "--format", "parquet", "--out", "r.parquet"]).0, 0);
     assert!(fs::read(folder.join("r.parquet")).unwrap().starts_with(b"PAR1"));
     assert_eq!(batch(&["resume", id, "--only", "failed"]).0, 0);
@@ -132,6 +132,58 @@ fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
     let results = fs::read_to_string(folder.join("out.jsonl")).unwrap();
     assert_eq!(results.lines().count(), 30, "{results}");
     assert!(!folder.join("out.jsonl.part").exists());
+}
+
+/// Who may start an engine of its own is an operator of it, whatever keys the others of the configuration have.
+#[test]
+fn a_batch_needs_no_operators_key_where_it_needs_no_server() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("key"), "sesame").unwrap();
+    fs::write(
+        folder.join("turnfold.toml"),
+        "api.keys = ['env:NOT_SET_HERE']\ntenants.acme.keys = ['file:key']",
+    )
+    .unwrap();
+    lines(folder, 3, "steps 1");
+    for args in [&[][..], &["--tenant", "acme"], &["--tenant", "other"]] {
+        let done = run(folder, &[&["run", "lines.jsonl", "--out", "out.jsonl", "--local"], args].concat());
+        assert_eq!(done.0, 0, "{args:?}: {done:?}");
+    }
+}
+
+/// Nobody answers for such a batch later: what there is to do is told while it runs, and after.
+#[test]
+fn an_engine_of_its_own_says_how_it_is_answered_and_where_the_results_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, 1, "ask Which? | red | green");
+    let mut command = turnfold(folder);
+    command.args(["batch", "submit", "lines.jsonl", "--local"]).stderr(log(folder, "submit"));
+    let mut process = Process::start(&mut command);
+    let told = || fs::read_to_string(folder.join("submit.log")).unwrap();
+    let began = Instant::now();
+    while !told().contains("waits for a person: turnfold inbox ls --url http://127.0.0.1:") {
+        assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    assert_eq!(told().matches("inbox ls").count(), 1, "{}", told());
+    let url = told().split("--url ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
+    let at = |args: &[&str]| {
+        let Output { status, stdout, .. } =
+            turnfold(folder).args(args).args(["--url", &url]).output().unwrap();
+        assert!(status.success(), "{args:?}");
+        String::from_utf8(stdout).unwrap()
+    };
+    let inbox: Value = serde_json::from_str(&at(&["inbox", "ls", "-o", "json"])).unwrap();
+    let inbox = if inbox.is_array() { inbox } else { inbox["data"].clone() };
+    at(&["inbox", "answer", inbox[0]["thread_id"].as_str().unwrap(), "2"]);
+    assert!(process.wait().success(), "{}", told());
+    assert!(told().contains("the same command with `run` and --out FILE"), "{}", told());
+    let done = run(folder, &["run", "lines.jsonl", "--local", "--out", "out.csv"]);
+    assert!(done.0 == 0 && done.2.contains("1 line of results is in out.csv"), "{done:?}");
+    assert!(fs::read_to_string(folder.join("out.csv")).unwrap().contains("\r\n1,line-0,completed,"));
 }
 
 /// The first signal lets what is under way come to its end, the second does not wait for that.

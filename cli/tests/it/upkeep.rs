@@ -105,7 +105,14 @@ async fn a_thread_is_held_released_and_pruned() {
         run(folder, &["store", "prune", "--older-than", "0s", "--strategy", "planner"]).1["threads"],
         0
     );
-    let told = words(folder, &["store", "prune", "--older-than", "0s"]);
+    let (exit, untold) = run(folder, &["store", "prune", "--older-than", "0s"]);
+    let untold = untold.as_str().unwrap();
+    assert!(
+        exit == 2 && untold.contains("delete 1 threads") && untold.contains("--yes"),
+        "nobody is asked: {untold}"
+    );
+    assert!(store.thread(thread).await.unwrap().is_some());
+    let told = words(folder, &["store", "prune", "--older-than", "0s", "--yes"]);
     assert!(told.contains("deleted 1 threads") && told.contains("pruned"), "the trace tells too: {told}");
     assert_eq!(store.thread(thread).await.unwrap(), None);
     assert_eq!(run(folder, &["store", "verify"]).1["events"], 0);

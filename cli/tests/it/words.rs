@@ -130,10 +130,77 @@ fn what_is_not_there_or_makes_no_sense_is_a_matter_of_usage() {
         let replay = run(folder, &["audit", "replay", flag, "nowhere/x.xml"]);
         fails(&replay, 2, &[flag, "nowhere/x.xml cannot be written"]);
         let replay = run(folder, &["audit", "replay", flag, "x.xml"]);
-        assert!(replay.status.success() && folder.join("x.xml").exists(), "{replay:?}");
+        assert!(replay.status.code() == Some(6) && folder.join("x.xml").exists(), "{replay:?}");
     }
     fs::write(folder.join("s.toml"), "[providers.s]\nscript = \"nofile.json\"\n").unwrap();
     fails(&run(folder, &["--config", "s.toml", "dev", "--listen", "127.0.0.1:0"]), 2, &["nofile.json"]);
+}
+
+#[test]
+fn a_file_that_is_no_database_and_a_server_that_nobody_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("notes.txt"), "no database at all, and long enough to be read as one".repeat(50))
+        .unwrap();
+    fails(&run(folder, &["thread", "ls", "--set", "store.url=sqlite:notes.txt"]), 4, &["not a database"]);
+    for command in [&["tools", "files"][..], &["pins", "diff", "files"]] {
+        let args = [&["mcp"], command, &["--set", "store.url=sqlite::memory:"]].concat();
+        if command[0] == "tools" {
+            fails(&run(folder, &args), 2, &["no MCP server is called \"files\""]);
+        }
+    }
+    assert!(run(folder, &["migrate"]).status.success());
+    fails(&run(folder, &["mcp", "pins", "diff", "files"]), 2, &["no MCP server is called \"files\""]);
+}
+
+/// What cannot be reached is said in few words, without those of the library that tried.
+#[test]
+fn a_server_that_cannot_be_reached() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(
+        folder.path().join("turnfold.toml"),
+        "[mcp.far]\ndescription = 'far'\nurl = 'http://127.0.0.1:1/mcp'\n",
+    )
+    .unwrap();
+    let output = run(folder.path(), &["mcp", "ls"]);
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    assert_eq!((output.status.code(), err.as_str()), (Some(5), ""), "{out}");
+    assert!(out.contains("refused") && !out.contains("rmcp") && !out.contains("Transport"), "{out}");
+}
+
+#[test]
+fn an_id_that_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |args: &[&str]| run(folder.path(), &[args, &["--url", "http://127.0.0.1:1"]].concat());
+    fails(&said(&["turn", "get", "abc"]), 2, &["\"abc\" is no id of a turn", "turnfold turn ls"]);
+    fails(&said(&["turn", "ls", "--thread", "abc"]), 2, &["\"abc\" is no thread", "turnfold thread ls"]);
+    fails(&said(&["webhook", "rm", "nope"]), 2, &["\"nope\" is no id of a webhook", "turnfold webhook ls"]);
+    for command in
+        [&["turn", "get", "last"][..], &["thread", "reconcile", "last", "--skip"], &["inbox", "show", "last"]]
+    {
+        fails(&said(command), 4, &["nobody answers"]);
+    }
+}
+
+/// Whoever checks a value says what is wrong with it; below zero it is no flag.
+#[test]
+fn a_number_below_zero() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = run(folder.path(), &["thread", "state", "last", "--at", "-1"]);
+    fails(&said, 2, &["invalid value '-1' for '--at <SEQ>'"]);
+    let said = run(folder.path(), &["batch", "submit", "x.jsonl", "--max-usd", "-1"]);
+    fails(&said, 2, &["--max-usd", "above 0"]);
+    fails(&run(folder.path(), &["store", "prune", "--older-than", "1y"]), 2, &["w, d, h, m or s"]);
+}
+
+#[test]
+fn help_tells_what_is_the_commands_own_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = run(folder.path(), &["turn", "get", "--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    let (own, global) = help.split_once("Global options:").expect("a heading of their own");
+    assert!(own.contains("--wait") && !own.contains("--tenant") && global.contains("--tenant"), "{help}");
+    assert!(help.lines().count() < 26, "{help}");
 }
 
 #[test]
@@ -144,7 +211,7 @@ fn what_cannot_be_sent() {
     fails(&said(&["hello", "--idempotency-key", "a\nb"]), 2, &["--idempotency-key"]);
     fails(&said(&["hello", "--tenant", "a\nb"]), 2, &["--tenant"]);
     let nowhere = run(folder.path(), &["turn", "send", "hello", "--url", "nowhere"]);
-    fails(&nowhere, 2, &["cannot be asked at \"nowhere\""]);
+    fails(&nowhere, 2, &["--url \"nowhere\"", "write --url http://nowhere"]);
     let mut command = turnfold(folder.path());
     let piped = command.args(send).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();

@@ -16,6 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::{
     config::Settings,
     exit::{Exit, Stop},
+    output::counted,
 };
 
 /// Where a line may go.
@@ -85,9 +86,6 @@ fn read(mut reader: impl BufRead, longest: u64) -> io::Result<Checked> {
             checked.note(nth, message);
         }
     }
-    if checked.lines == 0 {
-        checked.note(1, "the file holds no line".to_owned());
-    }
     checked.sha256 = hex::encode(hash.finalize());
     Ok(checked)
 }
@@ -124,12 +122,15 @@ fn next(
 impl Checked {
     /// Whether all of it can be run.
     pub(super) fn is_good(&self) -> bool {
-        self.faulty == 0
+        self.faulty == 0 && 0 < self.lines
     }
 
     /// What was found, line by line.
     pub(super) fn words(&self, file: &Path) -> String {
         let (name, lines) = (file.display(), self.lines);
+        if lines == 0 {
+            return format!("{name}: the file holds no line");
+        }
         if self.is_good() {
             let url = self.url.as_deref().unwrap_or_default();
             return format!("{name}: nothing is wrong with its lines, {lines} for {url}");
@@ -140,7 +141,12 @@ impl Checked {
             0 => String::new(),
             more => format!("… and {more} more\n"),
         };
-        format!("{}{more}{} of {lines} lines cannot be run", faults.collect::<String>(), self.faulty)
+        format!(
+            "{}{more}{} of {} cannot be run",
+            faults.collect::<String>(),
+            self.faulty,
+            counted(lines, "line")
+        )
     }
 
     fn note(&mut self, line: u64, message: String) {
@@ -157,12 +163,11 @@ impl Checked {
             Err(err) => return Some(format!("no JSON: {err}")),
         };
         let Some(line) = line.as_object() else { return Some("no JSON object".to_owned()) };
-        let Some(id) = line.get("custom_id").and_then(Value::as_str).filter(|it| !it.is_empty()) else {
-            return Some("custom_id is missing: a text that no other line has".to_owned());
+        let id = match line.get("custom_id") {
+            Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => id,
+            Some(_) => return Some(format!("custom_id must be a text of 1 to {NAME_MAX} bytes")),
+            None => return Some("custom_id is missing: a text that no other line has".to_owned()),
         };
-        if NAME_MAX < id.len() {
-            return Some(format!("custom_id is longer than {NAME_MAX} bytes"));
-        }
         match seen.entry(short(id)) {
             Entry::Occupied(first) => {
                 return Some(format!("custom_id {id:?} stands on line {} too", first.get()));
@@ -221,7 +226,7 @@ fn every_rule_is_held_against_every_line() {
         "3: no JSON",
         "4: no JSON object",
         "5: custom_id \"a\" stands on line 1",
-        "6: custom_id is missing",
+        "6: custom_id must be a text of 1 to 512 bytes",
         "7: method is \"GET\"",
         "8: url is \"/v1/embeddings\"",
         "9: url is \"/v1/chat/completions\", and the lines before",

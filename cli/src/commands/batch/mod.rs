@@ -5,6 +5,7 @@
 
 mod lines;
 mod local;
+mod read;
 mod results;
 mod rows;
 mod shown;
@@ -24,7 +25,7 @@ use crate::{
     args::{Batch, Form, Only, Plan},
     client::{Client, path},
     exit::Exit,
-    output::{self, remark},
+    output::{self, counted, remark},
 };
 
 /// How long after a signal the process ends if it is held up by what it writes to.
@@ -39,7 +40,14 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             submit::may_ask(&quoted)?;
             with(&given, &plan, async |client| {
                 let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
-                if wait { stay(&given, client, batch, &plan).await } else { show(&given, &batch) }
+                if !wait {
+                    return show(&given, &batch);
+                }
+                let done = stay(&given, client, batch, &plan).await?;
+                if plan.local {
+                    remark("to write the results: the same command with `run` and --out FILE, which runs nothing again");
+                }
+                Ok(done)
             })
             .await
         }
@@ -70,6 +78,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
         }
         Batch::Results { id, follow, format, out } => {
             let to = results::To::checked(format, out.as_deref(), None)?;
+            to.suits(given.format)?;
             results::write(&client()?, &id, follow, &to).await?;
             Ok(Exit::Ok)
         }
@@ -109,12 +118,11 @@ async fn with(
     plan: &Plan,
     what: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
-    let tenant = given.tenant.as_deref();
     if !plan.local {
-        return what(&Client::new(&given.settings, given.url.as_deref(), tenant)?).await;
+        return what(&Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?).await;
     }
     let local = Local::start(given).await?;
-    let done = match Client::new(&given.settings, Some(local.url()), tenant) {
+    let done = match local.client(given) {
         Ok(client) => what(&client).await,
         Err(err) => Err(err),
     };
@@ -165,7 +173,8 @@ async fn to_file(
             }
         };
         if let Some(out) = &to.out {
-            remark(&format!("{lines} lines of results are in {}", out.display()));
+            let (lines, are) = (counted(lines, "line"), if lines == 1 { "is" } else { "are" });
+            remark(&format!("{lines} of results {are} in {}", out.display()));
         }
     }
     end(given, watched)

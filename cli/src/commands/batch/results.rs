@@ -5,33 +5,26 @@ use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
     path::{Path, PathBuf},
-    time::Duration,
 };
 
 use anyhow::Context as _;
-use reqwest::Method;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    form_name,
+    Left, form_name,
+    read::{Line, Results},
     rows::{COLUMNS, Row},
     shown::{Counts, is_over},
     table::Parquet,
+    watch::{self, LOOK, is_away},
 };
 use crate::{
     args::Form,
     client::{Client, path},
     commands::turn::name,
     exit::{Exit, Stop},
-    output::try_out,
+    output::{Format, try_out},
 };
-
-/// How many lines are asked for at once.
-const PAGE: usize = 1_000;
-
-/// How often is looked for more.
-const LOOK: Duration = Duration::from_millis(500);
 
 /// The names of stdout. What is opened anew by one of them would be written over by what stdout is told.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
@@ -63,7 +56,12 @@ enum Place {
 
 impl To {
     /// Refuses what cannot be written, or would be written over what is read, before anything is run for it.
-    pub(super) fn checked(format: Form, out: Option<&Path>, input: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn checked(
+        format: Option<Form>,
+        out: Option<&Path>,
+        input: Option<&Path>,
+    ) -> anyhow::Result<Self> {
+        let format = form(format, out)?;
         let place = match out {
             None if format == Form::Parquet => {
                 let words = format!("{} is no text: say where it goes with --out FILE", form_name(format));
@@ -74,6 +72,36 @@ impl To {
                 .map_err(|why| Stop::because(Exit::Usage, format!("--out {} {why}", out.display())))?,
         };
         Ok(Self { format, place, out: out.map(Path::to_owned) })
+    }
+
+    /// Refuses another form of what is printed than that of the results: they are all that is printed.
+    pub(super) fn suits(&self, output: Format) -> anyhow::Result<()> {
+        match (&self.place, output, self.format) {
+            (Place::Stdout, Format::Json, _) | (Place::Stdout, Format::Jsonl, Form::Csv | Form::Parquet) => {
+                let words = "results are printed in the form that --format names, and -o has no say in it: leave -o out \
+                    (--format jsonl is a document of JSON a line)";
+                Err(Stop::because(Exit::Usage, words))
+            }
+            (_, Format::Text | Format::Json | Format::Jsonl, _) => Ok(()),
+        }
+    }
+}
+
+/// The form that is wished for, or that the file's name ends with. One name for another form would be read wrongly.
+fn form(wished: Option<Form>, out: Option<&Path>) -> anyhow::Result<Form> {
+    let ending = out.and_then(Path::extension).map(|it| it.to_string_lossy().to_lowercase());
+    let named = [Form::Jsonl, Form::Csv, Form::Parquet];
+    let named = named.into_iter().find(|it| ending.as_deref() == Some(form_name(*it)));
+    match (wished, named) {
+        (Some(wished), Some(named)) if wished != named => {
+            let words = format!(
+                "--format {} and a file that ends with .{}: leave --format out, or call the file otherwise",
+                form_name(wished),
+                form_name(named)
+            );
+            Err(Stop::because(Exit::Usage, words))
+        }
+        (wished, named) => Ok(wished.or(named).unwrap_or_default()),
     }
 }
 
@@ -117,78 +145,80 @@ fn target(out: &Path) -> PathBuf {
     file
 }
 
-/// Writes all results that there are, and with `follow` those that come; how many. Into a file goes of each line of a
-/// batch that is over the last one.
+/// Writes results, and with `follow` those that come; how many. Whatever was named to be written to gets the last result
+/// of each line, stdout every one.
 pub(super) async fn write(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
-    let (batch, results) = (path(&["batches", id])?, path(&["batches", id, "results"])?);
-    let stale = match &to.out {
-        Some(_) => stale(client, &client.get(&batch).await?, &results).await?,
-        None => HashSet::new(),
-    };
-    let mut sink = Sink::open(to)?;
-    let (mut after, mut written) = (None, 0);
+    match to.out {
+        Some(_) => last_of_each(client, id, follow, to).await,
+        None => as_they_come(client, id, follow, to).await,
+    }
+}
+
+/// Every result, also of lines that are run again later.
+async fn as_they_come(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
+    let (batch, mut results) = (path(&["batches", id])?, Results::of(client, id)?);
+    let (mut sink, mut written) = (Sink::open(to)?, 0);
     loop {
         // First whether it is over, then the results: what comes between is read.
-        let over = !follow || is_over(&client.get(&batch).await?);
-        let page = page(client, &results, after).await?;
-        for Line { n, text, value } in &page {
-            if !stale.contains(n) {
-                sink.push(text, value)?;
-                written += 1;
-            }
+        let over = match follow {
+            true => match client.get(&batch).await {
+                Ok(it) => is_over(&it),
+                // How long it may be away, the results know.
+                Err(err) if is_away(&err) => false,
+                Err(err) => return Err(err),
+            },
+            false => true,
+        };
+        while let Some(line) = results.next().await? {
+            sink.push(&line)?;
+            written += 1;
         }
         sink.flush()?;
-        match (page.last(), over) {
-            (Some(last), _) => after = Some(last.n),
-            (None, true) => break,
-            (None, false) => tokio::time::sleep(LOOK).await,
+        if over {
+            break;
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    sink.end()?;
+    Ok(written)
+}
+
+/// Of each line its last result, with `follow` once the batch is over.
+///
+/// **Invariant:** what is written is what there was of the batch at one moment: lines that are run again later are in it
+/// as they were.
+async fn last_of_each(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
+    let mut batch = client.get(&path(&["batches", id])?).await?;
+    if follow {
+        batch = watch::follow(client, batch, Left::Elsewhere).await?;
+    }
+    let there = batch["turnfold"]["results"].as_u64().unwrap_or_default();
+    // Where there are no more of them than lines that have ended, nobody reads them twice.
+    let earlier = match Counts::of(&batch).ended() < there {
+        true => earlier(client, id, there).await?,
+        false => HashSet::new(),
+    };
+    let (mut sink, mut written) = (Sink::open(to)?, 0);
+    let mut results = Results::of(client, id)?;
+    while let Some(line) = results.next_of(there).await? {
+        if !earlier.contains(&line.n) {
+            sink.push(&line)?;
+            written += 1;
         }
     }
     sink.end()?;
     Ok(written)
 }
 
-/// The numbers of those results of a batch that is over whose lines were run again and have later ones.
-async fn stale(client: &Client, batch: &Value, results: &str) -> anyhow::Result<HashSet<u64>> {
-    let mut stale = HashSet::new();
-    let count = batch["turnfold"]["results"].as_u64().unwrap_or_default();
-    // Where there are no more of them than lines that have ended, nobody reads them twice.
-    if !is_over(batch) || count <= Counts::of(batch).ended() {
-        return Ok(stale);
+/// The numbers of those of the first `there` results whose lines have later ones among them.
+async fn earlier(client: &Client, id: &str, there: u64) -> anyhow::Result<HashSet<u64>> {
+    let (mut earlier, mut last) = (HashSet::new(), HashMap::new());
+    let mut results = Results::of(client, id)?;
+    while let Some(Line { n, value, .. }) = results.next_of(there).await? {
+        // A line that is at fault may have no custom_id; its id it has in any case.
+        earlier.extend(last.insert(Sha256::digest(name(&value, "id")), n));
     }
-    let (mut last, mut after) = (HashMap::new(), None);
-    loop {
-        let page = page(client, results, after).await?;
-        for Line { n, value, .. } in &page {
-            // A line that is at fault may have no custom_id; its id it has in any case.
-            let line = Sha256::digest(name(value, "id"));
-            stale.extend(last.insert(line, *n));
-        }
-        match page.last() {
-            Some(last) => after = Some(last.n),
-            None => return Ok(stale),
-        }
-    }
-}
-
-/// A result.
-struct Line {
-    n: u64,
-    text: String,
-    value: Value,
-}
-
-/// The next results after this one.
-async fn page(client: &Client, results: &str, after: Option<u64>) -> anyhow::Result<Vec<Line>> {
-    let cursor = after.map(|it| format!("&after={it}")).unwrap_or_default();
-    let page = client.request(Method::GET, &format!("{results}?limit={PAGE}{cursor}"));
-    let page = client.send(page).await?.text().await?;
-    let line = |text: &str| {
-        let value: Value = serde_json::from_str(text).context("the api sent a result that is no JSON")?;
-        let n = value["n"].as_u64().context("the api sent a result without its number")?;
-        Ok(Line { n, text: text.to_owned(), value })
-    };
-    page.lines().filter(|it| !it.trim().is_empty()).map(line).collect()
+    Ok(earlier)
 }
 
 /// What results are written to.
@@ -229,9 +259,9 @@ impl Sink {
         Ok(Self { form, renamed })
     }
 
-    fn push(&mut self, line: &str, value: &Value) -> anyhow::Result<()> {
+    fn push(&mut self, Line { text, value, .. }: &Line) -> anyhow::Result<()> {
         match &mut self.form {
-            Open::Jsonl(to) => piped(to.write_all(line.as_bytes()).and_then(|()| to.write_all(b"\n"))),
+            Open::Jsonl(to) => piped(to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"))),
             Open::Csv(to) => piped(to.write_all(Row::of(value).csv().as_bytes())),
             Open::Parquet(to) => Ok(to.push(Row::of(value))?),
         }

@@ -3,12 +3,14 @@
 use serde_json::Value;
 
 /// The columns, in order.
-pub(super) const COLUMNS: [&str; 7] =
-    ["custom_id", "status", "answer", "error_code", "error_message", "tokens", "usd"];
+pub(super) const COLUMNS: [&str; 8] =
+    ["line", "custom_id", "status", "answer", "error_code", "error_message", "tokens", "usd"];
 
 /// What came of a line.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Row {
+    /// The number of its line in the file, from 1: by it a line is found that has no name.
+    pub(super) line: Option<i64>,
     pub(super) custom_id: String,
     /// `completed`, `failed`, `expired`, …
     pub(super) status: String,
@@ -38,6 +40,8 @@ impl Row {
             count("input_tokens").saturating_add(count("output_tokens"))
         });
         Self {
+            // `batch_req_BATCH_LINE`.
+            line: line["id"].as_str().and_then(|it| it.rsplit('_').next()?.parse().ok()),
             custom_id: text(&line["custom_id"]).unwrap_or_default(),
             status,
             answer: answers.into_iter().find_map(text),
@@ -48,10 +52,18 @@ impl Row {
         }
     }
 
+    /// How long its texts are together.
+    pub(super) fn bytes(&self) -> usize {
+        let Self { line: _, custom_id, status, answer, error_code, error_message, tokens: _, usd: _ } = self;
+        let some = [answer, error_code, error_message].into_iter().flatten().map(String::len);
+        custom_id.len() + status.len() + some.sum::<usize>()
+    }
+
     /// It as a line of CSV (RFC 4180), with its end.
     pub(super) fn csv(&self) -> String {
-        let Self { custom_id, status, answer, error_code, error_message, tokens, usd } = self;
+        let Self { line, custom_id, status, answer, error_code, error_message, tokens, usd } = self;
         let cells = [
+            line.map(|it| it.to_string()).unwrap_or_default(),
             custom_id.clone(),
             status.clone(),
             answer.clone().unwrap_or_default(),
@@ -88,10 +100,10 @@ pub(super) mod tests {
         let turn = json!({"status": "completed", "output": {"reply": "done"}, "took": took});
         let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
         [
-            json!({"n": 1, "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
+            json!({"n": 1, "id": "batch_req_0a_7", "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
             json!({"n": 2, "custom_id": "b", "response": {"status_code": 200, "body": turn}, "error": null}),
             json!({"n": 3, "custom_id": "c", "response": {"status_code": 500, "body": failed}, "error": null}),
-            json!({"n": 4, "custom_id": "d", "response": null, "error": {"code": "batch_expired", "message": "too late"}}),
+            json!({"n": 4, "id": "batch_req_0a_9", "custom_id": null, "response": null, "error": {"code": "batch_expired", "message": "too late"}}),
         ]
     }
 
@@ -101,10 +113,10 @@ pub(super) mod tests {
         assert_eq!(
             rows,
             [
-                "a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25\r\n",
-                "b,completed,done,,,7,0.25\r\n",
-                "c,failed,,turn_failed,out of paper,,\r\n",
-                "d,failed,,batch_expired,too late,,\r\n",
+                "7,a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25\r\n",
+                ",b,completed,done,,,7,0.25\r\n",
+                ",c,failed,,turn_failed,out of paper,,\r\n",
+                "9,,failed,,batch_expired,too late,,\r\n",
             ]
         );
     }

@@ -36,6 +36,11 @@ impl Counts {
     pub(super) fn ended(&self) -> u64 {
         self.total.saturating_sub(self.running + self.queued + self.waiting)
     }
+
+    /// Whether all that is left waits for a person.
+    pub(super) fn only_wait(&self) -> bool {
+        0 < self.waiting && self.running + self.queued == 0
+    }
 }
 
 /// Whether nothing more will come of a batch by itself.
@@ -68,12 +73,13 @@ pub(super) fn progress(batch: &Value) -> String {
     let told = |name: &str| ours[name].as_f64().filter(|it| 0.0 < *it);
     // How quick it was says nothing of a batch that is over.
     let paced = |name: &str| told(name).filter(|_| !is_over(batch));
+    let looked_at = if it.total == 0 { "its lines are looked at" } else { "later lines are looked at" };
     let parts = [
         ours["stopped"].as_str().map(|it| format!("begins no more: {it}")),
-        (name(batch, "status") == "validating").then(|| "later lines are looked at".to_owned()),
+        (name(batch, "status") == "validating").then(|| looked_at.to_owned()),
         some(it.failed, "failed"),
         some(it.expired, "expired"),
-        some(it.waiting, "wait for a person"),
+        some(it.waiting, if it.waiting == 1 { "waits for a person" } else { "wait for a person" }),
         paced("rate_per_s").map(|it| format!("{it:.1}/s")),
         paced("eta_s").map(|it| format!("{} to go", duration(it))),
         told("usd").map(|it| format!("${it:.4}")),
@@ -117,9 +123,10 @@ pub(super) fn batch(batch: &Value) -> String {
     if batch["turnfold"]["stopped"].is_string() {
         words += &format!("\n(go on with: turnfold batch resume {id})");
     } else if 0 < it.failed && is_over(batch) {
-        words += &format!(
-            "\n(look at: turnfold batch results {id}; again: turnfold batch resume {id} --only failed)"
-        );
+        let resumable = |only: &&str| 0 < batch["turnfold"]["resumable"][only].as_u64().unwrap_or_default();
+        let again = ["failed", "expired"].into_iter().filter(resumable);
+        let again = again.map(|only| format!("; again: turnfold batch resume {id} --only {only}"));
+        words += &format!("\n(look at: turnfold batch results {id}{})", again.collect::<String>());
     }
     words
 }
@@ -139,11 +146,14 @@ pub(super) fn quote(quote: &Value) -> String {
     let count = |name: &str| quote[name].as_u64().unwrap_or_default();
     let some = |name: &str, what: &str| (0 < count(name)).then(|| format!("{} {what}", count(name)));
     let lines = [
-        Some(format!("{} lines to run", count("items"))),
+        Some(format!("{} to run", output::counted(count("items"), "line"))),
         some("reused", "known already"),
         some("bad", "bad"),
     ];
     let mut words = lines.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if count("items") == 0 {
+        return words + "\nnothing is to be run, so nothing is to be paid";
+    }
     match quote["usd"].as_f64().zip(quote["tokens"].as_f64()) {
         Some((usd, tokens)) => {
             let seconds = quote["seconds"].as_f64().unwrap_or_default();
@@ -155,12 +165,13 @@ pub(super) fn quote(quote: &Value) -> String {
     for it in quote["based_on"].as_array().into_iter().flatten() {
         let (turns, lines) =
             (it["past_turns"].as_u64().unwrap_or_default(), it["items"].as_u64().unwrap_or_default());
-        words += &format!("\n  {}: {lines} lines, by {turns} past turns", name(it, "strategy"));
+        let (lines, turns) = (output::counted(lines, "line"), output::counted(turns, "past turn"));
+        words += &format!("\n  {}: {lines}, by {turns}", name(it, "strategy"));
         if let Some((usd, seconds)) = it["usd_each"].as_f64().zip(it["seconds_each"].as_f64()) {
             words += &format!(" of ${usd:.4} and {seconds:.1} s each");
         }
         if let Some(unpriced) = it["unpriced"].as_u64().filter(|it| 0 < *it) {
-            words += &format!(" ({unpriced} answers had no price)");
+            words += &format!(" ({} had no price)", output::counted(unpriced, "answer"));
         }
     }
     words
@@ -190,7 +201,7 @@ fn a_batch_says_how_far_it_is_and_what_to_do() {
         "request_counts": {"total": 1000, "completed": 800, "failed": 3},
         "turnfold": {
             "waiting_for_a_person": 2, "running": 20, "queued": 175, "reused": 7, "expired": 0, "rate_per_s": 41.0,
-            "eta_s": 120, "tokens": 5000, "usd": 0.5, "stopped": null,
+            "eta_s": 120, "tokens": 5000, "usd": 0.5, "stopped": null, "resumable": {"failed": 3, "expired": 0},
             "top_causes": [{"code": "turn_failed", "count": 3, "example_custom_id": "a-17"}]
         }
     });
@@ -217,6 +228,21 @@ fn a_batch_says_how_far_it_is_and_what_to_do() {
     let completed = with("/status", json!("completed"));
     assert!(is_over(&completed) && exit(&completed) == Exit::Partial, "some failed");
     assert!(self::batch(&completed).contains("resume batch_1 --only failed"));
+    let mut never = completed.clone();
+    never["turnfold"]["resumable"] = json!({"failed": 0, "expired": 1});
+    let words = self::batch(&never);
+    assert!(words.contains("--only expired") && !words.contains("--only failed"), "{words}");
+    never["turnfold"]["resumable"]["expired"] = json!(0);
+    assert!(!self::batch(&never).contains("resume"), "no line of it can be run");
+    let mut waiting = batch.clone();
+    (waiting["turnfold"]["running"], waiting["turnfold"]["queued"]) = (json!(0), json!(0));
+    assert!(Counts::of(&waiting).only_wait() && !Counts::of(&batch).only_wait());
+    let known =
+        json!({"items": 0, "reused": 3, "usd": -0.0, "tokens": -0.0, "seconds": -0.0, "held_by": "x"});
+    assert_eq!(
+        quote(&known),
+        "0 lines to run, 3 known already\nnothing is to be run, so nothing is to be paid"
+    );
     let stopped = with("/turnfold/stopped", json!("max_usd"));
     assert!(!is_over(&stopped), "some are under way");
     let mut stopped = stopped;

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     args::{Plan, Priority, Quoted, Reuse},
     ask,
-    client::Client,
+    client::{Client, path},
     commands::turn::name,
     config::Settings,
     exit::{Exit, Stop},
@@ -127,7 +127,7 @@ fn creation(checked: &Checked, plan: &Plan) -> Value {
         ("max_usd", max_usd.map(|it| json!(it))),
         ("window", window.map(|it| json!(it))),
         ("priority", priority.map(Priority::as_str).map(|it| json!(it))),
-        ("reuse", reuse.map(Reuse::as_str).map(|it| json!(it))),
+        ("reuse", Reuse::wish(*reuse).map(|it| json!(it))),
     ];
     for (name, wish) in wishes {
         if let Some(wish) = wish {
@@ -146,7 +146,11 @@ fn submission(checked: &Checked, plan: &Plan) -> String {
 async fn before(client: &Client, submission: &str) -> anyhow::Result<Option<Value>> {
     let page = client.get(&format!("/v1/batches?limit={NEWEST}")).await?;
     let batches = page["data"].as_array().into_iter().flatten();
-    Ok(batches.into_iter().find(|it| it["metadata"][SUBMISSION] == submission).cloned())
+    let Some(known) = batches.into_iter().find(|it| it["metadata"][SUBMISSION] == submission) else {
+        return Ok(None);
+    };
+    // A list does not tell why lines failed.
+    client.get(&path(&["batches", name(known, "id")])?).await.map(Some)
 }
 
 /// Sends a file piece by piece; its id there.
@@ -182,7 +186,8 @@ async fn upload(client: &Client, path: &Path) -> anyhow::Result<String> {
 #[test]
 fn the_same_bytes_and_flags_are_the_same_submission() {
     let file = |sha256: &str| Checked { sha256: sha256.to_owned(), ..Checked::default() };
-    let plan = |max_usd| Plan { max_usd, window: None, priority: None, reuse: None, local: false };
+    let plan =
+        |max_usd| Plan { max_usd, window: None, priority: None, reuse: Reuse::default(), local: false };
     let first = submission(&file("a"), &plan(Some(1.0)));
     assert_eq!(first, submission(&file("a"), &Plan { local: true, ..plan(Some(1.0)) }));
     assert_ne!(first, submission(&file("b"), &plan(Some(1.0))));

@@ -14,27 +14,32 @@ use super::rows::{COLUMNS, Row};
 /// How many rows are held before they are written.
 const GROUP: usize = 10_000;
 
+/// How many bytes of them, about.
+const GROUP_BYTES: usize = 32 << 20;
+
 /// A file of rows that is being written.
 pub(super) struct Parquet<W: Write + Send> {
     file: SerializedFileWriter<W>,
     held: Vec<Row>,
+    bytes: usize,
 }
 
 impl<W: Write + Send> Parquet<W> {
     pub(super) fn begin(to: W) -> Result<Self, ParquetError> {
-        let [id, status, answer, code, message, tokens, usd] = COLUMNS;
+        let [line, id, status, answer, code, message, tokens, usd] = COLUMNS;
         let schema = format!(
-            "message result {{ REQUIRED BINARY {id} (UTF8); REQUIRED BINARY {status} (UTF8);
+            "message result {{ OPTIONAL INT64 {line}; REQUIRED BINARY {id} (UTF8); REQUIRED BINARY {status} (UTF8);
              OPTIONAL BINARY {answer} (UTF8); OPTIONAL BINARY {code} (UTF8); OPTIONAL BINARY {message} (UTF8);
              OPTIONAL INT64 {tokens}; OPTIONAL DOUBLE {usd}; }}"
         );
         let schema = Arc::new(parse_message_type(&schema)?);
-        Ok(Self { file: SerializedFileWriter::new(to, schema, Arc::default())?, held: Vec::new() })
+        Ok(Self { file: SerializedFileWriter::new(to, schema, Arc::default())?, held: Vec::new(), bytes: 0 })
     }
 
     pub(super) fn push(&mut self, row: Row) -> Result<(), ParquetError> {
+        self.bytes += row.bytes();
         self.held.push(row);
-        if self.held.len() < GROUP { Ok(()) } else { self.flush() }
+        if self.held.len() < GROUP && self.bytes < GROUP_BYTES { Ok(()) } else { self.flush() }
     }
 
     /// Writes what is held and the end of the file.
@@ -45,6 +50,7 @@ impl<W: Write + Send> Parquet<W> {
 
     fn flush(&mut self) -> Result<(), ParquetError> {
         let rows = std::mem::take(&mut self.held);
+        self.bytes = 0;
         if rows.is_empty() {
             return Ok(());
         }
@@ -53,6 +59,7 @@ impl<W: Write + Send> Parquet<W> {
         let some = |of: fn(&Row) -> Option<&str>| {
             rows.iter().map(|it| of(it).map(ByteArray::from)).collect::<Vec<_>>()
         };
+        optional::<Int64Type, _>(&mut group, rows.iter().map(|it| it.line).collect())?;
         required(&mut group, &all(|it| &it.custom_id))?;
         required(&mut group, &all(|it| &it.status))?;
         optional::<ByteArrayType, _>(&mut group, some(|it| it.answer.as_deref()))?;
@@ -101,8 +108,21 @@ fn what_is_written_can_be_read() {
     let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
     assert_eq!((reader.num_row_groups(), reader.metadata().file_metadata().num_rows()), (3, 24_000));
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().take(4).map(Result::unwrap).collect();
-    assert_eq!(rows[0].get_string(2).unwrap(), "a, \"b\"\nc");
-    assert_eq!((rows[1].get_long(5).unwrap(), rows[1].get_double(6).unwrap()), (7, 0.25));
-    assert_eq!(rows[3].get_string(3).unwrap(), "batch_expired");
-    assert!(rows[3].get_string(2).is_err(), "it is null");
+    assert_eq!((rows[0].get_long(0).unwrap(), rows[0].get_string(3).unwrap().as_str()), (7, "a, \"b\"\nc"));
+    assert_eq!((rows[1].get_long(6).unwrap(), rows[1].get_double(7).unwrap()), (7, 0.25));
+    assert_eq!(rows[3].get_string(4).unwrap(), "batch_expired");
+    assert!(rows[3].get_string(3).is_err(), "it is null");
+}
+
+#[test]
+fn long_rows_are_not_held_for_others() {
+    use parquet::file::reader::{FileReader as _, SerializedFileReader};
+
+    let mut file = Parquet::begin(tempfile::tempfile().unwrap()).unwrap();
+    for _ in 0..65 {
+        file.push(Row { answer: Some("x".repeat(1 << 20)), ..Row::default() }).unwrap();
+    }
+    let reader = SerializedFileReader::new(file.end().unwrap()).unwrap();
+    let groups: Vec<i64> = reader.metadata().row_groups().iter().map(|it| it.num_rows()).collect();
+    assert_eq!(groups, [32, 32, 1]);
 }

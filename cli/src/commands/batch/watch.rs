@@ -19,13 +19,13 @@ use crate::{
 };
 
 /// How often is looked.
-const LOOK: Duration = Duration::from_millis(500);
+pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// How often a line is written where nobody watches.
 const TELL: Duration = Duration::from_secs(10);
 
 /// How long the api may be away before the watch is given up. A batch does not need to be watched.
-const AWAY: Duration = Duration::from_secs(60);
+pub(super) const AWAY: Duration = Duration::from_secs(60);
 
 /// How a watch ended.
 pub(super) enum Watched {
@@ -43,7 +43,7 @@ pub(super) async fn until_over(
     signals: &mut Signals,
 ) -> anyhow::Result<Watched> {
     tokio::select! {
-        over = follow(client, batch.clone()) => over.map(Watched::Over),
+        over = follow(client, batch.clone(), left) => over.map(Watched::Over),
         () = signals.heard() => Ok(leave(&batch, left)),
     }
 }
@@ -57,16 +57,22 @@ fn leave(batch: &Value, left: Left) -> Watched {
     Watched::Left
 }
 
-async fn follow(client: &Client, mut batch: Value) -> anyhow::Result<Value> {
+/// A batch, once nothing more comes of it by itself.
+pub(super) async fn follow(client: &Client, mut batch: Value, left: Left) -> anyhow::Result<Value> {
     let path = path(&["batches", name(&batch, "id")])?;
     let mut display = Display::new()?;
-    let mut seen = Instant::now();
+    let (mut seen, mut waited) = (Instant::now(), false);
     loop {
         display.show(&batch);
         if is_over(&batch) {
             display.end(&batch);
             return Ok(batch);
         }
+        let waits = Counts::of(&batch).only_wait();
+        if waits && !waited {
+            display.say(&waits_for(&batch, client, left));
+        }
+        waited = waits;
         tokio::time::sleep(LOOK).await;
         match client.get(&path).await {
             Ok(it) => (batch, seen) = (it, Instant::now()),
@@ -76,7 +82,17 @@ async fn follow(client: &Client, mut batch: Value) -> anyhow::Result<Value> {
     }
 }
 
-fn is_away(err: &anyhow::Error) -> bool {
+/// What to do about a batch of which all that is left waits for a person.
+fn waits_for(batch: &Value, client: &Client, left: Left) -> String {
+    let there = match left {
+        Left::Elsewhere => String::new(),
+        Left::Here => format!(" --url {}", client.base()),
+    };
+    format!("{} waits for a person: turnfold inbox ls{there}", name(batch, "id"))
+}
+
+/// Whether it is the api that cannot be reached.
+pub(super) fn is_away(err: &anyhow::Error) -> bool {
     err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
 }
 
@@ -105,8 +121,17 @@ impl Display {
                 bar.set_position(counts.ended());
                 bar.set_message(progress(batch));
             }
+            Display::Plain { .. } if counts.total == 0 => {}
             Display::Plain { at, .. } if at.is_none_or(|it| TELL <= it.elapsed()) => self.tell(batch),
             Display::Plain { .. } => {}
+        }
+    }
+
+    /// Says what no later line replaces.
+    fn say(&self, words: &str) {
+        match self {
+            Display::Live(bar) => bar.suspend(|| remark(words)),
+            Display::Plain { .. } => remark(words),
         }
     }
 

@@ -32,14 +32,10 @@ pub(super) async fn event(
         }
         None => Sought::Diverges,
     };
-    let mut search = Search::new(graph_of(given, store, id).await?, sought);
-    let mut found: Option<Found> = None;
-    store
-        .along_until(id, 0, |it| {
-            found = search.see(&it.event)?;
-            anyhow::Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
-        })
-        .await?;
+    let found = first(given, store, id, sought).await?;
+    if found.is_none() {
+        tell_of_typos(given, store, id, conditions.unwrap_or_default()).await?;
+    }
     output::one(given.format, &found, || match &found {
         None if conditions.is_some() => "it holds after no event".to_owned(),
         None => "today's code decides every step as the log says".to_owned(),
@@ -54,6 +50,34 @@ pub(super) async fn event(
         (Some(_), None) | (None, Some(_)) => Exit::Finding,
         (Some(_), Some(_)) | (None, None) => Exit::Ok,
     })
+}
+
+/// The first event after which that holds.
+async fn first(given: &Given, store: &Store, id: ThreadId, sought: Sought) -> anyhow::Result<Option<Found>> {
+    let mut search = Search::new(graph_of(given, store, id).await?, sought);
+    let mut found = None;
+    store
+        .along_until(id, 0, |it| {
+            found = search.see(&it.event)?;
+            anyhow::Ok(if found.is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        })
+        .await?;
+    Ok(found)
+}
+
+/// Says which paths into the state, of those that conditions name, led to nothing at any event.
+async fn tell_of_typos(given: &Given, store: &Store, id: ThreadId, conditions: &str) -> anyhow::Result<()> {
+    let in_no_path = |it: char| !it.is_alphanumeric() && !matches!(it, '.' | '_' | '-');
+    for path in conditions.split(in_no_path).filter(|it| it.starts_with("state.")) {
+        // What is not there is as an empty text.
+        let Ok(there) = Predicate::parse(&format!("{path} != ''")) else { continue };
+        if first(given, store, id, Sought::Holds(there)).await?.is_none() {
+            output::remark(&format!(
+                "{path} was there at no event: `turnfold thread state {id}` shows what there is"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Asks each build, in the order given, and stops at the first that decides otherwise.

@@ -16,7 +16,7 @@ use crate::{
     args::{By, Round},
     commands::{
         Given,
-        upkeep::{over, spinner},
+        upkeep::{over_seen, spinner},
     },
     config::{ProviderSettings, Settings},
     engine::price,
@@ -68,11 +68,10 @@ struct Log {
 
 pub(super) async fn cost(given: &Given, store: &Store, by: By, round: Round) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
-    let mut round = over(store, round, &spinner).await?;
-    let turns = Some(round.turns.clone()).filter(|it| *it != Conditions::default());
-    if let Some(tenant) = &given.tenant {
-        round.turns = round.turns.and_tenant(tenant);
-    }
+    // All turns of a thread are of one tenant, so that alone needs no look at them.
+    let only_some = round.conditions.is_some() || round.since.is_some();
+    let round = over_seen(given, store, round, &spinner).await?;
+    let turns = only_some.then(|| round.turns.clone());
     let how = Arc::new(How { store: store.clone(), by, turns, prices: prices(&given.settings) });
     let count = Arc::new(Mutex::new(Count::default()));
     let all = Arc::clone(&count);

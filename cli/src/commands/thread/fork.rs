@@ -5,10 +5,11 @@ use std::{collections::BTreeMap, fs};
 use reqwest::Method;
 use serde_json::{Value, json};
 
+use super::named;
 use crate::{
     args::Thread,
     client::{Client, keyed, path},
-    commands::Given,
+    commands::{Given, turn::json_of},
     exit::{Exit, Stop},
     output,
 };
@@ -37,7 +38,7 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
     body["learned"] =
         learn.iter().map(|it| json_of("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
-    let id = source(&client, &id).await?;
+    let id = named(&client, &id).await?;
     let request = client.request(Method::POST, &path(&["threads", &id, "fork"])?).json(&body);
     let request = keyed(request, idempotency_key)?;
     let mut thread: Value = client.send(request).await?.json().await?;
@@ -56,7 +57,16 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
             thread["forked"]["seq"]
         )
     })?;
-    Ok(Exit::Ok)
+    Ok(if wait { ended(&thread) } else { Exit::Ok })
+}
+
+/// What the rest of a thread says to whoever waited for it.
+pub(super) fn ended(thread: &Value) -> Exit {
+    match thread["standing"].as_str() {
+        Some("waiting") => Exit::Waiting,
+        Some("failed") => Exit::Finding,
+        _ => Exit::Ok,
+    }
 }
 
 /// The thread, once its last turn has come to an end or asks a person.
@@ -69,16 +79,6 @@ async fn rested(client: &Client, id: &str) -> anyhow::Result<Value> {
             return client.get(&format!("/v1/threads/{id}")).await;
         }
     }
-}
-
-/// The id of the thread that is meant, as the api knows it.
-async fn source(client: &Client, id: &str) -> anyhow::Result<String> {
-    if id != "last" {
-        return Ok(id.to_owned());
-    }
-    let newest = client.get("/v1/threads?limit=1").await?;
-    let id = newest["data"][0]["id"].as_str().map(str::to_owned);
-    id.ok_or_else(|| Stop::because(Exit::Usage, "there is no thread yet"))
 }
 
 fn prompts(given: &[String]) -> anyhow::Result<BTreeMap<&str, String>> {
@@ -96,8 +96,4 @@ fn prompt(it: &str) -> anyhow::Result<(&str, String)> {
         None => words.to_owned(),
     };
     Ok((node, words.trim_end().to_owned()))
-}
-
-fn json_of(flag: &str, text: &str) -> anyhow::Result<Value> {
-    serde_json::from_str(text).map_err(|err| Stop::because(Exit::Usage, format!("{flag} is no JSON: {err}")))
 }

@@ -69,6 +69,14 @@ pub(super) async fn import(given: &Given, store: &Store, file: &Path, how: How) 
         rename_turns(&mut events);
         log = foreign(&events, |nth| log[nth].at)?;
     }
+    if let (Some(tenant), Some(Event::Opened(it))) = (&given.tenant, events.first())
+        && it.tenant != *tenant
+    {
+        return Err(usage(format!(
+            "it is a thread of the tenant {}: name that one, or leave --tenant out",
+            it.tenant
+        )));
+    }
     let thread = graph(given, &events).map_err(usage)?.replay(&events)?;
     if thread.standing() == Standing::Busy && !how.go_on {
         return Err(usage(

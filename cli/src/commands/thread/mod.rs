@@ -1,5 +1,5 @@
 //! `turnfold thread`: reads threads straight from the store. `hold` and `release` write there, beside the log; what goes on with
-//! one, `reconcile` and `fork`, goes through the api.
+//! one, `reconcile`, `fork` and `events --follow`, goes through the api.
 
 mod bisect;
 mod cost;
@@ -9,14 +9,18 @@ mod kept;
 mod verify;
 mod why;
 
+use std::collections::HashSet;
+
 use serde_json::{Value, json};
 use shared::{Event, Graph, Replay, Standing};
-use store::{Recorded, Store, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time};
+use store::{
+    Conditions, Recorded, Store, Thread as Row, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, time,
+};
 
-use super::{Given, holds};
+use super::{Given, follow, holds, upkeep};
 use crate::{
     args::Thread,
-    client::Client,
+    client::{Client, path},
     engine,
     exit::{Exit, Stop},
     output::{self, Format},
@@ -32,33 +36,44 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
     if let Thread::Fork { .. } = command {
         return fork::fork(&given, command).await;
     }
+    if let Thread::Events { id, from, limit: _, follow: true } = command {
+        let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+        let id = named(&client, &id).await?;
+        return Ok(fork::ended(&follow::thread(&given, &client, &id, from).await?));
+    }
     let store = engine::store(&given.settings).await?;
     engine::check_migrated(&store).await?;
     match command {
         Thread::Ls { held: true, .. } => holds::list(&given, &store).await,
-        Thread::Ls { status, limit, held: false } => ls(&given, &store, status, limit).await,
-        Thread::Get { id } => get(&given, &store, find(&store, &id).await?).await,
-        Thread::Events { id, from, limit } => {
-            events(&given, &store, find(&store, &id).await?, from, limit).await
+        Thread::Ls { status, conditions, limit, held: false } => {
+            ls(&given, &store, status, conditions.as_deref(), limit).await
         }
-        Thread::State { id, at } => state(&given, &store, find(&store, &id).await?, at).await,
-        Thread::Replay { id } => replay(&given, &store, find(&store, &id).await?).await,
+        Thread::Get { id } => get(&given, &store, seen(&given, &store, &id).await?).await,
+        Thread::Events { id, from, limit, follow: _ } => {
+            events(&given, &store, seen(&given, &store, &id).await?, from, limit).await
+        }
+        Thread::State { id, at } => state(&given, &store, seen(&given, &store, &id).await?, at).await,
+        Thread::Replay { id } => replay(&given, &store, seen(&given, &store, &id).await?).await,
         Thread::Verify { id, prompts } => {
-            verify::verify(&given, &store, find(&store, &id).await?, prompts).await
+            verify::verify(&given, &store, seen(&given, &store, &id).await?, prompts).await
         }
-        Thread::Hold { id, reason } => holds::place(&given, &store, find(&store, &id).await?, &reason).await,
-        Thread::Release { id } => holds::release(&given, &store, find(&store, &id).await?).await,
-        Thread::Why { id, at } => why::why(&given, &store, find(&store, &id).await?, at).await,
+        Thread::Hold { id, reason } => {
+            holds::place(&given, &store, seen(&given, &store, &id).await?, &reason).await
+        }
+        Thread::Release { id } => holds::release(&given, &store, seen(&given, &store, &id).await?).await,
+        Thread::Why { id, at } => why::why(&given, &store, seen(&given, &store, &id).await?, at).await,
         Thread::Diff { left, right, view } => {
-            let both = (find(&store, &left).await?, find(&store, &right).await?);
+            let both = (seen(&given, &store, &left).await?, seen(&given, &store, &right).await?);
             diff::diff(&given, &store, both, view.shown()).await
         }
         Thread::Bisect { id, conditions, diverges: _, builds } if builds.is_empty() => {
-            bisect::event(&given, &store, find(&store, &id).await?, conditions.as_deref()).await
+            bisect::event(&given, &store, seen(&given, &store, &id).await?, conditions.as_deref()).await
         }
-        Thread::Bisect { id, builds, .. } => bisect::builds(&given, find(&store, &id).await?, &builds).await,
+        Thread::Bisect { id, builds, .. } => {
+            bisect::builds(&given, seen(&given, &store, &id).await?, &builds).await
+        }
         Thread::Cost { by, round } => cost::cost(&given, &store, by, round).await,
-        Thread::Export { id } => kept::export(&store, find(&store, &id).await?).await,
+        Thread::Export { id } => kept::export(&store, seen(&given, &store, &id).await?).await,
         Thread::Import { file, anew, go_on } => {
             kept::import(&given, &store, &file, kept::How { anew, go_on }).await
         }
@@ -66,21 +81,69 @@ pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
     }
 }
 
+/// The thread that is meant, of whomever it is.
 pub(super) async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
-    if id == "last" {
-        let newest = store.threads(ThreadFilter::default(), None, 1).await?;
-        return newest
-            .first()
-            .map(|it| it.id)
-            .ok_or_else(|| Stop::because(Exit::Usage, "there is no thread yet"));
-    }
-    id.parse().map_err(|_| Stop::because(Exit::Usage, format!("{id:?} is no thread: give its id, or `last`")))
+    of_tenant(store, None, id).await
 }
 
-async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) -> anyhow::Result<Exit> {
+/// The thread that is meant, if whoever asks sees it: another tenant's is not there.
+pub(super) async fn seen(given: &Given, store: &Store, id: &str) -> anyhow::Result<ThreadId> {
+    of_tenant(store, given.tenant.as_deref(), id).await
+}
+
+async fn of_tenant(store: &Store, tenant: Option<&str>, id: &str) -> anyhow::Result<ThreadId> {
+    if id == "last" {
+        let newest = store.threads(ThreadFilter { tenant, status: None }, None, 1).await?;
+        return newest.first().map(|it| it.id).ok_or_else(none_yet);
+    }
+    let id = parsed(id)?;
+    if let Some(tenant) = tenant {
+        let thread = store.thread(id).await?.filter(|it| it.tenant == tenant);
+        thread.ok_or(store::Error::UnknownThread(id))?;
+    }
+    Ok(id)
+}
+
+/// The id of the thread that is meant, as the api knows it.
+pub(super) async fn named(client: &Client, id: &str) -> anyhow::Result<String> {
+    if id != "last" {
+        return Ok(parsed(id)?.to_string());
+    }
+    let newest = client.get("/v1/threads?limit=1").await?;
+    newest["data"][0]["id"].as_str().map(str::to_owned).ok_or_else(none_yet)
+}
+
+fn parsed(id: &str) -> anyhow::Result<ThreadId> {
+    let words = || format!("{id:?} is no thread: give its id, or `last`; `turnfold thread ls` lists them");
+    id.parse().map_err(|_| Stop::because(Exit::Usage, words()))
+}
+
+fn none_yet() -> anyhow::Error {
+    Stop::because(Exit::Usage, "there is no thread yet")
+}
+
+async fn ls(
+    given: &Given,
+    store: &Store,
+    status: Option<String>,
+    conditions: Option<&str>,
+    limit: u64,
+) -> anyhow::Result<Exit> {
     let status = status.map(|it| it.parse::<ThreadStatus>()).transpose();
     let status = status.map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
-    let threads = store.threads(ThreadFilter { status, tenant: None }, None, limit).await?;
+    let filter = ThreadFilter { status, tenant: given.tenant.as_deref() };
+    // One more than is told, to know whether there are more.
+    let most = limit.saturating_add(1);
+    let mut threads = match conditions {
+        Some(conditions) => {
+            let conditions = upkeep::conditions(given, store, conditions).await?;
+            with_turns(store, filter, &conditions, most).await?
+        }
+        None => store.threads(filter, None, most).await?,
+    };
+    let told = usize::try_from(limit)?;
+    let more = told < threads.len();
+    threads.truncate(told);
     let things: Vec<Value> = threads
         .iter()
         .map(|it| {
@@ -95,17 +158,49 @@ async fn ls(given: &Given, store: &Store, status: Option<String>, limit: u64) ->
         let row = |it: &Value| ["id", "strategy", "status", "created_at"].map(|name| cell(it, name)).to_vec();
         output::table(&["thread", "strategy", "status", "created"], things.iter().map(row))
     })?;
+    if more {
+        output::remark("(there are more: --limit)");
+    }
     Ok(Exit::Ok)
+}
+
+/// Threads with a turn that fulfils these, at most so many; the one with the newest such turn first.
+async fn with_turns(
+    store: &Store,
+    filter: ThreadFilter<'_>,
+    conditions: &Conditions,
+    most: u64,
+) -> anyhow::Result<Vec<Row>> {
+    let (mut seen, mut threads, mut after) = (HashSet::new(), Vec::new(), None);
+    loop {
+        let turns = TurnFilter { conditions: Some(conditions), ..TurnFilter::default() };
+        let page = store.turns(turns, after, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(threads) };
+        after = Some(last.id);
+        for turn in page {
+            if !seen.insert(turn.thread) {
+                continue;
+            }
+            let fits = |it: &Row| {
+                filter.status.is_none_or(|status| it.status == status)
+                    && filter.tenant.is_none_or(|tenant| it.tenant == tenant)
+            };
+            threads.extend(store.thread(turn.thread).await?.filter(fits));
+            if most <= threads.len() as u64 {
+                return Ok(threads);
+            }
+        }
+    }
 }
 
 async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
     let thread = fold(given, store, id, None).await?;
     let turns = store.turns(TurnFilter { thread: Some(id), ..TurnFilter::default() }, None, PAGE).await?;
-    let (stands, exit) = match thread.standing() {
-        Standing::Idle => ("is idle".to_owned(), Exit::Ok),
-        Standing::Busy => (format!("is busy at {}", thread.node().unwrap_or_default()), Exit::Ok),
-        Standing::Waiting(it) => (format!("asks for {}: {}", it.kind.name(), it.question), Exit::Waiting),
-        Standing::Failed { node, reason } => (format!("failed at {node}: {reason}"), Exit::Finding),
+    let stands = match thread.standing() {
+        Standing::Idle => "is idle".to_owned(),
+        Standing::Busy => format!("is busy at {}", thread.node().unwrap_or_default()),
+        Standing::Waiting(it) => format!("asks for {}: {}", it.kind.name(), it.question),
+        Standing::Failed { node, reason } => format!("failed at {node}: {reason}"),
     };
     let reply = thread.reply().unwrap_or("nothing yet");
     let took = thread.took();
@@ -125,7 +220,7 @@ async fn get(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Exit>
             output::took(&thing["took"])
         )
     })?;
-    Ok(exit)
+    Ok(Exit::Ok)
 }
 
 async fn events(
@@ -135,7 +230,7 @@ async fn events(
     from: u64,
     limit: Option<u64>,
 ) -> anyhow::Result<Exit> {
-    store.head(id).await?;
+    check_at(store, id, Some(from)).await?;
     let mut after = from.checked_sub(1);
     let mut left = limit.unwrap_or(u64::MAX);
     let mut all = Vec::new();
@@ -215,8 +310,9 @@ async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
         }
     };
     let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+    let id = named(&client, &id).await?;
     let body = json!({"slot": slot, "verdict": verdict});
-    let thread = client.post(&format!("/v1/threads/{id}/reconcile"), &body).await?;
+    let thread = client.post(&path(&["threads", &id, "reconcile"])?, &body).await?;
     output::one(given.format, &thread, || format!("noted; thread {id} goes on"))?;
     Ok(Exit::Ok)
 }

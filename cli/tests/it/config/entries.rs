@@ -172,11 +172,24 @@ fn no_server_may_be_called_as_the_commands_are() {
 }
 
 #[test]
-fn an_embedding_model_names_its_provider() {
+fn every_model_has_a_provider() {
     assert_eq!(toml("").0.index.embedding_model, None);
-    assert_eq!(toml("index.embedding_model = 'a/b'").0.index.embedding_model.unwrap(), "a/b");
-    assert_eq!(
-        complaint("index.embedding_model = 'b'"),
-        "index.embedding_model in turnfold.toml must be written as provider/model"
+    assert_eq!(toml("index.embedding_model = 'openai/b'").0.index.embedding_model.unwrap(), "openai/b");
+    toml(
+        "providers.x.base_url = 'http://x'\nstrategies.research = { model = 'x/a/b', search_model = 'x/c' }",
     );
+    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    for key in ["index.embedding_model", "strategies.planner.model", "strategies.research.search_model"] {
+        refused(
+            &format!("{key} = 'b'"),
+            &format!("{key} in turnfold.toml must be written as provider/model"),
+        );
+        refused(
+            &format!("{key} = 'opnai/b'"),
+            &format!(
+                "{key} in turnfold.toml names no provider before its slash: there are openai; name one of \
+                 them, or add [providers.NAME] for it"
+            ),
+        );
+    }
 }

@@ -83,7 +83,10 @@ fn a_file_that_was_asked_for_must_be_there() {
 
 #[test]
 fn strategies_are_tuned_from_every_layer_and_completed_by_their_own_defaults() {
-    let (_folder, sources) = sources(&[("turnfold.toml", "strategies.planner.confidence = 1")]);
+    let (_folder, sources) = sources(&[(
+        "turnfold.toml",
+        "strategies.planner.confidence = 1\nproviders.local.base_url = 'http://x'",
+    )]);
     let sources = variable(sources, "TURNFOLD__STRATEGIES__PLANNER__MODEL", "local/007");
     let sources = sources.set("strategies.planner.rounds=3");
     let (settings, origins) = Settings::load(sources).unwrap();

@@ -83,19 +83,54 @@ fn every_secret_knows_its_setting() {
 fn nothing_secret_is_shown() {
     let (settings, origins) = toml(
         "store.url = 'postgres://ann:hunter2@db/x?sslmode=require&password=hunter2'\n\
-         queue.url = 'redis://:hunter2@redis:6379'\nproviders.openai.base_url = 'https://x:hunter2@y/v1'\n\
+         queue.url = 'redis://:hunter2@redis:6379'\nproviders.openai.base_url = 'https://hunter2@y/v1?sig=hunter2&hunter2'\n\
+         worker.name = 'https://h/npm/@scope'\n\
          [mcp.one]\ndescription = 'x'\ncommand = 'x'\nenv = { TOKEN = 'hunter2', OTHER = 'env:OTHER' }\n\
          [mcp.two]\ndescription = 'x'\nurl = 'http://h/?api_key=hunter2'\nheaders = { Authorization = 'Bearer hunter2' }",
     );
     let all = origins.shown();
     assert!(!format!("{all:?}").contains("hunter2"), "{all:?}");
     let of = |key| shown(&origins, key).0;
-    assert_eq!(of("store.url"), r#""postgres://ann:***@db/x?sslmode=require&password=***""#);
+    assert_eq!(of("store.url"), r#""postgres://ann:***@db/x?sslmode=***&password=***""#);
     assert_eq!(of("queue.url"), r#""redis://:***@redis:6379""#);
+    assert_eq!(of("providers.openai.base_url"), r#""https://***@y/v1?sig=***&***""#);
+    assert_eq!(of("worker.name"), r#""https://h/npm/@scope""#);
     assert_eq!(of("mcp.one.env.TOKEN"), r#""***""#);
     assert_eq!(of("mcp.one.env.OTHER"), r#""env:OTHER""#);
     assert_eq!(of("providers.openai.api_key"), r#""env:OPENAI_API_KEY""#);
     let debug = format!("{:?} {:?} {:?}", settings.store, settings.queue, settings.mcp);
     assert!(!debug.contains("hunter2"), "{debug}");
     assert_eq!(settings.queue.url.resolve().unwrap().expose_secret(), "redis://:hunter2@redis:6379");
+}
+
+/// Nobody could say for whom such a key acts, and the first would win without a word.
+#[test]
+fn a_key_that_two_hold_keeps_the_api_from_starting() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, key) in [("one", "sesame"), ("same", "sesame\n"), ("other", "open")] {
+        std::fs::write(folder.path().join(name), key).unwrap();
+    }
+    let shared = [
+        (
+            "tenants.a.keys = ['file:one']\ntenants.b.keys = ['file:other', 'file:same']",
+            "tenants.a",
+            "tenants.b",
+        ),
+        ("api.keys = ['file:one']\ntenants.b.keys = ['file:same']", "api", "tenants.b"),
+    ];
+    for (config, one, other) in shared {
+        let config = format!(
+            "store.url = 'sqlite:log.db'\nqueue.url = 'memory:'\napi.listen = '127.0.0.1:0'\n{config}"
+        );
+        std::fs::write(folder.path().join("turnfold.toml"), config).unwrap();
+        let mut dev = std::process::Command::new(crate::engine::TURNFOLD);
+        let done = dev.current_dir(folder.path()).arg("dev").output().unwrap();
+        let words = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{words}");
+        let named = [one, other].map(|it| words.contains(&format!("{it}.keys")));
+        assert!(
+            named == [true; 2] && words.contains("a key of its own") && !words.contains("sesame"),
+            "{words}"
+        );
+    }
 }

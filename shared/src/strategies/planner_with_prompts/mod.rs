@@ -256,7 +256,10 @@ mod tests {
         assert_eq!((config.confidence_threshold, config.suggestion_threshold), (0.9, 0.4));
         for (wrong, why) in [
             (json!({"confidence": 7}), "confidence: it is 7, and must be at most 1"),
-            (json!({"suggestion_threshold": -0.5}), "suggestion_threshold: it is -0.5, and must be at least 0"),
+            (
+                json!({"suggestion_threshold": -0.5}),
+                "suggestion_threshold: it is -0.5, and must be at least 0",
+            ),
             (json!({"rounds": 0}), "rounds: it is 0, and must be at least 1"),
         ] {
             assert_eq!(PlannerWithPrompts.check_config(&wrong).unwrap_err(), why);

@@ -1,0 +1,98 @@
+//! Variables of the environment that were meant to set a key, and set nothing.
+//!
+//! ## Why only those that look like a key
+//!
+//! Others may set what begins with our name: Kubernetes does for each service that is called turnfold, and an operator for a
+//! secret that a setting refers to.
+
+use std::collections::BTreeMap;
+
+use ::config::{Value, ValueKind};
+
+use super::schema::Schema;
+
+/// What is told of every variable that looks like a key; `merged` is the whole of the configuration.
+pub(super) fn mistyped(
+    schema: &Schema,
+    environment: &BTreeMap<String, String>,
+    merged: &Value,
+) -> Vec<String> {
+    let keys = schema.keys();
+    let strange = |name: &&String| !name.starts_with("TURNFOLD__") && !refers(merged, name);
+    let meant = |name: &String| {
+        let said = flat(name.strip_prefix("TURNFOLD_")?);
+        let key = keys.iter().filter_map(|it| Some((distance(&said, it)?, it))).min()?.1;
+        let wanted = key.to_uppercase().replace('*', "NAME").replace('.', "__");
+        Some(format!(
+            "{name} sets nothing: did you mean TURNFOLD__{wanted}, with two underscores for each dot?"
+        ))
+    };
+    environment.keys().filter(strange).filter_map(meant).collect()
+}
+
+/// How far a flat name is from a key, if it is near. Under a name that a person chooses it must be the key to the letter.
+fn distance(said: &str, key: &str) -> Option<usize> {
+    match key.split_once(".*.") {
+        None => Some(strsim::damerau_levenshtein(said, &flat(key))).filter(|it| *it <= 1 + said.len() / 10),
+        Some((section, rest)) => {
+            let name = said.strip_prefix(&flat(section))?.strip_suffix(&flat(rest))?;
+            (!name.is_empty()).then_some(0)
+        }
+    }
+}
+
+fn flat(key: &str) -> String {
+    key.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect()
+}
+
+/// Whether a setting says that a secret is in this variable.
+fn refers(value: &Value, name: &str) -> bool {
+    match &value.kind {
+        ValueKind::String(text) => text.strip_prefix("env:") == Some(name),
+        ValueKind::Array(items) => items.iter().any(|it| refers(it, name)),
+        ValueKind::Table(table) => table.values().any(|it| refers(it, name)),
+        ValueKind::Nil
+        | ValueKind::Boolean(_)
+        | ValueKind::I64(_)
+        | ValueKind::I128(_)
+        | ValueKind::U64(_)
+        | ValueKind::U128(_)
+        | ValueKind::Float(_) => false,
+    }
+}
+
+#[test]
+fn what_looks_like_a_key_is_told() {
+    let schema = Schema::new(&shared::strategies::all());
+    let told = |names: &[&str], refers: &str| {
+        let environment = names.iter().map(|it| ((*it).to_owned(), "3".to_owned())).collect();
+        mistyped(&schema, &environment, &Value::from(refers))
+    };
+    for (name, wanted) in [
+        ("TURNFOLD_WORKER_SLOTS", "TURNFOLD__WORKER__SLOTS,"),
+        ("TURNFOLD_WORKER__SLOT", "TURNFOLD__WORKER__SLOTS,"),
+        ("TURNFOLD_QUEUE_LEASE_SECONDS", "TURNFOLD__QUEUE__LEASE_SECONDS,"),
+        ("TURNFOLD_STRATEGIES_PLANNER_MODEL", "TURNFOLD__STRATEGIES__PLANNER__MODEL,"),
+        ("TURNFOLD_PROVIDERS_LOCAL_BASE_URL", "TURNFOLD__PROVIDERS__NAME__BASE_URL,"),
+    ] {
+        let told = told(&[name], "");
+        assert!(told.len() == 1 && told[0].starts_with(name) && told[0].contains(wanted), "{name}: {told:?}");
+    }
+    let others = [
+        "TURNFOLD_ENV",
+        "TURNFOLD_URL",
+        "TURNFOLD_KEY",
+        "TURNFOLD_TENANT",
+        "TURNFOLD_SOAK_SEED",
+        "TURNFOLD_SOAK_SECONDS",
+        "TURNFOLD_SIM_SEED",
+        "TURNFOLD_BULK_LINES",
+        "TURNFOLD_TEST_TOOLS",
+        "TURNFOLD_SERVICE_HOST",
+        "TURNFOLD_PORT",
+        "TURNFOLD_PORT_2026_TCP_ADDR",
+        "TURNFOLD__WORKER__SLOTS",
+    ];
+    assert_eq!(told(&others, ""), Vec::<String>::new());
+    assert_eq!(told(&["TURNFOLD_STORE_URL"], "env:TURNFOLD_STORE_URL"), Vec::<String>::new());
+}

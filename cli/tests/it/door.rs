@@ -1,0 +1,132 @@
+//! The way to the api and to the database: which key is shown, where they are, and what a mistake there is told.
+
+use std::{fs, path::Path, process::Command, time::Duration};
+
+use testing::free_port;
+
+use crate::engine::{Process, log, turnfold};
+
+fn run(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    (output.status.code().unwrap(), out, err)
+}
+
+#[test]
+fn the_key_is_that_of_whoever_calls_or_the_first_at_hand() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "[api]\nkeys = ['env:ALICE_KEY', 'env:BOB_KEY']\n[tenants.acme]\nkeys = ['env:ACME_KEY']\n";
+    fs::write(folder.path().join("turnfold.toml"), config).unwrap();
+    let listen = format!("127.0.0.1:{}", free_port());
+    let mut command = turnfold(folder.path());
+    command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev"));
+    let all = [("ALICE_KEY", "alice"), ("BOB_KEY", "bob"), ("ACME_KEY", "acme")];
+    let _dev = Process::start(command.envs(all));
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let ls = |folder: &Path, keys: &[(&str, &str)], more: &[&str]| {
+        let url = format!("http://{listen}");
+        let args = [&["turn", "ls", "--url", &url], more].concat();
+        for _ in 0..200 {
+            let told = run(turnfold(folder).args(&args).envs(keys.iter().copied()));
+            if told.0 != 4 {
+                return told;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("nobody answers: {}", fs::read_to_string(folder.join("dev.log")).unwrap_or_default());
+    };
+    for (keys, more) in
+        [([("TURNFOLD_KEY", "acme")], &[][..]), ([("TURNFOLD_KEY", "alice")], &["--tenant", "acme"])]
+    {
+        let told = ls(elsewhere.path(), &keys, more);
+        assert_eq!(told.0, 0, "{told:?}");
+    }
+    let refused = |told: (i32, String, String), words: &[&str]| {
+        assert_eq!(told.0, 2, "{told:?}");
+        words.iter().for_each(|it| assert!(told.2.contains(it), "{it:?} in {told:?}"));
+        assert!(!told.2.contains("mallory"), "a key is never told: {told:?}");
+    };
+    refused(ls(elsewhere.path(), &[], &[]), &["a key is asked for", "TURNFOLD_KEY, which is not set"]);
+    let wrong = [("TURNFOLD_KEY", "mallory")];
+    refused(ls(elsewhere.path(), &wrong, &[]), &["a key is asked for", "the key in TURNFOLD_KEY was sent"]);
+
+    // Where the configuration is, none of its keys need be Alice's.
+    assert_eq!(ls(folder.path(), &[("BOB_KEY", "bob")], &[]).0, 0);
+    assert_eq!(ls(folder.path(), &[("ACME_KEY", "acme")], &["--tenant", "acme"]).0, 0);
+    assert_eq!(ls(folder.path(), &[("TURNFOLD_KEY", "alice"), ("BOB_KEY", "mallory")], &[]).0, 0);
+    refused(ls(folder.path(), &[], &[]), &["TURNFOLD_KEY", "api.keys[0]", "ALICE_KEY is not set"]);
+    refused(ls(folder.path(), &[("ALICE_KEY", "mallory")], &[]), &["of the configuration was sent"]);
+}
+
+#[test]
+fn an_address_that_is_no_url_is_told_its_mend() {
+    let folder = tempfile::tempdir().unwrap();
+    for (url, mend) in [
+        ("localhost:21926", "write --url http://localhost:21926"),
+        ("127.0.0.1:21926/", "write --url http://127.0.0.1:21926"),
+        ("redis://127.0.0.1:1", "write --url http://127.0.0.1:1"),
+        ("http://127.0.0.1:1/v1/", "write --url http://127.0.0.1:1"),
+    ] {
+        let told = run(turnfold(folder.path()).args(["turn", "ls", "--url", url]));
+        assert!(told.0 == 2 && told.2.trim_end().ends_with(mend), "{url}: {told:?}");
+    }
+}
+
+#[test]
+fn who_only_looks_makes_no_database() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |args: &[&str]| run(turnfold(folder.path()).args(args));
+    let nowhere = "store.url=sqlite:nodir/x.db";
+    for args in [
+        &["thread", "ls"][..],
+        &["thread", "ls", "--set", nowhere],
+        &["store", "verify"],
+        &["migrate", "--dry-run"],
+        &["fixture", "suggest"],
+        &["mcp", "pins"],
+    ] {
+        let told = at(args);
+        assert!(told.0 == 4 && told.2.contains("there is no database at "), "{args:?}: {told:?}");
+    }
+    assert!(
+        at(&["thread", "ls", "--set", nowhere])
+            .2
+            .contains("nodir/x.db: `turnfold dev` or `turnfold migrate`")
+    );
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was left behind");
+
+    let empty = folder.path().join("empty.db");
+    fs::write(&empty, "").unwrap();
+    let told = at(&["thread", "ls", "--set", "store.url=sqlite:empty.db"]);
+    assert!(
+        told.0 == 4 && told.2.starts_with("error: run `turnfold migrate`: the database lacks "),
+        "{told:?}"
+    );
+    assert!(told.2.trim_end().ends_with(" migrations"), "{told:?}");
+    assert_eq!(at(&["migrate", "--set", nowhere]).0, 0);
+    assert_eq!(at(&["thread", "ls", "--set", nowhere]).0, 0);
+}
+
+#[test]
+fn a_variable_with_too_few_underscores_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = run(turnfold(folder.path()).args(["strategy", "ls"]).env("TURNFOLD_WORKER_SLOTS", "3"));
+    assert!(told.0 == 0 && told.2.contains("did you mean TURNFOLD__WORKER__SLOTS,"), "{told:?}");
+}
+
+#[test]
+fn before_the_first_fixture_there_is_a_way_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |args: &[&str]| run(turnfold(folder.path()).args(args));
+    assert_eq!(at(&["migrate"]).0, 0);
+    let told = at(&["fixture", "suggest", "--since", "7d"]);
+    assert!(told.0 == 0 && told.2.contains("there is no folder fixtures yet"), "{told:?}");
+    for verb in ["check", "coverage", "refresh"] {
+        let told = at(&["fixture", verb]);
+        assert!(
+            told.0 == 2 && told.2.contains("there is no folder fixtures: `turnfold fixture capture"),
+            "{told:?}"
+        );
+    }
+}

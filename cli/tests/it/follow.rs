@@ -1,0 +1,58 @@
+//! What follows prints it once: a turn event by event, as one document or a line each, until the turn has ended.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::{engine::turnfold, openai_clients::Dev};
+
+fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
+    let output = turnfold(dev.folder()).args(["--url", &dev.url]).args(args).output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    (output.status.code().unwrap(), out, err)
+}
+
+const SEND: [&str; 5] = ["turn", "send", "-g", "probe", "--follow"];
+
+#[test]
+fn a_turn_that_is_due_later_is_followed_to_its_end() {
+    let dev = Dev::start();
+    let began = Instant::now();
+    let sent = run(&dev, &[&SEND[..], &["echo at last", "--delay", "3s"]].concat());
+    assert!(sent.0 == 0 && began.elapsed() >= Duration::from_secs(2), "{sent:?}");
+    assert!(sent.1.contains("at last"), "{sent:?}");
+    assert_eq!(sent.1, run(&dev, &["thread", "events", "last"]).1, "what was followed is what the log says");
+    assert!(sent.2.contains("is not heard before 20"), "it says that it waits, and until when: {sent:?}");
+
+    // What its thread says meanwhile is told too, and nothing of it twice.
+    let thread: Value = serde_json::from_str(&run(&dev, &["thread", "get", "last", "-o", "json"]).1).unwrap();
+    let thread = thread["id"].as_str().unwrap();
+    let follow = ["turn", "send", "--thread", thread, "--follow", "--delay", "3s", "fail on purpose"];
+    let sent = run(&dev, &follow);
+    assert_eq!(sent.0, 1, "the turn failed: {sent:?}");
+    let all = run(&dev, &["thread", "events", thread]).1;
+    assert!(!sent.1.is_empty() && all.ends_with(&sent.1), "{sent:?} of {all}");
+    // What has ended is not waited for, though it is asked for again.
+    let key = ["--idempotency-key", "one", "--not-before", "2020-01-01T00:00:00Z", "echo hi"];
+    for _ in 0..2 {
+        let sent = run(&dev, &[&SEND[..], &key].concat());
+        assert!(sent.0 == 0 && !sent.2.contains("not heard before"), "{sent:?}");
+    }
+}
+
+#[test]
+fn a_turn_is_followed_as_one_document_or_a_line_each() {
+    let dev = Dev::start();
+    let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "json"]].concat());
+    let told: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("one document: {sent:?}"));
+    let logged = run(&dev, &["thread", "events", "last", "-o", "json"]).1;
+    assert_eq!(told, serde_json::from_str::<Value>(&logged).unwrap());
+
+    let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "jsonl"]].concat());
+    let told: Vec<Value> = sent.1.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
+    let logged = run(&dev, &["thread", "events", "last", "-o", "jsonl"]).1;
+    assert_eq!(told, logged.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>());
+
+    let watched = run(&dev, &["inbox", "ls", "--watch", "-o", "json"]);
+    assert!(watched.0 == 2 && watched.2.contains("-o jsonl"), "{watched:?}");
+}

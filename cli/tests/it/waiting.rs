@@ -1,0 +1,172 @@
+//! Who waits for a turn learns its name at once, bears an api that is away for a while, and hears how it ended; who only looks
+//! hears nothing of that in the exit code.
+
+use std::{
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use testing::free_port;
+
+use crate::{
+    engine::{Process, log, turnfold},
+    openai_clients::Dev,
+};
+
+fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
+    ended(turnfold(dev.folder()).args(["--url", &dev.url]).args(args))
+}
+
+fn ended(command: &mut Command) -> (i32, String, String) {
+    let output = command.output().unwrap();
+    let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    (output.status.code().unwrap(), out, err)
+}
+
+fn send(dev: &Dev, args: &[&str]) -> Value {
+    let sent = run(dev, &[&["turn", "send", "-g", "probe", "-o", "json"], args].concat());
+    serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("{sent:?}"))
+}
+
+#[test]
+fn to_look_is_no_wait() {
+    let dev = Dev::start();
+    let failed = send(&dev, &["fail out of paper", "--wait"]);
+    let id = failed["id"].as_str().unwrap();
+    assert_eq!(run(&dev, &["turn", "get", id]).0, 0);
+    assert_eq!(run(&dev, &["turn", "get", "last"]).0, 0);
+    assert_eq!(run(&dev, &["turn", "get", id, "--wait"]).0, 1);
+    assert_eq!(run(&dev, &["thread", "get", "last"]).0, 0);
+
+    let asked = send(&dev, &["ask Which? | red | green", "--wait"]);
+    let (id, thread) = (asked["id"].as_str().unwrap(), asked["thread_id"].as_str().unwrap());
+    assert_eq!(run(&dev, &["turn", "get", id]).0, 0);
+    assert_eq!(run(&dev, &["turn", "get", id, "--wait"]).0, 3);
+    assert_eq!(run(&dev, &["thread", "get", thread]).0, 0);
+    let followed = run(&dev, &["thread", "events", thread, "--from", "1", "--follow"]);
+    let read = run(&dev, &["thread", "events", thread, "--from", "1"]);
+    assert_eq!((followed.0, &followed.1), (3, &read.1), "it asks: {followed:?}");
+    assert_eq!(run(&dev, &["thread", "events", thread, "--from", "99"]).0, 2);
+    let forked = run(&dev, &["thread", "fork", thread, "--at", "3", "--wait"]);
+    assert_eq!(forked.0, 3, "it ends at the same question: {forked:?}");
+
+    // What fits no option is said to, and how to answer.
+    let again = run(&dev, &["turn", "send", "-t", thread, "zzz", "--wait"]);
+    assert!(again.0 == 3 && again.2.contains("\"zzz\" is none of the options"), "{again:?}");
+    let again = run(&dev, &["turn", "send", "-t", thread, "zzz", "--follow"]);
+    assert!(again.0 == 3 && again.2.contains("none of the options"), "{again:?}");
+    assert!(again.2.contains(&format!("turn send --thread {thread} ANSWER")), "{again:?}");
+    let answered = run(&dev, &["turn", "send", "-t", thread, "2", "--wait"]);
+    assert!(answered.0 == 0 && !answered.2.contains("none of the options"), "{answered:?}");
+    let open = send(&dev, &["ask Well?"]);
+    let called_off = run(&dev, &["turn", "cancel", open["id"].as_str().unwrap()]);
+    assert_eq!(called_off.0, 0, "as asked: {called_off:?}");
+}
+
+#[test]
+fn what_is_sent_says_all_that_is_found_again() {
+    let dev = Dev::start();
+    let sent = send(
+        &dev,
+        &[
+            "echo hi",
+            "--wait",
+            "--metadata",
+            "customer=17",
+            "--metadata",
+            "name=Hugo",
+            "--budget",
+            "{\"turn\": {\"tokens\": 5}}",
+        ],
+    );
+    assert_eq!(sent["metadata"], serde_json::json!({"customer": 17, "name": "Hugo"}), "{sent}");
+    let listed = run(&dev, &["turn", "ls", "--where", "metadata.customer = 17 and age < 1h", "-o", "json"]);
+    assert!(listed.1.contains(sent["id"].as_str().unwrap()), "{listed:?}");
+    assert_eq!(run(&dev, &["turn", "send", "x", "--metadata", "customer"]).0, 2);
+    send(&dev, &["echo hi", "--wait"]);
+    let listed = run(&dev, &["turn", "ls", "--limit", "1"]);
+    assert!(listed.2.contains("there are more"), "{listed:?}");
+    let typo = run(&dev, &["turn", "ls", "--where", "strategy = prob"]);
+    assert!(typo.0 == 2 && typo.2.contains("probe"), "{typo:?}");
+    assert_eq!(run(&dev, &["turn", "redrive", "--where", "strategy = prob", "--dry-run"]).0, 2);
+    let later = run(&dev, &["turn", "send", "-g", "probe", "echo hi", "--delay", "1w"]);
+    assert!(later.0 == 0 && later.1.contains("not heard before 20"), "{later:?}");
+    assert_eq!(run(&dev, &["queue", "pause", "--strategy", "planner"]).0, 0);
+    let listed = run(&dev, &["queue", "ls"]).1;
+    assert!(!listed.contains(",\n") && listed.matches("not before 20").count() == 1, "{listed}");
+}
+
+#[test]
+fn a_second_webhook_of_a_url_is_told_of() {
+    let dev = Dev::start();
+    let add = || run(&dev, &["webhook", "add", "http://127.0.0.1:9/hook", "-o", "json"]);
+    let first = add();
+    assert_eq!((first.0, first.2.as_str()), (0, ""));
+    let first: Value = serde_json::from_str(&first.1).unwrap();
+    let second = add();
+    assert!(second.0 == 0 && second.2.contains(first["id"].as_str().unwrap()), "{second:?}");
+}
+
+/// A folder and a port under which an engine may be started again.
+struct Home {
+    folder: TempDir,
+    listen: String,
+}
+
+impl Home {
+    fn start(&self) -> Process {
+        let mut command = turnfold(self.folder.path());
+        let command = command.args(["dev", "--listen", &self.listen]);
+        Process::start(command.stderr(log(self.folder.path(), "dev")))
+    }
+
+    fn run(&self, args: &[&str]) -> (i32, String, String) {
+        ended(turnfold(self.folder.path()).args(["--url", &format!("http://{}", self.listen)]).args(args))
+    }
+
+    fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = turnfold(self.folder.path());
+        let command = command.args(["--url", &format!("http://{}", self.listen)]).args(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn ready(&self) {
+        for _ in 0..400 {
+            if self.run(&["queue", "pauses"]).0 == 0 {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        panic!("nobody listens");
+    }
+}
+
+#[test]
+fn who_waits_bears_an_api_that_is_away() {
+    let home = Home { folder: tempfile::tempdir().unwrap(), listen: format!("127.0.0.1:{}", free_port()) };
+    let dev = home.start();
+    home.ready();
+    let send = |how: &str| home.spawn(&["turn", "send", "-g", "probe", "wait 4; echo at last", how]);
+    let (waits, follows) = (send("--wait"), send("--follow"));
+    let under_way = || home.run(&["turn", "ls", "--status", "running", "-o", "json"]).1;
+    for nth in 0.. {
+        let all: Value = serde_json::from_str(&under_way()).unwrap();
+        if all.as_array().unwrap().len() == 2 {
+            break;
+        }
+        assert!(nth < 100, "they are not under way: {all}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    dev.kill();
+    std::thread::sleep(Duration::from_secs(1));
+    let _dev = home.start();
+    home.ready();
+    for it in [waits, follows] {
+        let output = it.wait_with_output().unwrap();
+        let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        assert_eq!(output.status.code(), Some(0), "{out}{err}");
+        assert!(out.contains("at last") && err.starts_with("turn 0"), "{out}{err}");
+    }
+}

@@ -1,0 +1,116 @@
+//! What belongs to another tenant is not there, also for the commands that read the store themselves; and what cannot act
+//! for one tenant says so.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+use store::{NewTurn, Opening, Store};
+
+use crate::engine::turnfold;
+
+fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
+    let output = turnfold(folder).args(["-o", "json"]).args(args).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+}
+
+/// A thread of a tenant, with a turn that was called off.
+async fn rests(store: &Store, tenant: &str) -> String {
+    let opened = json!({"format": shared::FORMAT, "strategy": "probe", "tenant": tenant});
+    let new = NewTurn {
+        priority: store::Priority::Normal,
+        thread: Opening::New(serde_json::from_value(opened).unwrap()),
+        policy: shared::Policy::Auto,
+        messages: vec![shared::Message::user("hello")],
+        metadata: json!({}),
+        author: String::new(),
+        idempotency: None,
+        due_at: None,
+    };
+    let turn = store.submit(new).await.unwrap().into_turn();
+    store.cancel_queued(turn.id).await.unwrap();
+    turn.thread.to_string()
+}
+
+async fn home() -> (tempfile::TempDir, [String; 2]) {
+    let folder = tempfile::tempdir().unwrap();
+    assert_eq!(run(folder.path(), &["migrate"]).0, 0);
+    let url = format!("sqlite:{}", folder.path().join(".turnfold/turnfold.db").display());
+    let store = Store::connect(&url).await.unwrap();
+    let threads = [rests(&store, "acme").await, rests(&store, "other").await];
+    (folder, threads)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_another_tenant_is_there() {
+    let (folder, [acme, other]) = home().await;
+    let of = |tenant: &str, args: &[&str]| run(folder.path(), &[&["--tenant", tenant], args].concat());
+    let listed = of("acme", &["thread", "ls"]).1;
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &json!(acme)), "{listed}");
+    for args in [&["thread", "ls"][..], &["thread", "ls", "--where", "strategy = probe"]] {
+        assert_eq!(of("nobody", args), (0, json!([])), "{args:?}");
+    }
+    assert_eq!(of("nobody", &["thread", "events", "last"]).0, 2);
+    assert_eq!(of("acme", &["thread", "get", "last"]).1["id"], json!(acme), "the newest of all is another's");
+    for verb in ["get", "events", "state", "replay", "verify", "why", "export", "release"] {
+        let (exit, told) = of("acme", &["thread", verb, &other]);
+        assert!(exit == 2 && told.as_str().unwrap().contains("there is no thread"), "{verb}: {told}");
+    }
+    assert_eq!(of("acme", &["thread", "hold", &other, "--reason", "mine"]).0, 2);
+    assert_eq!(of("acme", &["thread", "diff", &acme, &other]).0, 2);
+    assert_eq!(of("acme", &["audit", "export", &other]).0, 2);
+    assert_eq!(of("acme", &["audit", "verify", &other]).0, 2);
+    assert_eq!(of("acme", &["store", "verify", "--thread", &other]).0, 2);
+    assert_eq!(of("acme", &["store", "verify"]).1["threads"], 1);
+    assert_eq!(of("acme", &["audit", "replay"]).1["threads"], 1);
+    assert_eq!(run(folder.path(), &["thread", "hold", &other, "--reason", "a lawsuit"]).0, 0);
+    assert_eq!(of("acme", &["thread", "ls", "--held"]), (0, json!([])));
+    assert_eq!(of("other", &["thread", "ls", "--held"]).1[0]["thread"], json!(other));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_looks_at_all_of_the_store_acts_for_no_tenant() {
+    let (folder, _) = home().await;
+    for args in [
+        &["store", "prune", "--older-than", "0s", "--yes"][..],
+        &["store", "prune", "--older-than", "0s", "--dry-run"],
+        &["audit", "verify"],
+        &["audit", "checkpoint", "--to", "witness"],
+        &["fixture", "suggest"],
+        &["queue", "rebuild"],
+    ] {
+        let (exit, told) = run(folder.path(), &[&["--tenant", "nobody"], args].concat());
+        assert!(exit == 2 && told.as_str().unwrap().contains("leave --tenant"), "{args:?}: {told}");
+    }
+    assert_eq!(run(folder.path(), &["thread", "ls"]).1.as_array().unwrap().len(), 2, "nothing was deleted");
+}
+
+/// A typo must not turn a gate green.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_strategy_that_nobody_knows_is_a_typo() {
+    let (folder, _) = home().await;
+    let folder = folder.path();
+    for command in [&["audit", "replay"][..], &["store", "verify"], &["thread", "cost"], &["thread", "ls"]] {
+        let (exit, told) = run(folder, &[command, &["--where", "strategy = plannr"]].concat());
+        assert_eq!(exit, 2, "{command:?}: {told}");
+        let told = told.as_str().unwrap();
+        assert!(told.contains("plannr") && told.contains("planner, "), "{told}");
+    }
+    let (exit, told) = run(folder, &["audit", "replay", "--where", "strategy = planner"]);
+    assert_eq!((exit, &told["threads"]), (6, &json!(0)), "nothing was checked: {told}");
+    assert_eq!(run(folder, &["audit", "replay", "--where", "strategy = probe"]).0, 0);
+}
+
+/// A list that goes on says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_list_that_goes_on_says_so() {
+    let (folder, _) = home().await;
+    let told = |args: &[&str]| {
+        let output = turnfold(folder.path()).args(args).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    assert!(told(&["thread", "ls", "--limit", "1"]).contains("there are more"));
+    assert!(told(&["thread", "ls", "--limit", "1", "--where", "age < 1d"]).contains("there are more"));
+    assert_eq!(told(&["thread", "ls", "--limit", "2"]), "");
+}
