@@ -19,5 +19,5 @@ pub mod world;
 pub use backoff::Backoff;
 pub use bounds::Bounds;
 pub use job::{Done, Hands};
-pub use sweep::{ring, unrung};
+pub use sweep::{Unrung, ring, unrung};
 pub use worker::{Limits, Stop, Worker};

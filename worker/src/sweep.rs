@@ -1,13 +1,10 @@
 //! Rings for threads that can move and that nobody has rung for: after a crash between append and ring, after
 //! `FLUSHALL`, at the start of a process whose queue lived in memory.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    error::Error,
-    time::Duration,
-};
+use std::{collections::BTreeMap, error::Error, time::Duration};
 
 use store::{Lane, Log, Parts, ThreadId};
+use tokio::time::Instant;
 use tracing::{info, warn};
 
 /// What the store or the queue says.
@@ -19,14 +16,17 @@ const PAGE: u64 = 250;
 pub(crate) struct Sweep<L> {
     parts: Parts<L>,
     period: Duration,
-    /// Threads without a ring at the last sweep. One that is between its append and its ring is not without one
-    /// twice; at the start everything counts as seen before, as nothing is under way yet.
-    missed: Option<BTreeSet<ThreadId>>,
+    /// How long a thread that is under way must be without a ring: who is at it may have lost its token, as everybody did if
+    /// Redis came back empty, and says so when it renews its leases, which is every third of one.
+    patience: Duration,
+    /// Threads without a ring at the last sweep, and since when. One that is between its append and its ring is not without
+    /// one twice; at the start everything counts as seen before, as nothing is under way yet.
+    missed: Option<BTreeMap<ThreadId, Instant>>,
 }
 
 impl<L: Log> Sweep<L> {
-    pub(crate) fn new(parts: Parts<L>, period: Duration) -> Self {
-        Self { parts, period, missed: None }
+    pub(crate) fn new(parts: Parts<L>, period: Duration, lease: Duration) -> Self {
+        Self { parts, period, patience: lease / 2, missed: None }
     }
 
     /// Sweeps until it is dropped.
@@ -44,15 +44,28 @@ impl<L: Log> Sweep<L> {
     }
 
     async fn once(&mut self) -> Result<usize, Failure> {
-        let missing = unrung(&self.parts).await?;
-        let mut due = missing.clone();
-        if let Some(before) = &self.missed {
-            due.values_mut().for_each(|threads| threads.retain(|it| before.contains(it)));
+        let (mut due, now) = (unrung(&self.parts).await?, Instant::now());
+        let since = |it: &Unrung| self.missed.as_ref().and_then(|before| before.get(&it.thread)).copied();
+        let missed = due.values().flatten().map(|it| (it.thread, since(it).unwrap_or(now))).collect();
+        if self.missed.is_some() {
+            let is_due = |it: &Unrung| {
+                since(it).is_some_and(|since| !it.is_running || self.patience <= now.duration_since(since))
+            };
+            due.values_mut().for_each(|threads| threads.retain(is_due));
         }
         ring(&self.parts, &due).await?;
-        self.missed = Some(missing.into_values().flatten().collect());
+        self.missed = Some(missed);
         Ok(due.values().map(Vec::len).sum())
     }
+}
+
+/// A thread that can move and that nobody has rung for.
+#[derive(Clone, Copy, Debug)]
+pub struct Unrung {
+    /// Which.
+    pub thread: ThreadId,
+    /// Whether a turn of it is under way.
+    pub is_running: bool,
 }
 
 /// The threads that can move and that nobody has rung for, oldest first in each lane; among them may be one whose ring is
@@ -61,17 +74,18 @@ impl<L: Log> Sweep<L> {
 /// # Errors
 ///
 /// If the store or the queue does not answer.
-pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<ThreadId>>, Failure> {
+pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Unrung>>, Failure> {
     // What is rung first, so that of the threads only those without a ring are kept: very many may wait.
     let rung = parts.queue.rung().await?;
-    let mut missing: BTreeMap<Lane, Vec<ThreadId>> = BTreeMap::new();
+    let mut missing: BTreeMap<Lane, Vec<Unrung>> = BTreeMap::new();
     let mut last = None;
     loop {
         let page = parts.store.runnable_after(last, PAGE).await?;
         let Some(it) = page.last() else { return Ok(missing) };
         last = Some(it.thread);
         for it in page.into_iter().filter(|it| rung.binary_search(&it.thread).is_err()) {
-            missing.entry(it.lane).or_default().push(it.thread);
+            let unrung = Unrung { thread: it.thread, is_running: it.is_running };
+            missing.entry(it.lane).or_default().push(unrung);
         }
     }
 }
@@ -81,9 +95,10 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Threa
 /// # Errors
 ///
 /// If the queue does not answer.
-pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<Lane, Vec<ThreadId>>) -> Result<(), Failure> {
+pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<Lane, Vec<Unrung>>) -> Result<(), Failure> {
     for (lane, threads) in threads {
-        parts.queue.ring_many(threads, lane).await?;
+        let threads: Vec<ThreadId> = threads.iter().map(|it| it.thread).collect();
+        parts.queue.ring_many(&threads, lane).await?;
     }
     Ok(())
 }

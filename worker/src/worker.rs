@@ -119,7 +119,7 @@ impl<L: Log> Worker<L> {
         info!(worker = %hands.name, slots = self.limits.slots, "working");
         // Before anything is begun: it may be paused.
         hands.bounds.pauses.refresh(&hands.parts).await;
-        let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep).run());
+        let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep, self.limits.lease).run());
         let pauses = tokio::spawn(keep_pauses(self.desk.clone(), self.limits.sweep));
         let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
         let recalls = tokio::spawn(hear_news(self.desk.clone()));
@@ -293,8 +293,26 @@ impl<L: Log> Desk<L> {
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) {
-        if let Err(err) = self.hands.parts.queue.finish(job, next).await {
+        let queue = &self.hands.parts.queue;
+        let done = match (queue.finish(job, next.clone()).await, next) {
+            // The queue has forgotten the token, and who is at the thread knows that it goes on.
+            (Ok(false), Some(when)) => queue.ring(job.thread, &job.lane, when).await,
+            (Ok(_), _) => Ok(()),
+            (Err(err), _) => Err(err),
+        };
+        if let Err(err) = done {
             warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
+        }
+    }
+
+    /// A job goes on whose token the queue has lost: it looks whether it was overtaken. If Redis came back empty nobody is at
+    /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it.
+    async fn goes_on_without_token(&self, job: &Job) {
+        self.flights.doubt(job);
+        let why = "a worker is at it whose token was lost".to_owned();
+        let held = When::Held { after: LONGEST_PAUSE, why };
+        if let Err(err) = self.hands.parts.queue.ring(job.thread, &job.lane, held).await {
+            warn!(thread = %job.thread, error = %err, "cannot ring; a sweep will");
         }
     }
 }
@@ -319,7 +337,11 @@ async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
             continue;
         }
         match hands.parts.queue.renew(&jobs).await {
-            Ok(lost) => lost.iter().for_each(|job| flights.doubt(job)),
+            Ok(lost) => {
+                for job in &lost {
+                    desk.goes_on_without_token(job).await;
+                }
+            }
             Err(err) => warn!(error = %err, "cannot renew leases; trying again"),
         }
     }

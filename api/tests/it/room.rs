@@ -319,7 +319,7 @@ impl Queue for Away {
         Err(away())
     }
 
-    async fn finish(&self, _: &Job, _: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, _: &Job, _: Option<When>) -> Result<bool, QueueError> {
         Err(away())
     }
 

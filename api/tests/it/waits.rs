@@ -25,7 +25,8 @@ async fn held(room: &Room, thread: ThreadId, why: &str) {
         let job = jobs.first().unwrap_or_else(|| panic!("{thread} is not rung for"));
         if job.thread == thread {
             let next = When::Held { after: LONGEST_PAUSE, why: why.to_owned() };
-            return room.parts.queue.finish(job, Some(next)).await.unwrap();
+            assert!(room.parts.queue.finish(job, Some(next)).await.unwrap());
+            return;
         }
         room.parts.queue.finish(job, Some(When::Now)).await.unwrap();
     }

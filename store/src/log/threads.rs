@@ -54,6 +54,8 @@ pub struct Runnable {
     pub thread: ThreadId,
     /// Where a token for it waits.
     pub lane: Lane,
+    /// Whether a turn of it is under way: then a worker may be at it, though no token is to be seen.
+    pub is_running: bool,
 }
 
 /// How much there is.
@@ -169,10 +171,12 @@ impl Store {
             id: ThreadId,
             tenant: String,
             priority: i32,
+            running: i32,
         }
         let sql = format!(
             "SELECT thread_id AS id, MIN(tenant) AS tenant, \
-             COALESCE(MIN(CASE WHEN status = 'running' THEN priority END), MIN(priority)) AS priority \
+             COALESCE(MIN(CASE WHEN status = 'running' THEN priority END), MIN(priority)) AS priority, \
+             MAX(CASE WHEN status = 'running' THEN 1 ELSE 0 END) AS running \
              FROM turns WHERE outcome IS NULL AND {which}"
         );
         let values = std::iter::once(time::now().into()).chain(values);
@@ -181,7 +185,8 @@ impl Store {
         let lane = |row: Row| {
             let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));
             let priority = Priority::ranked(row.priority.into()).ok_or_else(unread)?;
-            Ok(Runnable { thread: row.id, lane: Lane::new(&row.tenant, priority) })
+            let lane = Lane::new(&row.tenant, priority);
+            Ok(Runnable { thread: row.id, lane, is_running: row.running == 1 })
         };
         rows.into_iter().map(lane).collect()
     }

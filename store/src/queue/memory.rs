@@ -140,15 +140,14 @@ impl Queue for MemoryQueue {
         Ok(lost.cloned().collect())
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         let mut tokens = self.tokens();
-        if tokens.release(&self.consumer, job)
-            && let Some(when) = next
-        {
+        let held = tokens.release(&self.consumer, job);
+        if held && let Some(when) = next {
             tokens.ring(job.thread, &job.lane, &when);
             self.bell.rung.notify_waiters();
         }
-        Ok(())
+        Ok(held)
     }
 
     async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {

@@ -256,14 +256,14 @@ pub trait Queue: Send + Sync {
     async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError>;
 
     /// If this consumer still holds the token: ends it and, if asked, rings for its thread again in the lane that
-    /// `job` names, both or neither. If not, does nothing, so it may be repeated.
+    /// `job` names, both or neither. If not, does nothing, so it may be repeated. Says which.
     ///
     /// **Invariant:** one token has at most one successor.
     ///
     /// # Errors
     ///
     /// [`QueueError`]; repeat it, or leave the token to its lease.
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError>;
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError>;
 
     /// Whether somebody holds another token of the job's thread, under a lease that has not run out.
     ///

@@ -150,17 +150,18 @@ impl Queue for Partition {
         Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         let error = |error: &RedisError| self.wire.error("finish a token", error);
         let delay = next.as_ref().and_then(When::delay_ms);
         // A process that comes to its end leaves the token to its lease.
-        let Some(held) = self.desk.bring(Ask::End(job.clone(), next)).await else { return Ok(()) };
-        if !held.map_err(|it| error(&it))? {
+        let Some(held) = self.desk.bring(Ask::End(job.clone(), next)).await else { return Ok(true) };
+        let held = held.map_err(|it| error(&it))?;
+        if !held {
             debug!(thread = %job.thread, token = job.token, "the token was not ours any more");
         } else if let Some(delay) = delay {
             self.alarm.sooner(Instant::now() + Duration::from_millis(delay));
         }
-        Ok(())
+        Ok(held)
     }
 
     async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {

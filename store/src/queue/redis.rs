@@ -28,7 +28,7 @@
 //! | a worker dies while it waits | its ticket, and the tokens that were handed to it, which nobody has read | whoever takes next reads them first; the ticket ends within [`LONGEST_WAIT`] |
 //! | a worker stalls beyond its lease and wakes | a token of somebody else | `renew` reports it lost, `finish` does nothing |
 //! | `finish` is sent, its answer lost | all of it happened, or nothing | repeated, it does nothing or all of it |
-//! | Redis dies and comes back empty, `FLUSHALL` | nothing | the group is made anew, the sweep rings |
+//! | Redis dies and comes back empty, `FLUSHALL` | nothing | the group is made anew; workers are told that their tokens are lost, go on, and ring when they are done; the sweep rings for the others |
 //! | Redis comes back with its last second lost | lost or resurrected tokens | the sweep rings; the resurrected find nothing to do |
 //! | nobody rings while a delayed ring comes due | a sorted set | whoever waits in `take` has set its alarm |
 //! | a node of a cluster dies | its partitions, until a replica takes over or it comes back | the others go on; the sweep rings |
@@ -258,7 +258,7 @@ impl Queue for RedisQueue {
         Ok(try_join_all(sorted.iter().map(renew)).await?.into_iter().flatten().collect())
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         self.of(job.thread).finish(job, next).await
     }
 

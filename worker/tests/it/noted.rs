@@ -47,7 +47,7 @@ impl Queue for Noted {
         self.queue.renew(jobs).await
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         // To sleep for no time is to wait as well.
         if !self.finishes_within.is_zero() {
             tokio::time::sleep(self.finishes_within).await;

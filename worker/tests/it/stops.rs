@@ -11,8 +11,8 @@ use std::{
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
 use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, Store, Strategies, Submitted, ThreadId,
-    When, queue::LONGEST_WAIT,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, RedisQueue, Store, Strategies, Submitted,
+    ThreadId, When, limits::LONGEST_PAUSE, queue::LONGEST_WAIT,
 };
 use tokio::sync::Notify;
 use worker::{
@@ -57,18 +57,17 @@ struct Two {
     parts: [Parts; 2],
     world: Arc<Slow>,
     lease: Duration,
+    sweep: Duration,
 }
 
 async fn two(lease: Duration) -> Two {
     let store = Store::connect("sqlite::memory:").await.unwrap();
     store.migrate().await.unwrap();
     let queue = MemoryQueue::new(lease);
+    let queues: [Arc<dyn Queue>; 2] = ["w1", "w2"].map(|name| Arc::new(queue.consumer(name)) as _);
     let news = Arc::new(MemoryNews::new());
-    let parts = ["w1", "w2"].map(|name| {
-        let queue: Arc<dyn Queue> = Arc::new(queue.consumer(name));
-        Parts { store: store.clone(), queue, news: news.clone() }
-    });
-    Two { parts, world: Arc::default(), lease }
+    let parts = queues.map(|queue| Parts { store: store.clone(), queue, news: news.clone() });
+    Two { parts, world: Arc::default(), lease, sweep: Duration::from_secs(60) }
 }
 
 impl Two {
@@ -82,7 +81,8 @@ impl Two {
             name: format!("w{n}"),
         };
         let minute = Duration::from_secs(60);
-        Worker::new(hands, Limits { slots: 4, nodes: 16, lease: self.lease, sweep: minute, drain: minute })
+        let (lease, sweep) = (self.lease, self.sweep);
+        Worker::new(hands, Limits { slots: 4, nodes: 16, lease, sweep, drain: minute })
     }
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
@@ -155,6 +155,40 @@ async fn a_ring_brings_no_second_worker_to_a_node() {
         "nobody asked again: {:?}",
         two.kinds(thread).await
     );
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+/// Redis comes back empty while a call is under way: nobody makes it again, and its thread goes on as soon as it is over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lost_token_brings_no_second_worker_to_a_node() {
+    let (redis, lease) = (testing::Redis::start(), Duration::from_secs(3));
+    let mut two = two(lease).await;
+    for (parts, name) in two.parts.iter_mut().zip(["w1", "w2"]) {
+        parts.queue = Arc::new(RedisQueue::connect(&redis.url(), lease, name).await.unwrap());
+    }
+    two.sweep = Duration::from_millis(100);
+    let stop = Stop::default();
+    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
+    // A worker that has just started sweeps for whatever it finds, so both have done so before.
+    let first = two.says(None, "wait 0.5").await;
+    two.until(first, |log| ends(log) == 1).await;
+    let (before, thread) = (two.world.begun.load(Ordering::SeqCst), two.says(None, "wait 5; wait 0.1").await);
+    while two.world.begun.load(Ordering::SeqCst) == before {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    redis.flush_all();
+    let began = Instant::now();
+    two.until(thread, |log| ends(log) == 1).await;
+    assert_eq!(
+        two.world.begun.load(Ordering::SeqCst),
+        before + 2,
+        "each once: {:?}",
+        two.kinds(thread).await
+    );
+    assert!(began.elapsed() < LONGEST_PAUSE, "it goes on without waiting for the delayed ring");
     stop.drain();
     for worker in workers {
         worker.await.unwrap();

@@ -81,7 +81,6 @@ pub struct Config {
     #[schemars(range(min = 1))]
     pub steps_max: u32,
     /// How often a turn may ask a model before it ends with what there is.
-    #[schemars(range(min = 1))]
     pub model_calls: u32,
 }
 

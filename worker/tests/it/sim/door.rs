@@ -96,15 +96,15 @@ impl Queue for Consumer {
         self.bell().renew(jobs).await
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
+    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         self.way().await;
         if self.fails(20) {
             return Err(away());
         }
-        self.bell().finish(job, next).await?;
+        let held = self.bell().finish(job, next).await?;
         self.way().await;
         // It is done, and its holder is told that it is not.
-        if self.fails(20) { Err(away()) } else { Ok(()) }
+        if self.fails(20) { Err(away()) } else { Ok(held) }
     }
 
     async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {

@@ -139,6 +139,8 @@ impl SimLog {
         let head = rows.head(thread);
         rows.add(&head, now, &[event]);
         rows.status = ThreadStatus::Busy;
+        let asked = |it: &&mut Turn| it.thread == thread && it.status == TurnStatus::Interrupted;
+        tables.turns.iter_mut().filter(asked).for_each(|it| it.status = TurnStatus::Running);
     }
 
     pub(super) fn threads(&self) -> Vec<ThreadId> {
@@ -353,10 +355,12 @@ impl Log for Wire {
         let now = self.log.now();
         let queued = |id: &ThreadId| tables.turns.iter().any(|it| it.thread == *id && waits(it, now));
         let can = |id: &ThreadId, rows: &Rows| rows.status == ThreadStatus::Busy || queued(id);
-        let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows)).map(|(id, _)| *id);
+        let ids = tables.threads.iter().filter(|(id, rows)| can(id, rows));
+        let ids = ids.map(|(id, rows)| (*id, rows.status == ThreadStatus::Busy));
         let limit = usize::try_from(limit).unwrap();
-        let ids = ids.filter(|id| after.is_none_or(|it| it < *id)).take(limit);
-        Ok(ids.map(|thread| Runnable { thread, lane: Lane::default() }).collect())
+        let ids = ids.filter(|(id, _)| after.is_none_or(|it| it < *id)).take(limit);
+        let runnable = |(thread, is_running)| Runnable { thread, lane: Lane::default(), is_running };
+        Ok(ids.map(runnable).collect())
     }
 
     async fn lane(&self, _: ThreadId) -> Result<Option<Lane>, Error> {
