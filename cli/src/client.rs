@@ -1,6 +1,6 @@
 //! The api, as the command line calls it.
 
-use std::{env, error::Error as _};
+use std::{env, error::Error as _, time::Duration};
 
 use anyhow::Context as _;
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
@@ -18,6 +18,15 @@ use crate::{
 ///
 /// What stands on a command line, everybody on the machine can read.
 const KEY: &str = "TURNFOLD_KEY";
+
+/// How long the api may be away before nobody waits any more. What goes on there does not need to be waited for.
+pub(crate) const AWAY: Duration = Duration::from_secs(60);
+
+/// Whether it is the api that cannot be reached, or whose answer broke off.
+pub(crate) fn is_away(err: &anyhow::Error) -> bool {
+    err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
+        || err.downcast_ref::<reqwest::Error>().is_some()
+}
 
 /// The api at one address.
 pub(crate) struct Client {

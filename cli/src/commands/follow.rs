@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Given, turn::name};
 use crate::{
-    client::{Client, path},
+    client::{AWAY, Client, is_away, path},
     exit::{Exit, Stop},
     output::{self, Format},
 };
@@ -20,9 +20,6 @@ use crate::{
 /// How often is looked whether a turn that is not due yet has begun (its thread rests, so nothing tells of it), and whether
 /// an api is there again.
 const LOOK: Duration = Duration::from_secs(1);
-
-/// How long the api may be away before nobody waits any more. What goes on there does not need to be waited for.
-const AWAY: Duration = Duration::from_secs(60);
 
 /// Whoever waits although the api may be away.
 struct Patience {
@@ -48,12 +45,6 @@ impl Patience {
             Err(err) => Err(err),
         }
     }
-}
-
-fn is_away(err: &anyhow::Error) -> bool {
-    err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
-        // An answer that broke off.
-        || err.downcast_ref::<reqwest::Error>().is_some()
 }
 
 /// What somebody who waited in vain is told: what goes on without them, and the command that picks it up.

@@ -12,9 +12,9 @@ use tokio::{
 };
 use tokio_util::io::StreamReader;
 
-use super::watch::{AWAY, LOOK, is_away};
+use super::watch::LOOK;
 use crate::{
-    client::{Client, path},
+    client::{AWAY, Client, is_away, path},
     exit::{Exit, Stop},
 };
 

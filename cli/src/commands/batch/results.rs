@@ -16,11 +16,11 @@ use super::{
     rows::{COLUMNS, Row},
     shown::{Counts, is_over},
     table::Parquet,
-    watch::{self, LOOK, is_away},
+    watch::{self, LOOK},
 };
 use crate::{
     args::Form,
-    client::{Client, path},
+    client::{Client, is_away, path},
     commands::turn::name,
     exit::{Exit, Stop},
     output::{Format, try_out},

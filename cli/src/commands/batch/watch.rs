@@ -12,9 +12,8 @@ use super::{
     signals::Signals,
 };
 use crate::{
-    client::{Client, path},
+    client::{AWAY, Client, is_away, path},
     commands::turn::name,
-    exit::{Exit, Stop},
     output::{remark, watched},
 };
 
@@ -23,9 +22,6 @@ pub(super) const LOOK: Duration = Duration::from_millis(500);
 
 /// How often a line is written where nobody watches.
 const TELL: Duration = Duration::from_secs(10);
-
-/// How long the api may be away before the watch is given up. A batch does not need to be watched.
-pub(super) const AWAY: Duration = Duration::from_secs(60);
 
 /// How a watch ended.
 pub(super) enum Watched {
@@ -89,11 +85,6 @@ fn waits_for(batch: &Value, client: &Client, left: Left) -> String {
         Left::Here => format!(" --url {}", client.base()),
     };
     format!("{} waits for a person: turnfold inbox ls{there}", name(batch, "id"))
-}
-
-/// Whether it is the api that cannot be reached.
-pub(super) fn is_away(err: &anyhow::Error) -> bool {
-    err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
 }
 
 /// Where progress is shown.
