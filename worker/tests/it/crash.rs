@@ -21,16 +21,7 @@ async fn two_workers_meet_on_every_node() {
     let both = [Arc::new(hands(&parts, world.clone())), Arc::new(hands(&parts, world))];
     let mut stale = 0;
     for round in 0..10 {
-        let opened = Opened {
-            format: 1,
-            strategy: "probe".into(),
-            version: 1,
-            config: serde_json::Value::Null,
-            experts: Default::default(),
-            budget: shared::Budget::default(),
-            by: String::new(),
-            tenant: shared::DEFAULT_TENANT.into(),
-        };
+        let opened = Opened { strategy: "probe".into(), ..opened() };
         let heard = vec![Message::user("call 3; nested; steps 4; stream hello; echo end")];
         let thread = submit_words(&parts, opened, heard).await;
         let barrier = Arc::new(Barrier::new(2));
