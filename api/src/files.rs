@@ -24,7 +24,7 @@ use crate::{
     batches::wire::{ExpiresAfter, Listing, seconds},
     extract::{NotInPassing, Path, Query},
     house::{House, Inside},
-    page::limit,
+    page::{LIMIT_MAX, limit},
     problem::{Kind, Problem},
 };
 
@@ -37,6 +37,9 @@ const SECONDS: &str = "expires_after[seconds]";
 
 /// The longest name that a file may have, and the longest part of a form besides the file, in bytes.
 const NAME_MAX: usize = 255;
+
+/// How many files a page of OpenAI holds, at most.
+const OPENAI_MAX: u64 = 10_000;
 
 /// A file, as OpenAI has it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -132,8 +135,8 @@ pub(crate) struct Which {
     purpose: Option<String>,
     /// Those uploaded before this file: the last of the page before.
     after: Option<String>,
-    /// At most so many; 50 if nobody says.
-    #[param(minimum = 1, maximum = 1000)]
+    /// At most so many, and no more than 1000 in one page; 50 if nobody says.
+    #[param(minimum = 1, maximum = 10000)]
     limit: Option<u64>,
     /// `desc`: newest first. There is no other order.
     order: Option<String>,
@@ -275,11 +278,11 @@ pub(crate) async fn list(
     if let Some(order) = which.order.filter(|it| it != "desc") {
         return Err(Kind::Malformed.because(format!("order is desc, and not {order:?}")));
     }
-    let limit = limit(which.limit)?;
-    let after = match &which.after {
-        Some(name) => Some(find(&house, &acting, name).await?.id),
-        None => None,
-    };
+    // Clients ask for as many as OpenAI gives at once; the page says that there are more.
+    let asked = which.limit.map(|it| if it <= OPENAI_MAX { it.min(LIMIT_MAX) } else { it });
+    let limit = limit(asked)?;
+    // It need not be there any more: whoever cleans up deletes what it lists.
+    let after = which.after.as_deref().map(|it| id(it).ok_or_else(|| unknown(it))).transpose()?;
     let store = &house.parts.store;
     let rows = store.files(acting.only(), which.purpose.as_deref(), after, limit + 1).await?;
     Ok(Json(Listing::cut(rows, limit, |it| name(it.id)).map(FileView::from)))

@@ -3,7 +3,8 @@
 //! ## Why some are only counted
 //!
 //! The rows tell by SQL who waits behind another turn, for a time, or for a person. Why a turn that could go on does not
-//! is known to the queue alone; so of those the first ten thousand are looked at, one by one, and the rest is counted.
+//! is known to the queue alone; so of those the first ten thousand are looked at, one by one, and the rest is counted. The
+//! queue in turn lists its first thousand tokens, and of a turn whose token is not among them nobody knows what it waits for.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use axum::{Json, extract::State};
 use serde::Deserialize;
 use store::{
     Listed, Pause, PauseKind, Place, Stance, ThreadId, Unfinished,
-    queue::{LIST_MAX, RETRY},
+    queue::{HeldBy, LIST_MAX},
     time::{self, rfc3339},
 };
 use utoipa::IntoParams;
@@ -24,6 +25,9 @@ use crate::{
     problem::{Kind, Problem},
     schema::{WaitCause, WaitGroup, WaitLine, WaitPage},
 };
+
+/// What a turn waits for that was rung for and not heard, as its thread waits for a person.
+const ASKED: &str = "its thread waits for a person";
 
 /// How many turns that could go on are looked at.
 const LOOKED_AT: u64 = 10_000;
@@ -55,8 +59,11 @@ pub(crate) async fn list(
     let stances = store.stances(tenant).await?;
     let could = store.unfinished(Stance::Could, tenant, LOOKED_AT).await?;
     let all = stances.get(&Stance::Could).map_or(0, |it| it.turns);
-    let not_looked_at = all.saturating_sub(u64::try_from(could.len()).unwrap_or(u64::MAX));
+    let count = |some: &[Unfinished]| u64::try_from(some.len()).unwrap_or(u64::MAX);
     let queue = Tokens::look(&house).await?;
+    let beyond = all.saturating_sub(count(&could));
+    let (unlisted, could): (Vec<_>, Vec<_>) = could.into_iter().partition(|it| queue.is_unlisted(it));
+    let not_looked_at = beyond.saturating_add(count(&unlisted));
     let mut waits: Vec<Wait> = could.into_iter().filter_map(|it| queue.wait(it)).collect();
     waits.sort_by_key(|it| (it.cause, it.why.clone(), it.place, it.turn.since));
     let mut groups = grouped(&waits);
@@ -115,6 +122,13 @@ impl Tokens {
         Ok(Self { listed, rung, pauses, now: time::now() })
     }
 
+    /// Whether the queue has a token for a turn, and did not say where.
+    fn is_unlisted(&self, turn: &Unfinished) -> bool {
+        !self.listed.contains_key(&turn.thread)
+            && self.rung.binary_search(&turn.thread).is_ok()
+            && self.paused(turn).is_none()
+    }
+
     /// Why a turn that could go on does not; none, if it does.
     fn wait(&self, turn: Unfinished) -> Option<Wait> {
         let place = self.listed.get(&turn.thread).map(|it| &it.place);
@@ -124,15 +138,19 @@ impl Tokens {
             (Some(Place::Waiting { position }), None) => (WaitCause::Worker, None, Some(position + 1), None),
             (Some(Place::Delayed { due_in, why: Some(why) }), None) => {
                 let due_in = i64::try_from(due_in.as_micros()).unwrap_or(i64::MAX);
-                let (cause, why) = sorted(why);
-                (cause, Some(why), None, Some(self.now.saturating_add(due_in)))
+                let cause = match why.held {
+                    HeldBy::Retry => WaitCause::Retry,
+                    HeldBy::Pause => WaitCause::Paused,
+                    HeldBy::Limit => WaitCause::Limit,
+                    HeldBy::Worker => return None,
+                };
+                (cause, Some(why.words.clone()), None, Some(self.now.saturating_add(due_in)))
             }
             // A ring that waits for another turn of its thread is none for this one.
-            (Some(Place::Delayed { why: None, .. }), None) => (WaitCause::Unrung, None, None, None),
-            (None, None) if self.rung.binary_search(&turn.thread).is_ok() => {
-                (WaitCause::Worker, None, None, None)
+            (Some(Place::Delayed { why: None, .. }) | None, None) if turn.is_asked => {
+                (WaitCause::Behind, Some(ASKED.to_owned()), None, None)
             }
-            (None, None) => (WaitCause::Unrung, None, None, None),
+            (Some(Place::Delayed { why: None, .. }) | None, None) => (WaitCause::Unrung, None, None, None),
         };
         let why = match cause {
             WaitCause::Worker => Some(format!("tenant {}, {}", turn.tenant, turn.priority)),
@@ -157,15 +175,6 @@ impl Tokens {
     }
 }
 
-/// What a worker said when it put a thread off.
-fn sorted(why: &str) -> (WaitCause, String) {
-    if let Some(error) = why.strip_prefix(RETRY) {
-        return (WaitCause::Retry, error.to_owned());
-    }
-    let cause = if why.contains(" is paused by ") { WaitCause::Paused } else { WaitCause::Limit };
-    (cause, why.to_owned())
-}
-
 /// Counts what is sorted.
 fn grouped(waits: &[Wait]) -> Vec<WaitGroup> {
     let alike = |a: &Wait, b: &Wait| a.cause == b.cause && a.why == b.why;
@@ -187,8 +196,7 @@ fn grouped(waits: &[Wait]) -> Vec<WaitGroup> {
 impl From<Wait> for WaitLine {
     fn from(it: Wait) -> Self {
         let Wait { cause, why, place, until, turn } = it;
-        let Unfinished { turn: turn_id, thread: thread_id, tenant, strategy, priority, since, due_at: _ } =
-            turn;
+        let Unfinished { turn: turn_id, thread: thread_id, tenant, strategy, priority, since, .. } = turn;
         let (priority, since, until) = (priority.into(), rfc3339(since), until.map(rfc3339));
         Self { turn_id, thread_id, tenant, strategy, priority, cause, why, place, since, until }
     }

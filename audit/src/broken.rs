@@ -58,6 +58,9 @@ impl Replay for Thread {
     fn strategy(&self) -> &'static str {
         self.0.strategy()
     }
+    fn tenant(&self) -> &str {
+        self.0.tenant()
+    }
     fn receive(
         &self,
         slot: usize,

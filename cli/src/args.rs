@@ -12,17 +12,17 @@ mod webhook;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
-    batch::{Batch, Form, Only, Plan, Quoted, Reuse},
+    batch::{Batch, Form, Only, Plan, Quoted, Reuse, Within},
     fixture::Fixture,
-    inbox::Inbox,
+    inbox::{Answer, Inbox},
     queue::{Paused, Queue},
     store::{Round, Store},
-    thread::{By, Thread, View},
-    turn::{GroupBy, Priority, Turn},
+    thread::{By, Fork, Reconcile, Thread, View},
+    turn::{GroupBy, Priority, Send, Turn},
     webhook::Webhook,
 };
 use crate::output::Format;
@@ -251,6 +251,11 @@ pub(crate) fn command() -> clap::Command {
         command.mut_args(signed_value).mut_subcommands(signed)
     }
     signed(<Args as clap::CommandFactory>::command())
+}
+
+/// What is written on the command line for one of several things, which is also its name on the wire.
+pub(crate) fn word(it: &impl ValueEnum) -> String {
+    it.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default()
 }
 
 /// Reads `2w`, `90d`, `12h`, `30m` or `10s`.

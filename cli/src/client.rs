@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::{
     config::Settings,
     exit::{Exit, Stop},
+    person::person,
 };
 
 /// Holds the key of whoever calls.
@@ -18,6 +19,9 @@ use crate::{
 ///
 /// What stands on a command line, everybody on the machine can read.
 const KEY: &str = "TURNFOLD_KEY";
+
+/// Says who does it; the log keeps it.
+const USER_HEADER: &str = "x-turnfold-user";
 
 /// How long the api may be away before nobody waits any more. What goes on there does not need to be waited for.
 pub(crate) const AWAY: Duration = Duration::from_secs(60);
@@ -28,12 +32,18 @@ pub(crate) fn is_away(err: &anyhow::Error) -> bool {
         || err.downcast_ref::<reqwest::Error>().is_some()
 }
 
+/// The status with which the api refused a request, which has changed nothing then.
+pub(crate) fn refusal(err: &anyhow::Error) -> Option<u16> {
+    err.downcast_ref::<Stop>().and_then(|it| it.status).filter(|it| (400..500).contains(it))
+}
+
 /// The api at one address.
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<Key>,
     tenant: Option<HeaderValue>,
+    user: HeaderValue,
 }
 
 /// What opens the door, and where it is from.
@@ -77,6 +87,16 @@ pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
     Ok(url.path().to_owned())
 }
 
+/// The text of a field, or nothing.
+pub(crate) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// What a page lists.
+pub(crate) fn listed(page: &Value) -> &[Value] {
+    page["data"].as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
 /// The api's address, to which paths are added.
 fn base(url: &str) -> anyhow::Result<String> {
     let base = url.trim_end_matches('/');
@@ -117,7 +137,9 @@ impl Client {
         let base = url.filter(|it| !it.is_empty()).map_or_else(listens, base)?;
         let key = Key::find(settings, tenant)?;
         let tenant = tenant.map(|it| header("--tenant", it.to_owned())).transpose()?;
-        Ok(Self { http: reqwest::Client::new(), base, key, tenant })
+        // Bytes of UTF-8, as the api reads it.
+        let user = HeaderValue::from_bytes(person().as_bytes())?;
+        Ok(Self { http: reqwest::Client::new(), base, key, tenant, user })
     }
 
     /// The same, with this key.
@@ -130,9 +152,15 @@ impl Client {
         &self.base
     }
 
+    /// Whether it acts for a tenant that was named.
+    pub(crate) fn names_tenant(&self) -> bool {
+        self.tenant.is_some()
+    }
+
     /// A request that is not sent yet.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
+        let request = request.header(USER_HEADER, &self.user);
         let request = match &self.tenant {
             Some(tenant) => request.header("x-turnfold-tenant", tenant),
             None => request,
@@ -174,7 +202,7 @@ impl Client {
             503 => (Exit::Unreachable, String::new()),
             _ => (Exit::Finding, String::new()),
         };
-        Err(Stop::because(exit, format!("{told}{mend}{more}")))
+        Err(Stop::answered(status.as_u16(), exit, format!("{told}{mend}{more}")))
     }
 
     /// Which key is shown, for whoever showed the wrong one or none.

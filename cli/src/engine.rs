@@ -1,5 +1,6 @@
 //! Puts an engine together from the configuration: the store, the queue, the news, the door, the worker, and its world.
 
+mod claim;
 mod world;
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
@@ -13,7 +14,10 @@ use worker::{
     world::{Caps, Live},
 };
 
-pub(crate) use self::world::{entries, experts, index, models, price, servers, world};
+pub(crate) use self::{
+    claim::Claim,
+    world::{entries, experts, index, models, price, servers, world},
+};
 use crate::{
     config::{SecretRef, Settings, TenantSettings},
     exit::{Exit, Stop},

@@ -33,11 +33,18 @@ impl From<Exit> for ExitCode {
 pub(crate) struct Stop {
     pub(crate) exit: Exit,
     pub(crate) words: String,
+    /// The status of the api's answer, if that is what it was.
+    pub(crate) status: Option<u16>,
 }
 
 impl Stop {
     pub(crate) fn because(exit: Exit, words: impl Into<String>) -> anyhow::Error {
-        Self { exit, words: words.into() }.into()
+        Self { exit, words: words.into(), status: None }.into()
+    }
+
+    /// Because the api answered so.
+    pub(crate) fn answered(status: u16, exit: Exit, words: String) -> anyhow::Error {
+        Self { exit, words, status: Some(status) }.into()
     }
 }
 

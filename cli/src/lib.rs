@@ -20,6 +20,7 @@ mod demo;
 mod engine;
 mod exit;
 mod output;
+mod person;
 
 use std::process::ExitCode;
 

@@ -89,10 +89,9 @@ pub(crate) fn took(took: &Value) -> String {
     let tokens = count("input_tokens") + count("output_tokens");
     let usd = took["usd"].as_f64().unwrap_or_default();
     let seconds = Duration::from_millis(count("ms")).as_secs_f64();
-    let answers = |n: u64| if n == 1 { "1 answer".to_owned() } else { format!("{n} answers") };
     let lacks = |name: &str, what: &str| {
         let n = count(name);
-        (0 < n).then(|| format!("{what} of {}", answers(n)))
+        (0 < n).then(|| format!("{what} of {}", counted(n, "answer")))
     };
     let missing: Vec<String> =
         [lacks("untold", "the tokens"), lacks("unpriced", "the price")].into_iter().flatten().collect();

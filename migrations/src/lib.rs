@@ -6,7 +6,7 @@
 //!
 //! A thread and its first event are written in one transaction, and a thread is deleted, if ever, with all that is
 //! its own in one (`store/src/log/prune.rs`): so there is nothing for a foreign key to find.
-//! So do the chunks of a file go with it.
+//! What a batch or a file keeps goes after its row, in pages: a sweep or the next prune takes up what a crash left.
 
 mod m20261121_000001_threads;
 mod m20261121_000002_turns;

@@ -73,6 +73,8 @@ impl dyn Graph {
 pub trait Replay: Send + Sync {
     /// The name of its strategy.
     fn strategy(&self) -> &'static str;
+    /// Whom it belongs to.
+    fn tenant(&self) -> &str;
     /// Folds one more event in.
     ///
     /// # Errors
@@ -216,6 +218,10 @@ fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
 impl<S: Strategy> Replay for Progress<S> {
     fn strategy(&self) -> &'static str {
         S::NAME
+    }
+
+    fn tenant(&self) -> &str {
+        &self.tenant
     }
 
     fn apply(&mut self, event: &Event) -> Result<(), Corrupt> {

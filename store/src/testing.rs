@@ -68,10 +68,19 @@ pub async fn bulk_conformance(store: &Store) {
         files::stay_while_a_batch_reads_them(store).await?;
         files::go_or_their_batch_is_made(store).await?;
         bulk::batches_are_kept_by_one_at_a_time(store).await?;
+        files::of_results_are_begun_by_whoever_keeps_the_batch(store).await?;
+        files::go_piece_by_piece(store).await?;
         bulk::items_end_once(store).await?;
+        bulk::again::what_was_tried_again_is_under_way(store).await?;
+        bulk::again::items_are_named_by_what_they_ask_for_now(store).await?;
         bulk::items_end_while_lines_are_looked_at(store).await?;
         bulk::earlier_results_are_found(store).await?;
-        bulk::pages_of_long_lines_are_short(store).await
+        bulk::pages_of_long_lines_are_short(store).await?;
+        bulk::prune::goes_with_all_that_is_its_own(store).await?;
+        bulk::prune::goes_on_where_it_was_broken_off(store).await?;
+        bulk::prune::goes_or_is_wanted(store).await?;
+        bulk::prune::goes_with_what_was_told(store).await?;
+        bulk::prune::keeps_what_is_being_written(store).await
     };
     if let Err(error) = outcome.await {
         panic!("bulk does not conform: {error}");

@@ -200,6 +200,16 @@ impl ThreadLog {
         Ok(())
     }
 
+    /// Writes once more what the read model says already: whether the store takes anything now.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`], and whatever keeps the store from writing.
+    pub async fn rewrite<L: Log>(&self, parts: &Parts<L>) -> Result<(), Error> {
+        let mark = Mark { status: self.marked.thread, turn: self.marked.turn.clone() };
+        parts.store.mend(&self.head, &mark).await
+    }
+
     /// Stores answers the moment they land, while the thread is still lent to the requests under way; the caller
     /// folds them in with [`Self::settle`] once it is free.
     ///

@@ -1,6 +1,6 @@
 //! Does one job: lets at most one node of one thread happen.
 
-use std::{sync::Arc, time::Duration};
+use std::{cmp::Ordering, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
@@ -8,7 +8,7 @@ use shared::{Attempted, Due, Event, Next, Request, Standing, Unheard};
 use store::{
     Error, Head, Log, News, Notice, Parts, PauseKind, Priority, Store, Strategies, ThreadId, ThreadLog,
     limits::{LONGEST_PAUSE, Reserved},
-    queue::RETRY,
+    queue::{HeldBy, Why},
     time,
 };
 use tokio::sync::Notify;
@@ -47,8 +47,8 @@ pub enum Done {
     Held {
         /// After this pause.
         after: Duration,
-        /// What holds it, in words.
-        why: String,
+        /// What holds it.
+        why: Why,
     },
 }
 
@@ -124,7 +124,7 @@ impl<L: Log> Hands<L> {
         if log.thread().standing() == Standing::Busy {
             let early = log.due_at().saturating_sub(self.parts.store.now());
             if let Ok(early @ 1..) = u64::try_from(early) {
-                let why = format!("{RETRY}what faltered has its pause");
+                let why = "what faltered has its pause".to_owned();
                 return Ok(Done::Faltered { after: Duration::from_micros(early), why });
             }
         } else if !self.hear(log).await? {
@@ -158,10 +158,16 @@ impl<L: Log> Hands<L> {
     /// Hears the turn that is next; `false` if there is none that can be heard.
     async fn hear(&self, log: &mut ThreadLog) -> Result<bool, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
-            if turn.answers_seq.is_some_and(|it| it != log.head().seq) {
+            let head = log.head();
+            match turn.answers_seq.map(|it| it.cmp(&head.seq)) {
                 // Somebody else was first, and what is asked now may be something they never saw.
-                self.parts.store.refuse_queued(turn.id, SETTLED).await?;
-                continue;
+                Some(Ordering::Less) => {
+                    self.parts.store.refuse_queued(turn.id, SETTLED).await?;
+                    continue;
+                }
+                // The thread went on since it was looked at.
+                Some(Ordering::Greater) => return Err(Error::Stale { thread: head.thread, seq: head.seq }),
+                Some(Ordering::Equal) | None => {}
             }
             let time = time::rfc3339(turn.created_at);
             match log.thread().hear(turn.id, &turn.author, &time, turn.policy, turn.messages) {
@@ -239,7 +245,7 @@ impl<L: Log> Hands<L> {
     /// What the job comes to, if none may.
     async fn admit(&self, log: &ThreadLog, due: Vec<Due>) -> Result<Vec<(Due, Option<Place>)>, Done> {
         let mut admitted = Vec::new();
-        let mut soonest: Option<(Duration, String)> = None;
+        let mut soonest: Option<(Duration, Why)> = None;
         for due in due {
             match self.place(log, &due).await {
                 Ok(place) => admitted.push((due, place)),
@@ -261,7 +267,7 @@ impl<L: Log> Hands<L> {
     /// # Errors
     ///
     /// When to come back, and why, if it may not be sent now.
-    async fn place(&self, log: &ThreadLog, due: &Due) -> Result<Option<Place>, (Duration, String)> {
+    async fn place(&self, log: &ThreadLog, due: &Due) -> Result<Option<Place>, (Duration, Why)> {
         let (id, thread) = (log.id(), log.thread());
         if let Request::Chat { model, .. } = &due.request
             && let Some(why) = self.bounds.pauses.hold(id, PauseKind::Model, model)
@@ -277,10 +283,12 @@ impl<L: Log> Hands<L> {
         match self.bounds.limits.reserve(&key, &wants).await {
             Ok(Reserved::Granted(permit)) => Ok(Some(Place::new(self.bounds.limits.clone(), permit))),
             // Those who were refused together shall not come back together.
-            Ok(Reserved::Wait { after, why }) => Err((after.mul_f64(1.0 + fastrand::f64() / 4.0), why)),
+            Ok(Reserved::Wait { after, why }) => {
+                Err((after.mul_f64(1.0 + fastrand::f64() / 4.0), HeldBy::Limit.because(why)))
+            }
             Err(error) => {
                 warn!(%error, "cannot reserve a place, so nothing is sent; trying again");
-                Err((BOOKS_PAUSE, error.to_string()))
+                Err((BOOKS_PAUSE, HeldBy::Limit.because(error.to_string())))
             }
         }
     }
@@ -367,7 +375,7 @@ fn over(event: &Event) -> bool {
 /// How long what faltered is not tried again, and what that was.
 fn pause(event: &Event) -> Option<(Duration, String)> {
     let Event::Faltered(faltered) = event else { return None };
-    let why = || format!("{RETRY}{}", faltered.error.lines().next().unwrap_or_default());
+    let why = || faltered.error.lines().next().unwrap_or_default().to_owned();
     Some((Duration::from_millis(faltered.again_after_ms?), why()))
 }
 

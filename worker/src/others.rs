@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use shared::Standing;
-use store::{Error, Job, Log, ThreadLog, queue::RETRY};
+use store::{Error, Job, Log, ThreadLog, queue::HeldBy};
 use tracing::{debug, warn};
 
 use crate::job::{Done, Hands};
@@ -17,21 +17,16 @@ const PARKED: &str = "its thread was parked in the middle of an earlier turn, wh
                       failed of and run `turnfold store rebuild`, and submit this one again";
 
 impl<L: Log> Hands<L> {
-    /// What becomes of a job whose thread is under way, if that is not to be gone on with here. `moved` says whether others may
-    /// have written its log last.
+    /// What becomes of a job whose thread is under way, if that is not to be gone on with here.
     ///
     /// ## Why a token is not enough
     ///
     /// There may be two of one thread: somebody rang while a delayed ring was still to come, or a worker was at it. In one
     /// process they are one job. But a worker that finds what another has just begun would take that one for dead: it would
-    /// ask, and pay, once more, and doubt a write that is on its way. A successor's and a dead worker's token are sure.
-    pub(crate) async fn leaves_alone(
-        &self,
-        log: &ThreadLog,
-        job: &Job,
-        moved: bool,
-    ) -> Result<Option<Done>, Error> {
-        let is_sure = job.head.is_some() || job.taken_over;
+    /// ask, and pay, once more, and doubt a write that is on its way. A dead worker's token is sure, and so is a successor's
+    /// while the log ends where it was rung for: there may be two of those, if the answer to the first was lost.
+    pub(crate) async fn leaves_alone(&self, log: &ThreadLog, job: &Job) -> Result<Option<Done>, Error> {
+        let is_sure = job.taken_over || job.head == Some(log.head().seq);
         if is_sure || log.thread().standing() != Standing::Busy {
             return Ok(None);
         }
@@ -41,19 +36,16 @@ impl<L: Log> Hands<L> {
             }
             return Ok(Some(Done::Rested));
         }
-        if !moved {
-            return Ok(None);
-        }
         match self.parts.queue.is_held_besides(job).await {
             Ok(false) => Ok(None),
             Ok(true) => {
                 debug!("another worker is at the thread");
-                let why = "another worker is at it".to_owned();
+                let why = HeldBy::Worker.because("another worker is at it");
                 Ok(Some(Done::Held { after: BUSY_PAUSE, why }))
             }
             Err(error) => {
                 warn!(%error, "cannot look whether another worker is at the thread; the job comes back");
-                Ok(Some(Done::Held { after: BUSY_PAUSE, why: format!("{RETRY}{error}") }))
+                Ok(Some(Done::Held { after: BUSY_PAUSE, why: HeldBy::Retry.because(error.to_string()) }))
             }
         }
     }

@@ -5,7 +5,10 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use store::{Log, Parts, Pause, PauseKind, ThreadId, When};
+use store::{
+    Log, Parts, Pause, PauseKind, ThreadId, When,
+    queue::{HeldBy, Why},
+};
 use tracing::{info, warn};
 
 /// How many threads it remembers to have put off. Any other comes back by its own ring, a little later.
@@ -26,13 +29,13 @@ type Paused = (PauseKind, String);
 
 impl Pauses {
     /// Why the thread may not begin what needs this, if it is paused; the thread is then rung for when it is resumed.
-    pub(crate) fn hold(&self, thread: ThreadId, kind: PauseKind, name: &str) -> Option<String> {
+    pub(crate) fn hold(&self, thread: ThreadId, kind: PauseKind, name: &str) -> Option<Why> {
         let mut known = self.lock();
         if known.in_force.is_empty() {
             return None;
         }
         let paused = (kind, name.to_owned());
-        let why = known.in_force.get(&paused)?.to_string();
+        let why = HeldBy::Pause.because(known.in_force.get(&paused)?.to_string());
         if known.held.len() < HELD_MAX {
             known.held.insert(thread, paused);
         }
@@ -87,7 +90,8 @@ fn whoever_was_held_is_named_once_it_is_resumed() {
         [PauseKind::Model, PauseKind::Strategy].map(|it| Pause::new(it, "x", "dear", "Ada"));
     assert_eq!(pauses.hold(a, PauseKind::Model, "x"), None);
     assert!(pauses.learn(vec![model.clone(), strategy.clone()]).is_empty());
-    assert_eq!(pauses.hold(a, PauseKind::Model, "x").unwrap(), "model x is paused by Ada: dear");
+    let why = pauses.hold(a, PauseKind::Model, "x").unwrap();
+    assert_eq!(why, HeldBy::Pause.because("model x is paused by Ada: dear"));
     assert!(pauses.hold(b, PauseKind::Strategy, "x").is_some());
     assert_eq!(pauses.hold(b, PauseKind::Strategy, "y"), None);
     assert_eq!(pauses.learn(vec![strategy]), BTreeSet::from([a]));

@@ -20,7 +20,7 @@ pub(crate) struct Sweep<L> {
     /// Redis came back empty, and says so when it renews its leases, which is every third of one.
     patience: Duration,
     /// Threads without a ring at the last sweep, and since when. One that is between its append and its ring is not without
-    /// one twice; at the start everything counts as seen before, as nothing is under way yet.
+    /// one twice. At the start everything counts as seen before, but what another process may be at.
     missed: Option<BTreeMap<ThreadId, Instant>>,
 }
 
@@ -47,12 +47,13 @@ impl<L: Log> Sweep<L> {
         let (mut due, now) = (unrung(&self.parts).await?, Instant::now());
         let since = |it: &Unrung| self.missed.as_ref().and_then(|before| before.get(&it.thread)).copied();
         let missed = due.values().flatten().map(|it| (it.thread, since(it).unwrap_or(now))).collect();
-        if self.missed.is_some() {
-            let is_due = |it: &Unrung| {
-                since(it).is_some_and(|since| !it.is_running || self.patience <= now.duration_since(since))
-            };
-            due.values_mut().for_each(|threads| threads.retain(is_due));
-        }
+        let is_first = self.missed.is_none();
+        let is_due = |it: &Unrung| match it.is_running {
+            true if is_first => !self.parts.queue.outlives_process(),
+            true => since(it).is_some_and(|since| self.patience <= now.duration_since(since)),
+            false => is_first || since(it).is_some(),
+        };
+        due.values_mut().for_each(|threads| threads.retain(is_due));
         ring(&self.parts, &due).await?;
         self.missed = Some(missed);
         Ok(due.values().map(Vec::len).sum())

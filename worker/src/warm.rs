@@ -29,18 +29,16 @@ impl Warm {
         Self(Mutex::new(Kept { logs: LruCache::new_unbounded(), bytes: 0 }))
     }
 
-    /// The log that a job is about, up to date as far as the job knows, and whether others may have written it last.
-    pub(crate) async fn open<L: Log>(&self, hands: &Hands<L>, job: &Job) -> Result<(ThreadLog, bool), Error> {
+    /// The log that a job is about, up to date as far as the job knows.
+    pub(crate) async fn open<L: Log>(&self, hands: &Hands<L>, job: &Job) -> Result<ThreadLog, Error> {
         let kept = self.lock().take(job.thread);
         match kept {
-            Some(log) if job.head == Some(log.head().seq) => Ok((log, false)),
+            Some(log) if job.head == Some(log.head().seq) => Ok(log),
             Some(mut log) => {
-                let before = log.head().seq;
                 log.refresh(&hands.parts).await?;
-                let moved = before != log.head().seq;
-                Ok((log, moved))
+                Ok(log)
             }
-            None => Ok((hands.open(job.thread).await?, true)),
+            None => hands.open(job.thread).await,
         }
     }
 

@@ -1,9 +1,19 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
-use std::{any::Any, panic::AssertUnwindSafe, pin::pin, sync::Arc, time::Duration};
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    pin::pin,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use futures::{FutureExt as _, StreamExt as _, poll};
-use store::{Job, Log, Notice, PauseKind, Store, WORKERS, When, limits::LONGEST_PAUSE, queue::RETRY};
+use shared::Standing;
+use store::{Job, Log, Notice, PauseKind, Store, WORKERS, When, limits::LONGEST_PAUSE, queue::HeldBy};
 use tokio::{
     sync::{Notify, OwnedSemaphorePermit, Semaphore},
     time::Instant,
@@ -94,6 +104,9 @@ struct Desk<L> {
     jobs: TaskTracker,
     /// Told when something was paused or resumed.
     paused: Notify,
+    /// Whether the store refused a job last: then nothing more is asked of the world, and paid, before it takes a write. Its
+    /// disk may be full, or it may be a standby, and answer all the same whatever is read.
+    is_refused: AtomicBool,
 }
 
 impl<L: Log> Worker<L> {
@@ -109,6 +122,7 @@ impl<L: Log> Worker<L> {
             flights: Flights::default(),
             jobs: TaskTracker::new(),
             paused: Notify::new(),
+            is_refused: AtomicBool::new(false),
         };
         Self { desk: Arc::new(desk), limits }
     }
@@ -184,9 +198,10 @@ impl<L: Log> Worker<L> {
                     Done::Moved | Done::Next(_) => Some(now),
                     // Whoever rang may have appended something.
                     Done::Rested | Done::Faltered { .. } | Done::Held { .. } if rung_again => Some(When::Now),
-                    Done::Faltered { after, why } | Done::Held { after, why } => {
-                        Some(When::Held { after, why })
+                    Done::Faltered { after, why } => {
+                        Some(When::Held { after, why: HeldBy::Retry.because(why) })
                     }
+                    Done::Held { after, why } => Some(When::Held { after, why }),
                     Done::Rested => None,
                 };
                 let mut finish = pin!(desk.finish(&job, next));
@@ -245,7 +260,8 @@ impl<L: Log> Desk<L> {
             }
             Err(err) => {
                 warn!(error = %err, "the job could not be done; it comes back");
-                (Done::Faltered { after: PAUSE, why: format!("{RETRY}{err}") }, None)
+                self.is_refused.store(true, Ordering::Relaxed);
+                (Done::Faltered { after: PAUSE, why: err.to_string() }, None)
             }
         }
     }
@@ -263,10 +279,15 @@ impl<L: Log> Desk<L> {
         if let Some(why) = self.hands.bounds.pauses.hold(job.thread, PauseKind::Tenant, &job.lane.tenant) {
             return Ok((Done::Held { after: LONGEST_PAUSE, why }, job.head));
         }
-        let (mut log, moved) = self.warm.open(&self.hands, job).await?;
-        if let Some(done) = self.hands.leaves_alone(&log, job, moved).await? {
+        let mut log = self.warm.open(&self.hands, job).await?;
+        if let Some(done) = self.hands.leaves_alone(&log, job).await? {
             // Not kept: what others wrote last is looked at anew.
             return Ok((done, None));
+        }
+        // Whatever else is done with a thread begins with a write.
+        if self.is_refused.load(Ordering::Relaxed) && log.thread().standing() == Standing::Busy {
+            log.rewrite(&self.hands.parts).await?;
+            self.is_refused.store(false, Ordering::Relaxed);
         }
         let mut nodes = 0;
         loop {
@@ -295,8 +316,9 @@ impl<L: Log> Desk<L> {
     async fn finish(&self, job: &Job, next: Option<When>) {
         let queue = &self.hands.parts.queue;
         let done = match (queue.finish(job, next.clone()).await, next) {
-            // The queue has forgotten the token, and who is at the thread knows that it goes on.
-            (Ok(false), Some(when)) => queue.ring(job.thread, &job.lane, when).await,
+            // The queue has forgotten the token, and who is at the thread knows that it goes on. Or the answer was lost that
+            // told of its successor: then this one is no other, and looks who is at the thread.
+            (Ok(false), Some(when)) => queue.ring(job.thread, &job.lane, when.without_head()).await,
             (Ok(_), _) => Ok(()),
             (Err(err), _) => Err(err),
         };
@@ -309,7 +331,7 @@ impl<L: Log> Desk<L> {
     /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it.
     async fn goes_on_without_token(&self, job: &Job) {
         self.flights.doubt(job);
-        let why = "a worker is at it whose token was lost".to_owned();
+        let why = HeldBy::Worker.because("a worker is at it whose token was lost");
         let held = When::Held { after: LONGEST_PAUSE, why };
         if let Err(err) = self.hands.parts.queue.ring(job.thread, &job.lane, held).await {
             warn!(thread = %job.thread, error = %err, "cannot ring; a sweep will");

@@ -6,7 +6,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use store::{
     Idempotency, Turn, TurnStatus,
-    bulk::{Batch, BatchStatus, Item, ItemState, Move},
+    bulk::{Batch, BatchStatus, Item, ItemState, Move, TURN_FAILED},
     time,
 };
 use tracing::warn;
@@ -82,7 +82,7 @@ impl Keeper {
             TurnStatus::Completed => (ItemState::Completed, None),
             TurnStatus::Failed => {
                 let why = turn.error.as_deref().unwrap_or("the turn failed");
-                (ItemState::Failed, Some(wrong("turn_failed", why)))
+                (ItemState::Failed, Some(wrong(TURN_FAILED, why)))
             }
             TurnStatus::Cancelled if batch.status == BatchStatus::Cancelling => {
                 (ItemState::Cancelled, Some(wrong("batch_cancelled", "the batch was called off")))
@@ -135,11 +135,24 @@ impl Keeper {
     /// The next items that nobody has begun. Those whose turns were queued by a keeper that died before it wrote that down
     /// are written down as such: what came of them is told, and what they took is counted.
     async fn unbegun(&self, batch: &Batch) -> Result<Vec<Item>, Problem> {
-        let store = &self.house.parts.store;
-        let waiting = store.waiting_items(batch.id, PAGE).await?;
-        let keys: Vec<Idempotency> = waiting.iter().map(Item::key).collect();
-        let turns = store.submitted_many(&batch.tenant, &keys).await?;
+        let waiting = self.house.parts.store.waiting_items(batch.id, PAGE).await?;
+        let (begun, unbegun) = self.begun(batch, waiting).await?;
+        self.record(batch, begun).await?;
+        Ok(unbegun)
+    }
+
+    /// Of waiting items those that are under way all the same, as their turns are there, and the others.
+    pub(super) async fn begun(
+        &self,
+        batch: &Batch,
+        waiting: Vec<Item>,
+    ) -> Result<(Vec<Move>, Vec<Item>), Problem> {
         let (mut begun, mut unbegun) = (Vec::new(), Vec::new());
+        if waiting.is_empty() {
+            return Ok((begun, unbegun));
+        }
+        let keys: Vec<Idempotency> = waiting.iter().map(Item::key).collect();
+        let turns = self.house.parts.store.submitted_many(&batch.tenant, &keys).await?;
         for (item, turn) in waiting.into_iter().zip(turns) {
             match turn {
                 Some(it) => {
@@ -149,8 +162,7 @@ impl Keeper {
                 None => unbegun.push(item),
             }
         }
-        self.record(batch, begun).await?;
-        Ok(unbegun)
+        Ok((begun, unbegun))
     }
 
     /// Calls off the turns of these items. What came of each is collected after: a turn that ended just now has ended.

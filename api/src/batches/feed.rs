@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use store::{
     Lane, NewTurn, Priority, Submitted, ThreadId,
-    bulk::{Batch, Chunk, Item, ItemState, Move, PAGE_BYTES, Stopped},
+    bulk::{Batch, Chunk, Item, ItemState, Memo, Move, PAGE_BYTES, Stopped},
 };
 use tracing::warn;
 
@@ -38,11 +38,16 @@ impl Keeper {
         }
         let mut items = store.waiting_items(batch.id, room).await?;
         items.truncate(that_fit(&items));
-        let (mut moves, fresh) = self.reuse(batch, items).await?;
-        let (bad, turns) = self.turns(batch, fresh).await?;
-        moves.extend(bad);
+        let lines = self.read(batch, items).await?;
+        let (mut moves, lines) = self.rename(batch, lines).await?;
+        let (reused, fresh) = self.reuse(batch, lines).await?;
+        moves.extend(reused);
         let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
-        let (items, turns): (Vec<Item>, Vec<NewTurn>) = turns.into_iter().unzip();
+        let begun = |(item, turn): (Item, NewTurn)| {
+            let idempotency = Some(item.key());
+            (item, NewTurn { idempotency, ..turn })
+        };
+        let (items, turns): (Vec<Item>, Vec<NewTurn>) = fresh.into_iter().map(begun).unzip();
         for (item, submitted) in items.into_iter().zip(store.submit_many(turns).await?) {
             moves.push(match submitted {
                 Ok(submitted) => {
@@ -68,35 +73,33 @@ impl Keeper {
     }
 
     /// Those items for which an earlier result is taken, and the others.
-    async fn reuse(&self, batch: &Batch, items: Vec<Item>) -> Result<(Vec<Move>, Vec<Item>), Problem> {
+    async fn reuse(&self, batch: &Batch, lines: Vec<Line>) -> Result<(Vec<Move>, Vec<Line>), Problem> {
         if !batch.reuse {
-            return Ok((Vec::new(), items));
+            return Ok((Vec::new(), lines));
         }
+        let items: Vec<Item> = lines.iter().map(|(item, _)| item.clone()).collect();
         let mut earlier = self.house.parts.store.earlier_results(&batch.tenant, &items).await?;
         let (mut moves, mut fresh) = (Vec::new(), Vec::new());
-        for item in items {
+        for (item, turn) in lines {
             match earlier.remove(&item.nth) {
                 Some(it) => moves.push(Move {
                     run: it.thread.zip(it.turn),
                     response: Some(it.response),
                     ..Move::new(item, ItemState::Reused)
                 }),
-                None => fresh.push(item),
+                None => fresh.push((item, turn)),
             }
         }
         Ok((moves, fresh))
     }
 
-    /// The turns that items ask for; an item whose line asks for nothing any more (the configuration changed) fails.
-    async fn turns(
-        &self,
-        batch: &Batch,
-        items: Vec<Item>,
-    ) -> Result<(Vec<Move>, Vec<(Item, NewTurn)>), Problem> {
+    /// What items ask for by the configuration of today, which is what their turns are run with; nothing, if that allows no
+    /// more what the line asks for.
+    async fn read(&self, batch: &Batch, items: Vec<Item>) -> Result<Vec<Asking>, Problem> {
         let judge = Judge::new(&self.house, batch.into()).ok_or_else(|| {
             Kind::Internal.because(format!("this build does not know the endpoint {:?}", batch.endpoint))
         })?;
-        let (mut bad, mut turns) = (Vec::new(), Vec::new());
+        let mut lines = Vec::with_capacity(items.len());
         // One piece of the file is held, and not all in which there is a line.
         let mut held: Option<(u32, Option<Chunk>)> = None;
         for item in items {
@@ -109,17 +112,55 @@ impl Keeper {
                 Some(line) => judge.read(line).asks,
                 None => Err(wrong("file_gone", "the input file is gone")),
             };
+            let asks = asks.and_then(|turn| judge.named(&turn).map(|memo| (turn, memo)));
+            lines.push((item, asks));
+        }
+        Ok(lines)
+    }
+
+    /// The same under the names of what they ask for by now, and what becomes of those that ask for nothing any more.
+    ///
+    /// ## Why they are named anew
+    ///
+    /// A line is named when it is validated, and the configuration may change until it is begun, most of all before what
+    /// failed is run again. Its result is found by its name later, and must be what that names.
+    ///
+    /// **Invariant:** an item whose turn was queued by a keeper that died before it wrote that down keeps its name: it is that
+    /// of its turn.
+    async fn rename(&self, batch: &Batch, lines: Vec<Asking>) -> Result<(Vec<Move>, Vec<Line>), Problem> {
+        let is_named_so = |(item, asks): &&Asking| {
+            asks.as_ref().is_ok_and(|(_, memo)| item.memo.as_ref() == Some(&memo.hash))
+        };
+        let others = lines.iter().filter(|it| !is_named_so(it)).map(|(item, _)| item.clone());
+        let (begun, _) = self.begun(batch, others.collect()).await?;
+        let mut begun: BTreeMap<u64, Move> = begun.into_iter().map(|it| (it.item.nth, it)).collect();
+        let (mut moves, mut named, mut renamed) = (Vec::new(), Vec::new(), Vec::new());
+        for (mut item, asks) in lines {
+            if let Some(it) = begun.remove(&item.nth) {
+                moves.push(it);
+                continue;
+            }
             match asks {
-                Ok(turn) => {
-                    let idempotency = Some(item.key());
-                    turns.push((item, NewTurn { idempotency, ..turn }));
+                Ok((turn, memo)) => {
+                    if item.memo.as_ref() != Some(&memo.hash) {
+                        renamed.push((item.nth, memo.hash.clone()));
+                        item.memo = Some(memo.hash);
+                    }
+                    named.push((item, turn));
                 }
-                Err(error) => bad.push(failed(item, error)),
+                Err(error) => moves.push(failed(item, error)),
             }
         }
-        Ok((bad, turns))
+        self.house.parts.store.rename_items(batch.id, &self.name, renamed).await?;
+        Ok((moves, named))
     }
 }
+
+/// A line and the turn that it asks for.
+type Line = (Item, NewTurn);
+
+/// The same as it was read, with the name of what it asks for; or what is wrong with it by now.
+type Asking = (Item, Result<(NewTurn, Memo), Wrong>);
 
 /// How many of these, from the first, are taken up together: one at least.
 fn that_fit(items: &[Item]) -> usize {

@@ -5,7 +5,8 @@
 //! The files of a million lines take their time, and other batches have lines to begin meanwhile. How far they are written
 //! this keeper alone knows: whoever takes the batch over begins them again, under the same names. They hold the same then,
 //! cut in the same places, as nothing more ends in a batch whose items have all ended; so two writers, one of which does not
-//! know that it lost the batch, get in each other's way and no further: a file counts only if no piece of it is missing.
+//! know that it lost the batch, get in each other's way and no further: a file counts only if no piece of it is missing, and
+//! whoever lost the batch begins none.
 
 use store::{
     bulk::{Batch, BatchStatus, Cutter, FileId, Good, ItemState, NewFile},
@@ -88,7 +89,7 @@ impl Keeper {
         let page = store.final_results(batch.id, it.good, it.after, PAGE).await?;
         let Some(last) = page.last() else { return self.close(batch, file, it).await.map(Some) };
         if it.after == 0 {
-            store.begin_file(file, new_file(batch, kind)).await?;
+            store.begin_results(batch.id, &self.name, file, new_file(batch, kind)).await?;
         }
         it.after = last.n;
         for mut line in page {

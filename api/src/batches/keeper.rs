@@ -96,10 +96,28 @@ impl Keeper {
 
     /// Looks after batches until the door closes, and leaves them to others then.
     pub(crate) async fn run(self: Arc<Self>) {
+        tokio::join!(Arc::clone(&self).look_after(), self.sweep());
+    }
+
+    /// Sweeps files beside all else: to throw long ones away takes longer than a lease.
+    async fn sweep(&self) {
+        let swept = async {
+            loop {
+                match self.house.parts.store.sweep_files().await {
+                    Ok(0) => {}
+                    Ok(files) => info!(files, "swept files whose time was over"),
+                    Err(error) => warn!(%error, "cannot sweep files"),
+                }
+                sleep(SWEEP).await;
+            }
+        };
+        self.house.stop.run_until_cancelled(swept).await;
+    }
+
+    async fn look_after(self: Arc<Self>) {
         let (stop, store) = (&self.house.stop, &self.house.parts.store);
         let mut stirred = self.house.stirred.subscribe();
         let mut kept = JoinMap::new();
-        let mut swept: Option<Instant> = None;
         loop {
             // Whatever has ended, a panic too, is taken up again by this look if it is to be, and not at once.
             while let Some(Some(_)) = kept.join_next().now_or_never() {}
@@ -113,14 +131,6 @@ impl Keeper {
                     }
                 }
                 Err(error) => warn!(%error, "cannot look after batches; trying again"),
-            }
-            if swept.is_none_or(|it| SWEEP <= it.elapsed()) {
-                swept = Some(Instant::now());
-                match store.sweep_files().await {
-                    Ok(0) => {}
-                    Ok(files) => info!(files, "swept files whose time was over"),
-                    Err(error) => warn!(%error, "cannot sweep files"),
-                }
             }
             tokio::select! {
                 biased;

@@ -111,6 +111,12 @@ impl<'a> Judge<'a> {
         })
     }
 
+    /// Names what a turn asks for by its content; or what is wrong with it.
+    pub(crate) fn named(&self, turn: &store::NewTurn) -> Result<Memo, Wrong> {
+        let unnamed = || wrong("invalid_body", "body: it asks for nothing that can be named");
+        self.memo(turn).ok_or_else(unnamed)
+    }
+
     /// Names what a turn asks for by its content.
     ///
     /// ## What is in it

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use store::{
     Idempotency, Priority,
-    bulk::{Batch, BatchStatus, ItemState, Stopped},
+    bulk::{Batch, BatchId, BatchStatus, ItemState, Stopped},
 };
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -232,10 +232,8 @@ pub(crate) async fn list(
     Query(which): Query<Which>,
 ) -> Result<Json<Listing<BatchView>>, Problem> {
     let limit = limit(which.limit)?;
-    let after = match &which.after {
-        Some(id) => Some(find(&house, &acting, id).await?.id),
-        None => None,
-    };
+    // It need not be there any more: an operator may have pruned it meanwhile.
+    let after = which.after.as_deref().map(|it| id(it).ok_or_else(|| unknown(it))).transpose()?;
     let rows = house.parts.store.batches(acting.only(), after, limit + 1).await?;
     let page = Listing::cut(rows, limit, |it| name(it.id));
     Ok(Json(page.try_map(|it| show_briefly(&house, it)).await?))
@@ -263,10 +261,18 @@ pub(crate) async fn get(
 
 /// The batch of this name, if whoever asks sees it.
 pub(super) async fn find(house: &House, acting: &Acting, name: &str) -> Result<Batch, Problem> {
-    let unknown = || Kind::UnknownBatch.because(format!("there is no batch {name:?}"));
-    let id = name.strip_prefix("batch_").and_then(|it| Uuid::try_parse(it).ok()).ok_or_else(unknown)?;
+    let id = id(name).ok_or_else(|| unknown(name))?;
     let batch = house.parts.store.batch(id).await?.filter(|it| acting.sees(&it.tenant));
-    batch.ok_or_else(unknown)
+    batch.ok_or_else(|| unknown(name))
+}
+
+/// The batch that is called so, whether or not it is there.
+fn id(name: &str) -> Option<BatchId> {
+    name.strip_prefix("batch_").and_then(|it| Uuid::try_parse(it).ok())
+}
+
+fn unknown(name: &str) -> Problem {
+    Kind::UnknownBatch.because(format!("there is no batch {name:?}"))
 }
 
 /// Calls a batch off
@@ -344,9 +350,7 @@ pub(crate) async fn resume(
     let batch = find(&house, &acting, &id).await?;
     let store = &house.parts.store;
     if how.only.is_none() && batch.stopped.is_none() {
-        return Err(not_now(&batch, "it is not stopped".to_owned()).mend(
-            "say `{\"only\": \"failed\"}` or `{\"only\": \"expired\"}` to run lines of a batch that is over again",
-        ));
+        return Err(not_stopped(&batch));
     }
     let cap = how.max_usd.map(micro_usd).transpose()?;
     let capped = cap.or(batch.max_micro_usd).is_some_and(|it| it <= batch.micro_usd);
@@ -368,12 +372,23 @@ pub(crate) async fn resume(
         }
         None => {
             if !store.resume_batch(batch.id, cap).await? {
-                return Err(not_now(&batch, format!("it is {}", batch.status)));
+                return Err(not_stopped(&find(&house, &acting, &id).await?));
             }
         }
     }
     house.stirred.send_replace(());
     Ok(Json(show(&house, find(&house, &acting, &id).await?).await?))
+}
+
+fn not_stopped(batch: &Batch) -> Problem {
+    let (words, mend) = match batch.status.is_open() {
+        true => ("and not stopped, so it goes on by itself", "wait for its end"),
+        false => (
+            "and nothing of it waits to be begun",
+            "say `{\"only\": \"failed\"}` or `{\"only\": \"expired\"}` to run such lines of it again",
+        ),
+    };
+    not_now(batch, format!("it is {} {words}", batch.status)).mend(mend)
 }
 
 pub(super) fn not_now(batch: &Batch, words: String) -> Problem {

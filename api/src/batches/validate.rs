@@ -74,8 +74,7 @@ pub(super) fn read(judge: &Judge<'_>, from: Place, chunk: &Chunk, line_max: usiz
             continue;
         }
         let Read { custom_id, asks } = judge.read(line);
-        let unnamed = || wrong("invalid_body", "body: it asks for nothing that can be named");
-        let checked = asks.and_then(|it| judge.memo(&it).ok_or_else(unnamed));
+        let checked = asks.and_then(|it| judge.named(&it));
         let number = |it: usize| u32::try_from(it).unwrap_or(u32::MAX);
         let place = LinePlace { chunk: from.chunk, start: number(at), length: number(line.len()) };
         lines.push(Line { nth, custom_id, place, checked });

@@ -195,7 +195,10 @@ pub(crate) struct RequestCounts {
 pub(crate) struct Ours {
     /// Lines whose turns wait for a person.
     waiting_for_a_person: u64,
-    /// Lines whose turns are under way.
+    /// Lines that were begun and are not over, but for those that wait for a person: once there are none, nothing more of a
+    /// stopped batch happens by itself.
+    under_way: u64,
+    /// Lines whose turns are being run.
     running: u64,
     /// Lines that nobody is at yet.
     queued: u64,
@@ -220,7 +223,7 @@ pub(crate) struct Ours {
     usd: f64,
     /// What it may cost.
     max_usd: Option<f64>,
-    /// Why nothing more is begun: `paused` or `max_usd`.
+    /// Why nothing more is begun: `paused` or `max_usd`; null once the batch is over.
     stopped: Option<&'static str>,
     /// How many of its lines `resume` runs again, by what `only` names.
     resumable: Resumable,
@@ -332,6 +335,7 @@ pub(crate) async fn show_briefly(house: &House, batch: Batch) -> Result<BatchVie
     let file = |it: Option<store::bulk::FileId>| it.filter(|_| over).map(files::name);
     let turnfold = Ours {
         waiting_for_a_person: of(ItemState::Asked),
+        under_way: of(ItemState::Fed),
         running: under_way.running,
         queued: of(ItemState::Waiting) + under_way.queued,
         reused: of(ItemState::Reused),

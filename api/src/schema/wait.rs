@@ -20,7 +20,7 @@ pub(crate) enum WaitCause {
     Retry,
     /// Nobody has rung for it yet; the workers' sweep will.
     Unrung,
-    /// Another turn of its thread comes first.
+    /// Another turn of its thread comes first, or a person whom its thread waits for.
     Behind,
     /// It is not to be heard before a time that was said.
     NotDue,
@@ -76,7 +76,7 @@ pub(crate) struct WaitLine {
 pub(crate) struct WaitPage {
     /// All of them, counted by what they wait for.
     pub(crate) groups: Vec<WaitGroup>,
-    /// Turns that could go on and that nobody looked at, because there are so many: they are in no group.
+    /// Turns that could go on, of which nobody knows why they do not, because there are so many: they are in no group.
     pub(crate) not_looked_at: u64,
     /// Some of them, in the order of the groups.
     pub(crate) data: Vec<WaitLine>,

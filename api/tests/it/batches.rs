@@ -1,5 +1,6 @@
 //! Batches from outside, with a real worker and a real keeper.
 
+mod anew;
 mod dialect;
 mod money;
 mod resumed;

@@ -44,6 +44,14 @@ async fn a_file_comes_back_as_it_was_sent() {
 
     let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
     assert_eq!(hall.room.send(delete()).await.json()["deleted"], true);
+    let rest = hall.room.get(&format!("/v1/files?limit=10000&after={name}")).await;
+    assert_eq!(rest.json()["data"], serde_json::json!([]), "a page goes on after what is gone: {rest:?}");
+    let first = Request::delete(format!("/v1/files/{second}")).body(Body::empty()).unwrap();
+    let third = hall.upload("y").await;
+    assert_eq!(hall.room.send(first).await.status, 200);
+    let page = hall.room.get(&format!("/v1/files?after={third}")).await;
+    assert_eq!(page.json()["data"], serde_json::json!([]), "{page:?}");
+    hall.room.get("/v1/files?limit=10001").await.refused(400, "malformed");
     hall.room.send(delete()).await.refused(404, "unknown_file");
     hall.room.get(&format!("/v1/files/{name}/content")).await.refused(404, "unknown_file");
     for name in ["x", "file-", "file-zz", "batch_0"] {

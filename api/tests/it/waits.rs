@@ -3,7 +3,11 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use store::{Lane, Pause, PauseKind, Priority, ThreadId, When, limits::LONGEST_PAUSE};
+use store::{
+    Lane, Pause, PauseKind, Priority, ThreadId, When,
+    limits::LONGEST_PAUSE,
+    queue::{HeldBy, LIST_MAX, Why},
+};
 
 use crate::room::{Room, id_of, thread_of};
 
@@ -19,12 +23,12 @@ async fn groups(room: &Room) -> BTreeMap<String, (u64, Value)> {
 }
 
 /// Takes what waits, and gives one thread back to wait for `why`.
-async fn held(room: &Room, thread: ThreadId, why: &str) {
+async fn held(room: &Room, thread: ThreadId, why: Why) {
     loop {
         let jobs = room.parts.queue.take(1).await.unwrap();
         let job = jobs.first().unwrap_or_else(|| panic!("{thread} is not rung for"));
         if job.thread == thread {
-            let next = When::Held { after: LONGEST_PAUSE, why: why.to_owned() };
+            let next = When::Held { after: LONGEST_PAUSE, why: why.clone() };
             assert!(room.parts.queue.finish(job, Some(next)).await.unwrap());
             return;
         }
@@ -47,9 +51,10 @@ async fn every_turn_that_does_not_run_tells_why() {
     room.parts.queue.finish(&second, None).await.unwrap();
     room.post("/v1/turns", json!({"strategy": "probe", "input": "echo", "delay_seconds": 3_600})).await;
     for why in [
-        "model openai/gpt-4o is at its 20 requests at once",
-        "retry: the endpoint is overloaded",
-        "model a/b is paused by Ada: dear",
+        HeldBy::Limit.because("model openai/gpt-4o is at its 20 requests at once"),
+        HeldBy::Retry.because("the endpoint is overloaded"),
+        HeldBy::Pause.because("model a/b is paused by Ada: dear"),
+        HeldBy::Worker.because("a worker is at it whose token was lost"),
     ] {
         let turn = room.probe("echo held").await;
         held(&room, thread_of(&turn), why).await;
@@ -113,6 +118,39 @@ async fn a_tenant_hears_of_its_own_turns() {
             .iter()
             .any(|it| it["why"] == format!("tenant {}, normal", lane.tenant))
     );
+}
+
+/// What nothing can be heard in before a person has spoken is not what a sweep makes up for.
+#[tokio::test]
+async fn a_turn_behind_a_person_is_not_unrung() {
+    let room = Room::new().await;
+    let asks = room.lived("ask Well?").await;
+    room.silence().await;
+    room.post("/v1/turns", json!({"thread_id": asks["thread_id"], "input": "and then"})).await;
+    let job = room.parts.queue.take(1).await.unwrap().remove(0);
+    assert_eq!(job.thread, thread_of(&asks));
+    assert!(!groups(&room).await.contains_key("behind"), "a worker is at it");
+    room.parts.queue.finish(&job, None).await.unwrap();
+    let all = groups(&room).await;
+    assert_eq!(all["behind"], (1, json!("its thread waits for a person")), "{all:?}");
+    assert!(!all.contains_key("unrung"), "{all:?}");
+}
+
+/// Of more tokens than the queue tells of, nobody says that the others wait for a worker.
+#[tokio::test]
+async fn what_the_queue_does_not_list_is_not_looked_at() {
+    let room = Room::new().await;
+    room.silence().await;
+    let turn = room.probe("echo held").await;
+    held(&room, thread_of(&turn), HeldBy::Limit.because("model a/b is at its 20 requests at once")).await;
+    assert_eq!(groups(&room).await.keys().collect::<Vec<_>>(), ["limit"]);
+    let soon = When::Held { after: LONGEST_PAUSE / 2, why: HeldBy::Limit.because("so are these") };
+    for n in 0..LIST_MAX {
+        let thread = ThreadId::from_u128(n as u128 + 1);
+        room.parts.queue.ring(thread, &Lane::default(), soon.clone()).await.unwrap();
+    }
+    let page = room.get("/v1/queue").await.json();
+    assert_eq!((&page["groups"], &page["not_looked_at"]), (&json!([]), &json!(1)), "{page}");
 }
 
 /// Above the threshold nothing is written, and what is known is answered.

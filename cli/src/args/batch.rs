@@ -1,10 +1,10 @@
 //! What may be said to `turnfold batch`.
 
-use std::path::PathBuf;
+use std::{borrow::Cow, path::PathBuf};
 
 use clap::Subcommand;
 
-use super::Priority;
+use super::{Priority, word};
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
@@ -113,6 +113,10 @@ pub(crate) struct Plan {
     /// Run at most so many lines at once [default and most: batch.window of the api's configuration, 2000]
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: Option<u32>,
+    /// Within which time all lines must have ended, or expire: a number with s, m, h or d, 30d at most [default: 24h; with --local
+    /// 30d, as nothing goes on while nobody runs it]
+    #[arg(long, value_name = "TIME", value_parser = Within::read)]
+    pub(crate) within: Option<Within>,
     /// How urgent the lines are among the turns of their tenant [default: as the api says]
     #[arg(long, value_enum)]
     pub(crate) priority: Option<Priority>,
@@ -120,8 +124,44 @@ pub(crate) struct Plan {
     #[arg(long, value_enum, default_value_t)]
     pub(crate) reuse: Reuse,
     /// Without a server: run everything in this process, on SQLite, and stay until it is done; `batch run` writes the results
+    ///
+    /// Other batches that are open in the same store go on meanwhile, and are told of. A quote begins nothing.
     #[arg(long)]
     pub(crate) local: bool,
+}
+
+/// Within which time a batch must have ended, as the api has it.
+#[derive(Clone, Debug)]
+pub(crate) struct Within {
+    text: Cow<'static, str>,
+    seconds: u64,
+}
+
+impl Within {
+    /// As long as a batch has, if nobody says.
+    pub(crate) const DAY: Self = Self { text: Cow::Borrowed("24h"), seconds: 24 * 60 * 60 };
+    /// The longest that the api takes.
+    pub(crate) const LONGEST: Self = Self { text: Cow::Borrowed("30d"), seconds: 30 * 24 * 60 * 60 };
+
+    fn read(text: &str) -> Result<Self, String> {
+        let units = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
+        let seconds = units.into_iter().find_map(|(unit, seconds)| {
+            text.strip_suffix(unit)?.parse().ok().and_then(|it: u64| it.checked_mul(seconds))
+        });
+        let seconds = seconds.filter(|it| (1..=Self::LONGEST.seconds).contains(it));
+        let wrong = || "give a number with s, m, h or d, from 1s to 30d, as in 7d".to_owned();
+        Ok(Self { text: text.to_owned().into(), seconds: seconds.ok_or_else(wrong)? })
+    }
+
+    /// As it was said.
+    pub(crate) fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// The same, however it was said.
+    pub(crate) fn seconds(&self) -> u64 {
+        self.seconds
+    }
 }
 
 /// Reads what a batch may cost. JSON has no word for what is no number or has no end: it would be no limit at all.
@@ -175,11 +215,8 @@ pub(crate) enum Only {
 
 impl Only {
     /// Its name on the wire.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Only::Failed => "failed",
-            Only::Expired => "expired",
-        }
+    pub(crate) fn as_str(self) -> String {
+        word(&self)
     }
 }
 
@@ -208,5 +245,19 @@ impl Batch {
             | Batch::Pause { .. }
             | Batch::Resume { .. } => false,
         }
+    }
+}
+
+#[test]
+fn a_time_is_read_as_the_api_reads_it() {
+    let seconds = |text: &str| Within::read(text).map(|it| it.seconds).ok();
+    let wanted =
+        [("90s", 90), ("5m", 300), ("24h", 86_400), ("1d", 86_400), ("30d", 2_592_000), ("720h", 2_592_000)];
+    for (text, wanted) in wanted {
+        assert_eq!(seconds(text), Some(wanted), "{text}");
+    }
+    for text in ["", "d", "7", "7w", "0h", "-1h", "1.5h", "31d", "721h", "99999999999999999999s", "7 d", "é"]
+    {
+        assert_eq!(seconds(text), None, "{text}");
     }
 }

@@ -22,27 +22,31 @@ pub(crate) enum Inbox {
         thread: String,
     },
     /// Answers what a thread asks
-    #[command(group = ArgGroup::new("how").required(true))]
-    Answer {
-        /// Which thread; `last` is the newest
-        thread: String,
-        /// The words: an option by its words or its number, where there are options; - reads them from stdin
-        #[arg(group = "how")]
-        answer: Option<String>,
-        /// Yes, to an approval; of a call in doubt: it happened
-        #[arg(long, group = "how")]
-        accept: bool,
-        /// JSON for an answer, where there are no options
-        #[arg(long, value_name = "JSON", group = "how")]
-        edit: Option<String>,
-        /// No answer: the turn is called off, and its thread is idle
-        #[arg(long, group = "how")]
-        ignore: bool,
-        /// Sending the same key again gives the same turn
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Wait for the end and print the reply
-        #[arg(short, long)]
-        wait: bool,
-    },
+    Answer(Answer),
+}
+
+/// What is answered, and to whom.
+#[derive(clap::Args)]
+#[command(group = ArgGroup::new("how").required(true))]
+pub(crate) struct Answer {
+    /// Which thread; `last` is the newest
+    pub(crate) thread: String,
+    /// The words: an option by its words or its number, where there are options; - reads them from stdin
+    #[arg(group = "how")]
+    pub(crate) answer: Option<String>,
+    /// Yes, to an approval; of a call in doubt: it happened
+    #[arg(long, group = "how")]
+    pub(crate) accept: bool,
+    /// JSON for an answer, where there are no options
+    #[arg(long, value_name = "JSON", group = "how")]
+    pub(crate) edit: Option<String>,
+    /// No answer: the turn is called off, and its thread is idle
+    #[arg(long, group = "how")]
+    pub(crate) ignore: bool,
+    /// Sending the same key again gives the same turn
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Wait for the end and print the reply
+    #[arg(short, long)]
+    pub(crate) wait: bool,
 }

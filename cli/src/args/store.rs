@@ -21,13 +21,23 @@ pub(crate) enum Store {
         #[arg(long)]
         dry_run: bool,
     },
-    /// Deletes threads that are idle or failed and were not touched for long, with their turns and events; none that is
-    /// held
+    /// Deletes what is old: threads at rest, batches that are over, and files that no batch uses
+    ///
+    /// Threads go that are idle or failed and were not touched for so long, with their turns and events; none that is held.
+    ///
+    /// Batches go that have been over for so long (completed, failed, expired or cancelled), with their lines, results, and files
+    /// of output and errors, and with what webhooks were told of them; none that is open, and none with a line whose thread is
+    /// held. With them goes what was paid for: a line that is sent again is run again. Until then results can be read,
+    /// also of lines whose threads are gone.
+    ///
+    /// Files go that are that old and that no batch uses: those of batches that are gone, and those of which none was made.
+    ///
+    /// With --strategy, only threads go: neither batches nor files.
     Prune {
         /// For so long, as in 90d, 12h or 30m [default: as retention.after_days says]
         #[arg(long, value_name = "AGE", value_parser = age)]
         older_than: Option<Duration>,
-        /// Only those under this strategy
+        /// Only threads under this strategy, and no batch or file
         #[arg(long)]
         strategy: Option<String>,
         /// Only say how many

@@ -131,39 +131,7 @@ pub(crate) enum Thread {
     ///
     /// Nothing that ran before is run again. A turn that was under way there goes on here; a write that was under way is
     /// in doubt. What the other thread did afterwards is not undone: what the new one does, it does for real.
-    Fork {
-        /// Which; `last` is the newest
-        id: String,
-        /// After this event; the last one, if none is named
-        #[arg(long, value_name = "SEQ")]
-        at: Option<u64>,
-        /// Tunes the strategy from there on, as JSON over what was in force
-        #[arg(long, value_name = "JSON")]
-        tune: Option<String>,
-        /// What it and each of its turns may take from there on, as JSON, instead of the budget in force:
-        /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
-        #[arg(long, value_name = "JSON")]
-        budget: Option<String>,
-        /// Asks this model from there on: --tune '{"model": …}' in short
-        #[arg(long, value_name = "PROVIDER/MODEL")]
-        model: Option<String>,
-        /// Words that a node says first to its model from there on, or the @FILE that holds them; {prompt} in them stands
-        /// for the node's own
-        #[arg(long, value_name = "NODE=WORDS")]
-        prompt: Vec<String>,
-        /// A fact that the strategy takes for concluded, as JSON, as under `learned` in its events
-        #[arg(long, value_name = "JSON")]
-        learn: Vec<String>,
-        /// What the new thread hears first: the answer, if a person is asked there
-        #[arg(long, value_name = "TEXT")]
-        answer: Option<String>,
-        /// Sending the same key again gives the same fork
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Stay until the new thread rests
-        #[arg(short, long)]
-        wait: bool,
-    },
+    Fork(Fork),
     /// Holds a thread: nothing deletes it until it is released
     Hold {
         /// Which; `last` is the newest
@@ -178,22 +146,62 @@ pub(crate) enum Thread {
         id: String,
     },
     /// Says what became of a call whose answer was lost
-    Reconcile {
-        /// Which thread; `last` is the newest
-        id: String,
-        /// Which of the node's requests
-        #[arg(long, default_value_t = 0)]
-        slot: usize,
-        /// It happened, with this result
-        #[arg(long, value_name = "RESULT", group = "verdict")]
-        happened: Option<String>,
-        /// It did not happen: it is attempted again
-        #[arg(long, group = "verdict")]
-        did_not: bool,
-        /// Nobody knows, and it shall not be attempted again
-        #[arg(long, group = "verdict")]
-        skip: bool,
-    },
+    Reconcile(Reconcile),
+}
+
+/// What is forked, and what is changed in it.
+#[derive(clap::Args)]
+pub(crate) struct Fork {
+    /// Which; `last` is the newest
+    pub(crate) id: String,
+    /// After this event; the last one, if none is named
+    #[arg(long, value_name = "SEQ")]
+    pub(crate) at: Option<u64>,
+    /// Tunes the strategy from there on, as JSON over what was in force
+    #[arg(long, value_name = "JSON")]
+    pub(crate) tune: Option<String>,
+    /// What it and each of its turns may take from there on, as JSON, instead of the budget in force:
+    /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+    #[arg(long, value_name = "JSON")]
+    pub(crate) budget: Option<String>,
+    /// Asks this model from there on: --tune '{"model": …}' in short
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
+    /// Words that a node says first to its model from there on, or the @FILE that holds them; {prompt} in them stands
+    /// for the node's own
+    #[arg(long, value_name = "NODE=WORDS")]
+    pub(crate) prompt: Vec<String>,
+    /// A fact that the strategy takes for concluded, as JSON, as under `learned` in its events
+    #[arg(long, value_name = "JSON")]
+    pub(crate) learn: Vec<String>,
+    /// What the new thread hears first: the answer, if a person is asked there
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) answer: Option<String>,
+    /// Sending the same key again gives the same fork
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Stay until the new thread rests
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+}
+
+/// What became of a call.
+#[derive(clap::Args)]
+pub(crate) struct Reconcile {
+    /// Which thread; `last` is the newest
+    pub(crate) id: String,
+    /// Which of the node's requests
+    #[arg(long, default_value_t = 0)]
+    pub(crate) slot: usize,
+    /// It happened, with this result
+    #[arg(long, value_name = "RESULT", group = "verdict")]
+    pub(crate) happened: Option<String>,
+    /// It did not happen: it is attempted again
+    #[arg(long, group = "verdict")]
+    pub(crate) did_not: bool,
+    /// Nobody knows, and it shall not be attempted again
+    #[arg(long, group = "verdict")]
+    pub(crate) skip: bool,
 }
 
 /// What is shown of two threads; all of it, if nothing is named.
@@ -235,19 +243,4 @@ pub(crate) enum By {
     Strategy,
     /// The model that was asked
     Model,
-}
-
-impl By {
-    /// Its name.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            By::Node => "node",
-            By::Turn => "turn",
-            By::Thread => "thread",
-            By::Batch => "batch",
-            By::Tenant => "tenant",
-            By::Strategy => "strategy",
-            By::Model => "model",
-        }
-    }
 }

@@ -4,55 +4,12 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::age;
+use super::{age, word};
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
     /// Says something to an agent; to a thread that asked, it is the answer
-    Send {
-        /// The words; - reads them from stdin
-        text: String,
-        /// The strategy of a new thread
-        #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
-        strategy: String,
-        /// An existing thread; `last` is the newest
-        #[arg(short, long, value_name = "ID")]
-        thread: Option<String>,
-        /// Configuration of the new thread, as JSON
-        #[arg(long, value_name = "JSON", conflicts_with = "thread")]
-        tune: Option<String>,
-        /// What the new thread and each of its turns may take, as JSON, within what the operator allows:
-        /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
-        #[arg(long, value_name = "JSON", conflicts_with = "thread")]
-        budget: Option<String>,
-        /// What the turn is found by again, as in --metadata customer=17: JSON where it is some, else text
-        #[arg(long, value_name = "KEY=VALUE")]
-        metadata: Vec<String>,
-        /// How urgent it is among the turns of its tenant [default: normal]
-        #[arg(long, value_enum)]
-        priority: Option<Priority>,
-        /// Not before so long from now, as in 10m, 12h or 7d; at most a year
-        #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "not_before")]
-        delay: Option<Duration>,
-        /// Not before this moment, as in 2026-12-24T18:00:00Z
-        #[arg(long, value_name = "MOMENT")]
-        not_before: Option<String>,
-        /// Take it as a new matter, even if the thread waits for an answer
-        #[arg(long)]
-        replan: bool,
-        /// Sending the same key again gives the same turn and pays nothing
-        #[arg(long, value_name = "KEY")]
-        idempotency_key: Option<String>,
-        /// Wait for the end and print the reply
-        #[arg(short, long)]
-        wait: bool,
-        /// Print the events as they happen, until the turn has ended; one that is not due yet is waited for
-        ///
-        /// With -o jsonl each event is a line of JSON as it happens; with -o json all of them are one list at the end, as by
-        /// `thread events`.
-        #[arg(short, long, conflicts_with = "wait")]
-        follow: bool,
-    },
+    Send(Send),
     /// Lists turns, the newest first
     Ls {
         /// Only of this thread; `last` is the newest
@@ -113,6 +70,53 @@ pub(crate) enum Turn {
     },
 }
 
+/// What is said, to whom, and how.
+#[derive(Default, clap::Args)]
+pub(crate) struct Send {
+    /// The words; - reads them from stdin
+    pub(crate) text: String,
+    /// The strategy of a new thread
+    #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
+    pub(crate) strategy: String,
+    /// An existing thread; `last` is the newest
+    #[arg(short, long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// Configuration of the new thread, as JSON
+    #[arg(long, value_name = "JSON", conflicts_with = "thread")]
+    pub(crate) tune: Option<String>,
+    /// What the new thread and each of its turns may take, as JSON, within what the operator allows:
+    /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+    #[arg(long, value_name = "JSON", conflicts_with = "thread")]
+    pub(crate) budget: Option<String>,
+    /// What the turn is found by again, as in --metadata customer=17: JSON where it is some, else text
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) metadata: Vec<String>,
+    /// How urgent it is among the turns of its tenant [default: normal]
+    #[arg(long, value_enum)]
+    pub(crate) priority: Option<Priority>,
+    /// Not before so long from now, as in 10m, 12h or 7d; at most a year
+    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "not_before")]
+    pub(crate) delay: Option<Duration>,
+    /// Not before this moment, as in 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "MOMENT")]
+    pub(crate) not_before: Option<String>,
+    /// Take it as a new matter, even if the thread waits for an answer
+    #[arg(long)]
+    pub(crate) replan: bool,
+    /// Sending the same key again gives the same turn and pays nothing
+    #[arg(long, value_name = "KEY")]
+    pub(crate) idempotency_key: Option<String>,
+    /// Wait for the end and print the reply
+    #[arg(short, long)]
+    pub(crate) wait: bool,
+    /// Print the events as they happen, until the turn has ended; one that is not due yet is waited for
+    ///
+    /// With -o jsonl each event is a line of JSON as it happens; with -o json all of them are one list at the end, as by
+    /// `thread events`.
+    #[arg(short, long, conflicts_with = "wait")]
+    pub(crate) follow: bool,
+}
+
 /// By what failed turns are counted.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum GroupBy {
@@ -148,11 +152,7 @@ pub(crate) enum Priority {
 
 impl Priority {
     /// Its name on the wire.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Normal => "normal",
-            Priority::Low => "low",
-        }
+    pub(crate) fn as_str(self) -> String {
+        word(&self)
     }
 }

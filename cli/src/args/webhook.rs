@@ -64,14 +64,3 @@ pub(crate) enum DeliveryState {
     /// Nobody tries any more
     Failed,
 }
-
-impl DeliveryState {
-    /// Its name on the wire.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            DeliveryState::Pending => "pending",
-            DeliveryState::Delivered => "delivered",
-            DeliveryState::Failed => "failed",
-        }
-    }
-}

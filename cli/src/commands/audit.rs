@@ -16,9 +16,8 @@ use super::{
 };
 use crate::{
     args::{Audit, Round},
-    engine,
     exit::{Exit, Stop},
-    output,
+    output::{self, counted},
 };
 
 pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
@@ -26,15 +25,15 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
         Audit::Key(command) => witness::key(&given, command),
         Audit::Checkpoint { to, key, gone, jobs } => {
             let gone = if gone { Gone::Known } else { Gone::Found };
-            witness::checkpoint(&given, &store(&given).await?, &Place::of(&to), &key, gone, jobs).await
+            witness::checkpoint(&given, &given.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
             let asked = Asked { checkpoints: checkpoint, vkey };
             let round = Round { thread, jobs, ..Round::default() };
-            witness::verify(&given, &store(&given).await?, &asked, round).await
+            witness::verify(&given, &given.store().await?, &asked, round).await
         }
         Audit::Export { thread, proof, to } => {
-            witness::export(&given, &store(&given).await?, &thread, proof, to).await
+            witness::export(&given, &given.store().await?, &thread, proof, to).await
         }
         Audit::Replay { round, prompts, junit, sarif } => {
             for (flag, path) in [("--junit", &junit), ("--sarif", &sarif)] {
@@ -43,7 +42,7 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
                     output::try_out(path).map_err(|err| Stop::because(Exit::Usage, refused(err)))?;
                 }
             }
-            let report = replayed(&given, &store(&given).await?, round, prompts).await?;
+            let report = replayed(&given, &given.store().await?, round, prompts).await?;
             if let Some(path) = junit {
                 write(&path, &self::junit(&report)?)?;
             }
@@ -58,13 +57,6 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
             })
         }
     }
-}
-
-/// The store whose logs are looked at.
-async fn store(given: &Given) -> anyhow::Result<store::Store> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
-    Ok(store)
 }
 
 async fn replayed(
@@ -91,12 +83,14 @@ fn words(report: &Report, seconds: f64) -> String {
         return "NOTHING CHECKED: there is no such thread".to_owned();
     }
     let mut words = format!(
-        "{threads} threads, {events} events in {seconds:.1} s: {:.0} events/s\n{} would go as they went",
+        "{}, {} in {seconds:.1} s: {:.0} events/s\n{} would go as they went",
+        counted(*threads, "thread"),
+        counted(*events, "event"),
         *events as f64 / seconds,
         report.strategies.values().map(|it| it.same).sum::<u64>(),
     );
     if 0 < *diverged {
-        words += &format!("\nDIVERGED {diverged}, in {} places", report.clusters.len());
+        words += &format!("\nDIVERGED {diverged}, in {}", counted(report.clusters.len(), "place"));
     }
     for cluster in &report.clusters {
         let divergence = &cluster.example.divergence;

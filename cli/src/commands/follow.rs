@@ -10,9 +10,9 @@ use sse_stream::SseStream;
 use store::time;
 use tokio::time::{Instant, sleep};
 
-use super::{Given, turn::name};
+use super::Given;
 use crate::{
-    client::{AWAY, Client, is_away, path},
+    client::{AWAY, Client, is_away, name, path},
     exit::{Exit, Stop},
     output::{self, Format},
 };

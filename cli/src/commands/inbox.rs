@@ -5,14 +5,10 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{
-    Given, follow,
-    thread::named,
-    turn::{self, name},
-};
+use super::{Given, follow, thread::named, turn};
 use crate::{
-    args::Inbox,
-    client::{Client, keyed, path},
+    args::{Answer, Inbox},
+    client::{Client, keyed, listed, name, path},
     exit::{Exit, Stop},
     output::{self, Format},
 };
@@ -21,7 +17,7 @@ use crate::{
 const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(given: Given, command: Inbox) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+    let client = given.client()?;
     match command {
         Inbox::Ls { watch: true, .. } if given.format == Format::Json => {
             let words =
@@ -36,7 +32,7 @@ pub(crate) async fn run(given: Given, command: Inbox) -> anyhow::Result<Exit> {
             if watch { again(&given, &client, &path, items).await } else { Ok(Exit::Ok) }
         }
         Inbox::Show { thread } => show(&given, &client, &named(&client, &thread).await?).await,
-        Inbox::Answer { .. } => answer(&given, &client, command).await,
+        Inbox::Answer(it) => answer(&given, &client, it).await,
     }
 }
 
@@ -54,7 +50,7 @@ async fn again(given: &Given, client: &Client, path: &str, mut items: Vec<Value>
 }
 
 async fn page(client: &Client, path: &str) -> anyhow::Result<Vec<Value>> {
-    Ok(client.get(path).await?["data"].as_array().cloned().unwrap_or_default())
+    Ok(listed(&client.get(path).await?).to_vec())
 }
 
 fn list(given: &Given, items: &[Value]) -> anyhow::Result<()> {
@@ -115,10 +111,8 @@ fn words(item: &Value, id: &str) -> String {
     )
 }
 
-async fn answer(given: &Given, client: &Client, command: Inbox) -> anyhow::Result<Exit> {
-    let Inbox::Answer { thread, answer, accept, edit, ignore, idempotency_key, wait } = command else {
-        return Ok(Exit::Usage);
-    };
+async fn answer(given: &Given, client: &Client, how: Answer) -> anyhow::Result<Exit> {
+    let Answer { thread, answer, accept, edit, ignore, idempotency_key, wait } = how;
     let body = match (answer, edit, accept, ignore) {
         (Some(text), ..) => {
             let text = if text == "-" { turn::stdin()? } else { text };

@@ -5,7 +5,7 @@ use store::{Entry, time};
 
 use super::{Given, turn};
 use crate::{
-    args::{Index, Turn},
+    args::{Index, Send, Turn},
     engine,
     exit::{Exit, Stop},
     output,
@@ -16,34 +16,24 @@ const BUILDER: &str = "index_builder";
 
 pub(crate) async fn run(given: Given, command: Index) -> anyhow::Result<Exit> {
     match command {
-        Index::Build => turn::run(given, build()).await,
+        Index::Build => turn::run(given, Turn::Send(build())).await,
         Index::Status => status(&given).await,
         Index::Search { query, limit } => search(&given, &query, limit).await,
     }
 }
 
 /// A turn of a thread of its own: what an older thread knew of the index may have been overtaken.
-fn build() -> Turn {
-    Turn::Send {
+fn build() -> Send {
+    Send {
         text: "Bring the index up to date.".to_owned(),
         strategy: BUILDER.to_owned(),
-        thread: None,
-        tune: None,
-        budget: None,
-        metadata: Vec::new(),
-        priority: None,
-        delay: None,
-        not_before: None,
-        replan: false,
-        idempotency_key: None,
-        wait: false,
         follow: true,
+        ..Send::default()
     }
 }
 
 async fn status(given: &Given) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     let entries = engine::entries(&given.settings, &store)?.all().await?;
     let at_hand = engine::experts(&given.settings);
     let wanted = given.settings.index.embedding_model.as_deref();
@@ -84,8 +74,7 @@ async fn status(given: &Given) -> anyhow::Result<Exit> {
 }
 
 async fn search(given: &Given, query: &str, limit: usize) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     let entries = engine::entries(&given.settings, &store)?;
     let index = engine::index(&given.settings, entries, engine::models(&given.settings)?);
     let found = index.search(query, limit).await;

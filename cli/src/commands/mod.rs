@@ -22,16 +22,19 @@ mod waits;
 mod webhook;
 mod witness;
 
-use std::{ffi::OsString, fs, os::unix::fs::MetadataExt as _};
+use std::ffi::OsString;
 
 use shared::Graph;
 use store::Strategies;
 
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store},
+    client::Client,
     config::{LogFormat, Origins, Settings, Sources},
+    engine,
     exit::{Exit, Stop},
     output::Format,
+    person::person,
 };
 
 /// What every command is given.
@@ -46,17 +49,23 @@ pub(crate) struct Given {
     pub(crate) passed_on: Vec<OsString>,
 }
 
-/// Who sits at the command line; where nobody said so, by the name that the machine knows them by.
-fn person() -> String {
-    let said = || std::env::var("USER").ok().filter(|it| !it.is_empty());
-    let known = || {
-        let id = fs::metadata("/proc/self").ok()?.uid().to_string();
-        let users = fs::read_to_string("/etc/passwd").ok()?;
-        let of =
-            |line: &str| Some((line.split(':').nth(2)? == id).then(|| line.split(':').next())??.to_owned());
-        users.lines().find_map(of)
-    };
-    said().or_else(known).unwrap_or_else(|| "operator".to_owned())
+impl Given {
+    /// The api, for the tenant that the command acts for.
+    fn client(&self) -> anyhow::Result<Client> {
+        Client::new(&self.settings, self.url.as_deref(), self.tenant.as_deref())
+    }
+
+    /// The same for all tenants, whoever the command acts for.
+    fn client_for_all(&self) -> anyhow::Result<Client> {
+        Client::new(&self.settings, self.url.as_deref(), None)
+    }
+
+    /// The store, if it is up to date.
+    async fn store(&self) -> anyhow::Result<store::Store> {
+        let store = engine::store(&self.settings).await?;
+        engine::check_migrated(&store).await?;
+        Ok(store)
+    }
 }
 
 /// Whether a command looks at all of the store, or deletes from it, and so cannot act for one tenant.

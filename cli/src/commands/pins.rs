@@ -14,8 +14,7 @@ use crate::{
 };
 
 pub(crate) async fn run(given: &Given, servers: &Servers, command: Option<Pins>) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     match command {
         None => list(given, &store).await,
         Some(Pins::Diff { server }) => diff(given, servers, &store, &server).await,

@@ -7,30 +7,24 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use store::QueueError;
 
-use super::{Given, person, turn::name, waits};
+use super::{Given, waits};
 use crate::{
     args::{Paused, Queue},
-    client::{self, Client},
+    client::{self, Client, listed, name},
     engine::{self, Alone},
     exit::Exit,
-    output,
+    output::{self, counted},
 };
 
-/// The header that says who does it.
-const USER_HEADER: &str = "x-turnfold-user";
-
 pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref(), None)?;
     match command {
-        Queue::Ls { limit } => {
-            let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
-            waits::list(&given, &client, limit).await
-        }
+        Queue::Ls { limit } => waits::list(&given, &given.client()?, limit).await,
         Queue::Rebuild { dry_run } => rebuild(&given, dry_run).await,
-        Queue::Pauses => list(&given, &client).await,
+        Queue::Pauses => list(&given, &given.client_for_all()?).await,
         Queue::Pause { what, reason } => {
+            let client = given.client_for_all()?;
             let request = client.request(Method::PUT, &path(&what)?).json(&json!({ "reason": reason }));
-            let pause: Value = client.send(request.header(USER_HEADER, person())).await?.json().await?;
+            let pause: Value = client.send(request).await?.json().await?;
             output::one(given.format, &pause, || {
                 let (kind, name) = (name(&pause, "kind"), name(&pause, "name"));
                 format!("{kind} {name} is paused: what is under way is finished, and nothing new is begun")
@@ -38,6 +32,7 @@ pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
             Ok(Exit::Ok)
         }
         Queue::Resume { what } => {
+            let client = given.client_for_all()?;
             let request = client.request(Method::DELETE, &path(&what)?);
             let pause: Value = client.send(request).await?.json().await?;
             output::one(given.format, &pause, || {
@@ -50,8 +45,8 @@ pub(crate) async fn run(given: Given, command: Queue) -> anyhow::Result<Exit> {
 
 async fn list(given: &Given, client: &Client) -> anyhow::Result<Exit> {
     let page = client.get("/v1/pauses").await?;
-    let pauses = page["data"].as_array().cloned().unwrap_or_default();
-    output::many(given.format, &pauses, || {
+    let pauses = listed(&page);
+    output::many(given.format, pauses, || {
         if pauses.is_empty() {
             return "nothing is paused".to_owned();
         }
@@ -81,8 +76,7 @@ async fn rebuild(given: &Given, dry_run: bool) -> anyhow::Result<Exit> {
         })?;
         return Ok(Exit::Ok);
     }
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
     let missing = worker::unrung(&parts).await.map_err(sorted)?;
     if !dry_run {
@@ -92,8 +86,8 @@ async fn rebuild(given: &Given, dry_run: bool) -> anyhow::Result<Exit> {
     let rung = if dry_run { 0 } else { count };
     output::one(given.format, &json!({"missing": count, "rung": rung}), || match (count, dry_run) {
         (0, _) => "everybody who can move is rung for".to_owned(),
-        (count, true) => format!("{count} threads can move and nobody has rung for them"),
-        (count, false) => format!("rang for {count} threads that nobody had rung for"),
+        (count, true) => format!("nobody has rung for {} that can move", counted(count, "thread")),
+        (count, false) => format!("rang for {} that nobody had rung for", counted(count, "thread")),
     })?;
     Ok(Exit::Ok)
 }

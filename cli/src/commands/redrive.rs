@@ -9,14 +9,14 @@ use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    Given, person,
-    turn::{asked_for, known_strategies, name},
+    Given,
+    turn::{asked_for, known_strategies},
 };
 use crate::{
     ask,
-    client::Client,
+    client::{Client, listed, name},
     exit::{Exit, Stop},
-    output,
+    output::{self, counted},
 };
 
 /// How many turns are asked for at once.
@@ -56,21 +56,20 @@ pub(super) async fn causes(
     conditions: Option<&str>,
     limit: u64,
 ) -> anyhow::Result<Exit> {
-    let page = counted(client, conditions, limit).await?;
+    let page = by_cause(client, conditions, limit).await?;
     if page["turns"] == 0 {
         known_strategies(client, conditions).await?;
     }
-    let causes = page["data"].as_array().cloned().unwrap_or_default();
-    output::many(given.format, &causes, || table(&page))?;
+    output::many(given.format, listed(&page), || table(&page))?;
     Ok(Exit::Ok)
 }
 
-async fn counted(client: &Client, conditions: Option<&str>, limit: u64) -> anyhow::Result<Value> {
+async fn by_cause(client: &Client, conditions: Option<&str>, limit: u64) -> anyhow::Result<Value> {
     client.get(&format!("/v1/turns/causes?limit={limit}{}", asked_for(conditions)?)).await
 }
 
 fn table(page: &Value) -> String {
-    let causes = page["data"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let causes = listed(page);
     if causes.is_empty() {
         return "nothing has failed".to_owned();
     }
@@ -85,7 +84,7 @@ fn table(page: &Value) -> String {
 
 /// Has all failed turns that fulfil the conditions try again.
 pub(super) async fn run(given: &Given, client: &Client, how: &How) -> anyhow::Result<Exit> {
-    let page = counted(client, how.conditions.as_deref(), 50).await?;
+    let page = by_cause(client, how.conditions.as_deref(), 50).await?;
     let count = |name: &str| page[name].as_u64().unwrap_or_default();
     let (all, unheard) = (count("turns"), count("unheard"));
     if all == 0 {
@@ -99,12 +98,12 @@ pub(super) async fn run(given: &Given, client: &Client, how: &How) -> anyhow::Re
     };
     if how.dry_run {
         output::one(given.format, &page, || match all {
-            0 => "no failed turn is like that".to_owned(),
-            _ => format!("{}\n{can} failed turns would try again{never}", table(&page)),
+            0 => "no failed turn matches".to_owned(),
+            _ => format!("{}\n{} would try again{never}", table(&page), counted(can, "failed turn")),
         })?;
         return Ok(Exit::Ok);
     }
-    let what = format!("have {can} failed turns try again{never}?");
+    let what = format!("have {} try again{never}?", counted(can, "failed turn"));
     if 0 < all && !how.yes && !ask::agreed(&what, INSTEAD)? {
         return Err(Stop::because(Exit::Finding, "nothing was done"));
     }
@@ -129,8 +128,8 @@ async fn redrive(client: &Client, how: &How, bar: &ProgressBar, done: &mut Done)
     loop {
         let path = format!("/v1/turns?status=failed&order=oldest&limit={PAGE}{after}{conditions}");
         let page = client.get(&path).await?;
-        let turns = page["data"].as_array().cloned().unwrap_or_default();
-        for turn in &turns {
+        let turns = listed(&page);
+        for turn in turns {
             bar.inc(1);
             if turn["heard_seq"].is_null() {
                 done.unheard += 1;
@@ -140,7 +139,7 @@ async fn redrive(client: &Client, how: &How, bar: &ProgressBar, done: &mut Done)
                 pace.tick().await;
             }
             let request = client.request(Method::POST, &format!("/v1/turns/{}/retry", name(turn, "id")));
-            match client.send(request.header("x-turnfold-user", person())).await {
+            match client.send(request).await {
                 Ok(_) => done.redriven += 1,
                 Err(error) if gone(&error) => return Err(error),
                 Err(error) => {
@@ -163,7 +162,8 @@ fn gone(error: &anyhow::Error) -> bool {
 
 fn summary(done: &Done) -> String {
     let Done { redriven, unheard, refused, reasons } = done;
-    let mut words = format!("{redriven} failed turns try again");
+    let tries = if *redriven == 1 { "tries" } else { "try" };
+    let mut words = format!("{} {tries} again", counted(*redriven, "failed turn"));
     if 0 < *unheard {
         words += &format!("\n{unheard} failed before their thread heard them: submit them anew");
     }

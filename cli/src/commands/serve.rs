@@ -4,7 +4,7 @@ use std::{io, net::SocketAddr, sync::Arc};
 
 use secrecy::SecretString;
 use serde_json::json;
-use store::Strategies;
+use store::{Store, Strategies};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
@@ -16,15 +16,19 @@ use worker::{Stop as StopWorker, Worker, world::Live};
 use super::Given;
 use crate::{
     config::Settings,
-    engine::{self, Alone},
+    engine::{self, Alone, Claim},
     exit::Exit,
     output,
 };
 
+/// What to do where another engine works on the same file.
+const TWO: &str = "stop that; or name another file with --set store.url=sqlite:FILE; or have both meet at a server, with \
+    --set queue.url=redis://HOST";
+
 /// Api and worker in one process; the database is brought up to date first.
 pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
-    let dev = Dev::ready(&given.settings, &given.strategies).await?;
-    let address = dev.address()?;
+    let dev = Dev::ready(&given.settings, &given.strategies, TWO).await?;
+    let address = dev.desk.address()?;
     output::remark(&format!(
         "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
          \n  turnfold turn send -g probe \"echo hello\" --follow\n  turnfold thread events last\n\nCtrl-C stops it."
@@ -37,27 +41,29 @@ pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// Api and worker in one process, ready to serve.
-pub(super) struct Dev {
+/// The routes of the api at a port that is open: they answer what they are asked, and nothing is begun.
+pub(super) struct Desk {
     listener: TcpListener,
     door: api::Door,
-    worker: Worker,
-    world: Arc<Live>,
 }
 
-impl Dev {
+impl Desk {
     /// Opens the port and brings the database up to date.
     pub(super) async fn ready(settings: &Settings, strategies: &Strategies) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
         let store = engine::store_or_new(settings).await?;
+        Self::at(listener, store, settings, strategies).await
+    }
+
+    async fn at(
+        listener: TcpListener,
+        store: Store,
+        settings: &Settings,
+        strategies: &Strategies,
+    ) -> anyhow::Result<Self> {
         store.migrate().await?;
-        let name = engine::name(settings);
-        let parts = engine::parts(settings, store, Alone::Yes, &name).await?;
-        let world = Arc::new(engine::world(settings, &parts.store)?);
-        let door = engine::door(settings, parts.clone(), strategies.clone())?;
-        let bounds = engine::bounds(settings).await?;
-        let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
-        Ok(Self { listener, door, worker, world })
+        let parts = engine::parts(settings, store, Alone::Yes, &engine::name(settings)).await?;
+        Ok(Self { listener, door: engine::door(settings, parts, strategies.clone())? })
     }
 
     /// A key of its own: whoever starts it is its operator.
@@ -75,15 +81,53 @@ impl Dev {
         self.listener.local_addr()
     }
 
+    /// Answers for as long as it is asked.
+    pub(super) async fn answer(self) -> io::Result<()> {
+        axum::serve(self.listener, api::router(self.door)).await
+    }
+}
+
+/// Api and worker in one process, ready to serve.
+pub(super) struct Dev {
+    pub(super) desk: Desk,
+    worker: Worker,
+    world: Arc<Live>,
+    claim: Option<Claim>,
+}
+
+impl Dev {
+    /// Opens the port and brings the database up to date. Who finds another engine at the same file is told `mend`.
+    pub(super) async fn ready(
+        settings: &Settings,
+        strategies: &Strategies,
+        mend: &str,
+    ) -> anyhow::Result<Self> {
+        let listener = engine::listen(settings).await?;
+        let store = engine::store_or_new(settings).await?;
+        let claim = Claim::of(settings, mend)?;
+        let desk = Desk::at(listener, store, settings, strategies).await?;
+        let parts = desk.door.parts.clone();
+        let world = Arc::new(engine::world(settings, &parts.store)?);
+        let bounds = engine::bounds(settings).await?;
+        let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
+        Ok(Self { desk, worker, world, claim })
+    }
+
+    /// Where its events are.
+    pub(super) fn store(&self) -> &Store {
+        &self.desk.door.parts.store
+    }
+
     /// Serves until both are told to stop.
     pub(super) async fn serve(
         self,
         stop_worker: StopWorker,
         stop_api: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { listener, door, worker, world } = self;
+        let Self { desk: Desk { listener, door }, worker, world, claim } = self;
         let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
         world.close().await;
+        drop(claim);
         Ok(served?)
     }
 }

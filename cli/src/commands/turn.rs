@@ -9,16 +9,19 @@ use store::{Conditions, TurnId, time};
 
 use super::{Given, follow, redrive, thread};
 use crate::{
-    args::{GroupBy, Turn},
-    client::{Client, keyed, path},
+    args::{GroupBy, Send, Turn},
+    client::{Client, keyed, listed, path},
     exit::{Exit, Stop},
     output::{self, Format},
 };
 
+// As the commands of batches call it.
+pub(super) use crate::client::name;
+
 pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
-    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+    let client = given.client()?;
     match command {
-        Turn::Send { .. } => send(&given, &client, command).await,
+        Turn::Send(it) => send(&given, &client, it).await,
         Turn::Ls { conditions, group_by: Some(GroupBy::Cause), limit, .. } => {
             redrive::causes(&given, &client, conditions.as_deref(), limit).await
         }
@@ -83,14 +86,14 @@ async fn ls(
     let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
     let asked_for = asked_for(conditions.as_deref())?;
     let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}{asked_for}")).await?;
-    let turns = page["data"].as_array().cloned().unwrap_or_default();
+    let turns = listed(&page);
     if turns.is_empty() {
         known_strategies(client, conditions.as_deref()).await?;
     }
-    output::many(given.format, &turns, || {
-        let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    output::many(given.format, turns, || {
         let row = |it: &Value| {
-            vec![cell(it, "id"), cell(it, "strategy"), cell(it, "status"), cell(it, "created_at"), asked(it)]
+            let cells = ["id", "strategy", "status", "created_at"].map(|column| name(it, column).to_owned());
+            [cells.to_vec(), vec![asked(it)]].concat()
         };
         output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
     })?;
@@ -106,8 +109,7 @@ pub(super) async fn known_strategies(client: &Client, conditions: Option<&str>) 
     let read = conditions.and_then(|it| Conditions::parse(it, time::now()).ok());
     let Some(read) = read.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
     let page = client.get("/v1/strategies").await?;
-    let known: Vec<&str> =
-        page["data"].as_array().into_iter().flatten().filter_map(|it| it["name"].as_str()).collect();
+    let known: Vec<&str> = listed(&page).iter().map(|it| name(it, "name")).collect();
     match read.strategies().find(|it| !known.contains(it)) {
         Some(name) => Err(unknown_strategy(name, &known)),
         None => Ok(()),
@@ -128,8 +130,8 @@ pub(super) fn asked_for(conditions: Option<&str>) -> anyhow::Result<String> {
     Ok(format!("&{}", url.query().unwrap_or_default()))
 }
 
-async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<Exit> {
-    let Turn::Send {
+async fn send(given: &Given, client: &Client, what: Send) -> anyhow::Result<Exit> {
+    let Send {
         text,
         strategy,
         thread,
@@ -143,10 +145,7 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
         idempotency_key,
         wait,
         follow,
-    } = command
-    else {
-        return Ok(Exit::Usage);
-    };
+    } = what;
     let text = if text == "-" { stdin()? } else { text };
     let mut body = json!({ "input": text });
     // What the thread asks before it hears this, and how many events there are of it.
@@ -205,7 +204,7 @@ async fn send(given: &Given, client: &Client, command: Turn) -> anyhow::Result<E
         turn
     };
     if is_asked_again(&before["interrupt"], &turn["interrupt"], &text) {
-        output::remark(&format!("{text:?} is none of the options, so that it is asked again"));
+        output::remark(&format!("{text:?} is none of the options, so it is asked again"));
     }
     Ok(exit(&turn))
 }
@@ -237,7 +236,7 @@ pub(super) fn show(given: &Given, turn: &Value) -> anyhow::Result<()> {
     output::one(given.format, turn, || {
         let hint = hint(turn).map(|it| format!("\n{it}")).unwrap_or_default();
         match name(turn, "status") {
-            "completed" => turn["output"]["reply"].as_str().unwrap_or_default().to_owned(),
+            "completed" => name(&turn["output"], "reply").to_owned(),
             "interrupted" => {
                 let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
                 let listed = options
@@ -278,10 +277,6 @@ fn asked(turn: &Value) -> String {
         turn["input"].as_array().and_then(|it| it.last()).map(|it| name(it, "content")).unwrap_or_default();
     let short: String = words.chars().take(60).collect();
     if short.len() < words.len() { format!("{short}…") } else { short }
-}
-
-pub(super) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_default()
 }
 
 pub(super) fn stdin() -> anyhow::Result<String> {

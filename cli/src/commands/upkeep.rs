@@ -110,29 +110,42 @@ async fn prune(
     let kept = || days.map(|it| Duration::from_secs(it.saturating_mul(24 * 60 * 60)));
     let age = older_than.or_else(kept).ok_or_else(|| {
         let words =
-            "nothing says how long threads are kept: give --older-than 90d, or set retention.after_days";
+            "nothing says for how long anything is kept: give --older-than 90d, or set retention.after_days";
         Stop::because(Exit::Usage, words)
     })?;
     let which = Prune { before: before(age)?, strategy, by: super::person() };
     let before = time::rfc3339(which.before);
-    let words = |verb: &str, Pruned { threads, turns, events }: Pruned| {
-        format!(
+    let all = which.strategy.is_none();
+    let words = |verb: &str, Pruned { threads, turns, events, batches, lines, files }: Pruned| {
+        let rest = format!(
             "{verb} {threads} threads that rest since before {before}, with {turns} turns and {events} events"
+        );
+        if !all {
+            return rest;
+        }
+        format!(
+            "{rest}; {batches} batches that have been over since before then, with {lines} lines; and {files} files that no \
+             batch uses, theirs among them"
         )
     };
     if !dry_run && !yes {
         let would = store.prune(&which, true, |_| ()).await?;
-        if 0 < would.threads && !ask::agreed(&format!("{}?", words("delete", would)), INSTEAD)? {
+        if would != Pruned::default() && !ask::agreed(&format!("{}?", words("delete", would)), INSTEAD)? {
             return Err(Stop::because(Exit::Finding, "nothing was done"));
         }
     }
     let spinner = spinner()?;
-    let told = |it: Pruned| spinner.set_position(it.threads);
+    spinner.set_style(ProgressStyle::with_template("{spinner} {msg}, {elapsed}")?);
+    let told = |it: Pruned| {
+        let Pruned { threads, batches, lines, files, .. } = it;
+        spinner.set_message(format!("{threads} threads, {batches} batches, {lines} lines, {files} files"));
+    };
     let pruned = store.prune(&which, dry_run, told).await?;
     spinner.finish_and_clear();
-    let Pruned { threads, turns, events } = pruned;
+    let Pruned { threads, turns, events, batches, lines, files } = pruned;
     let thing = json!({
         "before": before, "deleted": !dry_run, "threads": threads, "turns": turns, "events": events,
+        "batches": batches, "lines": lines, "files": files,
     });
     output::one(given.format, &thing, || words(if dry_run { "would delete" } else { "deleted" }, pruned))?;
     Ok(Exit::Ok)

@@ -3,8 +3,12 @@
 use serde_json::Value;
 use store::time;
 
-use super::{Given, turn::name};
-use crate::{client::Client, exit::Exit, output};
+use super::Given;
+use crate::{
+    client::{Client, name},
+    exit::Exit,
+    output,
+};
 
 /// How many groups are told; the others are counted.
 const TOLD: usize = 12;
@@ -63,7 +67,8 @@ fn group(it: &Value, now: i64) -> String {
     let (turns, why) = (it["turns"].as_u64().unwrap_or_default(), name(it, "why"));
     let until = || time::micros(name(it, "until")).unwrap_or(now);
     let rest = match name(it, "cause") {
-        "behind" => "behind another turn of their thread".to_owned(),
+        "behind" if why.is_empty() => "behind another turn of their thread".to_owned(),
+        "behind" => format!("behind another turn: {why}"),
         "worker" => {
             let place = |nth_of: usize| it["places"][nth_of].as_u64();
             match (place(0), place(1)) {

@@ -11,13 +11,10 @@ use secrecy::ExposeSecret as _;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{
-    Given,
-    turn::{name, no_id},
-};
+use super::{Given, turn::no_id};
 use crate::{
-    args::Webhook,
-    client::{Client, path},
+    args::{Webhook, word},
+    client::{Client, listed, name, path},
     config::SecretRef,
     exit::{Exit, Stop},
     output,
@@ -27,19 +24,18 @@ use crate::{
 const BODY_MAX: u64 = 16 << 20;
 
 pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> {
-    let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
     match command {
-        Webhook::Ls => ls(&given, &client()?).await,
+        Webhook::Ls => ls(&given, &given.client()?).await,
         Webhook::Add { at, types } => {
             let types = if types.is_empty() { Value::Null } else { json!(types) };
-            let client = client()?;
+            let client = given.client()?;
             warn_of_another(&client, &at).await?;
             let webhook = client.post("/v1/webhooks", &json!({"url": at, "types": types})).await?;
             output::one(given.format, &webhook, || added(&webhook))?;
             Ok(Exit::Ok)
         }
         Webhook::Rm { id } => {
-            let client = client()?;
+            let client = given.client()?;
             let request =
                 client.request(Method::DELETE, &path(&["webhooks", &an_id(&id, "webhook", "webhook ls")?])?);
             let webhook: Value = client.send(request).await?.json().await?;
@@ -53,15 +49,16 @@ pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> 
                 Some(id) => format!("&webhook_id={}", an_id(&id, "webhook", "webhook ls")?),
                 None => String::new(),
             };
-            let state = state.map(|it| format!("&state={}", it.as_str())).unwrap_or_default();
-            let page = client()?.get(&format!("/v1/deliveries?limit={limit}{webhook}{state}")).await?;
-            let all = page["data"].as_array().cloned().unwrap_or_default();
-            output::many(given.format, &all, || deliveries(&all))?;
+            let state = state.map(|it| format!("&state={}", word(&it))).unwrap_or_default();
+            let page = given.client()?.get(&format!("/v1/deliveries?limit={limit}{webhook}{state}")).await?;
+            let all = listed(&page);
+            output::many(given.format, all, || deliveries(all))?;
             Ok(Exit::Ok)
         }
         Webhook::Redeliver { id } => {
             let id = an_id(&id, "delivery", "webhook deliveries")?;
-            let delivery = client()?.post(&path(&["deliveries", &id, "redeliver"])?, &json!({})).await?;
+            let delivery =
+                given.client()?.post(&path(&["deliveries", &id, "redeliver"])?, &json!({})).await?;
             output::one(given.format, &delivery, || {
                 format!("{} is sent again, as {}", name(&delivery, "type"), name(&delivery, "name"))
             })?;
@@ -83,7 +80,7 @@ fn an_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
 /// Two webhooks of one URL are right while a secret is changed for another, and else a mistake.
 async fn warn_of_another(client: &Client, at: &str) -> anyhow::Result<()> {
     let all = client.get("/v1/webhooks").await?;
-    let known = all["data"].as_array().into_iter().flatten().filter(|it| name(it, "url") == at);
+    let known = listed(&all).iter().filter(|it| name(it, "url") == at);
     for id in known.map(|it| name(it, "id")) {
         output::remark(&format!(
             "{at} is told by the webhook {id} already, and by each of them from now on: `turnfold webhook rm {id}` ends that one"
@@ -94,8 +91,8 @@ async fn warn_of_another(client: &Client, at: &str) -> anyhow::Result<()> {
 
 async fn ls(given: &Given, client: &Client) -> anyhow::Result<Exit> {
     let page = client.get("/v1/webhooks").await?;
-    let all = page["data"].as_array().cloned().unwrap_or_default();
-    output::many(given.format, &all, || {
+    let all = listed(&page);
+    output::many(given.format, all, || {
         let row = |it: &Value| {
             let types: Vec<&str> =
                 it["types"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
@@ -126,8 +123,8 @@ fn deliveries(all: &[Value]) -> String {
         return "nothing was told, and nothing is to be".to_owned();
     }
     let row = |it: &Value| {
-        let text = |field: &str| it[field].as_str().unwrap_or_default().to_owned();
-        let of = it["payload"]["data"]["id"].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| name(it, field).to_owned();
+        let of = name(&it["payload"]["data"], "id").to_owned();
         let next = it["due_at"].as_str().map(|at| format!("next at {at}")).unwrap_or_default();
         vec![
             text("id"),
@@ -151,7 +148,7 @@ fn verify(given: &Given, secret: &str, headers: [(&'static str, String); 3]) -> 
         .map_err(|why| Stop::because(Exit::Usage, format!("--secret {why}")))?;
     let secret = place.resolve().map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
     let webhook = standardwebhooks::Webhook::new(secret.expose_secret())
-        .map_err(|_| Stop::because(Exit::Usage, "--secret: it is no whsec_ and Base64"))?;
+        .map_err(|_| Stop::because(Exit::Usage, "--secret: it is not `whsec_` followed by Base64"))?;
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let value = HeaderValue::from_str(&value)

@@ -50,10 +50,6 @@ impl Schema {
         Shape(&self.0)
     }
 
-    pub(super) fn into_json(self) -> Json {
-        self.0
-    }
-
     /// Every key, in full, where `*` stands for a name that a person chooses.
     pub(super) fn keys(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();

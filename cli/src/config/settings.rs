@@ -21,7 +21,7 @@ use super::{
 pub struct Settings {
     /// Where the log is kept.
     pub store: StoreSettings,
-    /// How long threads are kept.
+    /// How long threads and batches are kept.
     #[serde(default)]
     pub retention: RetentionSettings,
     /// Where the tokens are kept.
@@ -88,11 +88,12 @@ pub struct StoreSettings {
     pub connections: u32,
 }
 
-/// How long threads are kept.
+/// How long threads and batches are kept.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionSettings {
-    /// After how many days without a touch `turnfold store prune` deletes a thread at rest; never, if none is named.
+    /// After how many days without a touch `turnfold store prune` deletes a thread at rest, and after how many days a batch
+    /// that is over; never, if none is named.
     #[schemars(range(min = 1))]
     pub after_days: Option<u64>,
 }
@@ -235,11 +236,6 @@ pub enum LogFormat {
 }
 
 impl Settings {
-    /// The JSON Schema of everything that may be set, where there are these strategies.
-    pub fn schema(strategies: &[&'static dyn Graph]) -> Json {
-        Schema::new(strategies).into_json()
-    }
-
     /// Every key in full, where `*` stands for a name that a person chooses.
     pub fn keys(strategies: &[&'static dyn Graph]) -> Vec<String> {
         Schema::new(strategies).keys().into_iter().collect()

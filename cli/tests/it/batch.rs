@@ -104,6 +104,11 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
         refused(&["resume", "batch_1", &usd], 2, &["a number above 0"]);
     }
     refused(&["submit", "good.jsonl", "--max-usd", "0.5"], 4, &["nobody answers"]);
+    for time in ["7w", "31d", "0s", "soon"] {
+        refused(&["submit", "good.jsonl", "--within", time], 2, &["--within", "from 1s to 30d"]);
+    }
+    refused(&["run", "bad.jsonl", "--out", "o.jsonl", "--local"], 2, &["bad.jsonl:1: no JSON"]);
+    assert!(!folder.path().join(".turnfold").exists(), "no engine was made for it");
     refused(&["get", ".."], 2, &["names nothing"]);
     refused(&["results", "batch_1", "--format", "parquet"], 2, &["--out FILE"]);
     refused(&["results", "batch_1"], 4, &["nobody answers"]);

@@ -108,6 +108,21 @@ fn who_only_looks_makes_no_database() {
     assert_eq!(at(&["thread", "ls", "--set", nowhere]).0, 0);
 }
 
+/// A queue is filled from the store, and the api is not asked.
+#[test]
+fn a_queue_is_rebuilt_without_a_key_and_without_an_api() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("turnfold.toml"), "[api]\nkeys = ['env:ALICE_KEY']\n").unwrap();
+    for more in [&[][..], &["--url", "nowhere"]] {
+        let at = |args: &[&str]| run(turnfold(folder.path()).args(more).args(args));
+        let told = at(&["queue", "rebuild"]);
+        assert!(told.0 == 0 && told.1.contains("there is nothing to rebuild"), "{told:?}");
+        for verb in ["ls", "pauses"] {
+            assert_eq!(at(&["queue", verb]).0, 2, "{verb} asks the api");
+        }
+    }
+}
+
 #[test]
 fn a_variable_with_too_few_underscores_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();

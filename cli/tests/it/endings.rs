@@ -55,7 +55,7 @@ impl Dev {
             Some(turn) => body["thread_id"] = turn["thread_id"].clone(),
             None => body["strategy"] = json!("planner"),
         }
-        self.post("/v1/turns?wait=30", body).await
+        self.post("/v1/turns?wait=60", body).await
     }
 
     /// The thread can be used: another turn on it comes to a good end.

@@ -106,7 +106,7 @@ async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
     let place = format!("{}:{}: plan asks otherwise today", captured["fixture"].as_str().unwrap(), asked + 1);
     assert!(told.contains(&place) && told.contains("first difference at system, character 1:"), "{told}");
     let told = words(folder, &["refresh"]);
-    assert!(told.contains("1 files are others now") && told.contains("cargo insta review"), "{told}");
+    assert!(told.contains("1 file changed:") && told.contains("cargo insta review"), "{told}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 
     // An answer too many, one that is missing, and a secret.

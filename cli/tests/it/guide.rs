@@ -64,7 +64,7 @@ fn every_command_of_the_guide_to_testing() {
         "exit code 1\n",
         "test result: FAILED",
         "exit code 101\n",
-        "files are others now",
+        "changed:\n",
         "test result: ok. 1 passed",
         "planner has not seen",
     ] {

@@ -21,17 +21,20 @@ mod inbox;
 mod index;
 #[cfg(feature = "llm")]
 mod llm;
+mod local;
 mod looks;
 #[cfg(feature = "milvus")]
 mod milvus;
 mod openai_batches;
 mod openai_clients;
+mod person;
 mod pins;
 mod queue;
 mod real_servers;
 mod redrive;
 mod results;
 mod soak;
+mod submissions;
 mod tour;
 mod upkeep;
 mod waiting;

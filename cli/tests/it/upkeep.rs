@@ -3,7 +3,10 @@
 use std::{path::Path, process::Output};
 
 use serde_json::{Value, json};
-use store::{NewTurn, Opening, Store, ThreadId};
+use store::{
+    NewTurn, Opening, Store, ThreadId,
+    bulk::{Batch, BatchStatus, Chunk, Line, LinePlace, NewBatch, NewFile},
+};
 
 use crate::engine::turnfold;
 
@@ -116,6 +119,75 @@ async fn a_thread_is_held_released_and_pruned() {
     assert!(told.contains("deleted 1 threads") && told.contains("pruned"), "the trace tells too: {told}");
     assert_eq!(store.thread(thread).await.unwrap(), None);
     assert_eq!(run(folder, &["store", "verify"]).1["events"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_that_is_over_is_pruned_with_all_that_it_keeps() {
+    let (folder, url) = home();
+    let folder = folder.path();
+    let store = Store::connect(&url).await.unwrap();
+    let over = batch(&store, 3).await;
+    assert!(store.advance_batch(&over, "test", BatchStatus::Failed, None).await.unwrap());
+    let open = batch(&store, 2).await;
+    let numbers =
+        |told: &Value| ["batches", "lines", "files", "threads"].map(|it| told[it].as_u64().unwrap());
+
+    let prune = ["store", "prune", "--older-than", "0s"];
+    let with = |more: &[&'static str]| [&prune[..], more].concat();
+    let (_, young) = run(folder, &["store", "prune", "--older-than", "1h", "--yes"]);
+    assert_eq!(numbers(&young), [0; 4]);
+    let (_, narrowed) = run(folder, &with(&["--strategy", "probe", "--yes"]));
+    assert_eq!(numbers(&narrowed), [0; 4], "a batch has no strategy");
+    let (_, counted) = run(folder, &with(&["--dry-run"]));
+    assert_eq!((numbers(&counted), &counted["deleted"]), ([1, 3, 1, 0], &json!(false)));
+    let (exit, untold) = run(folder, &prune);
+    assert!(exit == 2 && untold.as_str().unwrap().contains("1 batches"), "nobody is asked: {untold}");
+    assert!(store.batch(over.id).await.unwrap().is_some());
+    let told = words(folder, &with(&["--yes"]));
+    assert!(told.contains("deleted 0 threads") && told.contains("with 3 lines; and 1 files"), "{told}");
+    assert!(told.contains("pruned") && told.contains(&over.id.to_string()), "the trace tells which: {told}");
+    assert_eq!(store.batch(over.id).await.unwrap(), None);
+    assert_eq!(store.results(over.id, 0, 9).await.unwrap(), []);
+    assert_eq!(store.file(over.input_file).await.unwrap(), None);
+    assert!(store.batch(open.id).await.unwrap().is_some());
+    assert_eq!(numbers(&run(folder, &with(&["--yes"])).1), [0; 4]);
+}
+
+/// A batch of so many lines, each of which has its result.
+async fn batch(store: &Store, lines: u64) -> Batch {
+    let (input_file, tenant) = (uuid::Uuid::now_v7(), "default".to_owned());
+    let file = NewFile { tenant, filename: "lines.jsonl".to_owned(), purpose: "batch".to_owned() };
+    store.begin_file(input_file, file).await.unwrap();
+    let chunk = Chunk { starts_line: true, ends_line: true, data: b"{}\n".to_vec() };
+    store.write_chunk(input_file, 0, chunk).await.unwrap();
+    store.finish_file(input_file, 1, 3, None).await.unwrap();
+    let new = NewBatch {
+        tenant: "default".to_owned(),
+        author: "test".to_owned(),
+        endpoint: "/v1/turns".to_owned(),
+        input_file,
+        completion_window: "24h".to_owned(),
+        seconds: 86_400,
+        metadata: json!({}),
+        output_seconds: None,
+        reuse: true,
+        max_micro_usd: None,
+        window: 1,
+        item_seconds: None,
+        priority: store::Priority::Normal,
+        idempotency: None,
+    };
+    let (batch, _) = store.make_batch(new).await.unwrap().unwrap();
+    store.keep_batches("test", 60_000_000).await.unwrap();
+    let line = |nth| Line {
+        nth,
+        custom_id: Some(nth.to_string()),
+        place: LinePlace::default(),
+        checked: Err(("bad".to_owned(), "it is bad".to_owned())),
+    };
+    store.take_lines(&batch, "test", (1..=lines).map(line).collect(), lines).await.unwrap();
+    assert_eq!(store.results(batch.id, 0, 9).await.unwrap().len() as u64, lines);
+    store.batch(batch.id).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

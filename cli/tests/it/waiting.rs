@@ -51,6 +51,9 @@ fn to_look_is_no_wait() {
     assert_eq!(run(&dev, &["thread", "events", thread, "--from", "99"]).0, 2);
     let forked = run(&dev, &["thread", "fork", thread, "--at", "3", "--wait"]);
     assert_eq!(forked.0, 3, "it ends at the same question: {forked:?}");
+    assert!(forked.2.starts_with("turn 0"), "it says which turn is waited for: {forked:?}");
+    let forked = run(&dev, &["thread", "fork", thread, "--at", "0", "--wait"]);
+    assert!(forked.0 == 0 && forked.1.contains("is idle"), "it has no turn to wait for: {forked:?}");
 
     // What fits no option is said to, and how to answer.
     let again = run(&dev, &["turn", "send", "-t", thread, "zzz", "--wait"]);
@@ -91,6 +94,8 @@ fn what_is_sent_says_all_that_is_found_again() {
     let typo = run(&dev, &["turn", "ls", "--where", "strategy = prob"]);
     assert!(typo.0 == 2 && typo.2.contains("probe"), "{typo:?}");
     assert_eq!(run(&dev, &["turn", "redrive", "--where", "strategy = prob", "--dry-run"]).0, 2);
+    let none = run(&dev, &["turn", "redrive", "--where", "error = nothing", "--dry-run"]);
+    assert_eq!((none.0, none.1.trim()), (0, "no failed turn matches"), "{none:?}");
     let later = run(&dev, &["turn", "send", "-g", "probe", "echo hi", "--delay", "1w"]);
     assert!(later.0 == 0 && later.1.contains("not heard before 20"), "{later:?}");
     assert_eq!(run(&dev, &["queue", "pause", "--strategy", "planner"]).0, 0);

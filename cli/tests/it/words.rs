@@ -36,6 +36,15 @@ fn a_typo_in_the_configuration() {
 }
 
 #[test]
+fn a_secret_of_a_webhook_in_another_form() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("secret"), "whsec_?").unwrap();
+    let headers = ["--id", "a", "--timestamp", "0", "--signature", "v1,x"];
+    let verify = [&["webhook", "verify", "--secret", "file:secret"][..], &headers].concat();
+    fails(&run(folder.path(), &verify), 2, &["--secret: it is not `whsec_` followed by Base64"]);
+}
+
+#[test]
 fn a_port_in_use() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -22,6 +22,7 @@ impl<S: Strategy> Progress<S> {
                 if !opened.config.is_null() {
                     self.thread.config = read(&opened.config)?;
                 }
+                self.tenant.clone_from(&opened.tenant);
                 self.thread.experts.clone_from(&opened.experts);
                 self.thread.budget.clone_from(&opened.budget);
             }

@@ -21,7 +21,7 @@ pub const ROUNDS_MAX: u32 = 10;
 impl<S: Strategy> Progress<S> {
     /// What to write of what came back at `slot`: an answer if it is of use, else why not.
     ///
-    /// `backoff_ms` is the pause where the world named none.
+    /// `backoff_ms` is the pause where the world named none, or a shorter one.
     ///
     /// **Invariant:** an answer that the node could not read never enters the log as an answer, so no malformed
     /// reply can stick a thread.
@@ -55,8 +55,9 @@ impl<S: Strategy> Progress<S> {
             Ok((response, meter)) => match S::node(*place).check(&response) {
                 Ok(()) => return Answered { slot, response, meter, kept }.into(),
                 Err(refused) => {
-                    let remedy = Remedy::Again { after_ms: Some(0) };
-                    Fault { meter: meter.map(Box::new), ..Fault::new(refused.to_string(), remedy) }
+                    // The world was there: it is asked again at once.
+                    let (error, again_after_ms) = (refused.to_string(), Some(0));
+                    return Faltered { slot, error, again_after_ms, in_doubt: false, meter }.into();
                 }
             },
             Err(fault) => fault,
@@ -66,7 +67,9 @@ impl<S: Strategy> Progress<S> {
             Remedy::Doubt { .. } if safety == Safety::Write => {
                 return Doubted { slot, reason: fault.error }.into();
             }
-            Remedy::Again { after_ms } | Remedy::Doubt { after_ms } => Some(after_ms.unwrap_or(backoff_ms)),
+            Remedy::Again { after_ms } | Remedy::Doubt { after_ms } => {
+                Some(after_ms.unwrap_or_default().max(backoff_ms))
+            }
             Remedy::Operator => None,
         };
         let in_doubt = matches!(fault.remedy, Remedy::Doubt { .. }) && safety != Safety::Read;

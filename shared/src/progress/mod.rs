@@ -98,6 +98,8 @@ pub enum Unheard {
 /// A thread and where it stands.
 pub struct Progress<S: Strategy> {
     pub(crate) thread: Thread<S>,
+    /// Whom the thread belongs to.
+    pub(crate) tenant: String,
     turn: Option<Uuid>,
     /// The session that each server kept for the thread when it was last called.
     sessions: BTreeMap<String, String>,
@@ -161,7 +163,15 @@ impl<S: Strategy> Progress<S> {
             took: Tally::default(),
             state: S::State::default(),
         };
-        Self { thread, turn: None, sessions: BTreeMap::new(), prompts: BTreeMap::new(), seq: 0, at: At::Rest }
+        Self {
+            thread,
+            tenant: String::new(),
+            turn: None,
+            sessions: BTreeMap::new(),
+            prompts: BTreeMap::new(),
+            seq: 0,
+            at: At::Rest,
+        }
     }
 
     /// How many events were folded in: the number of the next.

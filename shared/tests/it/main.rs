@@ -6,6 +6,7 @@ mod budgets;
 mod fixtures;
 mod fork;
 mod laws;
+mod pauses;
 mod prompts;
 mod purity;
 mod upcasts;

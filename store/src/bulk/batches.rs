@@ -83,7 +83,7 @@ pub struct Batch {
     pub priority: Priority,
     /// How far it has come.
     pub status: BatchStatus,
-    /// Why nothing more of it is begun.
+    /// Why nothing more of it is begun, while it is open.
     pub stopped: Option<Stopped>,
     /// Why it failed as a whole.
     pub fault: Option<String>,
@@ -284,7 +284,9 @@ impl TryFrom<batches::Model> for Batch {
             cancelling: row.cancelling_at,
             cancelled: row.cancelled_at,
         };
-        let stopped = row.stopped.map(|it| it.parse()).transpose();
+        let stopped: Option<Stopped> =
+            row.stopped.map(|it| it.parse()).transpose().map_err(|error| unread("why it stopped", &error))?;
+        let status: BatchStatus = row.status.parse().map_err(|error| unread("its status", &error))?;
         Ok(Self {
             id,
             tenant: row.tenant,
@@ -300,8 +302,8 @@ impl TryFrom<batches::Model> for Batch {
             item_seconds: row.item_seconds.map(unsigned).transpose()?,
             priority: Priority::ranked(row.priority.into())
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
-            status: row.status.parse().map_err(|error| unread("its status", &error))?,
-            stopped: stopped.map_err(|error| unread("why it stopped", &error))?,
+            status,
+            stopped: stopped.filter(|_| status.is_open()),
             fault: row.fault,
             validated: u32::try_from(row.validated).map_err(|error| unread("its place", &error))?,
             lines: unsigned(row.lines)?,

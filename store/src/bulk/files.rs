@@ -1,7 +1,7 @@
 //! Files: written once, piece by piece, and read as often as anybody likes.
 //!
-//! **Invariant:** a file is not there for anybody before it is whole. What a writer left behind that died is swept away
-//! after a day.
+//! **Invariant:** a file is not there for anybody before it is whole, or once it is thrown away. What a writer left behind that
+//! died is swept away after a day; what whoever threw a file away left behind, with the next sweep.
 
 use futures::FutureExt as _;
 use sea_orm::{
@@ -13,8 +13,9 @@ use sea_orm::{
 use uuid::Uuid;
 
 use super::{
-    Chunk, FileId,
+    BatchId, BatchStatus, Chunk, FileId,
     batches::{is_open, micros},
+    record::hold,
     tables::{batches, chunks, files},
 };
 use crate::{
@@ -23,9 +24,13 @@ use crate::{
     time,
 };
 
-/// That of a file that is being written, and that of one that is whole.
+/// That of a file that is being written, that of one that is whole, and that of one that is thrown away.
 const UPLOADING: &str = "uploading";
 const PROCESSED: &str = "processed";
+const GONE: &str = "gone";
+
+/// How many pieces of a file that is thrown away go in one statement: some 16 MiB.
+const AT_ONCE: i32 = 64;
 
 /// How long after its beginning a file must be whole, in microseconds.
 const WHOLE_WITHIN: i64 = 24 * 60 * 60 * 1_000_000;
@@ -67,17 +72,37 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn begin_file(&self, id: FileId, new: NewFile) -> Result<(), Error> {
-        let row = files::ActiveModel {
-            id: Set(id),
-            tenant: Set(plain(&new.tenant)),
-            filename: Set(plain(&new.filename)),
-            purpose: Set(plain(&new.purpose)),
-            bytes: Set(0),
-            status: Set(UPLOADING.to_owned()),
-            created_at: Set(time::now()),
-            expires_at: Set(None),
-        };
+        let row = row(id, new);
         self.database.transact(move |tx| begin(tx, row, id).boxed()).await
+    }
+
+    /// The same for a file of the results of a batch, whose end `keeper` writes.
+    ///
+    /// ## Why the batch is asked
+    ///
+    /// Whoever overslept its lease may think that the file is still to be written, and it is what the owner of the batch
+    /// reads by now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchLost`] if the batch is no longer `keeper`'s, has come to its end or has no such file, and
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn begin_results(
+        &self,
+        batch: BatchId,
+        keeper: &str,
+        id: FileId,
+        new: NewFile,
+    ) -> Result<(), Error> {
+        // What was written before goes piece by piece, so that the row of the batch is not locked for long.
+        for _ in 0..2 {
+            let (row, keeper) = (row(id, new.clone()), keeper.to_owned());
+            if self.database.transact(move |tx| begin_results(tx, batch, keeper, row, id).boxed()).await? {
+                return Ok(());
+            }
+            self.erase(id).await?;
+        }
+        Err(Error::BatchLost(batch))
     }
 
     /// Writes the piece at this place.
@@ -126,6 +151,7 @@ impl Store {
             .set(row)
             .apply_if(seconds, |it, kept| it.col_expr(files::Column::ExpiresAt, begun.add(micros(kept))))
             .filter(files::Column::Id.eq(id))
+            .filter(files::Column::Status.ne(GONE))
             .filter(is_whole);
         let updated = {
             let _alone = self.database.writing().await;
@@ -179,15 +205,48 @@ impl Store {
 
     /// Throws a file away, with all of its pieces, unless a batch that is open reads it; says whether it is gone.
     ///
+    /// From the first write on nobody sees it. Its pieces go after that, some at a time: a long file holds up no other
+    /// write. What is left of it when that is broken off goes with the next sweep.
+    ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn delete_file(&self, id: FileId) -> Result<bool, Error> {
-        self.database.transact(move |tx| erase_unread(tx, id).boxed()).await
+        if !self.database.transact(move |tx| hide_unread(tx, id).boxed()).await? {
+            return Ok(false);
+        }
+        self.erase(id).await?;
+        Ok(true)
     }
 
-    /// Throws away what nobody can want any more: files whose time is over and that no open batch reads, and those that
-    /// were never finished.
+    /// Deletes what there is of a file that was thrown away, some pieces at a time.
+    ///
+    /// **Invariant:** nothing goes of a file that somebody has begun again since.
+    async fn erase(&self, id: FileId) -> Result<(), Error> {
+        let (pool, of_it) = (&self.database.pool, || chunks::Column::FileId.eq(id));
+        let gone = files::Entity::find_by_id(id).filter(files::Column::Status.eq(GONE));
+        let is_gone = Expr::exists(gone.select_only().column(files::Column::Id).into_query());
+        let last = chunks::Entity::find().filter(of_it()).select_only().column(chunks::Column::Nth);
+        let last = last.order_by_desc(chunks::Column::Nth).into_tuple::<i32>().one(pool).await?;
+        let mut from = 0;
+        while last.is_some_and(|it| from <= it) {
+            let to = from.saturating_add(AT_ONCE);
+            let some = chunks::Column::Nth.gte(from).and(chunks::Column::Nth.lt(to));
+            let delete = chunks::Entity::delete_many().filter(of_it()).filter(some).filter(is_gone.clone());
+            {
+                let _alone = self.database.writing().await;
+                delete.exec(pool).await?;
+            }
+            from = to;
+        }
+        let delete = files::Entity::delete_by_id(id).filter(files::Column::Status.eq(GONE));
+        let _alone = self.database.writing().await;
+        delete.exec(pool).await?;
+        Ok(())
+    }
+
+    /// Throws away what nobody can want any more: files whose time is over and that no open batch reads, those that were
+    /// never finished, and what is left of those that were thrown away.
     ///
     /// # Errors
     ///
@@ -199,7 +258,7 @@ impl Store {
         let ids: Vec<Uuid> = files::Entity::find()
             .select_only()
             .column(files::Column::Id)
-            .filter(files::Column::ExpiresAt.lt(now).or(unfinished))
+            .filter(files::Column::ExpiresAt.lt(now).or(unfinished).or(files::Column::Status.eq(GONE)))
             .into_tuple()
             .all(&self.database.pool)
             .await?;
@@ -211,28 +270,64 @@ impl Store {
     }
 }
 
+/// A file that is being written from now on.
+fn row(id: FileId, new: NewFile) -> files::ActiveModel {
+    files::ActiveModel {
+        id: Set(id),
+        tenant: Set(plain(&new.tenant)),
+        filename: Set(plain(&new.filename)),
+        purpose: Set(plain(&new.purpose)),
+        bytes: Set(0),
+        status: Set(UPLOADING.to_owned()),
+        created_at: Set(time::now()),
+        expires_at: Set(None),
+    }
+}
+
+/// **Invariant:** the row goes first, so of two that are at one file at once none waits for the other for ever.
 async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) -> Result<(), Error> {
-    erase(tx, id).await?;
+    files::Entity::delete_by_id(id).exec(tx).await?;
+    chunks::Entity::delete_many().filter(chunks::Column::FileId.eq(id)).exec(tx).await?;
     files::Entity::insert(row).exec_without_returning(tx).await?;
     Ok(())
 }
 
-/// **Invariant:** the row goes first, so of two that are at one file at once none waits for the other for ever.
-async fn erase(tx: &DatabaseTransaction, id: FileId) -> Result<(), Error> {
-    files::Entity::delete_by_id(id).exec(tx).await?;
-    chunks::Entity::delete_many().filter(chunks::Column::FileId.eq(id)).exec(tx).await?;
-    Ok(())
+/// Begins to write a file of results, unless there is one: that is thrown away.
+async fn begin_results(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    keeper: String,
+    row: files::ActiveModel,
+    id: FileId,
+) -> Result<bool, Error> {
+    let kept = hold(tx, batch, &keeper).await?;
+    let is_its = [kept.output_file, kept.error_file].contains(&Some(id));
+    if !is_its || kept.status != BatchStatus::Finalizing.as_str() {
+        return Err(Error::BatchLost(batch));
+    }
+    if hide(tx, id).await? {
+        return Ok(false);
+    }
+    files::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(true)
 }
 
-async fn erase_unread(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+async fn hide_unread(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
     files::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
     // A statement of its own, so that it sees the batch of whoever had the row until now.
     let reads = batches::Entity::find().filter(is_open()).filter(batches::Column::InputFile.eq(id));
     if reads.one(tx).await?.is_some() {
         return Ok(false);
     }
-    erase(tx, id).await?;
+    hide(tx, id).await?;
     Ok(true)
+}
+
+/// Has nobody see a file any more, and says whether there is one.
+async fn hide(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+    let row = files::ActiveModel { status: Set(GONE.to_owned()), ..Default::default() };
+    let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id));
+    Ok(update.exec(tx).await?.rows_affected > 0)
 }
 
 /// Whether a file is there for a batch to read.

@@ -94,8 +94,9 @@ impl Store {
         };
         let Some((batch, nth)) = line_of_key(&key) else { return Ok(None) };
         let item = items::Entity::find_by_id((batch, nth)).one(pool).await?;
-        // Anybody may call a turn so, but does not ask for the same.
-        Ok(item.filter(|it| it.memo == request_hash).map(|it| it.batch_id))
+        // What does not end as only our keys do, anybody may have called so, but does not ask for the same.
+        let is_ours = key.ends_with(BETWEEN);
+        Ok(item.filter(|it| is_ours || it.memo == request_hash).map(|it| it.batch_id))
     }
 
     /// Items of a batch whose turn has come to an end, waits for a person, or does so no more, also as another asks by now; at most `limit`, and no

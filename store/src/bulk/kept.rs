@@ -5,7 +5,7 @@ use sea_orm::{
     ActiveValue::{self, Set},
     ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
     QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
-    sea_query::Expr,
+    sea_query::{Expr, Query},
 };
 use uuid::Uuid;
 
@@ -14,11 +14,12 @@ use super::{
     announce::announce,
     batches::{is_open, micros},
     files::is_readable,
+    record::TURN_FAILED,
     tables::{batches, batches::Column, items},
 };
 use crate::{
-    Error, Store,
-    log::{plain, signed},
+    Error, Store, TurnStatus,
+    log::{plain, signed, tables::turns},
     time,
 };
 
@@ -106,6 +107,9 @@ impl Store {
             BatchStatus::Cancelling => row.cancelling_at = now,
             BatchStatus::Cancelled => row.cancelled_at = now,
         }
+        if !to.is_open() {
+            row.stopped = Set(None);
+        }
         let (batch, keeper) = (batch.clone(), keeper.to_owned());
         self.database.transact(move |tx| advance(tx, row, batch, keeper, to).boxed()).await
     }
@@ -167,6 +171,8 @@ impl Store {
 
     /// Has those items of a batch that is over run again that ended so, for so many seconds, and for as much as
     /// `max_micro_usd` if that is said; says how many items that are. None, if its file is gone.
+    ///
+    /// An item whose turn had failed, and was tried again since, is not run once more: it is under way with that turn.
     ///
     /// ## Why nothing of a batch whose file was not looked through is run again
     ///
@@ -251,7 +257,8 @@ async fn reopen(
     if !is_readable(tx, batch.input_file).await? {
         return Ok(None);
     }
-    let mut counts = Batch::try_from(batch)?.counts;
+    let (mut counts, now) = (Batch::try_from(batch)?.counts, time::now());
+    let retried = retried(tx, id, only, now).await?;
     let row = items::ActiveModel {
         state: Set(ItemState::Waiting.to_string()),
         thread_id: Set(None),
@@ -273,11 +280,11 @@ async fn reopen(
         .exec(tx)
         .await?
         .rows_affected;
-    if reopened == 0 {
+    if retried + reopened == 0 {
         return Ok(Some(0));
     }
+    counts.shift(only, ItemState::Fed, retried);
     counts.shift(only, ItemState::Waiting, reopened);
-    let now = time::now();
     let row = batches::ActiveModel {
         status: Set(BatchStatus::InProgress.to_string()),
         counts: Set(counts.to_string()),
@@ -296,5 +303,37 @@ async fn reopen(
         ..Default::default()
     };
     batches::Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(tx).await?;
-    Ok(Some(reopened))
+    Ok(Some(retried + reopened))
+}
+
+/// Has items be under way whose turn failed and was tried again since; says how many.
+///
+/// What they took stays with them: it is of the same thread, and only what comes to it is added to their batch's sums.
+async fn retried(tx: &DatabaseTransaction, id: BatchId, only: ItemState, now: i64) -> Result<u64, Error> {
+    let goes_on = TurnStatus::ALL.iter().filter(|it| match it {
+        TurnStatus::Queued | TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Completed => true,
+        TurnStatus::Failed | TurnStatus::Cancelled => false,
+    });
+    let turn = Expr::col((turns::Entity, turns::Column::Id));
+    let tried = Query::select()
+        .expr(Expr::val(1))
+        .from(turns::Entity)
+        .and_where(turn.equals((items::Entity, items::Column::TurnId)))
+        .and_where(turns::Column::Status.is_in(goes_on.map(|it| it.as_str())))
+        .take();
+    let row = items::ActiveModel {
+        state: Set(ItemState::Fed.to_string()),
+        fed_at: Set(Some(now)),
+        code: Set(None),
+        message: Set(None),
+        done_no: Set(None),
+        ..Default::default()
+    };
+    let update = items::Entity::update_many()
+        .set(row)
+        .filter(items::Column::BatchId.eq(id))
+        .filter(items::Column::State.eq(only.as_str()))
+        .filter(items::Column::Code.eq(TURN_FAILED))
+        .filter(Expr::exists(tried));
+    Ok(update.exec(tx).await?.rows_affected)
 }

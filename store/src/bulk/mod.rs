@@ -21,6 +21,7 @@ mod files;
 mod items;
 mod kept;
 mod lines;
+mod prune;
 mod record;
 mod results;
 mod status;
@@ -33,7 +34,7 @@ pub use earlier::Earlier;
 pub use files::{File, NewFile};
 pub use items::{Item, PAGE_BYTES};
 pub use lines::{Line, LinePlace, Memo};
-pub use record::Move;
+pub use record::{Move, TURN_FAILED};
 pub use results::{BadLine, Cause, Good, Pace, ResultLine, UnderWay};
 pub use status::{BatchStatus, ItemState, Stopped};
 

@@ -23,6 +23,9 @@ use crate::{
     },
 };
 
+/// What an item is told whose turn failed, for programs.
+pub const TURN_FAILED: &str = "turn_failed";
+
 /// What becomes of an item.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Move {
@@ -58,6 +61,28 @@ impl Store {
     pub async fn record(&self, batch: BatchId, keeper: &str, moves: Vec<Move>) -> Result<(), Error> {
         let keeper = keeper.to_owned();
         self.database.transact_hot(move |tx| record(tx, batch, keeper, moves).boxed()).await
+    }
+
+    /// Writes down what waiting items of one batch ask for by now, each by its number: all of it or nothing.
+    ///
+    /// **Invariant:** it is written before a turn is queued under the new name, so an item is never called otherwise than its
+    /// turn.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchLost`] if the batch is no longer `keeper`'s, or one of the items waits no more, and
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn rename_items(
+        &self,
+        batch: BatchId,
+        keeper: &str,
+        memos: Vec<(u64, String)>,
+    ) -> Result<(), Error> {
+        if memos.is_empty() {
+            return Ok(());
+        }
+        let keeper = keeper.to_owned();
+        self.database.transact_hot(move |tx| rename(tx, batch, keeper, memos).boxed()).await
     }
 }
 
@@ -195,6 +220,29 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
     }
     let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], changes)).await?;
     if changed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
+}
+
+async fn rename(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    keeper: String,
+    memos: Vec<(u64, String)>,
+) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "UPDATE batch_items SET memo = it.memo FROM (SELECT $1::uuid AS batch_id, it.* \
+                   FROM unnest($2::bigint[], $3::text[]) AS it (nth, memo) OFFSET 0) AS it \
+                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth \
+                   AND batch_items.state = 'waiting'",
+        sqlite: "UPDATE batch_items SET memo = it.value ->> 'memo' FROM json_each(?2) AS it \
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) \
+                 AND batch_items.nth = it.value ->> 'nth' AND batch_items.state = 'waiting'",
+        columns: &[Number("nth"), Text("memo")],
+    };
+    let wanted = memos.len() as u64;
+    let rows = memos.into_iter().map(|(nth, memo)| json!({"nth": nth, "memo": memo})).collect();
+    let renamed = tx.execute_raw(WORDS.with(tx, [batch.into()], rows)).await?;
+    hold(tx, batch, &keeper).await?;
+    if renamed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
 
 /// Results on their way into the database, each with its number.

@@ -39,8 +39,8 @@ struct Book {
     /// The day that money was last taken on, and how much.
     day: i64,
     spent: u64,
-    /// Who waits, and when they are expected back.
-    crowd: BTreeMap<String, Instant>,
+    /// Who waits, by tenant, and when they are expected back.
+    crowds: BTreeMap<String, BTreeMap<String, Instant>>,
 }
 
 impl MemoryLimits {
@@ -75,14 +75,16 @@ impl Limits for MemoryLimits {
         }
         if let Some((after, want, measure)) = longest {
             let book = books.of.entry(want.of.key()).or_default();
-            let after = book.queue(asker, after, now);
+            let after = book.queue(&want.tenant, asker, after, now);
             return Ok(Reserved::Wait { after, why: measure.why(want, seconds) });
         }
         let (id, day) = (Uuid::now_v7(), seconds.div_euclid(DAY_SECONDS));
         books.permits.insert(id, (now + self.pace.hold + SETTLE_GRACE, day));
         for want in &wants {
             let book = books.of.entry(want.of.key()).or_default();
-            book.crowd.remove(asker);
+            if let Some(crowd) = book.crowds.get_mut(&want.tenant) {
+                crowd.remove(asker);
+            }
             book.take(id, want, now, now + self.pace.hold, day);
         }
         Ok(Reserved::Granted(Permit { id, wants }))
@@ -126,7 +128,10 @@ impl Book {
         while self.window.front().is_some_and(|(at, ..)| *at + minute <= now) {
             self.window.pop_front();
         }
-        self.crowd.retain(|_, back| now < *back + CROWD_GRACE);
+        self.crowds.retain(|_, crowd| {
+            crowd.retain(|_, back| now < *back + CROWD_GRACE);
+            !crowd.is_empty()
+        });
     }
 
     /// What there is no room in, and for how long at least.
@@ -161,12 +166,14 @@ impl Book {
         lacks
     }
 
-    /// Counts one more who waits; says how long.
-    fn queue(&mut self, asker: &str, after: Duration, now: Instant) -> Duration {
-        let others = self.crowd.len() - usize::from(self.crowd.contains_key(asker));
-        let crowd = CROWD_PAUSE.saturating_mul(u32::try_from(others).unwrap_or(u32::MAX));
-        let after = after.max(crowd).min(LONGEST_PAUSE);
-        self.crowd.insert(asker.to_owned(), now + after);
+    /// Counts one more of a tenant who waits; says how long.
+    fn queue(&mut self, tenant: &str, asker: &str, after: Duration, now: Instant) -> Duration {
+        let crowd = self.crowds.entry(tenant.to_owned()).or_default();
+        let others = crowd.len() - usize::from(crowd.contains_key(asker));
+        let count = others.saturating_mul(self.crowds.len());
+        let pause = CROWD_PAUSE.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+        let after = after.max(pause).min(LONGEST_PAUSE);
+        self.crowds.entry(tenant.to_owned()).or_default().insert(asker.to_owned(), now + after);
         after
     }
 
@@ -205,7 +212,8 @@ impl Book {
 #[test]
 fn a_day_that_is_over_owes_nothing() {
     let cap = Cap { micro_usd_per_day: Some(10), ..Cap::default() };
-    let want = Want { of: super::Subject::Model("a/b".to_owned()), cap, tokens: 0, micro_usd: 10 };
+    let of = super::Subject::Model("a/b".to_owned());
+    let want = Want { of, tenant: String::new(), cap, tokens: 0, micro_usd: 10 };
     let (mut book, now, id) = (Book::default(), Instant::now(), Uuid::now_v7());
     let lacks = |book: &Book, day: i64| book.lacks(&want, now, day * DAY_SECONDS + 5, Duration::ZERO).len();
     book.take(id, &want, now, now, 7);

@@ -18,8 +18,10 @@
 //! ## Why nobody stands in a queue
 //!
 //! Whoever finds no room comes back after a pause; the more are waiting, the longer it is, so that a crowd of any size asks
-//! some two hundred times a second and the room is found soon all the same. A queue in here would have to know which of
-//! those who wait are still alive, and a thread that waits holds neither a job nor a slot.
+//! some two hundred times a second and the room is found soon all the same. Tenants share these two hundred alike: the pause
+//! grows with those of one's own tenant who wait and with the number of tenants, so a tenant with one request waits for no
+//! crowd of another's. A queue in here would have to know which of those who wait are still alive, and a thread that waits
+//! holds neither a job nor a slot.
 
 pub mod memory;
 pub mod redis;
@@ -41,7 +43,7 @@ pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The pause after all places were taken: nobody knows when one is free.
 const PLACE_PAUSE: Duration = Duration::from_millis(200);
 
-/// What each of those who wait adds to the pause of the next.
+/// What each of a tenant's requests that wait adds to the pause of its next, for every tenant that waits.
 const CROWD_PAUSE: Duration = Duration::from_millis(5);
 
 /// How long somebody who waits may be late before they are not counted any more.
@@ -103,6 +105,8 @@ pub struct Cap {
 pub struct Want {
     /// Of whom.
     pub of: Subject,
+    /// For which tenant.
+    pub tenant: String,
     /// How much of it there is for all.
     pub cap: Cap,
     /// How many tokens it will take, by an estimate.
@@ -182,7 +186,7 @@ pub trait Limits: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`QueueError`]; something may have been reserved, and comes back by itself.
+    /// [`QueueError`]; if something was reserved all the same, it is given back as soon as that can be.
     async fn reserve(&self, asker: &str, wants: &[Want]) -> Result<Reserved, QueueError>;
 
     /// Keeps the place of a permit for another [`Pace::hold`], unless it is lost already.
@@ -254,7 +258,13 @@ fn whoever_waits_is_told_why() {
         tokens_per_minute: Some(4),
         micro_usd_per_day: Some(40_500_000),
     };
-    let want = Want { of: Subject::Provider("openai".to_owned()), cap, tokens: 9, micro_usd: 9 };
+    let want = Want {
+        of: Subject::Provider("openai".to_owned()),
+        tenant: String::new(),
+        cap,
+        tokens: 9,
+        micro_usd: 9,
+    };
     let told = [Measure::Concurrency, Measure::Requests, Measure::Tokens, Measure::Money]
         .map(|it| it.why(&want, 1_700_000_000));
     assert_eq!(

@@ -8,8 +8,9 @@
 //! | sorted set `minute:NAME` | The permits given in the last minute, by the time they were given. Lasts a minute after the last. |
 //! | hash `tokens:NAME` | How many tokens each of them reserved or took, and `sum`, of all. Lasts as long. |
 //! | hash `day:NAME` | `day`, the number of a UTC day by Redis' clock, and `spent`, the millionths of a US dollar reserved or taken on it. Lasts two days. |
-//! | sorted set `crowd:NAME` | Who found no room, by the time they are expected back. Lasts a little longer than the last of them. |
-//! | string `permit:ID` | The day on which a permit was given, as long as it can be settled. |
+//! | sorted set `crowd:NAME:TENANT` | Who of a tenant found no room, by the time they are expected back. Lasts a little longer than the last of them. |
+//! | sorted set `crowds:NAME` | The tenants who have such a crowd, by the time the last of it is expected back. Lasts as long. |
+//! | string `permit:ID` | The day on which a permit was given, as long as it can be settled; empty, if whoever asked for it is gone. |
 //!
 //! All begin with [`PREFIX`]: it carries a version, and the tag `{limits}`, so that they stay together in a Redis Cluster,
 //! as scripts need it. Every key expires by itself. Only what has a limit is counted.
@@ -22,6 +23,7 @@ use std::{sync::LazyLock, time::Duration};
 
 use async_trait::async_trait;
 use redis::{RedisError, Script, ScriptInvocation};
+use tracing::debug;
 use uuid::Uuid;
 
 use super::{
@@ -71,7 +73,7 @@ impl Limits for RedisLimits {
         for time in [hold, minute, SETTLE_GRACE, PLACE_PAUSE, CROWD_PAUSE, LONGEST_PAUSE, CROWD_GRACE] {
             script.arg(millis(time));
         }
-        for Want { of: _, cap, tokens, micro_usd } in &permit.wants {
+        for Want { of: _, tenant: _, cap, tokens, micro_usd } in &permit.wants {
             for limit in
                 [cap.concurrency, cap.requests_per_minute, cap.tokens_per_minute, cap.micro_usd_per_day]
             {
@@ -79,8 +81,15 @@ impl Limits for RedisLimits {
             }
             script.arg(counted(*tokens)).arg(counted(*micro_usd));
         }
-        let (at, measure, ms, now): (usize, u8, u64, i64) =
-            self.control.run(&script).await.map_err(self.error("reserve a place"))?;
+        let answer: Result<(usize, u8, u64, i64), RedisError> = self.control.run(&script).await;
+        let (at, measure, ms, now) = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                let error = self.error("reserve a place")(error);
+                tokio::spawn(forsake(self.control.clone(), permit));
+                return Err(error);
+            }
+        };
         let Some(want) = at.checked_sub(1).and_then(|at| permit.wants.get(at)) else {
             return Ok(Reserved::Granted(permit));
         };
@@ -101,10 +110,7 @@ impl Limits for RedisLimits {
 
     async fn settle(&self, permit: &Permit, used: Used) -> Result<(), QueueError> {
         let mut script = prepared(&scripts::SETTLE, permit);
-        script.arg(or_none(used.tokens)).arg(or_none(used.micro_usd));
-        for want in &permit.wants {
-            script.arg(or_none(want.cap.micro_usd_per_day.map(|_| want.micro_usd)));
-        }
+        script.arg(settling(permit, used, Duration::ZERO));
         self.control.run(&script).await.map_err(self.error("give a place back"))
     }
 
@@ -113,19 +119,46 @@ impl Limits for RedisLimits {
     }
 }
 
+/// The name of a permit among the keys, and those of all that it takes of.
+fn keys(permit: &Permit) -> Vec<String> {
+    let of = |want: &Want| -> [String; scripts::KEYS] {
+        let (name, tenant) = (want.of.key(), &want.tenant);
+        let [held, minute, tokens, day, crowds] =
+            ["held", "minute", "tokens", "day", "crowds"].map(|key| format!("{PREFIX}{key}:{name}"));
+        [held, minute, tokens, day, format!("{PREFIX}crowd:{name}:{tenant}"), crowds]
+    };
+    let permit_key = format!("{PREFIX}permit:{}", permit.id);
+    std::iter::once(permit_key).chain(permit.wants.iter().flat_map(of)).collect()
+}
+
 /// A script with its keys, and the permit's name as its first argument.
 fn prepared<'a>(script: &'a LazyLock<Script>, permit: &Permit) -> ScriptInvocation<'a> {
     let mut script = script.prepare_invoke();
-    script.key(format!("{PREFIX}permit:{}", permit.id));
-    for want in &permit.wants {
-        let keys: [&str; scripts::KEYS] = ["held", "minute", "tokens", "day", "crowd"];
-        let name = want.of.key();
-        for key in keys {
-            script.key(format!("{PREFIX}{key}:{name}"));
-        }
-    }
-    script.arg(permit.id.to_string());
+    script.key(keys(permit)).arg(permit.id.to_string());
     script
+}
+
+/// What settles a permit, besides its name: what was taken, and how long its name is kept from whoever asks for it later.
+fn settling(permit: &Permit, used: Used, gone: Duration) -> Vec<i64> {
+    let reserved = permit.wants.iter().map(|it| or_none(it.cap.micro_usd_per_day.map(|_| it.micro_usd)));
+    let taken = [or_none(used.tokens), or_none(used.micro_usd), counted(millis(gone))];
+    taken.into_iter().chain(reserved).collect()
+}
+
+/// Gives back what a reservation took, or takes yet, whose answer nobody heard.
+///
+/// ## Why all of the script is sent
+///
+/// A Redis that stalls runs what waits for it once its answers are heard no more: none may be needed. Over another connection
+/// it may run before the reservation, so that one then finds the permit's name taken.
+async fn forsake(control: Control, permit: Permit) {
+    let keys = keys(&permit);
+    let mut script = redis::cmd("EVAL");
+    script.arg(scripts::SETTLING).arg(keys.len()).arg(keys).arg(permit.id.to_string());
+    script.arg(settling(&permit, Used::NOTHING, SETTLE_GRACE));
+    if let Err(error) = control.ask::<()>(&script).await {
+        debug!(%error, "cannot tell whether a place was given back; it comes back by itself");
+    }
 }
 
 /// A limit as the scripts have it.

@@ -1,24 +1,27 @@
 //! What must happen in Redis in one piece: the scripts of the limits.
 //!
 //! The first key of each is the permit; then come, for each want, its places, its minute, the minute's tokens, its day
-//! and its crowd, in this order. Times are Redis' own.
+//! its tenant's crowd and the tenants with a crowd, in this order. Times are Redis' own.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
 /// How many keys a want has.
-pub(super) const KEYS: usize = 5;
+pub(super) const KEYS: usize = 6;
 
 /// Reserves all wants or none: the permit's name, who asks, and in milliseconds how long a place is kept, how long a minute
 /// is, how long a permit can be settled, the pause for a place, for each of a crowd, the longest, and how late one of a crowd
-/// may be; then for each want how many requests at once, requests a minute, tokens a minute and money a day there are for all
+/// may be, and for whom; then for each want how many requests at once, requests a minute, tokens a minute and money a day there are for all
 /// (-1 without a limit), and how many tokens and how much money it takes.
 ///
 /// Returns which want there was no room for (from 1; 0 if all is reserved), what of it (1 places, 2 requests, 3 tokens,
 /// 4 money), when to come back in milliseconds, and the time in seconds.
 ///
-/// A permit that is there already was given by the same wish, whose answer was lost.
+/// A permit that is there already was given by the same wish, whose answer was lost; or nobody waits for it any more.
+///
+/// Where Redis' clock was set back, what was given by then counts as given now: no minute sees more for that, and none less
+/// for longer than a minute.
 pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         r"
@@ -31,9 +34,10 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1] } end
 
         local function of(want)
-            local k, a = 2 + 5 * want, 10 + 6 * want
+            local k, a = 2 + 6 * want, 10 + 6 * want
             return {
                 held = KEYS[k], window = KEYS[k + 1], tokens = KEYS[k + 2], money = KEYS[k + 3], crowd = KEYS[k + 4],
+                crowds = KEYS[k + 5],
                 places = tonumber(ARGV[a]), requests = tonumber(ARGV[a + 1]), rate = tonumber(ARGV[a + 2]),
                 budget = tonumber(ARGV[a + 3]), takes = tonumber(ARGV[a + 4]), costs = tonumber(ARGV[a + 5]),
             }
@@ -51,6 +55,9 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 end
             end
             redis.call('ZREMRANGEBYSCORE', it.window, '-inf', now - minute)
+            for _, ahead in ipairs(redis.call('ZRANGEBYSCORE', it.window, '(' .. now, '+inf')) do
+                redis.call('ZADD', it.window, now, ahead)
+            end
         end
         -- When so many tokens have left the minute.
         local function leaves(it, over)
@@ -66,7 +73,7 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             end
         end
 
-        local count = (#KEYS - 1) / 5
+        local count = (#KEYS - 1) / 6
         local late, at, what = -1, 0, 0
         local function refuse(want, measure, ms)
             if ms > late then late, at, what = ms, want + 1, measure end
@@ -97,18 +104,24 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         end
 
         if at > 0 then
-            local crowd = of(at - 1).crowd
-            redis.call('ZREMRANGEBYSCORE', crowd, '-inf', now - grace)
-            redis.call('ZREM', crowd, asker)
-            late = math.min(longest, math.max(late, each * redis.call('ZCARD', crowd)))
-            redis.call('ZADD', crowd, now + late, asker)
-            lasts(crowd, late + grace)
+            local it = of(at - 1)
+            redis.call('ZREMRANGEBYSCORE', it.crowd, '-inf', now - grace)
+            redis.call('ZREMRANGEBYSCORE', it.crowds, '-inf', now - grace)
+            redis.call('ZREM', it.crowd, asker)
+            redis.call('ZADD', it.crowds, 'GT', now, it.crowd)
+            local all = redis.call('ZCARD', it.crowd) * redis.call('ZCARD', it.crowds)
+            late = math.min(longest, math.max(late, each * all))
+            redis.call('ZADD', it.crowd, now + late, asker)
+            redis.call('ZADD', it.crowds, 'GT', now + late, it.crowd)
+            lasts(it.crowd, late + grace)
+            lasts(it.crowds, late + grace)
             return { at, what, math.ceil(late), clock[1] }
         end
 
         for want = 0, count - 1 do
             local it = of(want)
             redis.call('ZREM', it.crowd, asker)
+            if redis.call('EXISTS', it.crowd) == 0 then redis.call('ZREM', it.crowds, it.crowd) end
             if it.places >= 0 then
                 redis.call('ZADD', it.held, now + hold, id)
                 lasts(it.held, hold)
@@ -143,7 +156,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
         local hold = tonumber(ARGV[2])
-        for k = 2, #KEYS, 5 do
+        for k = 2, #KEYS, 6 do
             redis.call('ZADD', KEYS[k], 'XX', now + hold, ARGV[1])
             if redis.call('PTTL', KEYS[k]) < hold then redis.call('PEXPIRE', KEYS[k], hold) end
         end
@@ -152,30 +165,37 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Settles a permit: its name, the tokens and the money that were taken (-1 where nobody told), and for each want the money
-/// that was reserved (-1 without a limit).
+/// Settles a permit: its name, the tokens and the money that were taken (-1 where nobody told), how long in milliseconds it
+/// cannot be given later (0 if somebody has it; else it counts for no request either), and for each want the money that was reserved (-1 without a limit).
 ///
 /// **Invariant:** it is the permit's own key that makes it happen once: what is repeated, or comes after `FLUSHALL`, gives
 /// nothing back.
-pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
-        r"
-        local day = redis.call('GET', KEYS[1])
-        if not day then return end
-        redis.call('DEL', KEYS[1])
+pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(SETTLING));
+
+/// The text of [`SETTLE`].
+pub(super) const SETTLING: &str = r"
+        local day, gone = redis.call('GET', KEYS[1]), tonumber(ARGV[4])
+        if gone > 0 then
+            redis.call('SET', KEYS[1], '', 'PX', gone)
+        elseif day then
+            redis.call('DEL', KEYS[1])
+        end
+        if not day or day == '' then return end
         local id, tokens, money = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-        for want = 0, (#KEYS - 1) / 5 - 1 do
-            local k, reserved = 2 + 5 * want, tonumber(ARGV[4 + want])
+        for want = 0, (#KEYS - 1) / 6 - 1 do
+            local k, reserved = 2 + 6 * want, tonumber(ARGV[5 + want])
             redis.call('ZREM', KEYS[k], id)
             local took = redis.call('HGET', KEYS[k + 2], id)
             if tokens >= 0 and took then
                 redis.call('HSET', KEYS[k + 2], id, tokens)
                 redis.call('HINCRBY', KEYS[k + 2], 'sum', tokens - took)
             end
+            if gone > 0 then
+                redis.call('ZREM', KEYS[k + 1], id)
+                redis.call('HDEL', KEYS[k + 2], id)
+            end
             if money >= 0 and reserved >= 0 and redis.call('HGET', KEYS[k + 3], 'day') == day then
                 redis.call('HINCRBY', KEYS[k + 3], 'spent', money - reserved)
             end
         end
-        ",
-    )
-});
+        ";

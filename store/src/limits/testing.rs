@@ -38,6 +38,7 @@ pub async fn limits_conformance(make: impl AsyncFn(Pace) -> Arc<dyn Limits>) {
     money_stops_at_its_limit(&*here, &*there).await;
     a_want_beyond_its_limit_has_its_turn(&*here).await;
     a_crowd_asks_less_often(&*here).await;
+    tenants_take_turns_where_there_is_no_room(&here, &there).await;
 }
 
 async fn nothing_is_limited_that_has_no_limit(limits: &dyn Limits) {
@@ -221,8 +222,52 @@ async fn a_crowd_asks_less_often(limits: &dyn Limits) {
     settle(limits, &permit, Used::default()).await;
 }
 
+async fn tenants_take_turns_where_there_is_no_room(here: &Arc<dyn Limits>, there: &Arc<dyn Limits>) {
+    const CROWD: usize = 500;
+    let cap = Cap { concurrency: Some(1), ..Cap::default() };
+    let of = |tenant: &str| [Want { tenant: tenant.to_owned(), ..want("shared out", cap) }];
+    let (many, few) = (of("many"), of("few"));
+    let permit = granted(&**here, "inside", &many).await;
+    let mut pauses = Vec::new();
+    for n in 0..CROWD {
+        here.renew(&permit).await.expect("renew");
+        pauses.push(pause(&**here, &format!("many {n} 0"), &many).await);
+    }
+    let other = pause(&**there, "few 1 0", &few).await;
+    assert!(other < Duration::from_millis(500), "it waits for the crowd of another tenant: {other:?}");
+    let again = pause(&**here, "many 0 0", &many).await;
+    assert!(pauses[CROWD - 1] < again, "two tenants ask as often as one: {again:?}");
+    settle(&**here, &permit, Used::default()).await;
+
+    let gone_in = AtomicU64::new(0);
+    let one_after_another = |n: usize, wants: [Want; 1], times: usize, first: Duration| {
+        let (limits, gone_in) = ([here, there][n % 2], &gone_in);
+        async move {
+            sleep(first).await;
+            for time in 0..times {
+                let asker = format!("{} {n} {time}", wants[0].tenant);
+                let permit = loop {
+                    match limits.reserve(&asker, &wants).await.expect("reserve") {
+                        Reserved::Granted(permit) => break permit,
+                        Reserved::Wait { after, .. } => sleep(after).await,
+                    }
+                };
+                gone_in.fetch_add(1, Ordering::SeqCst);
+                sleep(Duration::from_millis(10)).await;
+                settle(&**limits, &permit, Used::default()).await;
+            }
+        }
+    };
+    let crowd = join_all((0..CROWD).map(|n| one_after_another(n, many.clone(), 1, pauses[n])));
+    tokio::select! {
+        _ = crowd => panic!("all of a crowd went in before another tenant's three"),
+        () = one_after_another(1, few.clone(), 3, other) => {}
+    }
+    assert!(gone_in.into_inner() < CROWD as u64, "it had to wait for the crowd");
+}
+
 fn want(server: &str, cap: Cap) -> Want {
-    Want { of: Subject::Server(server.to_owned()), cap, tokens: 0, micro_usd: 0 }
+    Want { of: Subject::Server(server.to_owned()), tenant: "acme".to_owned(), cap, tokens: 0, micro_usd: 0 }
 }
 
 async fn granted(limits: &dyn Limits, asker: &str, wants: &[Want]) -> Permit {

@@ -59,6 +59,7 @@ pub use finding::{Finding, Wrong};
 pub use fork::{Fork, NewFork, rename_turns};
 pub use holds::Hold;
 pub use prune::{Prune, Pruned};
+pub(crate) use prune::{list, listed};
 pub use read::{Chain, Recorded, Stored};
 pub use reader::Reader;
 pub use round::Round;

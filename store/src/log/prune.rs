@@ -1,4 +1,5 @@
-//! Deletes threads that have rested for long: the only thing that deletes what happened.
+//! Deletes threads that have rested for long: with [`bulk`](crate::bulk)'s `prune.rs`, the only thing that deletes what
+//! happened.
 //!
 //! ## Who may be at a thread meanwhile
 //!
@@ -11,6 +12,7 @@ use futures::FutureExt as _;
 use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Statement, Value};
 use serde_json::json;
 use tracing::info;
+use uuid::Uuid;
 
 use super::{Store, ThreadId, plain};
 use crate::Error;
@@ -18,12 +20,13 @@ use crate::Error;
 /// How many threads one transaction deletes.
 const THREADS: u64 = 50;
 
-/// Which threads to delete.
+/// What to delete.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prune {
-    /// Those that were last touched before, in microseconds since the Unix epoch.
+    /// Threads that were last touched before, batches that were over before, and files that were begun before, in
+    /// microseconds since the Unix epoch.
     pub before: i64,
-    /// Of these only those under this strategy.
+    /// Only threads, and of these only those under this strategy.
     pub strategy: Option<String>,
     /// Who deletes them, for the traces.
     pub by: String,
@@ -38,6 +41,12 @@ pub struct Pruned {
     pub turns: u64,
     /// Their events.
     pub events: u64,
+    /// Batches.
+    pub batches: u64,
+    /// Lines of batches.
+    pub lines: u64,
+    /// Files.
+    pub files: u64,
 }
 
 impl Pruned {
@@ -45,6 +54,9 @@ impl Pruned {
         self.threads += other.threads;
         self.turns += other.turns;
         self.events += other.events;
+        self.batches += other.batches;
+        self.lines += other.lines;
+        self.files += other.files;
     }
 }
 
@@ -67,6 +79,10 @@ impl Store {
     ///
     /// With a turn goes its idempotency key, and with a fork its own: the same submission would be a new one.
     ///
+    /// Also deletes batches that have been over for long, with their items, results and files, and files for which there is
+    /// no batch; none that is open, and none with a line whose thread is held. What came of a line is kept until then,
+    /// also if its thread is gone.
+    ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
@@ -80,19 +96,23 @@ impl Store {
         let mut after = ThreadId::nil();
         loop {
             let page = candidates(&self.database.pool, which, after).await?;
-            let Some(last) = page.last() else { return Ok(all) };
+            let Some(last) = page.last() else { break };
             after = *last;
             let pruned = if look_only {
                 count(&self.database.pool, &page).await?
             } else {
                 let wanted = which.clone();
                 let pruned = self.database.transact(move |tx| delete(tx, wanted, page).boxed()).await?;
-                let Pruned { threads, turns, events } = pruned;
+                let Pruned { threads, turns, events, .. } = pruned;
                 info!(by = %which.by, before = which.before, threads, turns, events, "pruned");
                 pruned
             };
             all.add(pruned);
             told(all);
+        }
+        match which.strategy {
+            None => self.prune_bulk(which, look_only, all, told).await,
+            Some(_) => Ok(all),
         }
     }
 }
@@ -144,6 +164,7 @@ async fn count(db: &impl ConnectionTrait, page: &[ThreadId]) -> Result<Pruned, E
         threads: page.len() as u64,
         turns: super::unsigned(turns)?,
         events: super::unsigned(events)?,
+        ..Pruned::default()
     })
 }
 
@@ -151,16 +172,16 @@ fn strategy(which: &Prune) -> Value {
     which.strategy.as_deref().map(plain).unwrap_or_default().into()
 }
 
-/// Threads as one value, and how that is spread into a list: a text that does not depend on how many there are.
-fn listed(db: &impl ConnectionTrait, threads: &[ThreadId]) -> Value {
+/// Identities as one value, and how that is spread into a list: a text that does not depend on how many there are.
+pub(crate) fn listed(db: &impl ConnectionTrait, ids: &[Uuid]) -> Value {
     if db.get_database_backend() == DbBackend::Postgres {
-        return threads.to_vec().into();
+        return ids.to_vec().into();
     }
-    let ids: Vec<String> = threads.iter().map(|it| it.simple().to_string()).collect();
+    let ids: Vec<String> = ids.iter().map(|it| it.simple().to_string()).collect();
     json!(ids).to_string().into()
 }
 
-fn list(db: &impl ConnectionTrait, nth: usize) -> String {
+pub(crate) fn list(db: &impl ConnectionTrait, nth: usize) -> String {
     if db.get_database_backend() == DbBackend::Postgres {
         format!("SELECT unnest(${nth}::uuid[])")
     } else {

@@ -52,6 +52,9 @@ pub struct Unfinished {
     pub since: i64,
     /// When it may be heard, in microseconds since the Unix epoch, if that was said.
     pub due_at: Option<i64>,
+    /// Whether its thread waits for a person, and this is not known to be their answer. As an answer it is heard; but nothing
+    /// is, while the person is to say whether a call has happened, and the rows do not tell the two apart.
+    pub is_asked: bool,
 }
 
 /// How many turns have a stance.
@@ -71,6 +74,7 @@ pub struct Crowd {
 const UNFINISHED: &str = "\
     SELECT turns.id AS turn, turns.thread_id AS thread, turns.tenant AS tenant, threads.strategy AS strategy, \
     turns.priority AS priority, turns.position AS position, turns.due_at AS due_at, \
+    CASE WHEN threads.status = 'interrupted' AND turns.answers_seq IS NULL THEN 1 ELSE 0 END AS asked, \
     CASE WHEN turns.status = 'queued' THEN turns.created_at ELSE turns.updated_at END AS since, \
     CASE WHEN turns.status = 'interrupted' THEN 'person' \
     WHEN turns.status = 'running' THEN 'could' \
@@ -137,6 +141,7 @@ impl Store {
             priority: i32,
             since: i64,
             due_at: Option<i64>,
+            asked: i32,
         }
         let sql = format!(
             "SELECT * FROM ({UNFINISHED}) AS it WHERE stance = '{}' ORDER BY position LIMIT {}",
@@ -145,10 +150,10 @@ impl Store {
         );
         let rows = Row::find_by_statement(statement(&self.database.pool, &sql, values(tenant)));
         let rows = rows.all(&self.database.pool).await?.into_iter().map(|row| {
-            let Row { turn, thread, tenant, strategy, priority, since, due_at } = row;
+            let Row { turn, thread, tenant, strategy, priority, since, due_at, asked } = row;
             let unread = || corrupt(thread, format_args!("a turn's priority {priority} is unknown"));
             let priority = Priority::ranked(priority.into()).ok_or_else(unread)?;
-            Ok(Unfinished { turn, thread, tenant, strategy, priority, since, due_at })
+            Ok(Unfinished { turn, thread, tenant, strategy, priority, since, due_at, is_asked: asked == 1 })
         });
         rows.collect()
     }

@@ -9,7 +9,7 @@ use redis::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, Lane, Listed, Place, Priority,
+    Depth, Job, LIST_MAX, Lane, Listed, Place, Priority, Why,
     keys::GROUP,
     partition::{Partition, millis, read},
     scripts,
@@ -172,10 +172,7 @@ fn listed(row: &[String]) -> Option<Listed> {
     let place = match kind.as_str() {
         "held" => Place::InFlight { consumer: first.clone(), unrenewed: millis(second) },
         "waiting" => Place::Waiting { position: first.parse().ok()? },
-        "delayed" => {
-            let why = Some(second.clone()).filter(|it| !it.is_empty());
-            Place::Delayed { due_in: millis(first), why }
-        }
+        "delayed" => Place::Delayed { due_in: millis(first), why: Why::read(second) },
         _ => return None,
     };
     Some(Listed { thread: thread.parse().ok()?, lane: lane.parse().unwrap_or_default(), place })

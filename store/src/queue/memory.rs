@@ -14,7 +14,8 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, lanes::Lanes,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, Why,
+    lanes::Lanes,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -70,7 +71,7 @@ struct Held {
 struct Delayed {
     due: Instant,
     lane: Lane,
-    why: String,
+    why: Option<Why>,
 }
 
 impl MemoryQueue {
@@ -168,6 +169,10 @@ impl Queue for MemoryQueue {
         Ok(all)
     }
 
+    fn outlives_process(&self) -> bool {
+        false
+    }
+
     async fn len(&self) -> Result<Depth, QueueError> {
         let tokens = self.tokens();
         Ok(Depth {
@@ -199,7 +204,7 @@ impl Tokens {
         if self.later.get(&thread).is_some_and(|earlier| earlier.due <= due) {
             return;
         }
-        let delayed = Delayed { due, lane: lane.clone(), why: when.why().to_owned() };
+        let delayed = Delayed { due, lane: lane.clone(), why: when.why() };
         if let Some(before) = self.later.insert(thread, delayed) {
             self.dues.remove(&(before.due, thread));
         }
@@ -279,8 +284,8 @@ impl Tokens {
         });
         let later = self.dues.iter().filter_map(|(_, thread)| Some((*thread, self.later.get(thread)?)));
         let later = later.map(|(thread, it)| {
-            let why = Some(it.why.clone()).filter(|it| !it.is_empty());
-            let place = Place::Delayed { due_in: it.due.saturating_duration_since(now), why };
+            let due_in = it.due.saturating_duration_since(now);
+            let place = Place::Delayed { due_in, why: it.why.clone() };
             Listed { thread, lane: it.lane.clone(), place }
         });
         held.chain(waiting).chain(later).take(limit).collect()

@@ -17,6 +17,7 @@ pub mod lane;
 
 mod alarm;
 mod desk;
+mod held;
 mod keys;
 mod lanes;
 mod looks;
@@ -34,6 +35,7 @@ use async_trait::async_trait;
 use uuid::Uuid;
 
 pub use self::{
+    held::{HeldBy, Why},
     lane::{Lane, Priority, UnknownPriority, Weights},
     memory::MemoryQueue,
     redis::RedisQueue,
@@ -47,9 +49,6 @@ pub const LONGEST_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
 /// How much of why a ring is held back is kept, in bytes.
 pub const WHY_MAX: usize = 200;
-
-/// How the reason begins for which a ring is held back after something faltered.
-pub const RETRY: &str = "retry: ";
 
 /// How many tokens [`Queue::list`] tells of, at most.
 pub const LIST_MAX: usize = 1000;
@@ -83,8 +82,8 @@ pub enum When {
     Held {
         /// How long.
         after: Duration,
-        /// What holds it back, for whoever [looks](Queue::list); the first [`WHY_MAX`] bytes are kept.
-        why: String,
+        /// What holds it back, for whoever [looks](Queue::list); of its words the first [`WHY_MAX`] bytes are kept.
+        why: Why,
     },
 }
 
@@ -101,6 +100,15 @@ impl When {
         }
     }
 
+    /// The same, without a word of where the log ends.
+    #[must_use]
+    pub fn without_head(self) -> Self {
+        match self {
+            Self::NowAt(_) => Self::Now,
+            Self::Now | Self::After(_) | Self::Held { .. } => self,
+        }
+    }
+
     /// Where the log ends, if that is said.
     fn head(&self) -> Option<u64> {
         match self {
@@ -109,11 +117,11 @@ impl When {
         }
     }
 
-    /// What holds it back, as much of it as is kept; empty if nothing is said.
-    fn why(&self) -> &str {
+    /// What holds it back, as much of it as is kept, if that is said.
+    fn why(&self) -> Option<Why> {
         match self {
-            Self::Held { why, .. } => &why[..why.floor_char_boundary(WHY_MAX)],
-            Self::Now | Self::NowAt(_) | Self::After(_) => "",
+            Self::Held { why, .. } => Some(why.cut()),
+            Self::Now | Self::NowAt(_) | Self::After(_) => None,
         }
     }
 }
@@ -160,7 +168,7 @@ pub enum Place {
         /// When it is.
         due_in: Duration,
         /// What holds it back, if that was said.
-        why: Option<String>,
+        why: Option<Why>,
     },
 }
 
@@ -281,6 +289,11 @@ pub trait Queue: Send + Sync {
     ///
     /// [`QueueError`].
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError>;
+
+    /// Whether its tokens stay when this process ends: others may hold some when this one starts.
+    fn outlives_process(&self) -> bool {
+        true
+    }
 
     /// How much is in it.
     ///

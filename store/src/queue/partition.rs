@@ -37,6 +37,8 @@ pub(super) struct Partition {
     pub(super) consumer: String,
     pub(super) lease: Duration,
     pub(super) alarm: Alarm,
+    /// From when on a lease that ran out says that its worker is gone.
+    pub(super) trusted_at: Alarm,
     pub(super) weights: Weights,
     reader: Mutex<Reader>,
     pub(super) desk: Desk,
@@ -51,10 +53,11 @@ impl Partition {
         lease: Duration,
         consumer: &str,
     ) -> Result<Self, QueueError> {
-        let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
+        let now = Instant::now();
+        let (alarm, trusted_at, reader) = (Alarm::at(now), Alarm::at(now), Mutex::new(Reader::new()));
         let desk = desk(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
-        let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk };
+        let this = Self { keys, wire, control, consumer, lease, alarm, trusted_at, weights, reader, desk };
         this.make_group().await?;
         // Only tidiness: what it does not forget today it forgets another day.
         match this.forget_consumers(FORGET_AFTER).await {
@@ -83,6 +86,14 @@ impl Partition {
 
     /// As [`Queue::take`], with another longest wait.
     pub(super) async fn take_within(&self, max: usize, longest: Duration) -> Result<Vec<Job>, QueueError> {
+        let taken = self.take_some(max, longest).await;
+        if taken.is_err() {
+            self.distrust();
+        }
+        taken
+    }
+
+    async fn take_some(&self, max: usize, longest: Duration) -> Result<Vec<Job>, QueueError> {
         let room = max.min(MOST_TAKEN);
         if room == 0 {
             return Ok(Vec::new());
@@ -92,7 +103,7 @@ impl Partition {
         loop {
             let mut jobs = self.claim(&mut reader, room).await?;
             if jobs.is_empty() {
-                let until = deadline.min(reader.claim_at);
+                let until = deadline.min(self.claims_at(&reader));
                 let wait = until.saturating_duration_since(Instant::now());
                 jobs = self.draw(room, wait).await?;
                 if jobs.is_empty() {
@@ -143,8 +154,10 @@ impl Queue for Partition {
             for job in jobs {
                 script.arg(&job.token);
             }
-            let some: Vec<String> =
-                self.control.run(&script).await.map_err(|error| self.wire.error("renew leases", &error))?;
+            let some = self.control.run::<Vec<String>>(&script).await.map_err(|error| {
+                self.distrust();
+                self.wire.error("renew leases", &error)
+            })?;
             lost.extend(some);
         }
         Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
@@ -184,7 +197,9 @@ impl Queue for Partition {
 /// What the scripts are told of a ring: its delay in milliseconds, and what it says.
 pub(super) fn told(thread: Uuid, when: &When) -> (u64, String) {
     match (when.delay_ms(), when.head()) {
-        (Some(delay), _) => (delay, format!("{thread} {}", when.why())),
+        (Some(delay), _) => {
+            (delay, format!("{thread} {}", when.why().map(|it| it.to_string()).unwrap_or_default()))
+        }
         (None, Some(head)) => (0, format!("{thread} {head}")),
         (None, None) => (0, thread.to_string()),
     }

@@ -30,7 +30,7 @@ pub(super) struct Reader {
     /// Where to go on claiming. **Invariant:** carried from call to call: starting anew each time, a few live
     /// leases at the front would hide the abandoned ones behind them for ever.
     cursor: String,
-    pub(super) claim_at: Instant,
+    claim_at: Instant,
 }
 
 impl Reader {
@@ -86,10 +86,26 @@ impl Partition {
         }
     }
 
+    /// When tokens may be taken over next.
+    pub(super) fn claims_at(&self, reader: &Reader) -> Instant {
+        reader.claim_at.max(self.trusted_at.get())
+    }
+
+    /// Takes note that Redis did not answer.
+    ///
+    /// ## Why nothing is taken over then for half a lease
+    ///
+    /// While Redis is away nobody can renew a lease, and all of them run out: on its return those tokens look abandoned whose
+    /// workers are well, and who took them over would make calls that are under way a second time. Whoever lives renews
+    /// within a third of a lease.
+    pub(super) fn distrust(&self) {
+        self.trusted_at.set(Instant::now() + self.lease / 2);
+    }
+
     /// Takes over tokens whose lease ran out. A round over all leases takes as many calls as it needs, and the
     /// next one begins a third of a lease later.
     pub(super) async fn claim(&self, reader: &mut Reader, room: usize) -> Result<Vec<Job>, QueueError> {
-        if Instant::now() < reader.claim_at {
+        if Instant::now() < self.claims_at(reader) {
             return Ok(Vec::new());
         }
         let mut command = redis::cmd("XAUTOCLAIM");

@@ -15,7 +15,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Depth, Job, Lane, Listed, Place, Priority, Queue, WHY_MAX, Weights, When};
+use super::{Depth, HeldBy, Job, Lane, Listed, Place, Priority, Queue, WHY_MAX, Weights, When};
 pub use crate::news::testing::news_conformance;
 
 /// A lease that no check outlives.
@@ -330,8 +330,8 @@ async fn whoever_looks_finds_every_token(queue: &dyn Queue) {
     ring(queue, delayed, When::After(hour)).await;
     // Cut where a letter ends.
     let why = format!("{}ü and more", "w".repeat(WHY_MAX - 1));
-    let late = When::Held { after: 2 * hour, why: "a later one does not count".to_owned() };
-    let soon = When::Held { after: hour + Duration::from_secs(60), why };
+    let late = When::Held { after: 2 * hour, why: HeldBy::Limit.because("a later one does not count") };
+    let soon = When::Held { after: hour + Duration::from_secs(60), why: HeldBy::Pause.because(why) };
     for when in [late.clone(), soon, late] {
         queue.ring(held_back, &lane, when).await.expect("ring");
     }
@@ -351,7 +351,7 @@ async fn whoever_looks_finds_every_token(queue: &dyn Queue) {
     assert!(*due_in <= hour_at_most && hour < *due_in + PATIENCE, "{places:?}");
     let Place::Delayed { due_in, why: Some(why) } = places[4] else { panic!("{places:?}") };
     assert!(hour < *due_in && *due_in < 2 * hour, "the earliest counts: {places:?}");
-    assert_eq!(*why, "w".repeat(WHY_MAX - 1), "as much as is kept");
+    assert_eq!(*why, HeldBy::Pause.because("w".repeat(WHY_MAX - 1)), "as much as is kept");
     assert_eq!(queue.list(2).await.expect("list").iter().map(of).collect::<Vec<_>>(), wanted[..2]);
     assert_eq!(queue.list(0).await.expect("list"), []);
 

@@ -1,6 +1,7 @@
 //! Batches, items and results, as every engine must keep them.
 
-mod again;
+pub(super) mod again;
+pub(super) mod prune;
 
 use serde_json::{Value, json};
 use shared::Tally;

@@ -124,3 +124,52 @@ pub(super) async fn go_or_their_batch_is_made(store: &Store) -> Result<(), Error
     }
     tidy(store).await
 }
+
+/// Whoever overslept its lease does not take away what the batch's owner reads by now.
+pub(super) async fn of_results_are_begun_by_whoever_keeps_the_batch(store: &Store) -> Result<(), Error> {
+    let made = batch(store, "results", "ada", &[("a", Some("1"))]).await?;
+    assert!(store.advance_batch(&made, "ada", BatchStatus::Finalizing, None).await?);
+    let now = known(store, made.id).await?;
+    let (output, begin) = (now.output_file.expect("it is named"), || new_file("results"));
+    let lost = |it: Result<(), Error>| matches!(it, Err(Error::BatchLost(_)));
+    assert!(lost(store.begin_results(made.id, "bob", output, begin()).await), "he does not keep it");
+    assert!(lost(store.begin_results(made.id, "ada", made.input_file, begin()).await), "it reads that one");
+    assert!(store.file(made.input_file).await?.is_some());
+    for nth in 0..200 {
+        if nth == 0 || nth == 100 {
+            store.begin_results(made.id, "ada", output, begin()).await?;
+            assert_eq!(store.chunk(output, 0).await?, None, "it is begun again");
+        }
+        store.write_chunk(output, nth % 100, chunk(b"x")).await?;
+    }
+    let whole = store.finish_file(output, 100, 100, None).await?;
+    assert!(whole.is_some());
+    assert!(store.advance_batch(&now, "ada", BatchStatus::Completed, None).await?);
+    assert!(lost(store.begin_results(made.id, "ada", output, begin()).await), "it is over");
+    assert_eq!(store.file(output).await?, whole);
+    Ok(())
+}
+
+/// Whoever throws a long file away may be broken off: nobody sees it from the first write on, and what is left is swept.
+pub(super) async fn go_piece_by_piece(store: &Store) -> Result<(), Error> {
+    let (id, pieces) = (Uuid::now_v7(), 1000);
+    store.begin_file(id, new_file("long")).await?;
+    for nth in 0..pieces {
+        store.write_chunk(id, nth, chunk(b"x")).await?;
+    }
+    store.finish_file(id, pieces, 1000, None).await?;
+    let deletes = store.clone();
+    let deletes = tokio::spawn(async move { deletes.delete_file(id).await });
+    while store.file(id).await?.is_some() {
+        tokio::task::yield_now().await;
+    }
+    deletes.abort();
+    let _ = deletes.await;
+    assert_eq!(store.finish_file(id, pieces, 1000, None).await?, None, "it does not come back");
+    store.sweep_files().await?;
+    for nth in 0..pieces {
+        assert_eq!(store.chunk(id, nth).await?, None);
+    }
+    assert_eq!(store.sweep_files().await?, 0, "nothing is left of it");
+    Ok(())
+}

@@ -151,6 +151,7 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
         let found = store.unfinished(stance, Some(TENANT), 2).await?;
         assert_eq!(found.iter().map(|it| it.turn).collect::<Vec<_>>(), ids, "{stance:?}");
         assert!(found.iter().all(|it| it.strategy == "probe" && it.tenant == TENANT));
+        assert!(found.iter().all(|it| it.is_asked == (stance == Stance::Person)), "{found:?}");
     }
     let all: u64 = store.stances(None).await?.values().map(|it| it.turns).sum();
     assert!(7 < all, "those of all tenants: {all}");

@@ -38,7 +38,7 @@ fn all_of_it() -> Vec<Want> {
         micro_usd_per_day: Some(1),
     };
     let subjects = [Subject::Model("a/b".into()), Subject::Provider("a".into()), Subject::Server("c".into())];
-    subjects.map(|of| Want { of, cap, tokens: 1, micro_usd: 1 }).to_vec()
+    subjects.map(|of| Want { of, tenant: "acme".into(), cap, tokens: 1, micro_usd: 1 }).to_vec()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -48,7 +48,7 @@ async fn real_redis_expires_every_key() {
     let Reserved::Granted(permit) = limits.reserve("x", &all_of_it()).await.unwrap() else { panic!("room") };
     assert!(matches!(limits.reserve("y", &all_of_it()).await.unwrap(), Reserved::Wait { .. }));
     limits.renew(&permit).await.unwrap();
-    let mut keys = vec![format!("{PREFIX}crowd:model:a/b")];
+    let mut keys = vec![format!("{PREFIX}crowd:model:a/b:acme"), format!("{PREFIX}crowds:model:a/b")];
     for name in ["model:a/b", "provider:a", "server:c"] {
         keys.extend(["held", "minute", "tokens", "day"].map(|key| format!("{PREFIX}{key}:{name}")));
     }
@@ -79,7 +79,8 @@ async fn real_redis_owes_nothing_for_a_day_that_is_over() {
     let redis = Redis::start();
     let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(30))).await.unwrap();
     let cap = Cap { micro_usd_per_day: Some(10), ..Cap::default() };
-    let want = [Want { of: Subject::Model("a/b".into()), cap, tokens: 0, micro_usd: 10 }];
+    let of = Subject::Model("a/b".into());
+    let want = [Want { of, tenant: "acme".into(), cap, tokens: 0, micro_usd: 10 }];
     assert!(matches!(limits.reserve("x", &want).await.unwrap(), Reserved::Granted(_)));
     assert!(matches!(limits.reserve("y", &want).await.unwrap(), Reserved::Wait { .. }));
     redis.ask(&format!("HINCRBY {PREFIX}day:model:a/b day -1"));
@@ -97,5 +98,53 @@ async fn real_redis_killed_and_started_again_is_used_again() {
     let began = std::time::Instant::now();
     while let Err(error) = limits.reserve("y", &all_of_it()).await {
         assert!(began.elapsed() < Duration::from_secs(20), "{error}");
+    }
+}
+
+/// Redis comes to what it was asked while it stalled once nobody waits for it any more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_that_stalls_takes_nothing_for_those_who_gave_up() {
+    let redis = Redis::start();
+    let limits = RedisLimits::connect(&redis.url(), Pace::holding(Duration::from_secs(300))).await.unwrap();
+    let cap = Cap { concurrency: Some(1), ..Cap::default() };
+    let other =
+        Want { of: Subject::Server("other".into()), tenant: "acme".into(), cap, tokens: 0, micro_usd: 0 };
+    assert!(matches!(limits.reserve("w", &[other]).await.unwrap(), Reserved::Granted(_)));
+    redis.ask("CLIENT PAUSE 7000");
+    assert!(limits.reserve("x", &all_of_it()).await.is_err(), "it answers all the same");
+    let began = std::time::Instant::now();
+    loop {
+        match limits.reserve("y", &all_of_it()).await {
+            Ok(Reserved::Granted(_)) => break,
+            Ok(Reserved::Wait { why, .. }) => assert!(began.elapsed() < Duration::from_secs(20), "{why}"),
+            Err(error) => assert!(began.elapsed() < Duration::from_secs(20), "{error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_whose_clock_was_set_back_gives_on() {
+    let redis = Redis::start();
+    let pace = Pace { hold: Duration::from_secs(30), minute: Duration::from_secs(1) };
+    let limits = RedisLimits::connect(&redis.url(), pace).await.unwrap();
+    let cap = Cap { requests_per_minute: Some(1), tokens_per_minute: Some(5), ..Cap::default() };
+    let want =
+        [Want { of: Subject::Model("a/b".into()), tenant: "acme".into(), cap, tokens: 5, micro_usd: 0 }];
+    assert!(matches!(limits.reserve("x", &want).await.unwrap(), Reserved::Granted(_)));
+    // As if it had been given an hour later.
+    let window = format!("{PREFIX}minute:model:a/b");
+    let given = redis.ask(&format!("EVAL return(redis.call([[ZRANGE]],KEYS[1],0,0)[1]) 1 {window}"));
+    redis.ask(&format!("ZINCRBY {window} 3600000 {given}"));
+    redis.ask(&format!("PEXPIRE {window} 3600000"));
+    redis.ask(&format!("PEXPIRE {PREFIX}tokens:model:a/b 3600000"));
+    assert!(
+        matches!(limits.reserve("y", &want).await.unwrap(), Reserved::Wait { .. }),
+        "a minute has its limit"
+    );
+    let began = std::time::Instant::now();
+    while let Reserved::Wait { after, why } = limits.reserve("y", &want).await.unwrap() {
+        assert!(after <= pace.minute && began.elapsed() < Duration::from_secs(20), "{after:?}: {why}");
+        tokio::time::sleep(after).await;
     }
 }

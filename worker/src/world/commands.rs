@@ -7,7 +7,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
 use shared::{Fault, Remedy, Response, Safety, Tool, ToolCall, ToolOutput};
 
-use super::{NoClient, Outcome, chain, cut, description::description};
+use super::{NoClient, Outcome, chain, cut, description::description, pause::pause_ms};
 
 /// The name of the server whose tools the plain commands are.
 pub const COMMANDS: &str = "commands";
@@ -17,9 +17,6 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// How much of an answer is read, in bytes; more than any model can hear.
 const BODY_MAX: usize = 4 << 20;
-
-/// The longest pause that an endpoint may ask for.
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -129,7 +126,7 @@ impl Commands {
             .json(&call.arguments);
         let mut answer = request.send().await.map_err(|error| command.fault(name, error))?;
         let status = answer.status().as_u16();
-        let pause = answer.headers().get(RETRY_AFTER).and_then(|it| it.to_str().ok()?.trim().parse().ok());
+        let after_ms = answer.headers().get(RETRY_AFTER).and_then(|it| pause_ms(it.to_str().ok()?));
         let body = match status {
             500.. => Vec::new(),
             _ => read(&mut answer).await.map_err(|error| command.fault(name, error))?,
@@ -137,7 +134,10 @@ impl Commands {
         let words = cut(&String::from_utf8_lossy(&body), super::mcp::OUTPUT_MAX);
         match status {
             200..=299 => Ok(output(ToolOutput::Ok(words))),
-            429 => Err(pause_asked(name, pause)),
+            429 => {
+                let error = format!("command {name} asks for a pause (429)");
+                Err(Fault::new(error, Remedy::Again { after_ms }))
+            }
             400..=499 if words.trim().is_empty() => {
                 Ok(output(ToolOutput::Error(format!("http status {status}"))))
             }
@@ -145,7 +145,10 @@ impl Commands {
             300..=399 => Err(Fault::operator(format!(
                 "command {name} is redirected ({status}): check [commands.{name}] url in turnfold.toml"
             ))),
-            _ => Err(Fault::doubt(format!("command {name} failed (http status {status})"))),
+            _ => {
+                let error = format!("command {name} failed (http status {status})");
+                Err(Fault::new(error, Remedy::Doubt { after_ms }))
+            }
         }
     }
 }
@@ -197,11 +200,6 @@ impl From<Method> for reqwest::Method {
 
 fn output(output: ToolOutput) -> (Response, Option<shared::Meter>) {
     (Response::Output(output), None)
-}
-
-fn pause_asked(name: &str, seconds: Option<u64>) -> Fault {
-    let after_ms = seconds.map(|it| it.min(PAUSE_MAX.as_secs()) * 1_000);
-    Fault::new(format!("command {name} asks for a pause (429)"), Remedy::Again { after_ms })
 }
 
 async fn read(answer: &mut reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {

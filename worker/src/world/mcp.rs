@@ -254,7 +254,7 @@ impl Pool {
         connection: &Arc<Connection>,
         failure: &Failure,
     ) {
-        if matches!(failure, Failure::Unsent(_) | Failure::Lost(_)) {
+        if matches!(failure, Failure::Unsent(_) | Failure::Lost { .. }) {
             at.drop_if(|it| Arc::ptr_eq(it, connection)).await;
         }
     }

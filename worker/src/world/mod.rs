@@ -19,6 +19,7 @@ mod description;
 mod index;
 mod mcp;
 mod models;
+mod pause;
 mod recorded;
 mod scripted;
 
@@ -151,7 +152,8 @@ impl World for Live {
         }
         let offers = |server: &str, tool: &str| self.servers.offers(thread, ask.node, server, tool);
         let (tokens, micro_usd) = self.models.forecast(thread, ask.due, &offers);
-        capped.into_iter().map(|(of, cap)| Want { of, cap, tokens, micro_usd }).collect()
+        let tenant = || thread.tenant().to_owned();
+        capped.into_iter().map(|(of, cap)| Want { of, tenant: tenant(), cap, tokens, micro_usd }).collect()
     }
 }
 

@@ -14,6 +14,7 @@ use shared::{Event, Message, Opened, Replay, Request, Response, Safety, Standing
 use store::{
     MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, ThreadId, When,
     limits::{Cap, Limits as Books, MemoryLimits, Pace, Permit, RedisLimits, Reserved, Subject, Want},
+    queue::HeldBy,
 };
 use testing::Redis;
 use tokio::sync::{Notify, Semaphore};
@@ -46,7 +47,8 @@ impl Busy {
 }
 
 fn want(cap: Cap) -> Want {
-    Want { of: Subject::Server("calendar".to_owned()), cap, tokens: 0, micro_usd: 0 }
+    let of = Subject::Server("calendar".to_owned());
+    Want { of, tenant: shared::DEFAULT_TENANT.to_owned(), cap, tokens: 0, micro_usd: 0 }
 }
 
 #[async_trait]
@@ -265,7 +267,8 @@ async fn a_job_without_a_place_ends_and_counts_no_try() {
         let done = hands.work(thread, &rung).await.unwrap();
         let Done::Held { after, why } = done else { panic!("{done:?}") };
         assert!(Duration::from_millis(100) < after, "it would spin: {after:?}");
-        assert_eq!(why, "MCP server calendar is at work on 1 requests, as many as it may be at once");
+        let room = "MCP server calendar is at work on 1 requests, as many as it may be at once";
+        assert_eq!(why, HeldBy::Limit.because(room));
     }
     assert_eq!(kinds(&house.parts[0], thread).await, before, "to wait writes nothing");
     books.settle(&permit, Default::default()).await.unwrap();

@@ -70,6 +70,15 @@ async fn two(lease: Duration) -> Two {
     Two { parts, world: Arc::default(), lease, sweep: Duration::from_secs(60) }
 }
 
+/// The same over a queue in Redis.
+async fn two_over(redis: &testing::Redis, lease: Duration) -> Two {
+    let mut two = two(lease).await;
+    for (parts, name) in two.parts.iter_mut().zip(["w1", "w2"]) {
+        parts.queue = Arc::new(RedisQueue::connect(&redis.url(), lease, name).await.unwrap());
+    }
+    two
+}
+
 impl Two {
     fn worker(&self, n: usize) -> Worker {
         let hands = Hands {
@@ -144,9 +153,9 @@ async fn a_ring_brings_no_second_worker_to_a_node() {
     let thread = two.says(None, "wait 1; echo end").await;
     two.world.first.notified().await;
     let queue = &two.parts[0].queue;
-    // Both workers take some of them.
-    for _ in 0..20 {
-        queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    // Both workers take some of them. A successor of an earlier node may have been rung for twice.
+    for when in [When::Now, When::NowAt(1)].into_iter().cycle().take(40) {
+        queue.ring(thread, &Lane::default(), when).await.unwrap();
     }
     two.until(thread, |log| ends(log) == 1).await;
     assert_eq!(
@@ -164,11 +173,8 @@ async fn a_ring_brings_no_second_worker_to_a_node() {
 /// Redis comes back empty while a call is under way: nobody makes it again, and its thread goes on as soon as it is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_token_brings_no_second_worker_to_a_node() {
-    let (redis, lease) = (testing::Redis::start(), Duration::from_secs(3));
-    let mut two = two(lease).await;
-    for (parts, name) in two.parts.iter_mut().zip(["w1", "w2"]) {
-        parts.queue = Arc::new(RedisQueue::connect(&redis.url(), lease, name).await.unwrap());
-    }
+    let redis = testing::Redis::start();
+    let mut two = two_over(&redis, Duration::from_secs(3)).await;
     two.sweep = Duration::from_millis(100);
     let stop = Stop::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
@@ -193,6 +199,60 @@ async fn a_lost_token_brings_no_second_worker_to_a_node() {
     for worker in workers {
         worker.await.unwrap();
     }
+}
+
+/// Redis is away for longer than a lease, and comes back with all that it had: nobody makes a call again that is under way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_redis_that_was_away_brings_no_second_worker_to_a_node() {
+    let mut redis = testing::Redis::durable();
+    let lease = Duration::from_secs(3);
+    let two = two_over(&redis, lease).await;
+    let stop = Stop::default();
+    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
+    let thread = two.says(None, "wait 12; wait 0.1").await;
+    two.world.first.notified().await;
+    redis.kill();
+    tokio::time::sleep(lease + Duration::from_millis(500)).await;
+    redis.restart();
+    two.until(thread, |log| ends(log) == 1).await;
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), 2, "each once: {:?}", two.kinds(thread).await);
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+/// A database answers and takes nothing, as one whose disk is full: no answer can be kept, so none is asked for again, and
+/// paid, before it takes a write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_store_that_takes_nothing_has_nothing_asked() {
+    let postgres = testing::Postgres::start();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let mut two = two(Duration::from_secs(60)).await;
+    two.parts.iter_mut().for_each(|it| it.store = store.clone());
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "wait 1").await;
+    two.world.first.notified().await;
+    let tables = ["events", "threads", "turns"];
+    postgres
+        .query("CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE ''no room''; END' LANGUAGE plpgsql");
+    for table in tables {
+        let when = "BEFORE INSERT OR UPDATE";
+        postgres.query(&format!(
+            "CREATE TRIGGER refuse {when} ON {table} FOR EACH ROW EXECUTE FUNCTION refuse()"
+        ));
+    }
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), 1);
+    for table in tables {
+        postgres.query(&format!("DROP TRIGGER refuse ON {table}"));
+    }
+    two.until(thread, |log| ends(log) == 1).await;
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), 2, "what it answered was lost");
+    stop.drain();
+    worker.await.unwrap();
 }
 
 /// Told to stop, a worker finishes the node that it has begun and leaves the next to others.

@@ -50,6 +50,9 @@ impl Replay for Stage {
     fn strategy(&self) -> &'static str {
         "strategy"
     }
+    fn tenant(&self) -> &str {
+        "acme"
+    }
     fn apply(&mut self, _: &Event) -> Result<(), Corrupt> {
         unreachable!("{ONLY_LOOKS}")
     }
@@ -218,6 +221,11 @@ fn again(fault: &Fault) -> Option<u64> {
         Remedy::Again { after_ms } => after_ms,
         Remedy::Operator | Remedy::Doubt { .. } => panic!("this should be asked again: {fault:?}"),
     }
+}
+
+/// Whether a pause is so long as was said, or up to a quarter longer.
+fn named(pause: Option<u64>, said: u64) -> bool {
+    pause.is_some_and(|it| (said..=said + said / 4).contains(&it))
 }
 
 mod rehearsal {

@@ -3,6 +3,7 @@
 //! Everything here is a client of `/v1/files` and `/v1/batches`, which are OpenAI's with fields and verbs of our own;
 //! `--local` brings the api and a worker along, in this process, and talks to them in the same way.
 
+mod before;
 mod lines;
 mod local;
 mod read;
@@ -19,11 +20,11 @@ use std::{path::Path, time::Duration};
 use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
-use self::{local::Local, signals::Signals, watch::Watched};
+use self::{local::Local, signals::Signals, submit::Submission, watch::Watched};
 use super::{Given, turn::name};
 use crate::{
     args::{Batch, Form, Only, Plan},
-    client::{Client, path},
+    client::{Client, path, refusal},
     exit::Exit,
     output::{self, counted, remark},
 };
@@ -36,14 +37,15 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
     match command {
         Batch::Validate { file } => validate(&given, &file),
         Batch::Submit { file, plan, quoted, wait } => {
-            let wait = wait || plan.local;
             submit::may_ask(&quoted)?;
-            with(&given, &plan, async |client| {
-                let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
-                if !wait {
-                    return show(&given, &batch);
+            let submission = Submission::of(&file, &given.settings, &plan)?;
+            with(&given, &plan, Whom::Engine(&submission.name()), async |client| {
+                let submitted = submission.submit(client, &quoted).await?;
+                if !wait && !plan.local {
+                    return show(&given, &submitted.batch);
                 }
-                let done = stay(&given, client, batch, &plan).await?;
+                let watched = stay(client, submitted, &plan, &mut Signals::new()?).await?;
+                let done = end(&given, watched)?;
                 if plan.local {
                     remark("to write the results: the same command with `run` and --out FILE, which runs nothing again");
                 }
@@ -54,14 +56,16 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
         Batch::Run { file, plan, quoted, out, format } => {
             let to = results::To::checked(format, Some(&out), Some(&file))?;
             submit::may_ask(&quoted)?;
-            with(&given, &plan, async |client| {
-                let batch = submit::submit(client, &given.settings, &file, &plan, &quoted).await?;
-                to_file(&given, client, batch, &plan, to).await
+            let submission = Submission::of(&file, &given.settings, &plan)?;
+            with(&given, &plan, Whom::Engine(&submission.name()), async |client| {
+                let submitted = submission.submit(client, &quoted).await?;
+                to_file(&given, client, submitted, &plan, to).await
             })
             .await
         }
         Batch::Quote { what, plan, workers } => {
-            with(&given, &plan, async |client| quote(&given, client, &what, &plan, workers).await).await
+            with(&given, &plan, Whom::Desk, async |client| quote(&given, client, &what, &plan, workers).await)
+                .await
         }
         Batch::Ls { limit } => ls(&given, &client()?, limit).await,
         Batch::Get { id, wait } => {
@@ -112,16 +116,29 @@ impl Left {
     }
 }
 
+/// Whom `--local` brings along.
+#[derive(Clone, Copy)]
+enum Whom<'a> {
+    /// An engine, for the submission of this name.
+    Engine(&'a str),
+    /// Somebody who answers, and begins nothing.
+    Desk,
+}
+
 /// Does something with the api: the one that runs somewhere, or one of our own that ends with it.
 async fn with(
     given: &Given,
     plan: &Plan,
+    whom: Whom<'_>,
     what: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
     if !plan.local {
         return what(&Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?).await;
     }
-    let local = Local::start(given).await?;
+    let local = match whom {
+        Whom::Engine(submission) => Local::start(given, submission).await?,
+        Whom::Desk => Local::desk(given).await?,
+    };
     let done = match local.client(given) {
         Ok(client) => what(&client).await,
         Err(err) => Err(err),
@@ -146,7 +163,7 @@ async fn quote(
     // A file may be called like a batch, and no batch like a file that is there.
     let quote = match what.strip_prefix("batch_").filter(|_| !Path::new(what).exists()) {
         Some(_) => client.get(&format!("{}?workers={workers}", path(&["batches", what, "quote"])?)).await?,
-        None => submit::quote(client, &given.settings, Path::new(what), plan, workers).await?,
+        None => Submission::of(Path::new(what), &given.settings, plan)?.quote(client, workers).await?,
     };
     output::one(given.format, &quote, || shown::quote(&quote))?;
     Ok(Exit::Ok)
@@ -156,12 +173,12 @@ async fn quote(
 async fn to_file(
     given: &Given,
     client: &Client,
-    batch: Value,
+    submitted: submit::Batch,
     plan: &Plan,
     to: results::To,
 ) -> anyhow::Result<Exit> {
     let mut signals = Signals::new()?;
-    let watched = watch::until_over(client, batch, Left::of(plan), &mut signals).await?;
+    let watched = stay(client, submitted, plan, &mut signals).await?;
     if let Watched::Over(batch) = &watched {
         let id = name(batch, "id");
         let _held_up = held_up()?;
@@ -190,9 +207,32 @@ fn held_up() -> anyhow::Result<AbortOnDropHandle<()>> {
     })))
 }
 
-async fn stay(given: &Given, client: &Client, batch: Value, plan: &Plan) -> anyhow::Result<Exit> {
-    let watched = watch::until_over(client, batch, Left::of(plan), &mut Signals::new()?).await?;
-    end(given, watched)
+/// Stays until a batch is over. One whose time went by while no engine of ours ran it is gone on with.
+async fn stay(
+    client: &Client,
+    submit::Batch { batch, is_late }: submit::Batch,
+    plan: &Plan,
+    signals: &mut Signals,
+) -> anyhow::Result<Watched> {
+    let left = Left::of(plan);
+    let watched = watch::until_over(client, batch, left, signals).await?;
+    let Watched::Over(batch) = &watched else { return Ok(watched) };
+    let expired = batch["turnfold"]["resumable"]["expired"].as_u64().unwrap_or_default();
+    if left == Left::Elsewhere || !is_late || name(batch, "status") != "expired" || expired == 0 {
+        return Ok(watched);
+    }
+    let id = name(batch, "id");
+    match client.post(&path(&["batches", id, "resume"])?, &json!({"only": "expired"})).await {
+        Ok(again) => {
+            remark(&format!("the time of {id} was over: {} run again", counted(expired, "line")));
+            watch::until_over(client, again, left, signals).await
+        }
+        Err(err) if refusal(&err).is_some() => {
+            remark(&format!("the time of {id} was over, and it is not gone on with: {err}"));
+            Ok(watched)
+        }
+        Err(err) => Err(err),
+    }
 }
 
 /// Shows a batch that was watched; the exit says how it ended.

@@ -12,7 +12,7 @@ pub(super) struct Row {
     /// The number of its line in the file, from 1: by it a line is found that has no name.
     pub(super) line: Option<i64>,
     pub(super) custom_id: String,
-    /// `completed`, `failed`, `expired`, …
+    /// `completed`, `failed`, `expired`, `cancelled`.
     pub(super) status: String,
     pub(super) answer: Option<String>,
     pub(super) error_code: Option<String>,
@@ -29,9 +29,11 @@ impl Row {
         // What came of a turn is told by the line, or by the body that the turn's own route would have answered.
         let error = [&line["error"], &body["error"]].into_iter().find(|it| it.is_object());
         let told = [&body["turnfold"]["status"], &body["status"]].into_iter().find_map(text);
-        let status = match error {
-            Some(_) => told.filter(|it| it != "completed").unwrap_or_else(|| "failed".to_owned()),
-            None => told.unwrap_or_else(|| "completed".to_owned()),
+        let error_code = error.and_then(|it| text(&it["code"]));
+        let status = match (error, error_code.as_deref().and_then(ended)) {
+            (_, Some(ended)) => ended.to_owned(),
+            (Some(_), None) => told.filter(|it| it != "completed").unwrap_or_else(|| "failed".to_owned()),
+            (None, None) => told.unwrap_or_else(|| "completed".to_owned()),
         };
         let answers = [&body["choices"][0]["message"]["content"], &body["output"]["reply"]];
         let took = [&body["turnfold"]["took"], &body["took"]].into_iter().find(|it| it.is_object());
@@ -45,7 +47,7 @@ impl Row {
             custom_id: text(&line["custom_id"]).unwrap_or_default(),
             status,
             answer: answers.into_iter().find_map(text),
-            error_code: error.and_then(|it| text(&it["code"])),
+            error_code,
             error_message: error.and_then(|it| text(&it["message"])),
             tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
             usd: took.and_then(|it| it["usd"].as_f64()),
@@ -76,6 +78,15 @@ impl Row {
     }
 }
 
+/// How a line ended that has no answer of its own, or one that was not waited for.
+fn ended(code: &str) -> Option<&'static str> {
+    match code {
+        "batch_cancelled" | "turn_cancelled" => Some("cancelled"),
+        _ if code.starts_with("expired_") => Some("expired"),
+        _ => None,
+    }
+}
+
 fn quoted(cell: &str) -> String {
     if cell.contains([',', '"', '\n', '\r']) {
         format!("\"{}\"", cell.replace('"', "\"\""))
@@ -103,7 +114,7 @@ pub(super) mod tests {
             json!({"n": 1, "id": "batch_req_0a_7", "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
             json!({"n": 2, "custom_id": "b", "response": {"status_code": 200, "body": turn}, "error": null}),
             json!({"n": 3, "custom_id": "c", "response": {"status_code": 500, "body": failed}, "error": null}),
-            json!({"n": 4, "id": "batch_req_0a_9", "custom_id": null, "response": null, "error": {"code": "batch_expired", "message": "too late"}}),
+            json!({"n": 4, "id": "batch_req_0a_9", "custom_id": null, "response": null, "error": {"code": "expired_queue_wait", "message": "too late"}}),
         ]
     }
 
@@ -116,8 +127,26 @@ pub(super) mod tests {
                 "7,a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25\r\n",
                 ",b,completed,done,,,7,0.25\r\n",
                 ",c,failed,,turn_failed,out of paper,,\r\n",
-                "9,,failed,,batch_expired,too late,,\r\n",
+                "9,,expired,,expired_queue_wait,too late,,\r\n",
             ]
+        );
+        let status = |code: &str, body: Value| {
+            let error = json!({"code": code, "message": "why"});
+            Row::of(&json!({"custom_id": "a", "response": {"body": body}, "error": error})).status
+        };
+        for (code, wanted) in [
+            ("expired_running", "expired"),
+            ("expired_waiting_for_a_person", "expired"),
+            ("batch_cancelled", "cancelled"),
+            ("turn_cancelled", "cancelled"),
+            ("turn_failed", "failed"),
+        ] {
+            assert_eq!(status(code, Value::Null), wanted, "{code}");
+        }
+        assert_eq!(
+            status("expired_running", json!({"status": "cancelled"})),
+            "expired",
+            "its turn was called off"
         );
     }
 }

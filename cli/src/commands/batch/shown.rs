@@ -43,16 +43,22 @@ impl Counts {
     }
 }
 
-/// Whether nothing more will come of a batch by itself.
+/// Whether nothing more will come of a batch by itself: it has ended, or no more of its lines are begun and none is under way.
 pub(super) fn is_over(batch: &Value) -> bool {
     ["completed", "failed", "expired", "cancelled"].contains(&name(batch, "status"))
-        || stopped(batch).is_some()
+        || stopped(batch).is_some() && under_way(batch) == 0
 }
 
-/// Why no more of its lines are begun, once those under way have ended.
+/// Why no more of its lines are begun, though they could be.
 fn stopped(batch: &Value) -> Option<&str> {
-    let why = batch["turnfold"]["stopped"].as_str()?;
-    (Counts::of(batch).running == 0).then_some(why)
+    let can_be = ["validating", "in_progress"].contains(&name(batch, "status"));
+    batch["turnfold"]["stopped"].as_str().filter(|_| can_be)
+}
+
+/// How many of its lines have a turn that has not ended: one may be queued still.
+fn under_way(batch: &Value) -> u64 {
+    // An api of an earlier version tells but those that run.
+    batch["turnfold"]["under_way"].as_u64().unwrap_or_else(|| Counts::of(batch).running)
 }
 
 /// What the end of a batch says to a script.
@@ -75,7 +81,7 @@ pub(super) fn progress(batch: &Value) -> String {
     let paced = |name: &str| told(name).filter(|_| !is_over(batch));
     let looked_at = if it.total == 0 { "its lines are looked at" } else { "later lines are looked at" };
     let parts = [
-        ours["stopped"].as_str().map(|it| format!("begins no more: {it}")),
+        stopped(batch).map(|it| format!("begins no more: {it}")),
         (name(batch, "status") == "validating").then(|| looked_at.to_owned()),
         some(it.failed, "failed"),
         some(it.expired, "expired"),
@@ -120,7 +126,7 @@ pub(super) fn batch(batch: &Value) -> String {
     if 0 < it.waiting {
         words += "\n(answer with: turnfold inbox ls)";
     }
-    if batch["turnfold"]["stopped"].is_string() {
+    if stopped(batch).is_some() {
         words += &format!("\n(go on with: turnfold batch resume {id})");
     } else if 0 < it.failed && is_over(batch) {
         let resumable = |only: &&str| 0 < batch["turnfold"]["resumable"][only].as_u64().unwrap_or_default();
@@ -248,6 +254,16 @@ fn a_batch_says_how_far_it_is_and_what_to_do() {
     let mut stopped = stopped;
     stopped["turnfold"]["running"] = json!(0);
     assert!(is_over(&stopped) && self::batch(&stopped).contains("resume batch_1"));
+    stopped["turnfold"]["under_way"] = json!(1);
+    assert!(!is_over(&stopped), "its turn is queued");
+    stopped["turnfold"]["under_way"] = json!(0);
+    assert!(is_over(&stopped));
+    stopped["status"] = json!("cancelling");
+    assert!(!is_over(&stopped), "it is being called off");
+    stopped["status"] = json!("expired");
+    let words = self::batch(&stopped);
+    assert!(words.contains("--only failed") && !words.contains("go on with"), "it is not open: {words}");
+    assert!(!words.contains("begins no more"), "{words}");
     let mut clean = completed;
     clean["request_counts"]["failed"] = json!(0);
     assert_eq!((exit(&clean), exit(&with("/status", json!("failed")))), (Exit::Ok, Exit::Finding));

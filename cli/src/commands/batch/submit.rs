@@ -15,24 +15,22 @@ use tokio::{fs::File, io::AsyncReadExt as _};
 use uuid::Uuid;
 
 use super::{
+    before::{self, GivenUp, Known, SUBMISSION},
     lines::{self, Checked},
     shown,
 };
 use crate::{
-    args::{Plan, Priority, Quoted, Reuse},
+    args::{Plan, Priority, Quoted, Reuse, Within},
     ask,
-    client::{Client, path},
+    client::{Client, refusal},
     commands::turn::name,
     config::Settings,
     exit::{Exit, Stop},
     output::remark,
 };
 
-/// Where a batch keeps the name of its submission.
-const SUBMISSION: &str = "turnfold_submission";
-
-/// How many of the newest batches are looked at for one that was submitted before.
-const NEWEST: u32 = 100;
+/// How the api says that something was there before.
+const TAKEN: u16 = 409;
 
 /// What to do where nobody can be asked.
 const INSTEAD: &str = "add --yes, or ask for the quote alone: turnfold batch quote FILE";
@@ -40,50 +38,97 @@ const INSTEAD: &str = "add --yes, or ask for the quote alone: turnfold batch quo
 /// How much of a file is read at once, in bytes.
 const PIECE: usize = 256 * 1024;
 
-/// The batch of a file: a new one, or the one that was submitted before with the same flags.
-pub(super) async fn submit(
-    client: &Client,
-    settings: &Settings,
-    file: &Path,
-    plan: &Plan,
-    quoted: &Quoted,
-) -> anyhow::Result<Value> {
-    let checked = checked(file, settings)?;
-    let submission = submission(&checked, plan);
-    if let Some(batch) = before(client, &submission).await? {
-        remark(&format!("submitted before as {}: going on with that", name(&batch, "id")));
-        return Ok(batch);
-    }
-    let mut body = creation(&checked, plan);
-    let uploaded = upload(client, file).await?;
-    body["input_file_id"] = json!(uploaded);
-    if quoted.quote {
-        let meant = is_meant(client, &body, quoted).await;
-        if !matches!(meant, Ok(true)) {
-            delete(client, &uploaded).await?;
-            meant?;
-            return Err(Stop::because(Exit::Finding, "nothing was submitted"));
-        }
-    }
-    body["metadata"] = json!({SUBMISSION: submission});
-    let request = client.request(Method::POST, "/v1/batches").header("idempotency-key", &submission);
-    Ok(client.send(request.json(&body)).await?.json().await?)
+/// A file whose lines can be run, and how.
+pub(super) struct Submission<'a> {
+    file: &'a Path,
+    checked: Checked,
+    plan: &'a Plan,
 }
 
-/// What a file would take as a batch. The file is uploaded to be read, and deleted after.
-pub(super) async fn quote(
-    client: &Client,
-    settings: &Settings,
-    file: &Path,
-    plan: &Plan,
-    workers: u32,
-) -> anyhow::Result<Value> {
-    let mut body = creation(&checked(file, settings)?, plan);
-    let uploaded = upload(client, file).await?;
-    body["input_file_id"] = json!(uploaded);
-    let quoted = quote_of(client, &body, workers).await;
-    delete(client, &uploaded).await?;
-    quoted
+/// The batch of a submission.
+pub(super) struct Batch {
+    pub(super) batch: Value,
+    /// Whether it was made before, and its time was over before this command.
+    pub(super) is_late: bool,
+}
+
+impl<'a> Submission<'a> {
+    /// Refuses a file without a line that can be run, before anything is begun for it.
+    pub(super) fn of(file: &'a Path, settings: &Settings, plan: &'a Plan) -> anyhow::Result<Self> {
+        Ok(Self { file, checked: checked(file, settings)?, plan })
+    }
+
+    /// Its name: the same for the same bytes and the same flags.
+    pub(super) fn name(&self) -> String {
+        named(&self.checked, self.plan)
+    }
+
+    /// A new batch, or the one that was made before with the same flags.
+    pub(super) async fn submit(&self, client: &Client, quoted: &Quoted) -> anyhow::Result<Batch> {
+        let before = before::submitted(client, &self.name()).await?;
+        if let Some(known) = &before.batch {
+            return gone_on_with(client, known).await;
+        }
+        if let Some(known) = &before.given_up {
+            let reused = match self.plan.reuse {
+                Reuse::Succeeded => ", which takes what ended well of it",
+                Reuse::None => "",
+            };
+            let why = if known.given_up == Some(GivenUp::Failed) { "has failed" } else { "was called off" };
+            remark(&format!("{} of the same file {why}: this is a new one{reused}", known.id));
+        }
+        let mut body = self.creation();
+        let uploaded = upload(client, self.file).await?;
+        body["input_file_id"] = json!(uploaded);
+        if quoted.quote {
+            let meant = is_meant(client, &body, quoted).await;
+            if !matches!(meant, Ok(true)) {
+                delete(client, &uploaded).await?;
+                meant?;
+                return Err(Stop::because(Exit::Finding, "nothing was submitted"));
+            }
+        }
+        body["metadata"] = json!({SUBMISSION: before.name});
+        let request = client.request(Method::POST, "/v1/batches").header("idempotency-key", &before.name);
+        let refused = match client.send(request.json(&body)).await {
+            Ok(made) => return Ok(Batch { batch: made.json().await?, is_late: false }),
+            Err(err) => err,
+        };
+        let Some(status) = refusal(&refused) else { return Err(refused) };
+        if let Err(err) = delete(client, &uploaded).await {
+            remark(&format!("{uploaded}, which was uploaded for it, could not be deleted: {err}"));
+        }
+        // The same command elsewhere may have been quicker.
+        if status == TAKEN
+            && let Some(known) = before::submitted(client, &self.name()).await?.batch
+        {
+            return gone_on_with(client, &known).await;
+        }
+        Err(refused)
+    }
+
+    /// What the file would take as a batch. It is uploaded to be read, and deleted after.
+    pub(super) async fn quote(&self, client: &Client, workers: u32) -> anyhow::Result<Value> {
+        let mut body = self.creation();
+        let uploaded = upload(client, self.file).await?;
+        body["input_file_id"] = json!(uploaded);
+        let quoted = quote_of(client, &body, workers).await;
+        delete(client, &uploaded).await?;
+        quoted
+    }
+
+    /// What is asked of the api, but for the file.
+    fn creation(&self) -> Value {
+        let within = self.plan.within.clone().unwrap_or_else(|| default_within(self.plan));
+        creation(&self.checked, self.plan, within.as_str())
+    }
+}
+
+async fn gone_on_with(client: &Client, known: &Known) -> anyhow::Result<Batch> {
+    remark(&format!("submitted before as {}: going on with that", known.id));
+    let batch = before::whole(client, known).await?;
+    let is_late = batch["expires_at"].as_i64().is_some_and(|it| it <= store::time::now() / 1_000_000);
+    Ok(Batch { batch, is_late })
 }
 
 /// Nobody is kept waiting for an upload and a quote to be told then that there is nobody to ask.
@@ -118,11 +163,15 @@ fn checked(file: &Path, settings: &Settings) -> anyhow::Result<Checked> {
     Err(Stop::because(Exit::Usage, words))
 }
 
-/// What is asked of the api, but for the file.
-fn creation(checked: &Checked, plan: &Plan) -> Value {
+/// Within which time a batch must have ended, if nobody says: longer where nothing goes on between two commands.
+fn default_within(plan: &Plan) -> Within {
+    if plan.local { Within::LONGEST } else { Within::DAY }
+}
+
+fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     // Whoever adds a flag says here whether another value of it is another submission.
-    let Plan { max_usd, window, priority, reuse, local: _ } = plan;
-    let mut body = json!({"endpoint": checked.url, "completion_window": "24h"});
+    let Plan { max_usd, within: _, window, priority, reuse, local: _ } = plan;
+    let mut body = json!({"endpoint": checked.url, "completion_window": within});
     let wishes = [
         ("max_usd", max_usd.map(|it| json!(it))),
         ("window", window.map(|it| json!(it))),
@@ -137,20 +186,15 @@ fn creation(checked: &Checked, plan: &Plan) -> Value {
     body
 }
 
-/// The name of a submission: the same for the same bytes and the same flags.
-fn submission(checked: &Checked, plan: &Plan) -> String {
-    let hash = Sha256::new().chain_update(&checked.sha256).chain_update(creation(checked, plan).to_string());
-    hex::encode(hash.finalize())
-}
-
-async fn before(client: &Client, submission: &str) -> anyhow::Result<Option<Value>> {
-    let page = client.get(&format!("/v1/batches?limit={NEWEST}")).await?;
-    let batches = page["data"].as_array().into_iter().flatten();
-    let Some(known) = batches.into_iter().find(|it| it["metadata"][SUBMISSION] == submission) else {
-        return Ok(None);
-    };
-    // A list does not tell why lines failed.
-    client.get(&path(&["batches", name(known, "id")])?).await.map(Some)
+/// The name of a submission.
+///
+/// **Invariant:** where nobody wishes for another time than it has by itself, that is a day in its name: what was submitted
+/// by an earlier version, or with and without `--local`, is found again.
+fn named(checked: &Checked, plan: &Plan) -> String {
+    let wished = plan.within.as_ref().map(Within::seconds).filter(|it| *it != default_within(plan).seconds());
+    let within = wished.map_or_else(|| Within::DAY.as_str().to_owned(), |it| format!("{it}s"));
+    let creation = creation(checked, plan, &within);
+    hex::encode(Sha256::new().chain_update(&checked.sha256).chain_update(creation.to_string()).finalize())
 }
 
 /// Sends a file piece by piece; its id there.
@@ -185,12 +229,29 @@ async fn upload(client: &Client, path: &Path) -> anyhow::Result<String> {
 
 #[test]
 fn the_same_bytes_and_flags_are_the_same_submission() {
+    use clap::Parser as _;
+
+    use crate::args::{Args, Batch, Command};
+
     let file = |sha256: &str| Checked { sha256: sha256.to_owned(), ..Checked::default() };
-    let plan =
-        |max_usd| Plan { max_usd, window: None, priority: None, reuse: Reuse::default(), local: false };
-    let first = submission(&file("a"), &plan(Some(1.0)));
-    assert_eq!(first, submission(&file("a"), &Plan { local: true, ..plan(Some(1.0)) }));
-    assert_ne!(first, submission(&file("b"), &plan(Some(1.0))));
-    assert_ne!(first, submission(&file("a"), &plan(Some(2.0))));
-    assert_ne!(first, submission(&file("a"), &plan(None)));
+    let named = |sha256: &str, flags: &[&str]| {
+        let args = Args::parse_from([&["turnfold", "batch", "submit", "f"], flags].concat());
+        let Command::Batch(Batch::Submit { plan, .. }) = args.command else { panic!("it is one") };
+        self::named(&file(sha256), &plan)
+    };
+    let first = named("a", &["--max-usd", "1"]);
+    assert_eq!(
+        first, "cb23a945d064d12bbfa3b6fba2be376a472e7229667f43f22963a843568ee14e",
+        "as earlier versions called it"
+    );
+    assert_eq!(first, named("a", &["--max-usd", "1", "--local"]));
+    assert_ne!(first, named("b", &["--max-usd", "1"]));
+    assert_ne!(first, named("a", &["--max-usd", "2"]));
+    assert_ne!(first, named("a", &[]));
+    let week = named("a", &["--within", "7d"]);
+    assert_ne!(week, named("a", &[]));
+    assert_eq!(week, named("a", &["--within", "168h", "--local"]));
+    let day = named("a", &[]);
+    assert!(day == named("a", &["--within", "1d"]) && day == named("a", &["--within", "30d", "--local"]));
+    assert_ne!(day, named("a", &["--within", "24h", "--local"]));
 }

@@ -110,7 +110,7 @@ fn what_is_written_can_be_read() {
     let rows: Vec<_> = reader.get_row_iter(None).unwrap().take(4).map(Result::unwrap).collect();
     assert_eq!((rows[0].get_long(0).unwrap(), rows[0].get_string(3).unwrap().as_str()), (7, "a, \"b\"\nc"));
     assert_eq!((rows[1].get_long(6).unwrap(), rows[1].get_double(7).unwrap()), (7, 0.25));
-    assert_eq!(rows[3].get_string(4).unwrap(), "batch_expired");
+    assert_eq!(rows[3].get_string(4).unwrap(), "expired_queue_wait");
     assert!(rows[3].get_string(3).is_err(), "it is null");
 }
 

@@ -14,6 +14,7 @@ use tokio::process::Command;
 
 use super::graph_of;
 use crate::{
+    client::name,
     commands::Given,
     exit::{Exit, Stop},
     output,
@@ -95,10 +96,11 @@ pub(super) async fn builds(given: &Given, id: ThreadId, builds: &[PathBuf]) -> a
     let unchecked = told.iter().any(|it| it["verdict"] == "not checked");
     let thing = json!({"thread": id, "first": first.map(|it| &it["build"]), "builds": told});
     output::one(given.format, &thing, || {
-        let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
-        let rows = told.iter().map(|it| ["build", "verdict", "what"].map(|name| cell(it, name)).to_vec());
+        let row =
+            |it: &Value| ["build", "verdict", "what"].map(|column| name(it, column).to_owned()).to_vec();
+        let rows = told.iter().map(row);
         let head = match first {
-            Some(it) => format!("the first that decides otherwise: {}", cell(it, "build")),
+            Some(it) => format!("the first that decides otherwise: {}", name(it, "build")),
             None => "none of them decides otherwise".to_owned(),
         };
         format!("{head}\n\n{}", output::table(&["build", "verdict", "what"], rows))
@@ -112,30 +114,29 @@ pub(super) async fn builds(given: &Given, id: ThreadId, builds: &[PathBuf]) -> a
 
 /// What `turnfold thread verify` of another build says, with the configuration that this one was started with.
 async fn verified(given: &Given, id: ThreadId, build: &Path) -> anyhow::Result<Value> {
-    let name = build.display().to_string();
+    let path = build.display().to_string();
     let output = Command::new(build)
         .args(&given.passed_on)
         .args(["thread", "verify", &id.to_string(), "--output", "json"])
         .stdin(Stdio::null())
         .output()
         .await
-        .map_err(|err| Stop::because(Exit::Usage, format!("--builds: cannot start {name}: {err}")))?;
+        .map_err(|err| Stop::because(Exit::Usage, format!("--builds: cannot start {path}: {err}")))?;
     let said: Option<Value> = serde_json::from_slice(&output.stdout).ok();
     let divergences = said.as_ref().and_then(|it| it["divergences"].as_array());
     Ok(match (divergences.map(Vec::as_slice), output.status.code()) {
-        (Some([]), _) => json!({"build": name, "verdict": "same", "what": ""}),
+        (Some([]), _) => json!({"build": path, "verdict": "same", "what": ""}),
         (Some([first, ..]), _) => {
-            let of = |name: &str| first[name].as_str().unwrap_or_default().to_owned();
-            let what = format!("event {}, {}, {}", first["seq"], of("node"), of("field"));
-            json!({"build": name, "verdict": "diverges", "what": what, "divergence": first})
+            let what = format!("event {}, {}, {}", first["seq"], name(first, "node"), name(first, "field"));
+            json!({"build": path, "verdict": "diverges", "what": what, "divergence": first})
         }
         (None, _) if said.is_some() => {
-            return Err(Stop::because(Exit::Finding, format!("{name}: the hash chain of {id} is broken")));
+            return Err(Stop::because(Exit::Finding, format!("{path}: the hash chain of {id} is broken")));
         }
         (None, code) => {
             let words = String::from_utf8_lossy(&output.stderr);
             let code = code.map_or_else(|| "a signal".to_owned(), |it| format!("exit code {it}"));
-            json!({"build": name, "verdict": "not checked", "what": format!("{code}: {}", words.trim())})
+            json!({"build": path, "verdict": "not checked", "what": format!("{code}: {}", words.trim())})
         }
     })
 }

@@ -13,7 +13,7 @@ use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, Tu
 use worker::world::Price;
 
 use crate::{
-    args::{By, Round},
+    args::{By, Round, word},
     commands::{
         Given,
         upkeep::{over_seen, spinner},
@@ -21,7 +21,7 @@ use crate::{
     config::{ProviderSettings, Settings},
     engine::price,
     exit::Exit,
-    output,
+    output::{self, counted},
 };
 
 /// How many rows are read at a time.
@@ -181,7 +181,8 @@ fn prices(settings: &Settings) -> BTreeMap<String, Price> {
 }
 
 fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
-    let name = by.name();
+    let name = word(&by);
+    let name = name.as_str();
     let mut groups: Vec<(&String, &Took)> = count.groups.iter().collect();
     groups.sort_by_key(|(name, it)| (u64::MAX - it.micro_usd, u64::MAX - it.input_tokens, *name));
     let took = |it: &Took| {
@@ -201,9 +202,8 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
     let thing = json!({"by": name, "threads": count.threads, "all": took(&count.all), "groups": things});
     output::one(given.format, &thing, || {
         let row = |name: &str, it: &Took| {
-            let counted =
+            let [models, tools, input, output] =
                 [it.model_calls, it.tool_calls, it.input_tokens, it.output_tokens].map(|it| it.to_string());
-            let [models, tools, input, output] = counted;
             vec![name.to_owned(), models, tools, input, output, format!("{:.6}", dollars(it.micro_usd))]
         };
         let rows = groups.iter().map(|(name, it)| row(name, it));
@@ -214,17 +214,17 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
 }
 
 fn remarks(all: &Took) -> String {
-    let answers = |n: u64| if n == 1 { "1 answer".to_owned() } else { format!("{n} answers") };
     let mut told = String::new();
     if 0 < all.micro_usd_by_todays_prices {
         let usd = dollars(all.micro_usd_by_todays_prices);
         told += &format!("\nof that, {usd:.6} had no price then and is counted by the prices of today");
     }
     if 0 < all.unpriced {
-        told += &format!("\nwithout the price of {}: see providers.NAME.prices", answers(all.unpriced));
+        told +=
+            &format!("\nwithout the price of {}: see providers.NAME.prices", counted(all.unpriced, "answer"));
     }
     if 0 < all.untold {
-        told += &format!("\nwithout the tokens of {}, which nobody told", answers(all.untold));
+        told += &format!("\nwithout the tokens of {}, which nobody told", counted(all.untold, "answer"));
     }
     told
 }

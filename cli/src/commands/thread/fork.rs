@@ -7,21 +7,15 @@ use serde_json::{Value, json};
 
 use super::named;
 use crate::{
-    args::Thread,
-    client::{Client, keyed, path},
-    commands::{Given, turn::json_of},
+    args::Fork,
+    client::{Client, keyed, listed, name, path},
+    commands::{Given, follow, turn::json_of},
     exit::{Exit, Stop},
     output,
 };
 
-/// How long one request waits for the end of a turn, in seconds.
-const PATIENCE: u64 = 30;
-
-pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit> {
-    let Thread::Fork { id, at, tune, budget, model, prompt, learn, answer, idempotency_key, wait } = command
-    else {
-        return Ok(Exit::Usage);
-    };
+pub(super) async fn fork(given: &Given, how: Fork) -> anyhow::Result<Exit> {
+    let Fork { id, at, tune, budget, model, prompt, learn, answer, idempotency_key, wait } = how;
     let mut body = json!({"prompts": prompts(&prompt)?, "answer": answer});
     if let Some(at) = at {
         body["at"] = at.into();
@@ -37,23 +31,22 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
     }
     body["learned"] =
         learn.iter().map(|it| json_of("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
-    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
+    let client = given.client()?;
     let id = named(&client, &id).await?;
     let request = client.request(Method::POST, &path(&["threads", &id, "fork"])?).json(&body);
     let request = keyed(request, idempotency_key)?;
     let mut thread: Value = client.send(request).await?.json().await?;
     if wait {
-        thread = rested(&client, thread["id"].as_str().unwrap_or_default()).await?;
+        thread = rested(&client, name(&thread, "id")).await?;
     }
     output::one(given.format, &thread, || {
-        let of = |name: &str| thread[name].as_str().unwrap_or_default().to_owned();
-        let goes_on = match thread["standing"].as_str() {
-            Some("busy") => "goes on".to_owned(),
-            _ => format!("is {}", of("standing")),
+        let goes_on = match name(&thread, "standing") {
+            "busy" => "goes on".to_owned(),
+            standing => format!("is {standing}"),
         };
         format!(
             "thread {} begins with events 0 to {} of {id} and {goes_on}",
-            of("id"),
+            name(&thread, "id"),
             thread["forked"]["seq"]
         )
     })?;
@@ -62,23 +55,21 @@ pub(super) async fn fork(given: &Given, command: Thread) -> anyhow::Result<Exit>
 
 /// What the rest of a thread says to whoever waited for it.
 pub(super) fn ended(thread: &Value) -> Exit {
-    match thread["standing"].as_str() {
-        Some("waiting") => Exit::Waiting,
-        Some("failed") => Exit::Finding,
+    match name(thread, "standing") {
+        "waiting" => Exit::Waiting,
+        "failed" => Exit::Finding,
         _ => Exit::Ok,
     }
 }
 
-/// The thread, once its last turn has come to an end or asks a person.
+/// The thread, once its last turn, if it has one, has come to an end or asks a person.
 async fn rested(client: &Client, id: &str) -> anyhow::Result<Value> {
-    loop {
-        let last = client.get(&format!("/v1/turns?thread_id={id}&limit=1")).await?;
-        let turn = last["data"][0]["id"].as_str().unwrap_or_default();
-        let turn = client.get(&format!("/v1/turns/{turn}?wait={PATIENCE}")).await?;
-        if !matches!(turn["status"].as_str(), Some("queued" | "running")) {
-            return client.get(&format!("/v1/threads/{id}")).await;
-        }
+    let last = client.get(&format!("/v1/turns?thread_id={id}&limit=1")).await?;
+    if let Some(turn) = listed(&last).first() {
+        follow::say_which(turn);
+        follow::until_ended(client, turn).await?;
     }
+    client.get(&path(&["threads", id])?).await
 }
 
 fn prompts(given: &[String]) -> anyhow::Result<BTreeMap<&str, String>> {

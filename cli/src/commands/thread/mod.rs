@@ -6,6 +6,7 @@ mod cost;
 mod diff;
 mod fork;
 mod kept;
+mod reconcile;
 mod verify;
 mod why;
 
@@ -20,8 +21,7 @@ use store::{
 use super::{Given, follow, holds, upkeep};
 use crate::{
     args::Thread,
-    client::{Client, path},
-    engine,
+    client::{Client, name},
     exit::{Exit, Stop},
     output::{self, Format},
 };
@@ -30,54 +30,77 @@ use crate::{
 const PAGE: u64 = 1_000;
 
 pub(crate) async fn run(given: Given, command: Thread) -> anyhow::Result<Exit> {
-    if let Thread::Reconcile { .. } = command {
-        return reconcile(&given, command).await;
-    }
-    if let Thread::Fork { .. } = command {
-        return fork::fork(&given, command).await;
-    }
-    if let Thread::Events { id, from, limit: _, follow: true } = command {
-        let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
-        let id = named(&client, &id).await?;
-        return Ok(fork::ended(&follow::thread(&given, &client, &id, from).await?));
-    }
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let given = &given;
+    // The store, and the thread of it that is meant.
+    let of = async |id: &str| {
+        let store = given.store().await?;
+        let id = seen(given, &store, id).await?;
+        anyhow::Ok((store, id))
+    };
     match command {
-        Thread::Ls { held: true, .. } => holds::list(&given, &store).await,
+        Thread::Ls { held: true, .. } => holds::list(given, &given.store().await?).await,
         Thread::Ls { status, conditions, limit, held: false } => {
-            ls(&given, &store, status, conditions.as_deref(), limit).await
+            ls(given, &given.store().await?, status, conditions.as_deref(), limit).await
         }
-        Thread::Get { id } => get(&given, &store, seen(&given, &store, &id).await?).await,
-        Thread::Events { id, from, limit, follow: _ } => {
-            events(&given, &store, seen(&given, &store, &id).await?, from, limit).await
+        Thread::Get { id } => {
+            let (store, id) = of(&id).await?;
+            get(given, &store, id).await
         }
-        Thread::State { id, at } => state(&given, &store, seen(&given, &store, &id).await?, at).await,
-        Thread::Replay { id } => replay(&given, &store, seen(&given, &store, &id).await?).await,
+        Thread::Events { id, from, limit: _, follow: true } => {
+            let client = given.client()?;
+            let id = named(&client, &id).await?;
+            Ok(fork::ended(&follow::thread(given, &client, &id, from).await?))
+        }
+        Thread::Events { id, from, limit, follow: false } => {
+            let (store, id) = of(&id).await?;
+            events(given, &store, id, from, limit).await
+        }
+        Thread::State { id, at } => {
+            let (store, id) = of(&id).await?;
+            state(given, &store, id, at).await
+        }
+        Thread::Replay { id } => {
+            let (store, id) = of(&id).await?;
+            replay(given, &store, id).await
+        }
         Thread::Verify { id, prompts } => {
-            verify::verify(&given, &store, seen(&given, &store, &id).await?, prompts).await
+            let (store, id) = of(&id).await?;
+            verify::verify(given, &store, id, prompts).await
         }
         Thread::Hold { id, reason } => {
-            holds::place(&given, &store, seen(&given, &store, &id).await?, &reason).await
+            let (store, id) = of(&id).await?;
+            holds::place(given, &store, id, &reason).await
         }
-        Thread::Release { id } => holds::release(&given, &store, seen(&given, &store, &id).await?).await,
-        Thread::Why { id, at } => why::why(&given, &store, seen(&given, &store, &id).await?, at).await,
+        Thread::Release { id } => {
+            let (store, id) = of(&id).await?;
+            holds::release(given, &store, id).await
+        }
+        Thread::Why { id, at } => {
+            let (store, id) = of(&id).await?;
+            why::why(given, &store, id, at).await
+        }
         Thread::Diff { left, right, view } => {
-            let both = (seen(&given, &store, &left).await?, seen(&given, &store, &right).await?);
-            diff::diff(&given, &store, both, view.shown()).await
+            let (store, left) = of(&left).await?;
+            let both = (left, seen(given, &store, &right).await?);
+            diff::diff(given, &store, both, view.shown()).await
         }
-        Thread::Bisect { id, conditions, diverges: _, builds } if builds.is_empty() => {
-            bisect::event(&given, &store, seen(&given, &store, &id).await?, conditions.as_deref()).await
+        Thread::Bisect { id, conditions, diverges: _, builds } => {
+            let (store, id) = of(&id).await?;
+            match builds.is_empty() {
+                true => bisect::event(given, &store, id, conditions.as_deref()).await,
+                false => bisect::builds(given, id, &builds).await,
+            }
         }
-        Thread::Bisect { id, builds, .. } => {
-            bisect::builds(&given, seen(&given, &store, &id).await?, &builds).await
+        Thread::Cost { by, round } => cost::cost(given, &given.store().await?, by, round).await,
+        Thread::Export { id } => {
+            let (store, id) = of(&id).await?;
+            kept::export(&store, id).await
         }
-        Thread::Cost { by, round } => cost::cost(&given, &store, by, round).await,
-        Thread::Export { id } => kept::export(&store, seen(&given, &store, &id).await?).await,
         Thread::Import { file, anew, go_on } => {
-            kept::import(&given, &store, &file, kept::How { anew, go_on }).await
+            kept::import(given, &given.store().await?, &file, kept::How { anew, go_on }).await
         }
-        Thread::Reconcile { .. } | Thread::Fork { .. } => Ok(Exit::Usage),
+        Thread::Fork(it) => fork::fork(given, it).await,
+        Thread::Reconcile(it) => reconcile::reconcile(given, it).await,
     }
 }
 
@@ -154,8 +177,9 @@ async fn ls(
         })
         .collect();
     output::many(given.format, &things, || {
-        let cell = |it: &Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
-        let row = |it: &Value| ["id", "strategy", "status", "created_at"].map(|name| cell(it, name)).to_vec();
+        let row = |it: &Value| {
+            ["id", "strategy", "status", "created_at"].map(|column| name(it, column).to_owned()).to_vec()
+        };
         output::table(&["thread", "strategy", "status", "created"], things.iter().map(row))
     })?;
     if more {
@@ -292,29 +316,6 @@ async fn replay(given: &Given, store: &Store, id: ThreadId) -> anyhow::Result<Ex
         )
     })?;
     Ok(if same { Exit::Ok } else { Exit::Finding })
-}
-
-async fn reconcile(given: &Given, command: Thread) -> anyhow::Result<Exit> {
-    let Thread::Reconcile { id, slot, happened, did_not, skip } = command else {
-        return Ok(Exit::Usage);
-    };
-    let verdict = match (happened, did_not, skip) {
-        (Some(result), ..) => json!({"happened": {"result": result}}),
-        (None, true, _) => json!("did_not"),
-        (None, _, true) => json!("skip"),
-        (None, false, false) => {
-            return Err(Stop::because(
-                Exit::Usage,
-                "say what became of it: --happened RESULT, --did-not or --skip",
-            ));
-        }
-    };
-    let client = Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?;
-    let id = named(&client, &id).await?;
-    let body = json!({"slot": slot, "verdict": verdict});
-    let thread = client.post(&path(&["threads", &id, "reconcile"])?, &body).await?;
-    output::one(given.format, &thread, || format!("noted; thread {id} goes on"))?;
-    Ok(Exit::Ok)
 }
 
 /// The thread after event `at`, or after its last: its log is folded, and nobody is asked anything.

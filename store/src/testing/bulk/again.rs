@@ -4,8 +4,8 @@ use serde_json::json;
 
 use super::{super::new_turn, LEASE, batch, end, known, to};
 use crate::{
-    Error, NewTurn, Opening, Store, Turn, TurnStatus,
-    bulk::{Batch, BatchStatus, Good, ItemState, Move},
+    Error, Mark, NewTurn, Opening, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
+    bulk::{Batch, BatchStatus, Good, Item, ItemState, Move, Stopped, TURN_FAILED},
 };
 
 /// What ended badly is run again, and its result is added to those there are.
@@ -67,5 +67,86 @@ pub(super) async fn asks(store: &Store) -> Result<(), Error> {
         asks = store.submit(answer).await?.into_turn();
         end(store, &asks, TurnStatus::Interrupted).await?;
     }
+    Ok(())
+}
+
+/// Has the turn of an item come to this end, without what its thread would tell of it.
+async fn mark(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Error> {
+    let turn_mark = TurnMark { turn: turn.id, status, error: None };
+    let head = store.head(turn.thread).await?;
+    store.mend(&head, &Mark { status: ThreadStatus::Idle, turn: Some(turn_mark) }).await
+}
+
+/// What failed was tried again before its batch was resumed: its turn goes on, and no other is begun for it.
+pub(in crate::testing) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(), Error> {
+    let lines = ["a", "b", "c", "d", "e"].map(|it| (it, Some(it)));
+    let made = batch(store, "retried", "ada", &lines).await?;
+    let waiting = store.waiting_items(made.id, 10).await?;
+    let begun = |it: &Item| NewTurn { idempotency: Some(it.key()), ..new_turn("go") };
+    let turns = store.submit_many(waiting.iter().map(begun).collect()).await?;
+    let turns: Vec<Turn> =
+        turns.into_iter().map(|it| it.map(Submitted::into_turn)).collect::<Result<_, _>>()?;
+    let run = |turn: &Turn| Some((turn.thread, turn.id));
+    let fed = waiting.iter().zip(&turns).map(|(it, turn)| Move { run: run(turn), ..to(it, ItemState::Fed) });
+    store.record(made.id, "ada", fed.collect()).await?;
+    for turn in &turns {
+        end(store, turn, TurnStatus::Failed).await?;
+    }
+    let moved = store.moved_items(made.id, 10).await?;
+    let failed = moved.iter().map(|(item, _)| Move {
+        // The log of the last one could not be read.
+        error: Some((if item.nth == 5 { "unreadable_log" } else { TURN_FAILED }.to_owned(), "so".to_owned())),
+        took: shared::Tally { micro_usd: 7, ..shared::Tally::default() },
+        ..to(item, ItemState::Failed)
+    });
+    store.record(made.id, "ada", failed.collect()).await?;
+    let stopped = store.stop_batch(made.id, Stopped::Paused).await?;
+    assert!(stopped && store.advance_batch(&made, "ada", BatchStatus::Completed, None).await?);
+    assert_eq!(known(store, made.id).await?.stopped, None, "what is over is not stopped");
+
+    for (turn, status) in [(0, TurnStatus::Completed), (1, TurnStatus::Running), (2, TurnStatus::Cancelled)] {
+        mark(store, &turns[turn], status).await?;
+    }
+    mark(store, &turns[4], TurnStatus::Running).await?;
+    assert_eq!(store.reopen_batch(made.id, ItemState::Failed, 60, None).await?, Some(5));
+    store.keep_batches("ada", LEASE).await?;
+    let now = known(store, made.id).await?;
+    assert_eq!(
+        (now.counts.of(ItemState::Fed), now.counts.of(ItemState::Waiting)),
+        (2, 3),
+        "{:?}",
+        now.counts
+    );
+    assert_eq!(store.count_items(made.id).await?, [(ItemState::Waiting, 3), (ItemState::Fed, 2)].into());
+    let anew = store.waiting_items(made.id, 10).await?;
+    assert_eq!(anew.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(3, 2), (4, 2), (5, 2)]);
+    let moved = store.moved_items(made.id, 10).await?;
+    let [(item, turn)] = &moved[..] else { panic!("one of them has ended: {moved:?}") };
+    assert_eq!((item.nth, item.attempt, turn.id), (1, 1, turns[0].id));
+    let took = shared::Tally { micro_usd: 9, ..item.took };
+    store.record(made.id, "ada", vec![Move { took, ..to(item, ItemState::Completed) }]).await?;
+    assert_eq!(known(store, made.id).await?.micro_usd, now.micro_usd + 2, "only what came to it is added");
+    Ok(())
+}
+
+/// The configuration may have changed since a line was looked at.
+pub(in crate::testing) async fn items_are_named_by_what_they_ask_for_now(store: &Store) -> Result<(), Error> {
+    let made = batch(store, "named", "ada", &[("a", Some("then")), ("b", Some("both"))]).await?;
+    let waiting = store.waiting_items(made.id, 10).await?;
+    let begun = NewTurn { idempotency: Some(waiting[0].key()), ..new_turn("go") };
+    let first = store.submit(begun).await?.into_turn();
+    let now = || vec![(1, "now".to_owned())];
+    let other = store.rename_items(made.id, "bob", now()).await;
+    assert!(matches!(other, Err(Error::BatchLost(_))), "it is not his: {other:?}");
+    assert_eq!(store.waiting_items(made.id, 10).await?, waiting, "what is refused changes nothing");
+    store.rename_items(made.id, "ada", now()).await?;
+    let memos = async || -> Result<Vec<Option<String>>, Error> {
+        Ok(store.waiting_items(made.id, 10).await?.into_iter().map(|it| it.memo).collect())
+    };
+    assert_eq!(memos().await?, ["now", "both"].map(|it| Some(it.to_owned())));
+    assert_eq!(store.batch_of(first.thread).await?, Some(made.id), "its first thread is of the batch still");
+    store.record(made.id, "ada", vec![to(&waiting[0], ItemState::Failed)]).await?;
+    let late = store.rename_items(made.id, "ada", now()).await;
+    assert!(matches!(late, Err(Error::BatchLost(_))), "it waits no more: {late:?}");
     Ok(())
 }

@@ -3,12 +3,14 @@
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
 };
-use shared::{Fault, Replay, Response, ToolCall, ToolOutput};
+use shared::{Fault, Remedy, Replay, Response, ToolCall, ToolOutput};
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Servers,
     failure::{self, Failure},
-    said, sight, wants,
+    said,
+    sessions::InUse,
+    sight, wants,
 };
 use crate::world::{Ask, Outcome};
 
@@ -27,19 +29,20 @@ impl Servers {
         if !self.offers(thread, ask.node, name, &call.name) {
             return Ok((sight::forbidden(name, call), None));
         }
-        let session = pool.sessions.of(name, ask.thread, &pool.server).await?;
-        let at = session.as_deref().unwrap_or(&pool.connection);
+        let timeout = pool.server.timeout(&call.name);
+        let session = pool.sessions.of(name, ask.thread, &pool.server, timeout).await?;
+        let at = session.as_ref().map_or(&pool.connection, InUse::connection);
         let request = request(call, ask);
         let _places = pool.places.take(&call.name).await;
-        let timeout = pool.server.timeout(&call.name);
-        let mut why = "it closed the connection".to_owned();
+        let mut why = ("it closed the connection".to_owned(), None);
         for _ in 0..ATTEMPTS {
             let connection = pool.connected_at(at, name).await?;
             if let Err(failure) = self.admit(name, pool, &connection).await {
                 pool.drop_if_lost(at, &connection, &failure).await;
                 match failure {
                     // Only the list was asked for: whatever became of that, no call was sent.
-                    Failure::Unsent(reason) | Failure::Lost(reason) => why = reason,
+                    Failure::Unsent(reason) => why = (reason, None),
+                    Failure::Lost { why: reason, after_ms } => why = (reason, after_ms),
                     Failure::Refused(_) | Failure::Fault(_) | Failure::Silent(_) => {
                         return Err(failure.of_a_question(name));
                     }
@@ -59,14 +62,12 @@ impl Servers {
             };
             pool.drop_if_lost(at, &connection, &failure).await;
             match failure {
-                Failure::Unsent(reason) => why = reason,
+                Failure::Unsent(reason) => why = (reason, None),
                 Failure::Refused(words) => return Ok(error(words)),
                 Failure::Fault(fault) => return Err(fault),
-                Failure::Lost(reason) => {
-                    return Err(Fault::doubt(format!(
-                        "MCP server {name} was lost during {}: {reason}",
-                        call.name
-                    )));
+                Failure::Lost { why, after_ms } => {
+                    let error = format!("MCP server {name} was lost during {}: {why}", call.name);
+                    return Err(Fault::new(error, Remedy::Doubt { after_ms }));
                 }
                 Failure::Silent(time) => {
                     return Err(Fault::doubt(format!(
@@ -76,7 +77,7 @@ impl Servers {
                 }
             }
         }
-        Err(failure::unreachable(name, &why))
+        Err(failure::unreachable(name, &why.0, why.1))
     }
 }
 

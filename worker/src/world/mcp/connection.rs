@@ -107,7 +107,7 @@ impl Connection {
         };
         let last_words = murmur.last_words().await;
         let why = if last_words.is_empty() { why } else { format!("{why}; it said: {last_words}") };
-        Err(unreachable(name, &server.transport.hide(&why)))
+        Err(unreachable(name, &server.transport.hide(&why), None))
     }
 
     /// Whether the server speaks the protocol in which every request stands for itself.

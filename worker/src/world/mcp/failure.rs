@@ -12,7 +12,7 @@ use rmcp::{
 };
 use shared::{Fault, Remedy};
 
-use crate::world::chain;
+use crate::world::{chain, pause::pause_ms};
 
 /// Why a server did not answer.
 pub(super) enum Failure {
@@ -23,7 +23,12 @@ pub(super) enum Failure {
     /// It heard nothing of use, and this is what may be done about it.
     Fault(Fault),
     /// It may have heard, and its answer is lost.
-    Lost(String),
+    Lost {
+        /// Why.
+        why: String,
+        /// How long it wants to be left alone, in milliseconds, if it said so.
+        after_ms: Option<u64>,
+    },
     /// It may have heard, and said nothing for so long.
     Silent(Duration),
 }
@@ -37,12 +42,12 @@ impl Failure {
             ServiceError::McpError(error) => Failure::Refused(hide(&error.message)),
             ServiceError::TransportSend(error) => Self::of_sending(name, &error, hide),
             ServiceError::Timeout { timeout } => Failure::Silent(timeout),
-            ServiceError::TransportClosed => Failure::Lost("it closed the connection".to_owned()),
+            ServiceError::TransportClosed => Self::lost("it closed the connection".to_owned()),
             error @ (ServiceError::UnexpectedResponse
             | ServiceError::SubscriptionLagged { .. }
             | ServiceError::Cancelled { .. }
             | ServiceError::InputRequiredRoundsExceeded { .. }
-            | _) => Failure::Lost(hide(&chain(&error))),
+            | _) => Self::lost(hide(&chain(&error))),
         }
     }
 
@@ -51,37 +56,36 @@ impl Failure {
         let over_http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
         if let Some(StreamableHttpError::Client(error)) = over_http {
             let why = hide(&chain(error));
-            return if error.is_connect() { Failure::Unsent(why) } else { Failure::Lost(why) };
+            return if error.is_connect() { Failure::Unsent(why) } else { Self::lost(why) };
         }
         if let Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) =
             over_http
         {
             return Failure::Fault(locked(name));
         }
-        if let Some(StreamableHttpError::HttpStatus(HttpStatusError { status: 429, retry_after, .. })) =
-            over_http
-        {
-            let seconds = retry_after.as_ref().and_then(|it| it.trim().parse::<u64>().ok());
-            let after_ms = seconds.map(|it| it.min(PAUSE_MAX.as_secs()) * 1_000);
-            let error = format!("MCP server {name} asks for a pause (429)");
-            return Failure::Fault(Fault::new(error, Remedy::Again { after_ms }));
+        let refused = over_http.and_then(refused);
+        if let Some((429, after_ms)) = refused {
+            return Failure::Fault(pause_asked(name, 429, after_ms));
         }
-        Failure::Lost(hide(&chain(error.error.as_ref())))
+        let after_ms = refused.and_then(|(_, after_ms)| after_ms);
+        Failure::Lost { why: hide(&chain(error.error.as_ref())), after_ms }
+    }
+
+    fn lost(why: String) -> Self {
+        Failure::Lost { why, after_ms: None }
     }
 
     /// What it means for a request that changes nothing.
     pub(super) fn of_a_question(self, name: &str) -> Fault {
         match self {
             Failure::Fault(fault) => fault,
-            Failure::Unsent(why) | Failure::Lost(why) => unreachable(name, &why),
+            Failure::Unsent(why) => unreachable(name, &why, None),
+            Failure::Lost { why, after_ms } => unreachable(name, &why, after_ms),
             Failure::Refused(words) => Fault::again(format!("MCP server {name} refuses to answer: {words}")),
             Failure::Silent(time) => Fault::again(format!("MCP server {name} gave no answer in {time:?}")),
         }
     }
 }
-
-/// The longest pause that a server may ask for.
-const PAUSE_MAX: Duration = Duration::from_secs(600);
 
 /// Why no connection came about.
 pub(super) fn of_connecting(name: &str, error: &ClientInitializeError) -> Result<String, Fault> {
@@ -97,6 +101,9 @@ pub(super) fn of_connecting(name: &str, error: &ClientInitializeError) -> Result
     // What rmcp says around its cause names its own types, and nothing that a person could mend.
     if let ClientInitializeError::TransportError { error, .. } = error {
         let over_http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+        if let Some((status, after_ms @ Some(_))) = over_http.and_then(refused) {
+            return Err(pause_asked(name, status, after_ms));
+        }
         return Ok(match over_http {
             Some(StreamableHttpError::Client(error)) => chain(error),
             Some(_) | None => chain(error.error.as_ref()),
@@ -105,9 +112,22 @@ pub(super) fn of_connecting(name: &str, error: &ClientInitializeError) -> Result
     Ok(chain(error))
 }
 
-/// The words for a server that cannot be reached.
-pub(super) fn unreachable(name: &str, why: &str) -> Fault {
-    Fault::again(format!("MCP server {name} cannot be reached: {why}; check [mcp.{name}] in turnfold.toml"))
+/// The status of an answer over HTTP that is a refusal, and how long the server wants to be left alone, if it says so.
+fn refused(error: &StreamableHttpError<reqwest::Error>) -> Option<(u16, Option<u64>)> {
+    let StreamableHttpError::HttpStatus(HttpStatusError { status, retry_after, .. }) = error else {
+        return None;
+    };
+    Some((*status, retry_after.as_deref().and_then(pause_ms)))
+}
+
+fn pause_asked(name: &str, status: u16, after_ms: Option<u64>) -> Fault {
+    Fault::new(format!("MCP server {name} asks for a pause ({status})"), Remedy::Again { after_ms })
+}
+
+/// The words for a server that cannot be reached, and how long it wants to be left alone, if it said so.
+pub(super) fn unreachable(name: &str, why: &str, after_ms: Option<u64>) -> Fault {
+    let error = format!("MCP server {name} cannot be reached: {why}; check [mcp.{name}] in turnfold.toml");
+    Fault::new(error, Remedy::Again { after_ms })
 }
 
 fn locked(name: &str) -> Fault {

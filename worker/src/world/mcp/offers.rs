@@ -107,7 +107,7 @@ impl Failure {
     fn of_a_prompt(self, name: &str) -> Fault {
         match self {
             Failure::Refused(words) => Fault::operator(format!("MCP server {name} refuses: {words}")),
-            other @ (Failure::Unsent(_) | Failure::Fault(_) | Failure::Lost(_) | Failure::Silent(_)) => {
+            other @ (Failure::Unsent(_) | Failure::Fault(_) | Failure::Lost { .. } | Failure::Silent(_)) => {
                 other.of_a_question(name)
             }
         }

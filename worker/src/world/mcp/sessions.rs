@@ -13,7 +13,7 @@ use std::{
 };
 
 use shared::Fault;
-use tokio::time::Instant;
+use tokio::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
 use super::{Server, connection::Connection, flight::Flight};
@@ -37,6 +37,8 @@ pub enum Session {
 #[derive(Default)]
 pub(super) struct Sessions {
     kept: Arc<Mutex<BTreeMap<Uuid, Kept>>>,
+    /// Told whenever a request is over.
+    freed: Arc<Notify>,
 }
 
 struct Kept {
@@ -45,38 +47,76 @@ struct Kept {
 }
 
 /// What every request under way holds, so that its session is not taken for idle.
-pub(super) type InUse = Arc<Flight<Arc<Connection>>>;
+pub(super) struct InUse {
+    flight: Arc<Flight<Arc<Connection>>>,
+    freed: Arc<Notify>,
+}
+
+impl InUse {
+    /// Where the connection is, or will be.
+    pub(super) fn connection(&self) -> &Flight<Arc<Connection>> {
+        &self.flight
+    }
+}
+
+impl Drop for InUse {
+    fn drop(&mut self) {
+        // Before it is told: who is told looks at once.
+        drop(std::mem::take(&mut self.flight));
+        self.freed.notify_waiters();
+    }
+}
 
 impl Sessions {
-    /// Where the connection of this thread is, or will be.
+    /// Where the connection of this thread is, or will be. If there are as many as may be, and each is in use, it waits so
+    /// long for one that is not.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if there are as many as may be, and each is in use.
-    pub(super) async fn of(&self, name: &str, thread: Uuid, server: &Server) -> Result<Option<InUse>, Fault> {
+    /// [`Fault`] if none came free.
+    pub(super) async fn of(
+        &self,
+        name: &str,
+        thread: Uuid,
+        server: &Server,
+        patience: Duration,
+    ) -> Result<Option<InUse>, Fault> {
         let Session::Thread { most, idle } = server.session else { return Ok(None) };
-        let (flight, ended) = {
-            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            if kept.is_empty() {
-                tokio::spawn(sweep(Arc::downgrade(&self.kept), idle));
+        let free = async {
+            loop {
+                // Made before it is looked: whoever is done meanwhile tells it.
+                let freed = self.freed.notified();
+                if let Some(found) = self.take(thread, most, idle) {
+                    return found;
+                }
+                freed.await;
             }
-            let mut ended = Vec::new();
-            if !kept.contains_key(&thread) && most <= kept.len() {
-                let longest = kept.iter().filter(|(_, it)| it.is_free()).min_by_key(|(_, it)| it.used);
-                let Some(longest) = longest.map(|(thread, _)| *thread) else {
-                    return Err(Fault::again(format!(
-                        "MCP server {name} has {most} sessions, and all of them are in use: the next is begun when one ends"
-                    )));
-                };
-                ended.extend(kept.remove(&longest));
-            }
-            let fresh = || Kept { flight: Arc::default(), used: Instant::now() };
-            let it = kept.entry(thread).or_insert_with(fresh);
-            it.used = Instant::now();
-            (Arc::clone(&it.flight), ended)
         };
-        end(ended).await;
-        Ok(Some(flight))
+        let Ok((session, ended)) = tokio::time::timeout(patience, free).await else {
+            return Err(Fault::again(format!(
+                "MCP server {name} has {most} sessions, and all of them are in use: the next is begun when one ends"
+            )));
+        };
+        end(ended.into_iter().collect()).await;
+        Ok(Some(session))
+    }
+
+    /// The thread's own session, or a new one, in the place of the one that was idle longest if there are as many as may be.
+    fn take(&self, thread: Uuid, most: usize, idle: Duration) -> Option<(InUse, Option<Kept>)> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.is_empty() {
+            tokio::spawn(sweep(Arc::downgrade(&self.kept), idle));
+        }
+        let mut ended = None;
+        if !kept.contains_key(&thread) && most <= kept.len() {
+            let longest = kept.iter().filter(|(_, it)| it.is_free()).min_by_key(|(_, it)| it.used);
+            let longest = longest.map(|(thread, _)| *thread)?;
+            ended = kept.remove(&longest);
+        }
+        let fresh = || Kept { flight: Arc::default(), used: Instant::now() };
+        let it = kept.entry(thread).or_insert_with(fresh);
+        it.used = Instant::now();
+        Some((InUse { flight: Arc::clone(&it.flight), freed: Arc::clone(&self.freed) }, ended))
     }
 
     /// Ends all of them.

@@ -1,15 +1,13 @@
 //! Why an endpoint did not answer, and what may be done about it.
 
-use std::time::{Duration, SystemTime};
-
-use reqwest::{Response, header::HeaderMap};
+use reqwest::{
+    Response,
+    header::{HeaderMap, RETRY_AFTER},
+};
 use serde_json::Value;
 use shared::{Fault, Remedy};
 
-use crate::world::cut;
-
-/// The longest pause that an endpoint may ask for.
-const PAUSE_MAX: Duration = Duration::from_secs(600);
+use crate::world::{cut, pause::pause_ms};
 
 /// How much of a refusal is read, in bytes.
 const BODY_MAX: usize = 64 << 10;
@@ -27,7 +25,7 @@ const WORDS_MAX: usize = 500;
 #[error("http status {status}")]
 pub(super) struct Refusal {
     status: u16,
-    pause: Option<Duration>,
+    pause_ms: Option<u64>,
     words: String,
     code: String,
 }
@@ -47,7 +45,7 @@ const FORM_WORDS: [&str; 5] = ["response_format", "schema", "grammar", "tool", "
 impl Refusal {
     /// Reads what came instead of a stream.
     pub(super) async fn read(mut response: Response) -> Self {
-        let (status, pause) = (response.status().as_u16(), pause(response.headers()));
+        let (status, pause_ms) = (response.status().as_u16(), pause(response.headers()));
         let mut body = Vec::new();
         while body.len() < BODY_MAX {
             match response.chunk().await {
@@ -60,7 +58,7 @@ impl Refusal {
             Ok(value) => said(&value),
             Err(_) => (page_title(&body), String::new()),
         };
-        Self { status, pause, words, code }
+        Self { status, pause_ms, words, code }
     }
 
     /// Reads what came in the middle of a stream.
@@ -72,7 +70,7 @@ impl Refusal {
             Ok(_) | Err(_) if code.contains("rate_limit") || code.contains("quota") => 429,
             Ok(_) | Err(_) => 500,
         };
-        Self { status, pause: None, words, code }
+        Self { status, pause_ms: None, words, code }
     }
 
     /// Whether the form of the request may be why.
@@ -90,7 +88,7 @@ impl Refusal {
 
     /// What may be done about it. `hide` strikes out what nobody may read.
     pub(super) fn fault(&self, provider: &str, hide: impl Fn(&str) -> String) -> Fault {
-        let Self { status, pause, words, code } = self;
+        let Self { status, pause_ms, words, code } = self;
         let words = match hide(words.trim()) {
             words if words.is_empty() => String::new(),
             words => format!(": {}", cut(&words, WORDS_MAX)),
@@ -106,9 +104,9 @@ impl Refusal {
             429 if code.contains("insufficient_quota") => {
                 Fault::operator(format!("the quota of provider {provider} is used up (429){words}"))
             }
-            429 => again(format!("provider {provider} asks for a pause (429){words}"), *pause),
+            429 => again(format!("provider {provider} asks for a pause (429){words}"), *pause_ms),
             408 | 409 | 425 | 500..=599 => {
-                again(format!("provider {provider} failed ({status}){words}"), *pause)
+                again(format!("provider {provider} failed ({status}){words}"), *pause_ms)
             }
             200..=299 => Fault::operator(format!(
                 "provider {provider} answers, but not with a stream: check providers.{provider}.base_url{words}"
@@ -121,18 +119,13 @@ impl Refusal {
     }
 }
 
-fn again(error: String, pause: Option<Duration>) -> Fault {
-    let after_ms = pause.and_then(|it| u64::try_from(it.as_millis()).ok());
+fn again(error: String, after_ms: Option<u64>) -> Fault {
     Fault::new(error, Remedy::Again { after_ms })
 }
 
-/// How long the endpoint wants to be left alone: in seconds, or until a date.
-fn pause(headers: &HeaderMap) -> Option<Duration> {
-    let text = headers.get("retry-after")?.to_str().ok()?.trim();
-    let seconds = || Duration::try_from_secs_f64(text.parse().ok()?).ok();
-    let until =
-        || Some(httpdate::parse_http_date(text).ok()?.duration_since(SystemTime::now()).unwrap_or_default());
-    seconds().or_else(until).map(|it| it.min(PAUSE_MAX))
+/// How long the endpoint wants to be left alone.
+fn pause(headers: &HeaderMap) -> Option<u64> {
+    pause_ms(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }
 
 /// The words and the code of a refusal; endpoints write them in several ways.

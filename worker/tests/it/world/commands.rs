@@ -16,11 +16,11 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{Fault, Remedy, Request, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{Remedy, Request, Response, Safety, Tool, ToolCall, ToolOutput};
 use store::MemoryIndex;
 use worker::world::{COMMANDS, Command, Index, Live, Method, about};
 
-use super::{Outcome, Stage, again, commands, due, fault, models, nobody, perform};
+use super::{Outcome, Stage, again, commands, due, fault, models, named, nobody, perform};
 
 const SECRET: &str = "Bearer the-key-of-the-commands";
 
@@ -140,10 +140,12 @@ async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
     assert_eq!(output(call(at(422), "page").await), ToolOutput::Error("as you wish".to_owned()));
     assert_eq!(output(call(at(201), "wake").await), ToolOutput::Error("there is no command wake".to_owned()));
     let pause = fault(call(at(429), "page").await);
-    assert_eq!(pause.remedy, Remedy::Again { after_ms: Some(3_000) });
-    let doubt = |fault: Fault| assert_eq!(fault.remedy, Remedy::Doubt { after_ms: None }, "{fault:?}");
-    doubt(fault(call(at(503), "page").await));
-    doubt(fault(call(Command { timeout: Duration::from_millis(300), ..at(9) }, "page").await));
+    assert!(named(again(&pause), 3_000), "{pause:?}");
+    let failed = fault(call(at(503), "page").await);
+    let Remedy::Doubt { after_ms } = failed.remedy else { panic!("it may have happened: {failed:?}") };
+    assert!(named(after_ms, 3_000), "it names a pause as well: {failed:?}");
+    let silent = fault(call(Command { timeout: Duration::from_millis(300), ..at(9) }, "page").await);
+    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None }, "{silent:?}");
     assert_eq!(fault(call(at(307), "page").await).remedy, Remedy::Operator);
     assert_eq!(heard.lock().unwrap().len(), 5, "each was sent once, and no redirect was followed");
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use shared::{Remedy, Request, Response, ToolCall, ToolOutput};
 use worker::world::{Live, Nodes, Server, Session, Sight, Transport};
 
-use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
+use super::{Outcome, Stage, again, child, due, fault, live, named, perform, servers};
 
 const TOKEN: &str = "Bearer the-token-of-the-desk";
 
@@ -26,6 +26,9 @@ async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
         ("initialize", _) => child::initialized(&request["params"]),
         ("tools/call", Some("busy")) => {
             return (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "3")]).into_response();
+        }
+        ("tools/call", Some("away")) => {
+            return (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")]).into_response();
         }
         ("tools/call", Some("crash")) => return StatusCode::BAD_GATEWAY.into_response(),
         ("tools/call", Some("echo")) => Ok(json!({ "content": [{ "type": "text", "text": "over HTTP" }] })),
@@ -73,7 +76,10 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     assert_eq!(call(&world, "echo").await, echo);
 
     let busy = fault(call(&world, "busy").await);
-    assert_eq!(again(&busy), Some(3_000), "{busy:?}");
+    assert!(named(again(&busy), 3_000), "{busy:?}");
+    let away = fault(call(&world, "away").await);
+    let Remedy::Doubt { after_ms } = away.remedy else { panic!("it may have happened: {away:?}") };
+    assert!(named(after_ms, 3_000) && away.error.contains("was lost during away"), "{away:?}");
     let crashed = fault(call(&world, "crash").await);
     assert_eq!(crashed.remedy, Remedy::Doubt { after_ms: None }, "{crashed:?}");
     assert_eq!(call(&world, "echo").await, echo, "the server stays of use");
@@ -113,4 +119,16 @@ async fn the_address_is_never_told() {
         assert!(fault.error.contains("MCP server desk cannot be reached"), "{url}: {fault:?}");
         assert!(!fault.error.contains("the-key-of-the-desk"), "{url}: {fault:?}");
     }
+}
+
+#[tokio::test]
+async fn a_server_that_lets_nobody_in_for_now_names_the_pause() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let later = || async { (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "3")]) };
+    let app = Router::new().route("/mcp", post(later));
+    tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+    let away = fault(call(&desk(url, TOKEN), "echo").await);
+    assert!(named(again(&away), 3_000), "{away:?}");
+    assert!(away.error.contains("MCP server desk asks for a pause (503)"), "{away:?}");
 }

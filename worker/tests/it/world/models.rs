@@ -8,7 +8,7 @@ use shared::{Citation, Due, Message, Meter, Remedy, Reply, Request, Response, Se
 use super::{
     Stage, again, chat, due,
     endpoint::{Answer, Endpoint, KEY, call, end, piece, provider, words},
-    fault, live, nobody, perform, tool,
+    fault, live, named, nobody, perform, tool,
 };
 
 fn hello() -> Stage {
@@ -256,7 +256,8 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
         assert!(!fault.error.contains(KEY), "the key is in {fault:?}");
         match remedy {
-            Ok(after_ms) => assert_eq!(again(&fault), after_ms, "{fault:?}"),
+            Ok(None) => assert_eq!(again(&fault), None, "{fault:?}"),
+            Ok(Some(said)) => assert!(named(again(&fault), said), "{fault:?}"),
             Err(()) => assert_eq!(fault.remedy, Remedy::Operator, "{fault:?}"),
         }
         assert_eq!(

@@ -7,7 +7,7 @@ use shared::{Request, Response, ToolCall, ToolOutput};
 use uuid::Uuid;
 use worker::world::{Ask, Live, Session, World};
 
-use super::{Pad, Stage, child, due, live, servers};
+use super::{Outcome, Pad, Stage, again, child, due, live, servers};
 
 fn desk(most: usize, idle: Duration) -> Live {
     let mut server = child::server([]);
@@ -17,12 +17,17 @@ fn desk(most: usize, idle: Duration) -> Live {
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Has the desk do something for a thread: what it says, and in which session.
-async fn call(world: &Live, thread: u128, tool: &str) -> Option<(String, String)> {
+/// Has the desk do something for a thread.
+async fn asked(world: &Live, thread: u128, tool: &str) -> Outcome {
     let call = ToolCall { id: "c1".to_owned(), name: tool.to_owned(), arguments: json!({}) };
     let (due, pad) = (due(Request::CallTool { server: "desk".to_owned(), call }), Pad::default());
     let ask = Ask { thread: Uuid::from_u128(thread), due: &due, key: "k", node: "node", deltas: &pad };
-    match world.perform(&Stage::default(), &ask).await {
+    world.perform(&Stage::default(), &ask).await
+}
+
+/// The same: what it says, and in which session.
+async fn call(world: &Live, thread: u128, tool: &str) -> Option<(String, String)> {
+    match asked(world, thread, tool).await {
         Ok((Response::Whole { output: ToolOutput::Ok(said), kept }, _)) => {
             Some((said, kept.session.unwrap()))
         }
@@ -54,10 +59,24 @@ async fn of_too_many_the_one_that_was_idle_longest_ends() {
     call(&world, 3, "pid").await.unwrap();
     assert_eq!(call(&world, 1, "pid").await, first, "it was used later");
     assert_ne!(call(&world, 2, "pid").await, second, "it made room");
-    // Those that are in use make no room.
-    let busy = futures::future::join_all((1..=4).map(|thread| call(&world, thread, "work"))).await;
+    // Those that are in use make no room: the others wait for one that is over.
+    let busy = futures::future::join_all((1..=6).map(|thread| call(&world, thread, "work"))).await;
     let served: BTreeSet<_> = busy.iter().flatten().collect();
-    assert_eq!((served.len(), busy.iter().filter(|it| it.is_none()).count()), (2, 2), "{busy:?}");
+    assert_eq!(served.len(), 6, "each has its session: {busy:?}");
+    world.close().await;
+}
+
+#[tokio::test]
+async fn whoever_finds_no_session_in_time_says_so() {
+    let mut server = child::server([]);
+    server.session = Session::Thread { most: 1, idle: LONG };
+    // Each sign of progress begins it anew.
+    server.call_timeout = Duration::from_millis(500);
+    let world = live([], servers([("desk", server)]));
+    let both = futures::future::join_all((1..=2).map(|thread| asked(&world, thread, "work"))).await;
+    let [Ok(_), Err(fault)] = both.as_slice() else { panic!("one of them goes first: {both:?}") };
+    again(fault);
+    assert!(fault.error.contains("MCP server desk has 1 sessions, and all of them are in use"), "{fault:?}");
     world.close().await;
 }
 

@@ -69,7 +69,13 @@ async fn a_server_is_wanted_by_everything_that_is_asked_of_it() {
         Request::Describe { server: server() },
     ];
     for request in requests {
-        let want = Want { of: Subject::Server(server()), cap: cap(3), tokens: 0, micro_usd: 0 };
+        let want = Want {
+            of: Subject::Server(server()),
+            tenant: "acme".to_owned(),
+            cap: cap(3),
+            tokens: 0,
+            micro_usd: 0,
+        };
         assert_eq!(wants(&world, &Stage::default(), request), [want]);
     }
     let elsewhere = Request::CallTool { server: "mail".to_owned(), call };

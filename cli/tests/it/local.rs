@@ -1,0 +1,165 @@
+//! Engines on a SQLite file: one at a time, and what `--local` begins besides what it was told to.
+
+use std::{
+    fs,
+    net::TcpStream,
+    os::unix::fs::symlink,
+    path::Path,
+    process::Output,
+    time::{Duration, Instant},
+};
+
+use serde_json::{Value, json};
+use testing::free_port;
+
+use crate::engine::{Process, log, turnfold};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = turnfold(folder).args(args).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// A file of these many lines.
+fn lines(folder: &Path, file: &str, count: usize, words: &str) {
+    let line = |n: usize| {
+        let body = json!({"strategy": "probe", "input": format!("{words}; echo {file} {n}")});
+        json!({"custom_id": format!("line-{n}"), "method": "POST", "url": "/v1/turns", "body": body})
+    };
+    let text: String = (0..count).map(|n| format!("{}\n", line(n))).collect();
+    fs::write(folder.join(file), text).unwrap();
+}
+
+/// `turnfold dev` at this database, and where it listens.
+fn dev(folder: &Path, url: &str) -> (Process, String) {
+    let listen = format!("127.0.0.1:{}", free_port());
+    let set = format!("store.url={url}");
+    let mut command = turnfold(folder);
+    let mut dev =
+        Process::start(command.args(["dev", "--listen", &listen, "--set", &set]).stderr(log(folder, "dev")));
+    let began = Instant::now();
+    while TcpStream::connect(&listen).is_err() {
+        let told = fs::read_to_string(folder.join("dev.log")).unwrap();
+        assert!(began.elapsed() < PATIENCE && dev.lives(), "{told}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    (dev, format!("http://{listen}"))
+}
+
+/// Begins what these arguments say, and breaks it off once its log says that lines have ended.
+fn interrupted(folder: &Path, args: &[&str]) {
+    let mut command = turnfold(folder);
+    let mut first = Process::start(command.args(args).stderr(log(folder, "first")));
+    let told = || fs::read_to_string(folder.join("first.log")).unwrap();
+    let began = Instant::now();
+    while !told().contains("ended") {
+        assert!(began.elapsed() < PATIENCE && first.lives(), "{}", told());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    first.signal("INT");
+    assert_eq!(first.wait().code(), Some(5), "{}", told());
+}
+
+#[test]
+fn one_engine_at_a_time_works_on_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, "lines.jsonl", 3, "steps 1");
+    fs::create_dir(folder.join("a b")).unwrap();
+    let (first, url) = dev(folder, "sqlite:a%20b/t.db");
+    symlink("a b/t.db", folder.join("link.db")).unwrap();
+    let local = ["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--local"];
+    let at =
+        |args: &[&str], file: &str| run(folder, &[args, &["--set", &format!("store.url={file}")]].concat());
+    for file in ["sqlite:a%20b/t.db", "sqlite:./a b/../a b/t.db?mode=rwc", "sqlite:link.db"] {
+        let told = at(&local, file);
+        assert!(told.0 == 4 && told.2.contains("another turnfold works on this file (/"), "{file}: {told:?}");
+        assert!(told.2.contains("leave --local out"), "{file}: {told:?}");
+        let told = at(&["dev", "--listen", "127.0.0.1:0"], file);
+        assert!(told.0 == 4 && told.2.contains("another turnfold works on this file (/"), "{file}: {told:?}");
+        assert!(told.2.contains("a b/t.db): stop that; or name another file"), "{file}: {told:?}");
+        assert_eq!(at(&["thread", "ls"], file).0, 0, "who only looks is let in");
+        let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
+        assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
+    }
+    let there = run(folder, &["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--url", &url]);
+    assert_eq!(there.0, 0, "{there:?}");
+    let (_other, _) = dev(folder, "sqlite:other.db");
+    let (_memory, _) = dev(folder, "sqlite::memory:");
+    let (_another, _) = dev(folder, "sqlite::memory:");
+    // Killed, it holds nothing any more.
+    first.kill();
+    let told = at(&local, "sqlite:link.db");
+    assert!(told.0 == 0 && told.2.contains("submitted before"), "{told:?}");
+}
+
+/// The turns that were begun, and how they stand.
+fn threads(folder: &Path) -> Value {
+    let told = run(folder, &["thread", "ls", "--limit", "1000", "-o", "json"]);
+    assert_eq!(told.0, 0, "{told:?}");
+    serde_json::from_str(&told.1).unwrap()
+}
+
+#[test]
+fn what_rests_goes_on_only_where_something_is_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, "lines.jsonl", 200, "wait 0.2");
+    lines(folder, "other.jsonl", 3, "steps 1");
+    // To look through it takes longer than to begin something.
+    lines(folder, "long.jsonl", 20_000, "steps 1");
+    let mut args = ["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "2"];
+    interrupted(folder, &args);
+    let rest = threads(folder);
+    let quoted = run(folder, &["batch", "quote", "long.jsonl", "--local"]);
+    assert!(quoted.0 == 0 && quoted.1.contains("20000 lines to run"), "{quoted:?}");
+    assert_eq!(threads(folder), rest, "nothing was begun for a quote, and nothing gone on with");
+
+    args[2] = "other.jsonl";
+    args[4] = "other.out";
+    let told = run(folder, &args);
+    assert_eq!(told.0, 0, "{told:?}");
+    let words = told.2.split("besides, a batch of this store goes on meanwhile: batch_").nth(1);
+    let words = words.unwrap_or_else(|| panic!("{told:?}"));
+    assert!(words.contains("turnfold batch pause ID --url http://127.0.0.1:"), "{words}");
+    assert_ne!(threads(folder), rest, "it has gone on");
+    // Its own batch is nothing besides.
+    let paused = run(folder, &args);
+    assert!(paused.0 == 0 && paused.2.contains("besides, a batch of this store"), "{paused:?}");
+    assert_eq!(paused.2.matches("batch_").count(), 2, "the other, and its own: {paused:?}");
+}
+
+#[test]
+fn a_batch_has_a_month_where_nothing_goes_on_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, "lines.jsonl", 1, "steps 1");
+    let window = |args: &[&str]| {
+        let told = run(folder, &[&["batch", "submit", "lines.jsonl", "-o", "json"], args].concat());
+        let batch: Value = serde_json::from_str(&told.1).unwrap_or_else(|_| panic!("{told:?}"));
+        batch["completion_window"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(window(&["--local"]), "30d");
+    assert_eq!(window(&["--local", "--within", "7d"]), "7d");
+    assert_eq!(window(&["--local", "--within", "168h"]), "7d", "it is the same");
+    let (_dev, url) = dev(folder, "sqlite:other.db");
+    assert_eq!(window(&["--url", &url]), "24h");
+    assert_eq!(window(&["--url", &url, "--within", "90m"]), "90m");
+}
+
+#[test]
+fn a_batch_whose_time_went_by_while_nobody_ran_it_is_gone_on_with() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    lines(folder, "lines.jsonl", 8, "wait 0.5");
+    let args =
+        ["batch", "run", "lines.jsonl", "--out", "out.csv", "--local", "--window", "2", "--within", "10s"];
+    interrupted(folder, &args);
+    std::thread::sleep(Duration::from_secs(11));
+    let done = run(folder, &args);
+    assert_eq!(done.0, 0, "{done:?}");
+    assert!(done.2.contains("submitted before") && done.2.contains("was over: "), "{done:?}");
+    let results = fs::read_to_string(folder.join("out.csv")).unwrap();
+    assert_eq!(results.matches(",completed,").count(), 8, "{results}");
+}

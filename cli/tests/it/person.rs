@@ -1,0 +1,50 @@
+//! Who did it: what is done at the command line stands in the log under the name of whoever sits there.
+
+use serde_json::{Value, json};
+
+use crate::{engine::turnfold, openai_clients::Dev};
+
+fn run(dev: &Dev, user: &str, args: &[&str]) -> (i32, Value) {
+    let mut command = turnfold(dev.folder());
+    let command = command.env("USER", user).args(["--url", &dev.url, "-o", "json"]).args(args);
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
+}
+
+/// A turn that asks, and its thread.
+fn asks(dev: &Dev, user: &str) -> (String, String) {
+    let (exit, turn) = run(dev, user, &["turn", "send", "-g", "probe", "ask Which? | red | green", "--wait"]);
+    assert_eq!(exit, 3, "{turn}");
+    let of = |name: &str| turn[name].as_str().unwrap().to_owned();
+    (of("id"), of("thread_id"))
+}
+
+/// Who did what is of this kind in the log of a thread.
+fn by(dev: &Dev, thread: &str, kind: &str) -> Vec<Value> {
+    let (exit, events) = run(dev, "somebody", &["thread", "events", thread]);
+    assert_eq!(exit, 0, "{events}");
+    let of_kind = events.as_array().unwrap().iter().filter(|it| it["kind"] == kind);
+    of_kind.map(|it| it["event"]["by"].clone()).collect()
+}
+
+#[test]
+fn who_did_it_stands_in_the_log() {
+    let dev = Dev::start();
+    let (_, thread) = asks(&dev, "ada");
+    let (exit, answered) = run(&dev, "Zoë Ångström", &["inbox", "answer", &thread, "2", "--wait"]);
+    assert_eq!(exit, 0, "{answered}");
+    assert_eq!(by(&dev, &thread, "heard"), [json!("ada"), json!("Zoë Ångström")]);
+
+    let (turn, thread) = asks(&dev, "ada");
+    let (exit, called_off) = run(&dev, "grace", &["turn", "cancel", &turn]);
+    assert_eq!(exit, 0, "{called_off}");
+    assert_eq!(by(&dev, &thread, "cancelled"), [json!("grace")]);
+
+    let (turn, thread) = asks(&dev, &"long".repeat(100));
+    assert_eq!(by(&dev, &thread, "heard"), [json!("long".repeat(50))], "as much as the api takes");
+    assert_eq!(run(&dev, "\n", &["turn", "get", &turn]).0, 0, "who has no name may look");
+
+    let (exit, paused) = run(&dev, "Zoë", &["queue", "pause", "--strategy", "probe"]);
+    assert_eq!((exit, &paused["by"]), (0, &json!("Zoë")), "{paused}");
+}

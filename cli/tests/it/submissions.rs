@@ -1,0 +1,176 @@
+//! A file that is submitted again: which batch that is, also where there are many, others' or one that was given up.
+
+use std::{
+    fs,
+    path::Path,
+    process::Output,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    body::Bytes,
+    extract::{Path as Named, State},
+    http::{HeaderMap, StatusCode, Uri},
+    routing::{delete, get, post},
+};
+use serde_json::{Value, json};
+use tokio::{net::TcpListener, task::spawn_blocking};
+
+use crate::{
+    engine::{Process, log, turnfold},
+    openai_clients::Dev,
+};
+
+fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = turnfold(folder).arg("batch").args(args).output().unwrap();
+    (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+fn line(strategy: &str, words: &str) -> String {
+    let body = json!({"strategy": strategy, "input": words});
+    json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": body}).to_string()
+}
+
+fn id(told: &(i32, String, String)) -> String {
+    let batch: Value = serde_json::from_str(&told.1).unwrap_or_else(|_| panic!("{told:?}"));
+    batch["id"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_file_whose_batch_was_given_up_is_submitted_anew() {
+    let dev = Dev::start();
+    let folder = dev.folder();
+    fs::write(folder.join("f.jsonl"), line("probe", "wait 30")).unwrap();
+    fs::write(folder.join("bad.jsonl"), line("nobody", "hello")).unwrap();
+    let batch = |args: &[&str]| run(folder, &[args, &["--url", &dev.url, "-o", "json"]].concat());
+    let first = id(&batch(&["submit", "f.jsonl"]));
+    assert_eq!(id(&batch(&["submit", "f.jsonl"])), first);
+    let mut before = first;
+    for _ in 0..2 {
+        assert_eq!(batch(&["cancel", &before]).0, 0);
+        let again = batch(&["submit", "f.jsonl"]);
+        let told = format!("{before} of the same file was called off: this is a new one");
+        assert!(again.0 == 0 && id(&again) != before && again.2.contains(&told), "{again:?}");
+        let same = batch(&["submit", "f.jsonl"]);
+        assert!(id(&same) == id(&again) && same.2.contains("submitted before as"), "{same:?}");
+        before = id(&again);
+    }
+    let failed = batch(&["submit", "bad.jsonl", "--wait"]);
+    assert_eq!(failed.0, 1, "{failed:?}");
+    let again = batch(&["submit", "bad.jsonl", "--wait", "--reuse", "succeeded"]);
+    assert!(again.0 == 1 && id(&again) != id(&failed), "{again:?}");
+    assert!(again.2.contains(&format!("{} of the same file has failed", id(&failed))), "{again:?}");
+}
+
+#[test]
+fn nobody_goes_on_with_another_tenants_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    fs::write(folder.join("f.jsonl"), line("probe", "hello")).unwrap();
+    fs::write(folder.join("ops"), "sesame").unwrap();
+    fs::write(folder.join("acme"), "acme's").unwrap();
+    let config = "api.keys = ['file:ops']\ntenants.acme.keys = ['file:acme']\n";
+    fs::write(folder.join("turnfold.toml"), config).unwrap();
+    let listen = format!("127.0.0.1:{}", testing::free_port());
+    let _dev = Process::start(turnfold(folder).args(["dev", "--listen", &listen]).stderr(log(folder, "dev")));
+    while std::net::TcpStream::connect(&listen).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let submit = |key: &str, more: &[&str]| {
+        let url = format!("http://{listen}");
+        let args = [&["batch", "submit", "f.jsonl", "-o", "json", "--url", &url], more].concat();
+        let output = turnfold(folder).args(args).env("TURNFOLD_KEY", key).output().unwrap();
+        let told = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        let [out, err] = told;
+        id(&(output.status.code().unwrap(), out, err))
+    };
+    let acme = submit("acme's", &[]);
+    assert_eq!(submit("acme's", &[]), acme);
+    assert_eq!(submit("sesame", &["--tenant", "acme"]), acme);
+    let ours = submit("sesame", &[]);
+    assert_ne!(ours, acme, "that is acme's");
+    assert_eq!(submit("sesame", &["--tenant", "default"]), ours);
+    assert_eq!(submit("acme's", &[]), acme);
+}
+
+/// What an api was sent: names of submissions, files that came and files that went.
+#[derive(Default)]
+struct Seen {
+    name: Option<String>,
+    uploads: u64,
+    deleted: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Seen>>;
+
+/// An api with 250 batches, of which the oldest is that of the submission that it was first asked to make; it makes none.
+async fn api(seen: Shared, refused: StatusCode) -> String {
+    let list = async |State(seen): State<Shared>, uri: Uri| {
+        let query = uri.query().unwrap_or_default();
+        let after = query.split('&').find_map(|it| it.strip_prefix("after=batch_"));
+        let from: u64 = after.map_or(0, |it| it.parse::<u64>().unwrap() + 1);
+        let name = seen.lock().unwrap().name.clone();
+        let of = |n: u64| json!({"turnfold_submission": if n == 249 { name.clone() } else { None }});
+        let batch = |n: u64| json!({"id": format!("batch_{n}"), "status": "completed", "metadata": of(n)});
+        let data: Vec<Value> = (from..250).take(100).map(batch).collect();
+        Json(json!({"data": data, "has_more": from + 100 < 250}))
+    };
+    let make = move |State(seen): State<Shared>, headers: HeaderMap, _: Bytes| async move {
+        seen.lock().unwrap().name = Some(headers["idempotency-key"].to_str().unwrap().to_owned());
+        (refused, Json(json!({"error": {"message": "not so"}})))
+    };
+    let upload = async |State(seen): State<Shared>, _: Bytes| {
+        let mut seen = seen.lock().unwrap();
+        seen.uploads += 1;
+        Json(json!({"id": format!("file-{}", seen.uploads)}))
+    };
+    let forget = async |State(seen): State<Shared>, Named(id): Named<String>| {
+        seen.lock().unwrap().deleted.push(id);
+        Json(json!({}))
+    };
+    let one = async |Named(id): Named<String>| {
+        let counts = json!({"total": 1, "completed": 1, "failed": 0});
+        Json(json!({"id": id, "status": "completed", "request_counts": counts}))
+    };
+    let routes = Router::new()
+        .route("/v1/files", post(upload))
+        .route("/v1/files/{id}", delete(forget))
+        .route("/v1/batches", get(list).post(make))
+        .route("/v1/batches/{id}", get(one))
+        .with_state(seen);
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, routes).await.unwrap() });
+    url
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_is_found_among_many_and_what_is_refused_leaves_no_file() {
+    for (status, code) in [
+        (StatusCode::UNPROCESSABLE_ENTITY, 2),
+        (StatusCode::INTERNAL_SERVER_ERROR, 1),
+        (StatusCode::CONFLICT, 0),
+    ] {
+        let seen = Shared::default();
+        let url = api(seen.clone(), status).await;
+        let done = spawn_blocking(move || {
+            let folder = tempfile::tempdir().unwrap();
+            fs::write(folder.path().join("f.jsonl"), line("probe", "hello")).unwrap();
+            let submit = || run(folder.path(), &["submit", "f.jsonl", "-o", "json", "--url", &url]);
+            // Where the key was taken, somebody has made it meanwhile.
+            let first = submit();
+            assert_eq!(first.0, code, "{status}: {first:?}");
+            let again = submit();
+            assert!(again.0 == 0 && id(&again) == "batch_249", "{status}: {again:?}");
+        });
+        done.await.unwrap();
+        let seen = seen.lock().unwrap();
+        // Where the api broke off it may have made the batch after all.
+        let deleted: &[&str] = if status.is_client_error() { &["file-1"] } else { &[] };
+        assert_eq!(
+            (seen.uploads, &seen.deleted[..]),
+            (1, &deleted.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>()[..])
+        );
+    }
+}
