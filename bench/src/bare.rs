@@ -9,24 +9,21 @@ use redis::{
     streams::{StreamReadOptions, StreamReadReply},
 };
 use sea_orm::sqlx::PgPool;
+use shared::Event;
 use uuid::Uuid;
 
-use crate::{
-    rows::{Rows, Table},
-    walk,
-};
+use crate::rows::{Rows, Table};
 
 /// A stream of our own beside the engine's.
 const STREAM: &str = "bench:bare";
 const GROUP: &str = "bench";
 
 /// How long so many commits of one step take, each in microseconds.
-pub(crate) async fn commits(pool: &PgPool, times: usize) -> Result<Vec<f64>> {
-    let log = walk::log(1)?;
+pub(crate) async fn commits(pool: &PgPool, step: &[Event], times: usize) -> Result<Vec<f64>> {
     let mut took = Vec::with_capacity(times);
     for _ in 0..times {
         let mut rows = Rows::default();
-        rows.add_log(Uuid::now_v7(), &log[2..])?;
+        rows.add_log(Uuid::now_v7(), step)?;
         let began = Instant::now();
         rows.insert_postgres(pool, Table::Floor).await?;
         took.push(micros(began));

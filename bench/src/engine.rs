@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use shared::{Policy, Replay};
+use shared::{Fault, Policy, Replay, Request, Response};
 use store::{
     Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, Priority, QueueError, RedisNews,
     RedisQueue, Store, Strategies, ThreadId, TurnStatus, When,
@@ -40,20 +40,27 @@ const SUBMITTING: usize = 32;
 /// How a worker goes on after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It goes on to the next node by itself, as it does by default.
+    /// It goes on to the next node by itself, as it does by default. No node asks anything of the world, so what up to
+    /// sixteen decide is stored together.
     Local,
+    /// The same, and every node asks a world that answers at once: each is stored before the next begins.
+    Asked,
     /// It gives the thread back to the queue, and whoever is free takes it.
     HandOff,
 }
 
 impl Mode {
     /// All there are.
-    pub(crate) const ALL: [Mode; 2] = [Mode::Local, Mode::HandOff];
+    pub(crate) const ALL: [Mode; 3] = [Mode::Local, Mode::Asked, Mode::HandOff];
+
+    /// Those in which a step is stored before the next begins.
+    pub(crate) const ONE_BY_ONE: [Mode; 2] = [Mode::Asked, Mode::HandOff];
 
     /// Its name in a figure's.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Mode::Local => "local",
+            Mode::Asked => "asked",
             Mode::HandOff => "handoff",
         }
     }
@@ -62,10 +69,24 @@ impl Mode {
     pub(crate) fn limits(self, slots: usize) -> Limits {
         // A lone job goes on by itself only beside a free slot.
         let (slots, nodes) = match self {
-            Mode::Local => (slots + 1, 16),
+            Mode::Local | Mode::Asked => (slots + 1, 16),
             Mode::HandOff => (slots, 1),
         };
         Limits { slots, nodes, lease: LEASE, sweep: LEASE, drain: LEASE }
+    }
+
+    /// What is walked so.
+    fn walk(self, steps: u32) -> walk::Config {
+        walk::Config { steps, asks: self == Mode::Asked }
+    }
+
+    /// How long the log of such a walk is: `opened` and `heard`, then a decision a step, after a request and its answer if it asks.
+    fn end(self, steps: u32) -> u64 {
+        let each = match self {
+            Mode::Local | Mode::HandOff => 1,
+            Mode::Asked => 3,
+        };
+        2 + each * u64::from(steps)
     }
 }
 
@@ -122,10 +143,11 @@ impl Engine {
     /// **Invariant:** a lap counts only if the log says that every turn was completed with every event.
     pub(crate) async fn lap(&self, mode: Mode, slots: usize, threads: usize, steps: u32) -> Result<Lap> {
         let before = self.parts.store.counts().await?;
-        let threads = self.submit(threads, steps).await?;
-        self.tally.expect(threads.len(), steps);
+        let threads = self.submit(threads, mode.walk(steps)).await?;
+        let each = mode.end(steps);
+        self.tally.expect(threads.len(), each);
         let stop = Stop::default();
-        let worker = Worker::new(self.hands(Arc::new(NoWorld)), mode.limits(slots));
+        let worker = Worker::new(self.hands(Arc::new(Echo)), mode.limits(slots));
         let meter = Meter::start(&self.servers)?;
         let worker = tokio::spawn(worker.run(stop.clone()));
         self.tally.complete().await;
@@ -137,7 +159,6 @@ impl Engine {
         let completed = |it: &store::log::Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
         let (turns, events) = (completed(&after) - completed(&before), after.events - before.events);
         let wanted = threads.len() as u64;
-        let each = end_of(steps);
         ensure!(
             turns == wanted && events == wanted * each,
             "{wanted} turns of {each} events were to be done, and the log holds {turns} with {events} events"
@@ -146,9 +167,9 @@ impl Engine {
     }
 
     /// Opens threads with a turn each, and rings for them.
-    async fn submit(&self, threads: usize, steps: u32) -> Result<Vec<ThreadId>> {
+    async fn submit(&self, threads: usize, walk: walk::Config) -> Result<Vec<ThreadId>> {
         let one = |_| async move {
-            let turn = self.parts.store.submit(turn(Opening::New(walk::opened(steps)))).await?;
+            let turn = self.parts.store.submit(turn(Opening::New(walk::opened(walk)))).await?;
             let thread = turn.into_turn().thread;
             self.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
             Ok(thread)
@@ -160,11 +181,6 @@ impl Engine {
     pub(crate) fn hands(&self, world: Arc<dyn World>) -> Hands {
         hands(self.parts.clone(), world)
     }
-}
-
-/// How long the log of a walk is: `opened` and `heard`, then a decision a step.
-fn end_of(steps: u32) -> u64 {
-    2 + u64::from(steps)
 }
 
 /// A store with its tables.
@@ -205,13 +221,19 @@ pub(crate) fn turn(thread: Opening) -> NewTurn {
     }
 }
 
-/// Nobody asks anything of it.
-pub(crate) struct NoWorld;
+/// Answers at once.
+pub(crate) struct Echo;
 
 #[async_trait]
-impl World for NoWorld {
+impl World for Echo {
     async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        Err(shared::Fault::operator(format!("nothing is asked here, and {} asked", ask.node)))
+        let Request::Rehearse(it) = &ask.due.request else {
+            return Err(Fault::operator(format!(
+                "only rehearsals are asked here, and {} asks otherwise",
+                ask.node
+            )));
+        };
+        Ok((Response::Echo { says: it.says.clone() }, None))
     }
 }
 
@@ -229,8 +251,8 @@ impl Tally {
         Self { to, wanted: Mutex::default(), reached: AtomicUsize::new(0), complete: Notify::new() }
     }
 
-    fn expect(&self, threads: usize, steps: u32) {
-        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = (end_of(steps), threads);
+    fn expect(&self, threads: usize, end: u64) {
+        *self.wanted.lock().unwrap_or_else(PoisonError::into_inner) = (end, threads);
         self.reached.store(0, Ordering::SeqCst);
     }
 

@@ -1,12 +1,12 @@
-//! The strategy that is measured: so many nodes one after another, each of which asks nothing of the world and says a few
-//! hundred bytes.
+//! The strategy that is measured: so many nodes one after another, each of which says a few hundred bytes. Either none asks
+//! anything of the world, or every one does.
 
 use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{
-    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Replay, Step, Strategy, Thread,
-    Transition,
+    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Rehearsal, Rehearse, Replay, Step,
+    Strategy, Thread, Transition,
 };
 use uuid::Uuid;
 
@@ -20,6 +20,8 @@ pub(crate) struct Walk;
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeName {
     Step,
+    /// Asks the world first.
+    Asked,
 }
 
 /// How far it goes.
@@ -27,11 +29,20 @@ pub(crate) enum NodeName {
 pub(crate) struct Config {
     /// How many nodes a turn has.
     pub(crate) steps: u32,
+    /// Whether each of them asks the world first.
+    #[serde(default)]
+    pub(crate) asks: bool,
+}
+
+impl Config {
+    fn node(self) -> NodeName {
+        if self.asks { NodeName::Asked } else { NodeName::Step }
+    }
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { steps: 10 }
+        Self { steps: 10, asks: false }
     }
 }
 
@@ -56,16 +67,20 @@ impl Strategy for Walk {
     type Fact = Fact;
     type NodeName = NodeName;
 
-    const EDGES: Edges<NodeName> = &[(NodeName::Step, &[Edge::To(NodeName::Step), Edge::End])];
-    const ENTRANCES: &'static [NodeName] = &[NodeName::Step];
+    const EDGES: Edges<NodeName> = &[
+        (NodeName::Step, &[Edge::To(NodeName::Step), Edge::End]),
+        (NodeName::Asked, &[Edge::To(NodeName::Asked), Edge::End]),
+    ];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::Step, NodeName::Asked];
 
-    fn enter(_: &Thread<Self>) -> NodeName {
-        NodeName::Step
+    fn enter(thread: &Thread<Self>) -> NodeName {
+        thread.config.node()
     }
 
     fn node(name: NodeName) -> &'static dyn Step<Self> {
         match name {
             NodeName::Step => &OneStep,
+            NodeName::Asked => &OneAsked,
         }
     }
 
@@ -86,11 +101,29 @@ impl Node<Walk> for OneStep {
     fn ask(&self, _: &Thread<Walk>) {}
 
     fn learn(&self, thread: &Thread<Walk>, (): ()) -> Transition<Walk> {
-        let taken = thread.state.taken + 1;
-        let go_on =
-            if taken < thread.config.steps { Transition::to(NodeName::Step) } else { Transition::end() };
-        go_on.learn(Fact { words: words(taken) })
+        go_on(thread)
     }
+}
+
+struct OneAsked;
+
+impl Node<Walk> for OneAsked {
+    type Effect = Rehearse;
+
+    fn ask(&self, _: &Thread<Walk>) -> Rehearse {
+        Rehearse(Rehearsal::default())
+    }
+
+    fn learn(&self, thread: &Thread<Walk>, _: String) -> Transition<Walk> {
+        go_on(thread)
+    }
+}
+
+fn go_on(thread: &Thread<Walk>) -> Transition<Walk> {
+    let taken = thread.state.taken + 1;
+    let go_on =
+        if taken < thread.config.steps { Transition::to(thread.config.node()) } else { Transition::end() };
+    go_on.learn(Fact { words: words(taken) })
 }
 
 /// Words that differ from step to step, and that no compression makes vanish.
@@ -123,13 +156,13 @@ fn words(step: u32) -> String {
     words
 }
 
-/// How a thread of so many steps a turn opens.
-pub(crate) fn opened(steps: u32) -> Opened {
+/// How a thread opens whose turns go so far.
+pub(crate) fn opened(config: Config) -> Opened {
     Opened {
         format: shared::FORMAT,
         strategy: Walk::NAME.to_owned(),
         version: Walk::VERSION,
-        config: serde_json::json!(Config { steps }),
+        config: serde_json::json!(config),
         experts: Default::default(),
         by: "bench".to_owned(),
         budget: Default::default(),
@@ -142,10 +175,10 @@ pub(crate) fn input() -> Vec<Message> {
     vec![Message::user("Walk.")]
 }
 
-/// The whole log of a thread with one turn.
+/// The whole log of a thread with one turn that asks nothing.
 pub(crate) fn log(steps: u32) -> Result<Vec<Event>> {
     let mut thread = (&Walk as &dyn Graph).begin();
-    let mut log = vec![Event::from(opened(steps))];
+    let mut log = vec![Event::from(opened(Config { steps, asks: false }))];
     thread.apply(&log[0])?;
     let heard = thread.hear(Uuid::from_u128(1), "bench", "2026-01-01T00:00:00Z", Policy::Auto, input());
     let heard = heard.context("a thread at rest hears")?;

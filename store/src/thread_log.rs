@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 use shared::{Event, Graph, Replay, Standing};
 use tracing::debug;
 
-use crate::{Error, Head, Log, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, TurnMark, TurnStatus};
+use crate::{
+    Error, Head, Log, Mark, Notice, Parts, Recorded, ThreadId, ThreadStatus, TurnMark, TurnStatus,
+    log::heard_by,
+};
 
 /// The strategies that a worker or an api knows, by name.
 #[derive(Clone)]
@@ -128,14 +131,7 @@ impl ThreadLog {
     /// Another worker's clock may be ahead. If it is by more than the pause is long, nobody can tell when that is over, and to
     /// wait for that worker's hour would be worse than to ask once too soon.
     fn put_off(&mut self, event: &Event, at: i64, now: i64) {
-        // What faltered is over with these, or tried again at once: its pause is nobody else's.
-        if let Event::Asked(_)
-        | Event::Decided(_)
-        | Event::Failed(_)
-        | Event::Retried(_)
-        | Event::Cancelled(_)
-        | Event::Forked(_) = event
-        {
+        if ends_pauses(event) {
             self.due_at = 0;
         }
         if let Event::Faltered(faltered) = event {
@@ -174,6 +170,9 @@ impl ThreadLog {
     /// [`Error::Stuck`] if it cannot happen here.
     pub fn push(&mut self, event: Event) -> Result<(), Error> {
         self.fold(&event)?;
+        if ends_pauses(&event) {
+            self.due_at = 0;
+        }
         self.unwritten.push(event);
         Ok(())
     }
@@ -240,10 +239,28 @@ impl ThreadLog {
         Ok(())
     }
 
-    /// Where the next event goes.
+    /// Whether the event by which a turn is heard is folded in, and not yet stored.
+    pub fn begins_turn(&self) -> bool {
+        self.unwritten.iter().any(|it| heard_by(it).is_some())
+    }
+
+    /// Where what is stored ends.
     pub fn head(&self) -> &Head {
         &self.head
     }
+}
+
+/// Whether what faltered is over with this, or tried again at once: its pause is nobody else's.
+fn ends_pauses(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Asked(_)
+            | Event::Decided(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_)
+            | Event::Forked(_)
+    )
 }
 
 /// A thread with nothing folded in yet, under the strategy that its log begins with.

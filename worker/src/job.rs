@@ -76,8 +76,13 @@ impl<L: Log> Hands<L> {
     ///
     /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later.
     pub async fn work(&self, thread: ThreadId, rung: &Notify) -> Result<Done, Error> {
-        let done = async { self.step(&mut self.open(thread).await?, rung).await }.await;
-        self.sorted(thread, done).await
+        let done = async {
+            let mut log = self.open(thread).await?;
+            let done = self.step(&mut log, rung).await?;
+            log.flush(&self.parts).await?;
+            Ok(done)
+        };
+        self.sorted(thread, done.await).await
     }
 
     /// A thread's log, as it is stored.
@@ -112,10 +117,14 @@ impl<L: Log> Hands<L> {
     /// Whenever `rung` is notified, it looks whether the thread was moved by others, as by a cancellation, and stops if
     /// it was: calls under way are dropped.
     ///
+    /// **Invariant:** nothing is asked of the world before all that led to it is stored, and the end of a turn is stored when
+    /// this returns. What else a node decided may be only folded in, and is the caller's to store before it does anything
+    /// but take the next step ([`ThreadLog::flush`]): it follows from the log before it, and goes with what comes next.
+    ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. After any error the log is out
-    /// of date and must be dropped.
+    /// [`Error::Unavailable`] if the store cannot be reached: the job may be done later. After any error but
+    /// [`Error::Stuck`] the log is out of date and must be dropped.
     pub(crate) async fn step(&self, log: &mut ThreadLog, rung: &Notify) -> Result<Done, Error> {
         let thread = log.id();
         if let Some(why) = self.bounds.pauses.hold(thread, PauseKind::Strategy, log.thread().strategy()) {
@@ -137,22 +146,18 @@ impl<L: Log> Hands<L> {
                     let over = over(&event);
                     log.push(event)?;
                     if over {
-                        log.flush(&self.parts).await?;
-                        return self.after(log).await;
+                        break;
                     }
                 }
                 Next::Perform(due) => {
                     if let Some(done) = self.perform(log, due, rung).await? {
-                        log.flush(&self.parts).await?;
                         return Ok(done);
                     }
                 }
-                Next::Rest => {
-                    log.flush(&self.parts).await?;
-                    return self.after(log).await;
-                }
+                Next::Rest => break,
             }
         }
+        self.after(log).await
     }
 
     /// Hears the turn that is next; `false` if there is none that can be heard.
@@ -187,10 +192,12 @@ impl<L: Log> Hands<L> {
     }
 
     /// Whether the thread, at rest or not, has more to do.
-    async fn after(&self, log: &ThreadLog) -> Result<Done, Error> {
+    async fn after(&self, log: &mut ThreadLog) -> Result<Done, Error> {
         match log.thread().standing() {
             Standing::Busy => Ok(Done::Moved),
             Standing::Idle | Standing::Waiting(_) | Standing::Failed { .. } => {
+                // A turn that was heard is among the queued until then.
+                log.flush(&self.parts).await?;
                 match self.parts.store.next_queued(log.id()).await? {
                     Some(turn) => Ok(Done::Next(turn.priority)),
                     None => Ok(Done::Rested),
@@ -202,7 +209,7 @@ impl<L: Log> Hands<L> {
     /// Carries requests out side by side and takes in what comes back; what becomes of the job, if it ends with that.
     ///
     /// Every answer is stored the moment it lands, so that a crash pays for nothing twice; the last ones wait for
-    /// the decision that follows from them at once.
+    /// what follows from them at once, up to the next request.
     ///
     /// Those for which there is no place are left as they are: they come up again once the others have landed, and if
     /// there is a place for none, the job ends.
@@ -212,13 +219,13 @@ impl<L: Log> Hands<L> {
         due: Vec<Due>,
         rung: &Notify,
     ) -> Result<Option<Done>, Error> {
-        let all = due.len();
+        // A place may be long in coming, and what was paid is not kept waiting for it.
+        log.flush(&self.parts).await?;
         // **Invariant:** a write has its place before it is attempted, so that waiting for one never leaves it in doubt.
         let admitted = match self.admit(log, due).await {
             Ok(admitted) => admitted,
             Err(held) => return Ok(Some(held)),
         };
-        let some = admitted.len() < all;
         for (attempt, _) in admitted.iter().filter(|(it, _)| it.is_write()) {
             log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
         }
@@ -228,10 +235,6 @@ impl<L: Log> Hands<L> {
         let pause = stored.iter().chain(&last).filter_map(pause).max_by_key(|(after, _)| *after);
         log.settle(head, &stored, self.parts.store.now())?;
         last.into_iter().try_for_each(|event| log.push(event))?;
-        if some {
-            // Whether the others find a place now may take a while to know.
-            log.flush(&self.parts).await?;
-        }
         // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
         let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
         let faltered = |(after, why)| Done::Faltered { after, why };

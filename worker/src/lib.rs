@@ -7,6 +7,7 @@
 
 mod backoff;
 mod bounds;
+mod desk;
 mod flights;
 mod job;
 mod others;

@@ -1,27 +1,19 @@
 //! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
 
 use std::{
-    any::Any,
-    panic::AssertUnwindSafe,
     pin::pin,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, atomic::AtomicBool},
     time::Duration,
 };
 
-use futures::{FutureExt as _, StreamExt as _, poll};
-use shared::Standing;
-use store::{Job, Log, Notice, PauseKind, Store, WORKERS, When, limits::LONGEST_PAUSE, queue::HeldBy};
-use tokio::{
-    sync::{Notify, OwnedSemaphorePermit, Semaphore},
-    time::Instant,
-};
+use futures::{StreamExt as _, poll};
+use store::{Job, Log, Notice, Store, WORKERS, When, queue::HeldBy};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
-use tracing::{Instrument, error, field::Empty, info, info_span, warn};
+use tracing::{Instrument, field::Empty, info, info_span, warn};
 
 use crate::{
+    desk::Desk,
     flights::{Begun, Flights},
     job::{Done, Hands},
     sweep::Sweep,
@@ -88,25 +80,6 @@ impl Stop {
 pub struct Worker<L = Store> {
     desk: Arc<Desk<L>>,
     limits: Limits,
-}
-
-/// What the jobs of a worker share.
-struct Desk<L> {
-    hands: Hands<L>,
-    nodes: usize,
-    /// How long a job goes on while all slots are taken.
-    crowded: Duration,
-    warm: Warm,
-    /// A job holds one of them until its token is on its way back.
-    slots: Arc<Semaphore>,
-    flights: Flights,
-    /// Jobs until they are acknowledged.
-    jobs: TaskTracker,
-    /// Told when something was paused or resumed.
-    paused: Notify,
-    /// Whether the store refused a job last: then nothing more is asked of the world, and paid, before it takes a write. Its
-    /// disk may be full, or it may be a standby, and answer all the same whatever is read.
-    is_refused: AtomicBool,
 }
 
 impl<L: Log> Worker<L> {
@@ -235,115 +208,6 @@ impl<L: Log> Worker<L> {
             info!(thread = %job.thread, "given back");
         }
     }
-}
-
-impl<L: Log> Desk<L> {
-    /// Does a job, and says where its log ends then; a panic is a bug in one strategy and must not take the worker down
-    /// or ring for ever.
-    async fn attempt(&self, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
-        let hands = &self.hands;
-        let done = match AssertUnwindSafe(self.nodes(job, &rung, &stop)).catch_unwind().await {
-            Ok(Ok((done, head))) => return (done, head),
-            Ok(Err(err)) => hands.sorted(job.thread, Err(err)).await,
-            Err(panic) => {
-                let panic = words(&*panic);
-                error!(panic, "a bug in the strategy; the thread is parked");
-                let reason = format!("a bug in the strategy: {panic}");
-                store::park(&hands.parts, job.thread, &reason).await.map(|()| Done::Rested)
-            }
-        };
-        match done {
-            Ok(done) => (done, None),
-            Err(store::Error::UnknownThread(thread)) => {
-                warn!(%thread, "rung for a thread that is not in the store");
-                (Done::Rested, None)
-            }
-            Err(err) => {
-                warn!(error = %err, "the job could not be done; it comes back");
-                self.is_refused.store(true, Ordering::Relaxed);
-                (Done::Faltered { after: PAUSE, why: err.to_string() }, None)
-            }
-        }
-    }
-
-    /// Lets nodes happen, one after the other, while nobody else needs the slot.
-    ///
-    /// The token is kept meanwhile: it is the lease of the thread.
-    async fn nodes(
-        &self,
-        job: &Job,
-        rung: &Notify,
-        stop: &Stop,
-    ) -> Result<(Done, Option<u64>), store::Error> {
-        let began = Instant::now();
-        if let Some(why) = self.hands.bounds.pauses.hold(job.thread, PauseKind::Tenant, &job.lane.tenant) {
-            return Ok((Done::Held { after: LONGEST_PAUSE, why }, job.head));
-        }
-        let mut log = self.warm.open(&self.hands, job).await?;
-        if let Some(done) = self.hands.leaves_alone(&log, job).await? {
-            // Not kept: what others wrote last is looked at anew.
-            return Ok((done, None));
-        }
-        // Whatever else is done with a thread begins with a write.
-        if self.is_refused.load(Ordering::Relaxed) && log.thread().standing() == Standing::Busy {
-            log.rewrite(&self.hands.parts).await?;
-            self.is_refused.store(false, Ordering::Relaxed);
-        }
-        let mut nodes = 0;
-        loop {
-            let done = self.hands.step(&mut log, rung).await?;
-            nodes += 1;
-            // While a slot is free, nobody waits for this one.
-            let others_turn = self.slots.available_permits() == 0 && began.elapsed() > self.crowded;
-            let goes_on = match done {
-                Done::Moved => true,
-                // A turn that is less urgent waits as such.
-                Done::Next(priority) => priority == job.lane.priority,
-                Done::Rested | Done::Faltered { .. } | Done::Held { .. } => false,
-            };
-            if !goes_on || nodes >= self.nodes || stop.is_told() || others_turn {
-                let head = log.head().seq;
-                self.warm.keep(log);
-                return Ok((done, Some(head)));
-            }
-            // Somebody rang, or the lease was lost: others may have moved the thread.
-            if rung.notified().now_or_never().is_some() {
-                log.refresh(&self.hands.parts).await?;
-            }
-        }
-    }
-
-    async fn finish(&self, job: &Job, next: Option<When>) {
-        let queue = &self.hands.parts.queue;
-        let done = match (queue.finish(job, next.clone()).await, next) {
-            // The queue has forgotten the token, and who is at the thread knows that it goes on. Or the answer was lost that
-            // told of its successor: then this one is no other, and looks who is at the thread.
-            (Ok(false), Some(when)) => queue.ring(job.thread, &job.lane, when.without_head()).await,
-            (Ok(_), _) => Ok(()),
-            (Err(err), _) => Err(err),
-        };
-        if let Err(err) = done {
-            warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
-        }
-    }
-
-    /// A job goes on whose token the queue has lost: it looks whether it was overtaken. If Redis came back empty nobody is at
-    /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it.
-    async fn goes_on_without_token(&self, job: &Job) {
-        self.flights.doubt(job);
-        let why = HeldBy::Worker.because("a worker is at it whose token was lost");
-        let held = When::Held { after: LONGEST_PAUSE, why };
-        if let Err(err) = self.hands.parts.queue.ring(job.thread, &job.lane, held).await {
-            warn!(thread = %job.thread, error = %err, "cannot ring; a sweep will");
-        }
-    }
-}
-
-/// What a panic said.
-fn words(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("it panicked without a word")
 }
 
 /// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether

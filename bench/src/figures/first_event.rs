@@ -11,10 +11,11 @@ use worker::{Stop, Worker};
 use super::{Bench, Figure};
 use crate::{
     bare,
-    engine::{self, Engine, Mode, NoWorld},
+    engine::{self, Echo, Engine, Mode},
     report::Line,
     rows,
     stats::{median, percentile},
+    walk,
 };
 
 pub(super) struct FirstEvent;
@@ -31,9 +32,9 @@ impl Figure for FirstEvent {
         let pool = rows::postgres(&url, 1).await?;
         rows::make_floor(&pool).await?;
         let mut redis = bare::Cycle::connect(&servers.redis.url()).await?;
-        let thread = engine.lap(Mode::ALL[0], 1, 1, 1).await?.threads[0];
+        let thread = engine.lap(Mode::Local, 1, 1, 1).await?.threads[0];
         let stop = Stop::default();
-        let worker = Worker::new(engine.hands(Arc::new(NoWorld)), Mode::ALL[0].limits(8));
+        let worker = Worker::new(engine.hands(Arc::new(Echo)), Mode::Local.limits(8));
         let worker = tokio::spawn(worker.run(stop.clone()));
         let (mut p50, mut p99, mut floor) = (vec![], vec![], vec![]);
         for _ in 0..bench.effort.rounds() {
@@ -44,7 +45,7 @@ impl Figure for FirstEvent {
             }
             p50.push(percentile(&took, 50));
             p99.push(percentile(&took, 99));
-            let commits = bare::commits(&pool, 50).await?;
+            let commits = bare::commits(&pool, &walk::log(1)?[2..], 50).await?;
             floor.push(2.0 * median(&commits) + median(&redis.cycles(100).await?));
         }
         stop.drain();

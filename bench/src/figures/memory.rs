@@ -83,8 +83,11 @@ impl Figure for Memory {
 /// Submits so many turns of the probe, each to a thread of its own, and rings for them.
 async fn submit(parts: &Parts, turns: usize, words: &str) -> Result<()> {
     let one = |_| async move {
-        let opened =
-            Opened { strategy: "probe".to_owned(), config: serde_json::Value::Null, ..walk::opened(0) };
+        let opened = Opened {
+            strategy: "probe".to_owned(),
+            config: serde_json::Value::Null,
+            ..walk::opened(walk::Config::default())
+        };
         let turn = NewTurn { messages: vec![Message::user(words)], ..engine::turn(Opening::New(opened)) };
         let turn = parts.store.submit(turn).await?.into_turn();
         anyhow::Ok(parts.queue.ring(turn.thread, &Lane::default(), When::Now).await?)

@@ -53,10 +53,12 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     }
     for mode in Mode::ALL {
         all.push(Box::new(naive::Naive { mode }));
+        all.push(Box::new(growth::LongTurns { mode }));
+    }
+    for mode in Mode::ONE_BY_ONE {
         all.push(Box::new(lone::Lone { mode }));
         all.push(Box::new(statements::Statements { mode }));
         all.push(Box::new(growth::OneThread { mode }));
-        all.push(Box::new(growth::LongTurns { mode }));
     }
     all.push(Box::new(replay::InMemory));
     all.push(Box::new(replay::Cold));

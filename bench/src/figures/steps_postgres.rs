@@ -116,7 +116,7 @@ impl Seen {
             ));
         if figure.slots == 1024 {
             let (id, of) = match figure.mode {
-                Mode::Local => ("T1", (0.60, 0.75)),
+                Mode::Local | Mode::Asked => ("T1", (0.60, 0.75)),
                 Mode::HandOff => ("T2", (0.40, 0.45)),
             };
             wall = wall.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.0) });

@@ -40,7 +40,7 @@ pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> 
             "\nDone in {seconds:.1} s, the kill and the restart included ({})\n\n\
              \x20 turns         {} ({} of them begun by answers that a person gave)\n\
              {}\
-             \x20 nodes         {} ({rate:.0} a second), one job each\n\
+             \x20 nodes         {} ({rate:.0} a second)\n\
              \x20 events        {}, in {} threads\n\
              \x20 model calls   {}\n\
              \x20 tool calls    {}, {} of them writes\n\

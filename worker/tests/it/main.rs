@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
+mod ahead;
 mod crash;
 mod fair;
 mod forked;

@@ -202,7 +202,7 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
             name: life.name().to_owned(),
         };
         let sweep = Duration::from_secs(2);
-        let nodes = if dice.below(2) == 0 { 1 } else { 16 };
+        let nodes = [1, 16, 1000][usize::try_from(dice.below(3)).unwrap()];
         let limits = Limits { slots: 4, nodes, lease: LEASE, sweep, drain: Duration::from_secs(5) };
         tokio::spawn(Worker::new(hands, limits).run(Stop::default()));
         life
