@@ -24,6 +24,7 @@ use crate::{
     batches::wire::{ExpiresAfter, Listing, seconds},
     extract::{NotInPassing, Path, Query},
     house::{House, Inside},
+    openai::error::ErrorReply,
     page::{LIMIT_MAX, limit},
     problem::{Kind, Problem},
 };
@@ -173,8 +174,8 @@ pub(crate) async fn find(house: &House, acting: &Acting, name: &str) -> Result<F
     request_body(content = Upload, content_type = "multipart/form-data"),
     responses(
         (status = 200, description = "It is kept.", body = FileView),
-        (status = 413, description = "It is too long.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "The form lacks something.", body = Problem, content_type = "application/problem+json")
+        (status = 413, description = "It is too long.", body = ErrorReply),
+        (status = 400, description = "The form lacks something.", body = ErrorReply)
     )
 )]
 pub(crate) async fn upload(
@@ -296,7 +297,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The file.")),
     responses(
         (status = 200, description = "The file.", body = FileView),
-        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such file.", body = ErrorReply)
     )
 )]
 pub(crate) async fn get(
@@ -315,7 +316,7 @@ pub(crate) async fn get(
     params(("id" = String, Path, description = "The file.")),
     responses(
         (status = 200, description = "Its content.", body = String, content_type = "application/octet-stream"),
-        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such file.", body = ErrorReply)
     )
 )]
 pub(crate) async fn content(
@@ -348,8 +349,8 @@ pub(crate) async fn content(
     params(("id" = String, Path, description = "The file.")),
     responses(
         (status = 200, description = "It is gone.", body = Object),
-        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "A batch reads it.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such file.", body = ErrorReply),
+        (status = 409, description = "A batch reads it.", body = ErrorReply)
     )
 )]
 pub(crate) async fn delete(

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! **Invariant:** this crate performs no I/O, reads no clock and rolls no dice, so the same log always
-//! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/purity.rs` asks
+//! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/it/purity.rs` asks
 //! cargo and fails otherwise.
 
 mod budget;

@@ -25,6 +25,7 @@ use crate::{
     auth::Acting,
     extract::{Path, Query},
     house::{House, Inside},
+    openai::error::ErrorReply,
     problem::{Kind, Problem},
 };
 
@@ -113,7 +114,7 @@ struct Work {
     params(("id" = String, Path, description = "The batch."), How),
     responses(
         (status = 200, description = "A prediction, and what it is based on.", body = Quote),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply)
     )
 )]
 pub(crate) async fn quote(

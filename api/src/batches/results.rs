@@ -16,6 +16,7 @@ use crate::{
     auth::Acting,
     extract::{Path, Query},
     house::Inside,
+    openai::error::ErrorReply,
     problem::{Kind, Problem},
 };
 
@@ -48,7 +49,7 @@ pub(crate) struct Which {
     params(("id" = String, Path, description = "The batch."), Which),
     responses(
         (status = 200, description = "Lines of JSON; none, if there are none after `after` yet.", body = String, content_type = "application/x-ndjson"),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply)
     )
 )]
 pub(crate) async fn results(

@@ -27,6 +27,7 @@ use crate::{
     extract::{Body, IdempotencyKey, MaybeBody, Path, Query},
     files,
     house::{House, Inside},
+    openai::error::ErrorReply,
     page::limit,
     problem::{Kind, Problem},
 };
@@ -85,9 +86,9 @@ pub(crate) struct How {
     responses(
         (status = 200, description = "It is being validated.", body = BatchView,
          headers(("Idempotency-Replayed" = Option<String>, description = "`true` if it was made before."))),
-        (status = 404, description = "There is no such file.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "The idempotency key belongs to another request.", body = Problem, content_type = "application/problem+json"),
-        (status = 422, description = "It makes no sense; the detail names the field.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such file.", body = ErrorReply),
+        (status = 409, description = "The idempotency key belongs to another request.", body = ErrorReply),
+        (status = 400, description = "It makes no sense; the detail names the field.", body = ErrorReply)
     )
 )]
 pub(crate) async fn create(
@@ -247,7 +248,7 @@ pub(crate) async fn list(
     params(("id" = String, Path, description = "The batch.")),
     responses(
         (status = 200, description = "The batch.", body = BatchView),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply)
     )
 )]
 pub(crate) async fn get(
@@ -284,8 +285,8 @@ fn unknown(name: &str) -> Problem {
     params(("id" = String, Path, description = "The batch.")),
     responses(
         (status = 200, description = "It is being called off.", body = BatchView),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply),
+        (status = 409, description = "It is over.", body = ErrorReply)
     )
 )]
 pub(crate) async fn cancel(
@@ -311,8 +312,8 @@ pub(crate) async fn cancel(
     params(("id" = String, Path, description = "The batch.")),
     responses(
         (status = 200, description = "It is paused.", body = BatchView),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It is over.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply),
+        (status = 409, description = "It is over.", body = ErrorReply)
     )
 )]
 pub(crate) async fn pause(
@@ -336,8 +337,8 @@ pub(crate) async fn pause(
     params(("id" = String, Path, description = "The batch.")),
     responses(
         (status = 200, description = "It goes on.", body = BatchView),
-        (status = 404, description = "There is no such batch.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "There is nothing to resume.", body = Problem, content_type = "application/problem+json")
+        (status = 404, description = "There is no such batch.", body = ErrorReply),
+        (status = 409, description = "There is nothing to resume.", body = ErrorReply)
     )
 )]
 pub(crate) async fn resume(

@@ -51,7 +51,7 @@ const BEARER: &str = "bearer";
         (name = "queue", description = "What turns wait for."),
         (name = "pauses", description = "What an operator lets nothing new begin of."),
         (name = "openai", description = "The same in OpenAI's dialect: a strategy is a model. Errors have OpenAI's shape."),
-        (name = "bulk", description = "Files of lines, and batches of them, in OpenAI's dialect."),
+        (name = "bulk", description = "Files of lines, and batches of them, in OpenAI's dialect, errors too."),
         (name = "webhooks", description = "Who is told of the ends of batches, and what they were told."),
         (name = "strategies", description = "The graphs that threads run under."),
         (name = "health", description = "Whether the api lives and can work, and this document.")
@@ -84,8 +84,9 @@ fn keyed(operation: &mut Operation) {
     let nothing: [&str; 0] = [];
     operation.security =
         Some(vec![SecurityRequirement::new(BEARER, nothing), SecurityRequirement::default()]);
-    let openai = operation.tags.iter().flatten().any(|it| it == "openai");
-    let (schema, kind) = if openai { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
+    let in_dialect = operation.tags.iter().flatten().any(|it| it == "openai" || it == "bulk");
+    let (schema, kind) =
+        if in_dialect { ("ErrorReply", "application/json") } else { ("Problem", PROBLEM_JSON) };
     let problem = |words: &str| {
         let content = Content::new(Some(Ref::from_schema_name(schema)));
         RefOr::T(ResponseBuilder::new().description(words).content(kind, content).build())

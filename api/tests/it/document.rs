@@ -83,6 +83,18 @@ fn the_document_lists_every_route_and_says_what_each_does() {
         let keyed = route.contains("/v1/");
         assert_eq!(operation["security"].is_array(), keyed, "{route}");
         assert_eq!(operation["responses"]["default"].is_object(), keyed, "{route}");
+        let dialect =
+            ["/files", "/batches", "/models", "/chat/"].iter().any(|it| route.contains(&format!("/v1{it}")));
+        let shape = if dialect { "#/components/schemas/ErrorReply" } else { "#/components/schemas/Problem" };
+        for (status, response) in operation["responses"].as_object().into_iter().flatten() {
+            let content = response["content"].as_object().into_iter().flatten().next();
+            let refused = status.as_str() >= "400" && route != "get /readyz";
+            assert!(
+                !refused || content.is_some_and(|(_, it)| it["schema"]["$ref"] == shape),
+                "{route} {status}"
+            );
+            assert!(!dialect || status != "422", "{route}: OpenAI's dialect has 400 for it");
+        }
         for parameter in operation["parameters"].as_array().into_iter().flatten() {
             assert!(parameter["description"].is_string(), "{route}: {parameter}");
         }

@@ -135,8 +135,7 @@ impl Dev {
 /// The api alone.
 pub(crate) async fn api(given: Given) -> anyhow::Result<Exit> {
     let listener = engine::listen(&given.settings).await?;
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
     let door = engine::door(&given.settings, parts, given.strategies)?;
     info!(address = %listener.local_addr()?, "listening");
@@ -149,8 +148,7 @@ pub(crate) async fn api(given: Given) -> anyhow::Result<Exit> {
 
 /// A worker alone.
 pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
     let world = Arc::new(engine::world(&given.settings, &parts.store)?);
     let bounds = engine::bounds(&given.settings).await?;

@@ -10,13 +10,10 @@ use store::{Conditions, TurnId, time};
 use super::{Given, follow, redrive, thread};
 use crate::{
     args::{GroupBy, Send, Turn},
-    client::{Client, keyed, listed, path},
+    client::{Client, keyed, listed, name, path},
     exit::{Exit, Stop},
     output::{self, Format},
 };
-
-// As the commands of batches call it.
-pub(super) use crate::client::name;
 
 pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
     let client = given.client()?;

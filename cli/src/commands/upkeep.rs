@@ -13,7 +13,7 @@ use store::{Conditions, Differs, Prune, Pruned, Rebuilt, TurnFilter, Verified, t
 use super::{Given, thread, turn};
 use crate::{
     args::{Round, Store},
-    ask, engine,
+    ask,
     exit::{Exit, Stop},
     output,
 };
@@ -22,8 +22,7 @@ use crate::{
 const INSTEAD: &str = "add --yes, or --dry-run";
 
 pub(crate) async fn run(given: Given, command: Store) -> anyhow::Result<Exit> {
-    let store = engine::store(&given.settings).await?;
-    engine::check_migrated(&store).await?;
+    let store = given.store().await?;
     match command {
         Store::Verify { round } => verify(&given, &store, round).await,
         Store::Rebuild { round, dry_run } => rebuild(&given, &store, round, dry_run).await,

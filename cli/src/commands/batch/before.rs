@@ -12,10 +12,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use shared::DEFAULT_TENANT;
 
-use crate::{
-    client::{Client, path, refusal},
-    commands::turn::name,
-};
+use crate::client::{Client, listed, name, path, refusal};
 
 /// Where a batch keeps the name of its submission.
 pub(super) const SUBMISSION: &str = "turnfold_submission";
@@ -131,7 +128,7 @@ impl<'a> List<'a> {
             }
             page => page?,
         };
-        let batches = page["data"].as_array().cloned().unwrap_or_default();
+        let batches = listed(&page).to_vec();
         if page["has_more"] == true {
             self.after = batches.last().map(|it| name(it, "id").to_owned());
         }

@@ -21,10 +21,10 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 
 use self::{local::Local, signals::Signals, submit::Submission, watch::Watched};
-use super::{Given, turn::name};
+use super::Given;
 use crate::{
     args::{Batch, Form, Only, Plan},
-    client::{Client, path, refusal},
+    client::{Client, listed, name, path, refusal},
     exit::Exit,
     output::{self, counted, remark},
 };
@@ -33,7 +33,6 @@ use crate::{
 const HELD_UP: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
-    let client = || Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref());
     match command {
         Batch::Validate { file } => validate(&given, &file),
         Batch::Submit { file, plan, quoted, wait } => {
@@ -67,9 +66,9 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             with(&given, &plan, Whom::Desk, async |client| quote(&given, client, &what, &plan, workers).await)
                 .await
         }
-        Batch::Ls { limit } => ls(&given, &client()?, limit).await,
+        Batch::Ls { limit } => ls(&given, &given.client()?, limit).await,
         Batch::Get { id, wait } => {
-            let client = client()?;
+            let client = given.client()?;
             let batch = client.get(&path(&["batches", &id])?).await?;
             match wait {
                 true => {
@@ -83,11 +82,11 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
         Batch::Results { id, follow, format, out } => {
             let to = results::To::checked(format, out.as_deref(), None)?;
             to.suits(given.format)?;
-            results::write(&client()?, &id, follow, &to).await?;
+            results::write(&given.client()?, &id, follow, &to).await?;
             Ok(Exit::Ok)
         }
-        Batch::Cancel { id } => act(&given, &client()?, &id, "cancel", &json!({})).await,
-        Batch::Pause { id } => act(&given, &client()?, &id, "pause", &json!({})).await,
+        Batch::Cancel { id } => act(&given, &given.client()?, &id, "cancel", &json!({})).await,
+        Batch::Pause { id } => act(&given, &given.client()?, &id, "pause", &json!({})).await,
         Batch::Resume { id, only, max_usd } => {
             let mut body = json!({});
             if let Some(only) = only.map(Only::as_str) {
@@ -96,7 +95,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
             if let Some(usd) = max_usd {
                 body["max_usd"] = json!(usd);
             }
-            act(&given, &client()?, &id, "resume", &body).await
+            act(&given, &given.client()?, &id, "resume", &body).await
         }
     }
 }
@@ -133,7 +132,7 @@ async fn with(
     what: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
     if !plan.local {
-        return what(&Client::new(&given.settings, given.url.as_deref(), given.tenant.as_deref())?).await;
+        return what(&given.client()?).await;
     }
     let local = match whom {
         Whom::Engine(submission) => Local::start(given, submission).await?,
@@ -248,8 +247,8 @@ fn end(given: &Given, watched: Watched) -> anyhow::Result<Exit> {
 
 async fn ls(given: &Given, client: &Client, limit: u64) -> anyhow::Result<Exit> {
     let page = client.get(&format!("/v1/batches?limit={limit}")).await?;
-    let batches = page["data"].as_array().cloned().unwrap_or_default();
-    output::many(given.format, &batches, || shown::list(&batches))?;
+    let batches = listed(&page);
+    output::many(given.format, batches, || shown::list(batches))?;
     Ok(Exit::Ok)
 }
 

@@ -20,8 +20,7 @@ use super::{
 };
 use crate::{
     args::Form,
-    client::{Client, is_away, path},
-    commands::turn::name,
+    client::{Client, is_away, name, path},
     exit::{Exit, Stop},
     output::{Format, try_out},
 };

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::{commands::turn::name, exit::Exit, output};
+use crate::{client::name, exit::Exit, output};
 
 /// How many lines are where.
 pub(super) struct Counts {

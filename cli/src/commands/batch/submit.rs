@@ -22,8 +22,7 @@ use super::{
 use crate::{
     args::{Plan, Priority, Quoted, Reuse, Within},
     ask,
-    client::{Client, refusal},
-    commands::turn::name,
+    client::{Client, name, refusal},
     config::Settings,
     exit::{Exit, Stop},
     output::remark,

@@ -12,8 +12,7 @@ use super::{
     signals::Signals,
 };
 use crate::{
-    client::{AWAY, Client, is_away, path},
-    commands::turn::name,
+    client::{AWAY, Client, is_away, name, path},
     output::{remark, watched},
 };
 
