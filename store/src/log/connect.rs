@@ -1,6 +1,7 @@
 //! How to reach a database, and whether its tables are those that this build knows.
 
 use std::{
+    path::PathBuf,
     str::FromStr,
     sync::Arc,
     time::{Duration, Instant},
@@ -68,6 +69,13 @@ impl Store {
                     .to_owned(),
             )),
         }
+    }
+
+    /// The SQLite file that an address names; none, if that is no file's: in memory, or elsewhere.
+    pub fn sqlite_file(url: &str) -> Option<PathBuf> {
+        let options = SqliteConnectOptions::from_str(url).ok().filter(|_| url.starts_with("sqlite:"))?;
+        let file = options.get_filename();
+        (!is_in_memory(url) && !file.as_os_str().is_empty()).then(|| file.to_owned())
     }
 
     /// Whether the tables are those that this build knows.
@@ -173,7 +181,7 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         .disable_statement_logging();
     let file = options.get_filename().to_owned();
     let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false);
-    let (pool, connections) = if url.contains(":memory:") || url.contains("mode=memory") {
+    let (pool, connections) = if is_in_memory(url) {
         // **Invariant:** such a database lives in its one connection, so that one is never closed.
         (pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None), 1)
     } else {
@@ -202,6 +210,10 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
     }))
 }
 
+fn is_in_memory(url: &str) -> bool {
+    url.contains(":memory:") || url.contains("mode=memory")
+}
+
 /// Why there is no first connection, in words that name the place and no password.
 fn unreached(place: &str, error: &sqlx::Error) -> Error {
     if let sqlx::Error::PoolTimedOut = error {
@@ -216,4 +228,17 @@ fn unreached(place: &str, error: &sqlx::Error) -> Error {
 fn is_busy(error: &sqlx::Error) -> bool {
     let sqlx::Error::Database(error) = error else { return false };
     error.code().and_then(|it| it.parse::<u32>().ok()).is_some_and(|code| code & 0xff == 5)
+}
+
+#[test]
+fn an_address_says_which_file_it_is() {
+    for (url, wanted) in [
+        ("sqlite:.turnfold/turnfold.db", Some(".turnfold/turnfold.db")),
+        ("sqlite:///srv/a%20b.db?mode=rwc", Some("/srv/a b.db")),
+        ("sqlite::memory:", None),
+        ("sqlite:x?mode=memory", None),
+        ("postgres://nobody@127.0.0.1/x", None),
+    ] {
+        assert_eq!(Store::sqlite_file(url), wanted.map(PathBuf::from), "{url}");
+    }
 }
