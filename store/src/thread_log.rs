@@ -170,6 +170,7 @@ impl ThreadLog {
     /// [`Error::Stuck`] if it cannot happen here.
     pub fn push(&mut self, event: Event) -> Result<(), Error> {
         self.fold(&event)?;
+        // At once, as whoever takes the next step does not wait until this is stored.
         if ends_pauses(&event) {
             self.due_at = 0;
         }

@@ -136,10 +136,10 @@ impl<L: Log> Desk<L> {
         }
     }
 
-    /// Takes a thread out of the way whose strategy has a bug.
+    /// Fails the turn of a thread whose strategy has a bug, and takes the thread out of the way if it is in the middle of it.
     async fn park(&self, job: &Job, log: Option<ThreadLog>, panic: &str) -> Result<Done, store::Error> {
         let node = log.as_ref().and_then(|it| it.thread().node()).unwrap_or_default();
-        error!(node, panic, "a bug in the strategy; the thread is parked");
+        error!(node, panic, "a bug in the strategy; its turn fails");
         let reason = format!("a bug in the strategy, at node {node:?}: {panic}");
         self.store_decided(log).await?;
         store::park(&self.hands.parts, job.thread, &reason).await.map(|()| Done::Rested)

@@ -234,7 +234,7 @@ fn is_busy(error: &sqlx::Error) -> bool {
 fn an_address_says_which_file_it_is() {
     for (url, wanted) in [
         ("sqlite:.turnfold/turnfold.db", Some(".turnfold/turnfold.db")),
-        ("sqlite:///srv/a%20b.db?mode=rwc", Some("/srv/a b.db")),
+        ("sqlite:///srv/a%20b%.db?mode=rwc", Some("/srv/a b%.db")),
         ("sqlite::memory:", None),
         ("sqlite:x?mode=memory", None),
         ("postgres://nobody@127.0.0.1/x", None),

@@ -27,10 +27,13 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
         intruder::say(store, &sql, head.thread).await?;
         let queue = Arc::new(MemoryQueue::new(Duration::from_secs(1)));
         let parts = Parts { store: store.clone(), queue, news: Arc::new(MemoryNews::new()) };
-        let log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), head.thread).await?;
+        let mut log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), head.thread).await?;
         let seconds = (log.due_at() - crate::time::now()).max(0) / SECOND;
         assert!(waits.contains(&seconds), "{behind} seconds behind it waits for {seconds}");
-        store.append(&head, &[Cancelled { by: "eve".to_owned() }.into()], None).await?;
+        let over = Cancelled { by: "eve".to_owned() };
+        log.push(over.clone().into())?;
+        assert_eq!(log.due_at(), 0, "also before that is stored");
+        store.append(&head, &[over.into()], None).await?;
         let log = ThreadLog::open(&parts, &Strategies::new(strategies::all()), head.thread).await?;
         assert_eq!(log.due_at(), 0, "with the turn, what faltered is over, and its pause is no other turn's");
     }

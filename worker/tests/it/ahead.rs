@@ -1,4 +1,4 @@
-//! Nodes that ask nothing of the world: what they decide is stored together, and before the world is asked.
+//! When what is decided is stored: together, and before the world is asked; and what is kept of a turn that panics.
 
 use std::{
     sync::{Arc, Mutex},
@@ -8,21 +8,23 @@ use std::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use shared::{
-    Edge, Edges, Message, Node, Opened, Policy, Rehearsal, Rehearse, Replay, Request, Response, Step,
-    Strategy, Thread, Transition,
+    Edge, Edges, Message, Node, Opened, Rehearsal, Rehearse, Replay, Request, Response, Step, Strategy,
+    Thread, Transition,
     strategies::{self, probe},
 };
 use store::{
-    Lane, NewTurn, Opening, Parts, Priority, QueueError, Recorded, Strategies, ThreadId, Turn, TurnStatus,
-    When,
+    Lane, Opening, Parts, QueueError, Recorded, Strategies, ThreadId, Turn, TurnStatus, When,
     limits::{self, Cap, MemoryLimits, Pace, Permit, Reserved, Subject, Used, Want},
 };
 use worker::{
-    Backoff, Bounds, Hands, Limits, Stop, Worker,
+    Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
 
-use crate::lived::parts;
+use crate::{
+    crash::{hands, new_turn},
+    lived::parts,
+};
 
 /// A turn that asks nothing is one write, however many nodes it has.
 #[tokio::test]
@@ -144,27 +146,15 @@ async fn lived(parts: &Parts, strategy: &str, words: &str) -> (Arc<Looking>, Vec
 }
 
 async fn says(parts: &Parts, thread: Opening, words: &str) -> (Arc<Looking>, Vec<Recorded>) {
-    let new = NewTurn {
-        thread,
-        policy: Policy::Auto,
-        priority: Priority::Normal,
-        messages: vec![Message::user(words)],
-        metadata: serde_json::json!({}),
-        author: "test".to_owned(),
-        idempotency: None,
-        due_at: None,
-    };
+    let new = new_turn(thread, vec![Message::user(words)]);
     let thread = parts.store.submit(new).await.unwrap().into_turn().thread;
     parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     let limits = MemoryLimits::new(Pace::holding(Duration::from_secs(30)));
     let world = Arc::new(Looking { parts: parts.clone(), stored: Mutex::default(), limits });
     let hands = Hands {
-        parts: parts.clone(),
         strategies: Strategies::new(strategies::all()).with(&Stumbles),
-        world: world.clone(),
-        backoff: Backoff::default(),
         bounds: Bounds::new(world.clone(), None),
-        name: "w".to_owned(),
+        ..hands(parts, world.clone())
     };
     let minute = Duration::from_secs(60);
     let limits = Limits { slots: 4, nodes: 1000, lease: minute, sweep: minute, drain: minute };

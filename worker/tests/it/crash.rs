@@ -162,7 +162,7 @@ fn opened() -> Opened {
     }
 }
 
-fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
+pub(crate) fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
     Hands {
         parts: parts.clone(),
         strategies: Strategies::new(strategies::all()),
@@ -179,7 +179,7 @@ pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Me
     turn.thread
 }
 
-fn new_turn(thread: Opening, messages: Vec<Message>) -> NewTurn {
+pub(crate) fn new_turn(thread: Opening, messages: Vec<Message>) -> NewTurn {
     NewTurn {
         thread,
         policy: Policy::Auto,
