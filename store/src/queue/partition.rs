@@ -37,8 +37,6 @@ pub(super) struct Partition {
     pub(super) consumer: String,
     pub(super) lease: Duration,
     pub(super) alarm: Alarm,
-    /// From when on a lease that ran out says that its worker is gone.
-    pub(super) trusted_at: Alarm,
     pub(super) weights: Weights,
     reader: Mutex<Reader>,
     pub(super) desk: Desk,
@@ -53,11 +51,10 @@ impl Partition {
         lease: Duration,
         consumer: &str,
     ) -> Result<Self, QueueError> {
-        let now = Instant::now();
-        let (alarm, trusted_at, reader) = (Alarm::at(now), Alarm::at(now), Mutex::new(Reader::new()));
+        let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
         let desk = desk(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
-        let this = Self { keys, wire, control, consumer, lease, alarm, trusted_at, weights, reader, desk };
+        let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk };
         this.make_group().await?;
         // Only tidiness: what it does not forget today it forgets another day.
         match this.forget_consumers(FORGET_AFTER).await {
@@ -86,14 +83,6 @@ impl Partition {
 
     /// As [`Queue::take`], with another longest wait.
     pub(super) async fn take_within(&self, max: usize, longest: Duration) -> Result<Vec<Job>, QueueError> {
-        let taken = self.take_some(max, longest).await;
-        if taken.is_err() {
-            self.distrust();
-        }
-        taken
-    }
-
-    async fn take_some(&self, max: usize, longest: Duration) -> Result<Vec<Job>, QueueError> {
         let room = max.min(MOST_TAKEN);
         if room == 0 {
             return Ok(Vec::new());
@@ -154,11 +143,8 @@ impl Queue for Partition {
             for job in jobs {
                 script.arg(&job.token);
             }
-            let some = self.control.run::<Vec<String>>(&script).await.map_err(|error| {
-                self.distrust();
-                self.wire.error("renew leases", &error)
-            })?;
-            lost.extend(some);
+            let some = self.control.run::<Vec<String>>(&script).await;
+            lost.extend(some.map_err(|error| self.wire.error("renew leases", &error))?);
         }
         Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
     }

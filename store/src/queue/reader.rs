@@ -87,19 +87,15 @@ impl Partition {
     }
 
     /// When tokens may be taken over next.
-    pub(super) fn claims_at(&self, reader: &Reader) -> Instant {
-        reader.claim_at.max(self.trusted_at.get())
-    }
-
-    /// Takes note that Redis did not answer.
     ///
-    /// ## Why nothing is taken over then for half a lease
+    /// ## Why not before Redis has answered for half a lease
     ///
     /// While Redis is away nobody can renew a lease, and all of them run out: on its return those tokens look abandoned whose
     /// workers are well, and who took them over would make calls that are under way a second time. Whoever lives renews
-    /// within a third of a lease.
-    pub(super) fn distrust(&self) {
-        self.trusted_at.set(Instant::now() + self.lease / 2);
+    /// within a third of a lease. Who has just connected does not know whether it was away.
+    pub(super) fn claims_at(&self, reader: &Reader) -> Instant {
+        let answers_since = self.control.answers_since().unwrap_or_else(Instant::now);
+        reader.claim_at.max(answers_since + self.lease / 2)
     }
 
     /// Takes over tokens whose lease ran out. A round over all leases takes as many calls as it needs, and the
@@ -116,7 +112,8 @@ impl Partition {
             .arg(millis(self.lease))
             .arg(&reader.cursor);
         command.arg("COUNT").arg(room);
-        match self.control.ask::<StreamAutoClaimReply>(&command).await {
+        // Not again on a new connection: Redis may have been away.
+        match self.control.ask_once::<StreamAutoClaimReply>(&command).await {
             Ok(reply) => {
                 if reply.next_stream_id == START {
                     reader.claim_at = Instant::now() + self.lease / 3;
@@ -127,6 +124,7 @@ impl Partition {
                 Ok(jobs)
             }
             Err(error) if group_is_gone(&error) => self.make_group().await.map(|()| Vec::new()),
+            Err(error) if error.is_connection_dropped() => Ok(Vec::new()),
             Err(error) => Err(self.wire.error("claim expired tokens", &error)),
         }
     }

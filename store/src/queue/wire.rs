@@ -1,6 +1,9 @@
 //! How Redis is reached: its connections, their patience, and errors that show no secret.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, InfoDict,
@@ -10,6 +13,7 @@ use redis::{
     cluster_async::ClusterConnection,
     io::tcp::TcpSettings,
 };
+use tokio::time::Instant;
 
 use super::{LONGEST_WAIT, QueueError};
 
@@ -43,6 +47,8 @@ pub(crate) struct Wire {
 #[derive(Clone)]
 pub(crate) struct Control {
     link: Link,
+    /// Since when whatever was asked has been answered; none, if the last was not.
+    answers: Arc<Mutex<Option<Instant>>>,
 }
 
 #[derive(Clone)]
@@ -121,7 +127,7 @@ impl Wire {
             .build()
             .map_err(error)?;
         let link = cluster.get_async_connection().await.map_err(error)?;
-        Ok(Control { link: Link::Cluster(link) })
+        Ok(Control::over(Link::Cluster(link)))
     }
 
     /// Connects to this server alone, for commands without keys that answer at once.
@@ -133,7 +139,7 @@ impl Wire {
             .set_connection_timeout(Some(CONNECT_WITHIN))
             .set_response_timeout(Some(ANSWER_WITHIN));
         let manager = self.client.get_connection_manager_with_config(config).await;
-        manager.map(|it| Control { link: Link::One(it) }).map_err(|error| self.error("connect", &error))
+        manager.map(|it| Control::over(Link::One(it))).map_err(|error| self.error("connect", &error))
     }
 
     /// Connects for commands that wait in Redis: nobody else may use such a connection. Its patience outlasts the
@@ -185,6 +191,36 @@ impl Wire {
 }
 
 impl Control {
+    fn over(link: Link) -> Self {
+        Self { link, answers: Arc::new(Mutex::new(Some(Instant::now()))) }
+    }
+
+    /// The same connection, of whose answers a record of its own is kept: of a cluster one node may be away while the others
+    /// answer.
+    pub(crate) fn apart(&self) -> Self {
+        Self::over(self.link.clone())
+    }
+
+    /// Since when whatever was asked has been answered, as far as is known here; none, if the last was not.
+    pub(crate) fn answers_since(&self) -> Option<Instant> {
+        *self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn heard<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
+        let mut since = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        match &answer {
+            // No word from it, or that it is not there yet.
+            Err(error) if error.code().is_none() || !matches!(error.retry_method(), RetryMethod::NoRetry) => {
+                *since = None;
+            }
+            Ok(_) | Err(_) => {
+                since.get_or_insert_with(Instant::now);
+            }
+        }
+        drop(since);
+        answer
+    }
+
     /// Whether it goes to the nodes of a cluster.
     pub(crate) fn is_cluster(&self) -> bool {
         matches!(self.link, Link::Cluster(_))
@@ -215,29 +251,31 @@ impl Control {
     }
 }
 
-/// The client replaces a broken connection only when a command has failed on it. Everything that is asked here
-/// may be asked twice, so that command is asked again.
+/// The client replaces a broken connection only when a command has failed on it. What may be asked twice is asked again then.
 impl Control {
     pub(crate) async fn ask<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
-        let mut link = self.link.clone();
-        match command.query_async(&mut link).await {
-            Err(error) if error.is_connection_dropped() => command.query_async(&mut link).await,
+        match self.ask_once(command).await {
+            Err(error) if error.is_connection_dropped() => self.ask_once(command).await,
             answer => answer,
         }
     }
 
+    pub(crate) async fn ask_once<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
+        self.heard(command.query_async(&mut self.link.clone()).await)
+    }
+
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> RedisResult<()> {
         let mut link = self.link.clone();
-        match commands.query_async(&mut link).await {
-            Err(error) if error.is_connection_dropped() => commands.query_async(&mut link).await,
+        match self.heard(commands.query_async(&mut link).await) {
+            Err(error) if error.is_connection_dropped() => self.heard(commands.query_async(&mut link).await),
             answer => answer,
         }
     }
 
     pub(crate) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
         let mut link = self.link.clone();
-        match script.invoke_async(&mut link).await {
-            Err(error) if error.is_connection_dropped() => script.invoke_async(&mut link).await,
+        match self.heard(script.invoke_async(&mut link).await) {
+            Err(error) if error.is_connection_dropped() => self.heard(script.invoke_async(&mut link).await),
             answer => answer,
         }
     }

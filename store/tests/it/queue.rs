@@ -297,6 +297,31 @@ async fn real_redis_killed_and_started_again_is_used_again() {
     assert_eq!(queue.len().await.unwrap(), Depth::default());
 }
 
+/// Redis is away until every lease has run out. On its return nothing is taken over before whoever is well could renew; what
+/// nobody renews then is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_that_was_away_gives_no_token_to_another_worker_at_once() {
+    let mut redis = Redis::durable();
+    let lease = Duration::from_secs(3);
+    let consumer = async |name| RedisQueue::connect(&redis.url(), lease, name).await.unwrap();
+    let (ada, bob) = (consumer("ada").await, consumer("bob").await);
+    ada.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
+    let job = take_one(&ada).await;
+    // Bob has been there for long enough to take over what is abandoned.
+    tokio::time::sleep(lease / 2).await;
+    assert_eq!(ada.renew(one(&job)).await.unwrap(), []);
+    redis.kill();
+    assert!(matches!(bob.take(1).await, Err(QueueError::Unavailable { .. })));
+    tokio::time::sleep(lease + lease / 10).await;
+    redis.restart();
+    assert_eq!(bob.take(1).await.unwrap(), [], "Ada may be well");
+    assert_eq!(ada.renew(one(&job)).await.unwrap(), [], "and is");
+    let began = Instant::now();
+    let taken_over = take_one(&bob).await;
+    assert!(lease <= began.elapsed(), "after {:?}", began.elapsed());
+    assert_eq!((taken_over.token, taken_over.taken_over), (job.token, true));
+}
+
 /// A restart that nobody noticed costs no error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_restarted_while_idle_is_not_noticed() {

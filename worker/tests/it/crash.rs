@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
-use store::{Error, Lane, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId, When};
+use store::{Depth, Error, Lane, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId, TurnFilter, When};
 use tokio::sync::{Barrier, Notify};
 use worker::{
     Backoff, Bounds, Done, Hands, Limits, Stop, Worker,
@@ -147,6 +147,53 @@ async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
     assert_eq!(first, (store::TurnStatus::Interrupted, ""), "it goes on to the second question");
     assert_eq!(second.0, store::TurnStatus::Failed);
     assert!(second.1.contains("settled"), "{second:?}");
+}
+
+/// A worker that comes late, by a token of an earlier question, does not take the answer to the next for one too late.
+#[tokio::test]
+async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
+    let parts = parts().await;
+    let probe = Opened { strategy: "probe".into(), ..opened() };
+    let words = "ask One? | yes | no; ask Two? | yes | no";
+    let thread = submit_words(&parts, probe, vec![Message::user(words)]).await;
+    let ring = async |when| parts.queue.ring(thread, &Lane::default(), when).await.unwrap();
+    let answer = async || {
+        let asked_at = parts.store.head(thread).await.unwrap().seq;
+        let opening = Opening::Asking(thread, asked_at);
+        let answer = NewTurn { policy: Policy::Answer, ..new_turn(opening, vec![Message::user("yes")]) };
+        parts.store.submit(answer).await.unwrap().into_turn().id
+    };
+    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
+    let limits = Limits { slots: 1, nodes: 16, lease: minute, sweep: minute, drain: minute };
+    let late = Worker::new(hands(&parts, Arc::new(Echo)), limits);
+    let late = tokio::spawn(late.run(stop.clone()));
+    let rests = async |turns: usize| {
+        let filter = TurnFilter { status: Some(store::TurnStatus::Interrupted), ..TurnFilter::default() };
+        while parts.store.turns(filter, None, 9).await.unwrap().len() < turns {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    ring(When::Now).await;
+    rests(1).await;
+    let first = parts.store.head(thread).await.unwrap().seq;
+    answer().await;
+    // Another worker takes the thread on to its second question.
+    let other = hands(&parts, Arc::new(Echo));
+    while other.work(thread, &Notify::new()).await.unwrap() != Done::Rested {}
+    rests(2).await;
+    let second = answer().await;
+    ring(When::NowAt(first)).await;
+    while parts.queue.len().await.unwrap() != Depth::default() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let turn = parts.store.turn(second).await.unwrap().unwrap();
+    assert_eq!((turn.status, turn.error), (store::TurnStatus::Queued, None));
+    ring(When::Now).await;
+    while parts.store.turn(second).await.unwrap().unwrap().status != store::TurnStatus::Completed {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.drain();
+    late.await.unwrap();
 }
 
 fn opened() -> Opened {

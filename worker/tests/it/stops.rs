@@ -52,6 +52,9 @@ impl World for Slow {
     }
 }
 
+/// How many jobs each worker does at once.
+const SLOTS: usize = 4;
+
 /// Two workers, each a consumer of one queue.
 struct Two {
     parts: [Parts; 2],
@@ -91,7 +94,7 @@ impl Two {
         };
         let minute = Duration::from_secs(60);
         let (lease, sweep) = (self.lease, self.sweep);
-        Worker::new(hands, Limits { slots: 4, nodes: 16, lease, sweep, drain: minute })
+        Worker::new(hands, Limits { slots: SLOTS, nodes: 16, lease, sweep, drain: minute })
     }
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
@@ -199,6 +202,35 @@ async fn a_lost_token_brings_no_second_worker_to_a_node() {
     assert!(began.elapsed() < LONGEST_PAUSE, "it goes on without waiting for the delayed ring");
     stop.drain();
     for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+/// A worker starts just after Redis came back empty, and does not know who is at what: it asks for nothing again that the
+/// other, which has not noticed yet, is asking.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_starts_over_an_empty_redis_asks_nothing_twice() {
+    let redis = testing::Redis::start();
+    let mut two = two_over(&redis, Duration::from_secs(6)).await;
+    two.sweep = Duration::from_millis(100);
+    let stop = Stop::default();
+    let first = tokio::spawn(two.worker(0).run(stop.clone()));
+    // All its slots are taken, so that whatever is rung for comes to the other.
+    let mut threads = Vec::new();
+    for _ in 0..SLOTS {
+        threads.push(two.says(None, "wait 8").await);
+    }
+    while two.world.begun.load(Ordering::SeqCst) < SLOTS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    redis.flush_all();
+    let second = tokio::spawn(two.worker(1).run(stop.clone()));
+    for thread in threads {
+        two.until(thread, |log| ends(log) == 1).await;
+    }
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), SLOTS, "each once");
+    stop.drain();
+    for worker in [first, second] {
         worker.await.unwrap();
     }
 }
