@@ -68,7 +68,7 @@ pub(crate) async fn put(
     let kind = self::kind(&kind)?;
     match kind {
         PauseKind::Strategy if house.strategies.find(&name).is_none() => {
-            return Err(unknown(Kind::Invalid, &house, &name));
+            return Err(unknown(Kind::NamesNoStrategy, &house, &name));
         }
         PauseKind::Model if !name.contains('/') => {
             let words = format!("model: {name:?} names no provider");

@@ -76,6 +76,8 @@ kinds! {
     MediaType = UNSUPPORTED_MEDIA_TYPE "unsupported-media-type" "not in this format",
     /// It can be read and makes no sense.
     Invalid = UNPROCESSABLE_ENTITY "invalid" "the request makes no sense",
+    /// It names a strategy that is not there.
+    NamesNoStrategy = UNPROCESSABLE_ENTITY "names-no-strategy" "no strategy is called so",
     /// The answer is none of those that were offered.
     NotAnOption = UNPROCESSABLE_ENTITY "not-an-option" "not one of the options",
     /// The answer does not fit what a tool wants to hear.

@@ -238,7 +238,7 @@ pub(crate) fn opened(
     tuned: Tuned,
     by: &str,
 ) -> Result<Opened, Problem> {
-    let graph = house.strategies.find(name).ok_or_else(|| unknown(Kind::Invalid, house, name))?;
+    let graph = house.strategies.find(name).ok_or_else(|| unknown(Kind::NamesNoStrategy, house, name))?;
     let config = configure(graph, house.tuned.get(name), tuned.config)?;
     Ok(Opened {
         format: FORMAT,

@@ -3,7 +3,7 @@
 mod claim;
 mod world;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use secrecy::{ExposeSecret as _, SecretString};
@@ -37,7 +37,7 @@ pub(crate) enum Alone {
 /// mistyped.
 pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
-    if let Some(file) = sqlite_file(url.expose_secret()).filter(|it| !it.exists()) {
+    if let Some(file) = Store::sqlite_file(url.expose_secret()).filter(|it| !it.exists()) {
         let words = format!(
             "there is no database at {}: `turnfold dev` or `turnfold migrate` makes one",
             file.display()
@@ -51,14 +51,6 @@ pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
 pub(crate) async fn store_or_new(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
     Ok(Store::connect_with(url.expose_secret(), settings.store.connections).await?)
-}
-
-/// The file of a SQLite database, if it has one of a name that is written without escapes.
-fn sqlite_file(url: &str) -> Option<&Path> {
-    let address = url.strip_prefix("sqlite:")?.trim_start_matches("//");
-    let (file, parameters) = address.split_once('?').unwrap_or((address, ""));
-    let in_memory = file == ":memory:" || parameters.contains("mode=memory");
-    (!in_memory && !file.is_empty() && !file.contains('%')).then(|| Path::new(file))
 }
 
 /// The log, the doorbell and the news.

@@ -3,7 +3,7 @@
 //! Whoever writes to a log, worker or api, does it through here, so that the read model moves with the events in one
 //! place.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use shared::{Event, Graph, Replay, Standing};
 use tracing::debug;
@@ -55,8 +55,16 @@ pub struct ThreadLog {
     unwritten: Vec<Event>,
     /// What the read model says.
     marked: Status,
-    /// When the last events that faltered may be tried again, in microseconds since the Unix epoch.
-    due_at: i64,
+    /// What faltered last, and is not to be tried again yet.
+    wait: Option<Wait>,
+}
+
+/// A pause before something is tried again.
+struct Wait {
+    /// In microseconds since the Unix epoch.
+    until: i64,
+    /// What faltered, in a line.
+    why: String,
 }
 
 /// What the read model says of a thread.
@@ -90,7 +98,7 @@ impl ThreadLog {
             weight: 0,
             unwritten: Vec::new(),
             marked: Status::START,
-            due_at: 0,
+            wait: None,
         };
         this.take_in(head, &recorded, parts.store.now())?;
         Ok(this)
@@ -107,7 +115,11 @@ impl ThreadLog {
     }
 
     fn take_in(&mut self, head: Head, recorded: &[Recorded], now: i64) -> Result<(), Error> {
-        for it in recorded {
+        for (wanted, it) in (self.head.seq..).zip(recorded) {
+            if it.seq != wanted {
+                let what = format!("event {} stands where event {wanted} belongs: some are missing", it.seq);
+                return Err(Error::Corrupt { thread: self.head.thread, what });
+            }
             self.fold(&it.event)?;
             self.put_off(&it.event, it.at, now);
         }
@@ -132,13 +144,15 @@ impl ThreadLog {
     /// wait for that worker's hour would be worse than to ask once too soon.
     fn put_off(&mut self, event: &Event, at: i64, now: i64) {
         if ends_pauses(event) {
-            self.due_at = 0;
+            self.wait = None;
         }
         if let Event::Faltered(faltered) = event {
             let pause = i64::try_from(faltered.again_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
             let pause = pause.saturating_mul(1_000);
-            if at.saturating_sub(now) <= pause {
-                self.due_at = self.due_at.max(at.saturating_add(pause));
+            let until = at.saturating_add(pause);
+            if at.saturating_sub(now) <= pause && self.wait.as_ref().is_none_or(|it| it.until < until) {
+                let why = faltered.error.lines().next().unwrap_or_default().to_owned();
+                self.wait = Some(Wait { until, why });
             }
         }
     }
@@ -158,9 +172,12 @@ impl ThreadLog {
         self.weight
     }
 
-    /// When what faltered last may be tried again, in microseconds since the Unix epoch.
-    pub fn due_at(&self) -> i64 {
-        self.due_at
+    /// For how long nothing is to be tried again from `now` on, in microseconds since the Unix epoch, and what faltered; none,
+    /// if something may be. What is not stored has not begun to wait.
+    pub fn waits(&self, now: i64) -> Option<(Duration, &str)> {
+        let Wait { until, why } = self.wait.as_ref()?;
+        let left = u64::try_from(until.saturating_sub(now)).ok().filter(|it| *it > 0)?;
+        Some((Duration::from_micros(left), why))
     }
 
     /// Folds an event in; [`Self::flush`] stores it.
@@ -172,7 +189,7 @@ impl ThreadLog {
         self.fold(&event)?;
         // At once, as whoever takes the next step does not wait until this is stored.
         if ends_pauses(&event) {
-            self.due_at = 0;
+            self.wait = None;
         }
         self.unwritten.push(event);
         Ok(())

@@ -62,6 +62,10 @@ impl<L: Log> Desk<L> {
         let done = match AssertUnwindSafe(self.nodes(job, &mut log, &rung, &stop)).catch_unwind().await {
             Ok(Ok((done, head))) => return (done, head),
             Ok(Err(err @ store::Error::Stuck { .. })) => self.store_decided(log).await.and(Err(err)),
+            // The turn that was to be heard may have been called off, and another may wait behind it.
+            Ok(Err(store::Error::Stale { .. })) if log.as_ref().is_some_and(ThreadLog::begins_turn) => {
+                return (Done::Moved, None);
+            }
             Ok(Err(err)) => Err(err),
             Err(panic) => self.park(job, log, words(&*panic)).await,
         };
@@ -128,7 +132,12 @@ impl<L: Log> Desk<L> {
             // Somebody rang, or the lease was lost: others may have moved the thread.
             if rung.notified().now_or_never().is_some() {
                 log.flush(&self.hands.parts).await?;
+                let head = log.head().seq;
                 log.refresh(&self.hands.parts).await?;
+                // Whoever did may be at it still: that is looked at by whoever comes next.
+                if log.head().seq != head && log.thread().standing() == Standing::Busy {
+                    return Ok((Done::Moved, None));
+                }
             }
             if nodes % TOGETHER == 0 {
                 log.flush(&self.hands.parts).await?;
@@ -181,7 +190,9 @@ impl<L: Log> Desk<L> {
     /// A job goes on whose token the queue has lost: it looks whether it was overtaken. If Redis came back empty nobody is at
     /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it.
     pub(crate) async fn goes_on_without_token(&self, job: &Job) {
-        self.flights.doubt(job);
+        if !self.flights.doubt(job) {
+            return;
+        }
         let why = HeldBy::Worker.because("a worker is at it whose token was lost");
         let held = When::Held { after: LONGEST_PAUSE, why };
         if let Err(err) = self.hands.parts.queue.ring(job.thread, &job.lane, held).await {

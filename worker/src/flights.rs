@@ -96,17 +96,19 @@ impl Flights {
         }
     }
 
-    /// Has the job look whether another was faster; it stops if so.
+    /// Has the job look whether another was faster; it stops if so. Says whether it is under way: it may have ended meanwhile.
     ///
     /// ## Why it is not aborted
     ///
     /// A lease is also lost when Redis forgets everything, and then nobody else is at it: what is under way may as well
     /// be finished. If another worker did take the thread over, the log's fence lets one of them win.
-    pub(crate) fn doubt(&self, job: &Job) {
+    pub(crate) fn doubt(&self, job: &Job) -> bool {
         let flights = self.lock();
-        if let Some(flight) = flights.get(&job.thread).filter(|it| it.job.token == job.token) {
-            warn!(thread = %job.thread, "the lease is lost; looking whether another worker is ahead");
-            flight.rung.notify_one();
-        }
+        let Some(flight) = flights.get(&job.thread).filter(|it| it.job.token == job.token) else {
+            return false;
+        };
+        warn!(thread = %job.thread, "the lease is lost; looking whether another worker is ahead");
+        flight.rung.notify_one();
+        true
     }
 }

@@ -131,10 +131,8 @@ impl<L: Log> Hands<L> {
             return Ok(Done::Held { after: LONGEST_PAUSE, why });
         }
         if log.thread().standing() == Standing::Busy {
-            let early = log.due_at().saturating_sub(self.parts.store.now());
-            if let Ok(early @ 1..) = u64::try_from(early) {
-                let why = "what faltered has its pause".to_owned();
-                return Ok(Done::Faltered { after: Duration::from_micros(early), why });
+            if let Some(waits) = self.waits(log) {
+                return Ok(waits);
             }
         } else if !self.hear(log).await? {
             return Ok(Done::Rested);
@@ -219,8 +217,12 @@ impl<L: Log> Hands<L> {
         due: Vec<Due>,
         rung: &Notify,
     ) -> Result<Option<Done>, Error> {
-        // A place may be long in coming, and what was paid is not kept waiting for it.
+        // A place may be long in coming, and what was paid is not kept waiting for it. And what has just faltered waits from when
+        // that is stored.
         log.flush(&self.parts).await?;
+        if let Some(waits) = self.waits(log) {
+            return Ok(Some(waits));
+        }
         // **Invariant:** a write has its place before it is attempted, so that waiting for one never leaves it in doubt.
         let admitted = match self.admit(log, due).await {
             Ok(admitted) => admitted,
@@ -232,13 +234,17 @@ impl<L: Log> Hands<L> {
         log.flush(&self.parts).await?;
         let mut head = *log.head();
         let (stored, last) = self.ask(log, &mut head, admitted, rung).await?;
-        let pause = stored.iter().chain(&last).filter_map(pause).max_by_key(|(after, _)| *after);
         log.settle(head, &stored, self.parts.store.now())?;
         last.into_iter().try_for_each(|event| log.push(event))?;
-        // What has faltered for the last time is not tried again: the rule gives up, or fails, at once.
-        let next = log.thread().next().map_err(|err| stuck(log.id(), &err))?;
-        let faltered = |(after, why)| Done::Faltered { after, why };
-        Ok(pause.filter(|_| matches!(next, Next::Perform(_))).map(faltered))
+        Ok(None)
+    }
+
+    /// What becomes of the job if what faltered has its pause.
+    fn waits(&self, log: &ThreadLog) -> Option<Done> {
+        let (after, why) = log.waits(self.parts.store.now())?;
+        // Whoever waits for long looks now and then, as for whatever else holds a ring back: a person may have called it off
+        // meanwhile, and what they say next may be due sooner.
+        Some(Done::Faltered { after: after.min(LONGEST_PAUSE), why: why.to_owned() })
     }
 
     /// Which requests may be sent now, each with its place where it needs one.
@@ -373,13 +379,6 @@ fn stuck(thread: ThreadId, err: &shared::Corrupt) -> Error {
 /// Whether a job is over with this event: a node has decided, or cannot.
 fn over(event: &Event) -> bool {
     matches!(event, Event::Decided(_) | Event::Failed(_))
-}
-
-/// How long what faltered is not tried again, and what that was.
-fn pause(event: &Event) -> Option<(Duration, String)> {
-    let Event::Faltered(faltered) = event else { return None };
-    let why = || faltered.error.lines().next().unwrap_or_default().to_owned();
-    Some((Duration::from_millis(faltered.again_after_ms?), why()))
 }
 
 /// Passes pieces of a reply on to whoever listens to the thread.

@@ -23,11 +23,10 @@ impl<L: Log> Hands<L> {
     ///
     /// There may be two of one thread: somebody rang while a delayed ring was still to come, or a worker was at it. In one
     /// process they are one job. But a worker that finds what another has just begun would take that one for dead: it would
-    /// ask, and pay, once more, and doubt a write that is on its way. A dead worker's token is sure, and so is a successor's
-    /// while the log ends where it was rung for: there may be two of those, if the answer to the first was lost.
+    /// ask, and pay, once more, and doubt a write that is on its way. Nor is a dead worker's token sure: while its lease ran
+    /// out, another may have come to the thread by another ring. Only a successor's is, while the log ends where it was rung for.
     pub(crate) async fn leaves_alone(&self, log: &ThreadLog, job: &Job) -> Result<Option<Done>, Error> {
-        let is_sure = job.taken_over || job.head == Some(log.head().seq);
-        if is_sure || log.thread().standing() != Standing::Busy {
+        if job.head == Some(log.head().seq) || log.thread().standing() != Standing::Busy {
             return Ok(None);
         }
         if self.is_parked(log).await? {

@@ -104,10 +104,9 @@ impl<'a> Judge<'a> {
         let body = body.ok_or_else(|| wrong("invalid_body", "body: it is missing, or no JSON object"))?;
         let whom = For { acting: &self.acting, author: self.terms.author, priority: self.terms.priority };
         self.dialect.turn(self.house, &whom, body).map_err(|problem| {
-            let words = problem.detail();
-            let unknown = words.starts_with("strategy: none") || problem.kind == Kind::UnknownModel;
+            let unknown = matches!(problem.kind, Kind::NamesNoStrategy | Kind::UnknownModel);
             let code = if unknown { "unknown_model" } else { "invalid_body" };
-            wrong(code, format!("body: {words}"))
+            wrong(code, format!("body: {}", problem.detail()))
         })
     }
 

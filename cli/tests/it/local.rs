@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    net::TcpStream,
     os::unix::fs::symlink,
     path::Path,
     process::Output,
@@ -39,8 +38,12 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
     let mut dev =
         Process::start(command.args(["dev", "--listen", &listen, "--set", &set]).stderr(log(folder, "dev")));
     let began = Instant::now();
-    while TcpStream::connect(&listen).is_err() {
+    // Its port is open before its database is.
+    loop {
         let told = fs::read_to_string(folder.join("dev.log")).unwrap();
+        if told.contains("turnfold is ready") {
+            break;
+        }
         assert!(began.elapsed() < PATIENCE && dev.lives(), "{told}");
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -79,7 +82,8 @@ fn one_engine_at_a_time_works_on_a_file() {
         let told = at(&["dev", "--listen", "127.0.0.1:0"], file);
         assert!(told.0 == 4 && told.2.contains("another turnfold works on this file (/"), "{file}: {told:?}");
         assert!(told.2.contains("a b/t.db): stop that; or name another file"), "{file}: {told:?}");
-        assert_eq!(at(&["thread", "ls"], file).0, 0, "who only looks is let in");
+        let looked = at(&["thread", "ls"], file);
+        assert_eq!(looked.0, 0, "who only looks is let in: {looked:?}");
         let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
         assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
     }

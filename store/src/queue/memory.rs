@@ -152,11 +152,9 @@ impl Queue for MemoryQueue {
     }
 
     async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
-        let (tokens, now) = (self.tokens(), Instant::now());
+        let tokens = self.tokens();
         let mut held = tokens.held.iter();
-        Ok(held.any(|(token, it)| {
-            it.ring.thread == job.thread && now < it.until && token.to_string() != job.token
-        }))
+        Ok(held.any(|(token, it)| it.ring.thread == job.thread && token.to_string() != job.token))
     }
 
     async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
@@ -228,11 +226,9 @@ impl Tokens {
         let mut jobs = Vec::new();
         while jobs.len() < max {
             let expired = self.expired(now);
-            let taken_over = expired.is_some();
             let Some((lane, (token, ring))) = expired.or_else(|| self.waiting.pop()) else { break };
             let until = now + lease;
-            let job =
-                Job { thread: ring.thread, token: token.to_string(), head: ring.head, lane, taken_over };
+            let job = Job { thread: ring.thread, token: token.to_string(), head: ring.head, lane };
             let (lane, consumer) = (job.lane.clone(), Arc::clone(consumer));
             self.held.insert(token, Held { ring, lane, consumer, renewed: now, until });
             self.ends.insert((until, token));

@@ -65,8 +65,6 @@ pub struct Job {
     pub head: Option<u64>,
     /// Where it waited, and where its successor will.
     pub lane: Lane,
-    /// Whether it was another's before, whose lease ran out.
-    pub taken_over: bool,
 }
 
 /// When a bell is to be heard.
@@ -273,7 +271,8 @@ pub trait Queue: Send + Sync {
     /// [`QueueError`]; repeat it, or leave the token to its lease.
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError>;
 
-    /// Whether somebody holds another token of the job's thread, under a lease that has not run out.
+    /// Whether somebody holds another token of the job's thread. Also if its lease ran out: until it is taken over nobody knows
+    /// whether whoever holds it is gone.
     ///
     /// # Errors
     ///

@@ -119,9 +119,7 @@ impl Partition {
                     reader.claim_at = Instant::now() + self.lease / 3;
                 }
                 reader.cursor = reply.next_stream_id;
-                let mut jobs = self.jobs(reply.claimed).await;
-                jobs.iter_mut().for_each(|it| it.taken_over = true);
-                Ok(jobs)
+                Ok(self.jobs(reply.claimed).await)
             }
             Err(error) if group_is_gone(&error) => self.make_group().await.map(|()| Vec::new()),
             Err(error) if error.is_connection_dropped() => Ok(Vec::new()),
@@ -198,7 +196,7 @@ impl Partition {
         for entry in entries {
             match read(&entry) {
                 Some((lane, thread, head)) => {
-                    jobs.push(Job { thread, token: entry.id, head, lane, taken_over: false });
+                    jobs.push(Job { thread, token: entry.id, head, lane });
                 }
                 None => {
                     warn!(entry = entry.id, "removed an entry of the job stream that names no thread");

@@ -382,8 +382,9 @@ async fn another_holder_is_seen(ada: &dyn Queue, bob: &dyn Queue) {
     let hers = [take_one(ada).await, hers[1].clone()];
     assert!(is_held(&his).await);
     sleep(SHORT).await;
-    assert!(!is_held(&his).await, "the lease of the other ran out");
+    assert!(is_held(&his).await, "the lease of the other ran out, and she may be at it still");
     finish_all(ada, &hers).await;
+    assert!(!is_held(&his).await, "nobody holds another any more");
     finish(bob, &his, None).await;
     assert_empty(ada, "all were finished").await;
 }
@@ -395,7 +396,7 @@ async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {
     let before = Instant::now();
     assert_eq!(lost(ada, one(&abandoned)).await, [], "a lease that was renewed runs out too");
     let claimed = take_one(bob).await;
-    assert_eq!(claimed, Job { taken_over: true, ..abandoned.clone() }, "bob holds what ada abandoned");
+    assert_eq!(claimed, abandoned, "bob holds what ada abandoned");
     // Redis counts whole milliseconds.
     assert!(
         before.elapsed() + Duration::from_millis(5) >= SHORT,
@@ -441,7 +442,7 @@ async fn live_leases_do_not_hide_expired_ones(ada: &dyn Queue, bob: &dyn Queue) 
     }
     let abandoned = live.pop().expect("the last");
     let claimed = while_renewing(ada, &live, take_one(bob)).await;
-    assert_eq!(claimed, Job { taken_over: true, ..abandoned }, "bob is given the one that nobody renews");
+    assert_eq!(claimed, abandoned, "bob is given the one that nobody renews");
     finish(bob, &claimed, None).await;
     finish_all(ada, &live).await;
     assert_empty(ada, "all were finished").await;
@@ -451,11 +452,7 @@ async fn a_consumer_is_given_its_own_expired_token(queue: &dyn Queue) {
     ring(queue, Uuid::now_v7(), When::Now).await;
     let first = take_one(queue).await;
     let second = take_one(queue).await;
-    assert_eq!(
-        Job { taken_over: true, ..first },
-        second,
-        "a task that died within a living worker is made good too"
-    );
+    assert_eq!(first, second, "a task that died within a living worker is made good too");
     finish(queue, &second, None).await;
     assert_empty(queue, "it was finished").await;
 }

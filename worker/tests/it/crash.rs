@@ -1,9 +1,12 @@
 //! Workers that meet, and threads that cannot go on: no turn is decided twice, and nobody spins.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use async_trait::async_trait;
-use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
+use shared::{Event, Fault, Message, Opened, Policy, Remedy, Replay, Request, Response, strategies};
 use store::{Depth, Error, Lane, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId, TurnFilter, When};
 use tokio::sync::{Barrier, Notify};
 use worker::{
@@ -194,6 +197,47 @@ async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
     }
     stop.drain();
     late.await.unwrap();
+}
+
+/// Of two calls side by side one is given up, and the other is told to wait: it does.
+#[tokio::test]
+async fn a_call_waits_as_it_was_told_though_another_is_given_up() {
+    let parts = parts().await;
+    let builder = serde_json::json!({
+        "strategy": "index_builder",
+        "experts": {"calendar": "dates", "contacts": "people"},
+    });
+    let builder = serde_json::from_value(builder).unwrap();
+    let thread = submit_words(&parts, builder, vec![Message::user("build")]).await;
+    let world = Arc::new(OneWaits::default());
+    let hands = hands(&parts, world.clone());
+    let done = loop {
+        match hands.work(thread, &Notify::new()).await.unwrap() {
+            Done::Moved => {}
+            done => break done,
+        }
+    };
+    let Done::Faltered { after, why } = done else { panic!("it waits: {done:?}") };
+    assert_eq!((after.as_secs(), &*why), (29, "come later"));
+    assert_eq!(*world.0.lock().unwrap(), [0, 1], "each was asked once");
+    assert!(matches!(hands.work(thread, &Notify::new()).await.unwrap(), Done::Faltered { .. }));
+    assert_eq!(*world.0.lock().unwrap(), [0, 1]);
+}
+
+/// Notes who is asked, has an operator mend the first, and the others come later.
+#[derive(Default)]
+struct OneWaits(Mutex<Vec<usize>>);
+
+#[async_trait]
+impl World for OneWaits {
+    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        self.0.lock().unwrap().push(ask.due.slot);
+        let (error, remedy) = match ask.due.slot {
+            0 => ("no such server", Remedy::Operator),
+            _ => ("come later", Remedy::Again { after_ms: Some(30_000) }),
+        };
+        Err(Fault { error: error.to_owned(), remedy, meter: None })
+    }
 }
 
 fn opened() -> Opened {

@@ -175,6 +175,42 @@ async fn a_ring_brings_no_second_worker_to_a_node() {
     }
 }
 
+/// A worker dies, and before its lease has run out somebody rings again and a second worker comes to the thread: whoever takes
+/// the dead one's token over leaves that one alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_workers_token_brings_no_second_worker_to_a_node() {
+    let lease = Duration::from_secs(1);
+    a_dead_workers_token_is_not_sure(&two(lease).await).await;
+    let redis = testing::Redis::start();
+    a_dead_workers_token_is_not_sure(&two_over(&redis, lease).await).await;
+}
+
+async fn a_dead_workers_token_is_not_sure(two: &Two) {
+    let thread = two.says(None, "wait 4").await;
+    let dead = two.parts[1].queue.take(1).await.unwrap();
+    assert_eq!(dead[0].thread, thread);
+    let stop = Stop::default();
+    let first = tokio::spawn(two.worker(0).run(stop.clone()));
+    two.parts[0].queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    // All its slots are taken, so that the token comes to the other.
+    let mut threads = vec![thread];
+    for _ in 1..SLOTS {
+        threads.push(two.says(None, "wait 4").await);
+    }
+    while two.world.begun.load(Ordering::SeqCst) < SLOTS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let second = tokio::spawn(two.worker(1).run(stop.clone()));
+    for thread in threads {
+        two.until(thread, |log| ends(log) == 1).await;
+    }
+    assert_eq!(two.world.begun.load(Ordering::SeqCst), SLOTS, "each once");
+    stop.drain();
+    for worker in [first, second] {
+        worker.await.unwrap();
+    }
+}
+
 /// Redis comes back empty while a call is under way: nobody makes it again, and its thread goes on as soon as it is over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_token_brings_no_second_worker_to_a_node() {
