@@ -115,6 +115,18 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
+/// Whether the client has sent the request before and had no answer, as OpenAI's clients tell, which give no key.
+pub(crate) struct SentBefore(pub(crate) bool);
+
+impl<S: Sync> FromRequestParts<S> for SentBefore {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        let times = parts.headers.get("x-stainless-retry-count").and_then(|it| it.to_str().ok());
+        Ok(Self(times.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it > 0)))
+    }
+}
+
 /// Where a reader of an event stream was cut off: the number of the last event that it saw.
 pub(crate) struct LastEventId(pub(crate) Option<u64>);
 

@@ -68,6 +68,7 @@ pub async fn bulk_conformance(store: &Store) {
         files::stay_while_a_batch_reads_them(store).await?;
         files::go_or_their_batch_is_made(store).await?;
         bulk::batches_are_kept_by_one_at_a_time(store).await?;
+        bulk::a_request_that_was_sent_before_makes_no_other(store).await?;
         files::of_results_are_begun_by_whoever_keeps_the_batch(store).await?;
         files::go_piece_by_piece(store).await?;
         bulk::items_end_once(store).await?;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::{Value, json};
 use store::{
-    Idempotency, Turn, TurnStatus,
-    bulk::{Batch, BatchStatus, Item, ItemState, Move, TURN_FAILED},
+    Idempotency, Turn, TurnId, TurnStatus,
+    bulk::{Batch, BatchStatus, Item, ItemState, Move, PAGE_BYTES, TURN_FAILED},
     time,
 };
 use tracing::warn;
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// How many logs are read at once.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 128;
 
 /// How many turns are called off at once.
 const CALLED_OFF: usize = 8;
@@ -37,8 +37,20 @@ impl Keeper {
         let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
         // Logs that are asked for at the same time are read together.
         let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
-        let moves: Vec<Move> = stream::iter(moves).buffered(AT_ONCE).try_collect().await?;
-        self.record(batch, moves).await
+        let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
+        let (mut moves, mut bytes, mut moved) = (Vec::new(), 0, 0);
+        while let Some(it) = outcomes.try_next().await? {
+            bytes += it.response.as_ref().map_or(0, |it| it.to_string().len() as u64);
+            moves.push(it);
+            moved += 1;
+            // What turns were answered has no bound but each turn's own.
+            if PAGE_BYTES <= bytes {
+                self.record(batch, std::mem::take(&mut moves)).await?;
+                bytes = 0;
+            }
+        }
+        self.record(batch, moves).await?;
+        Ok(Done::of(moved))
     }
 
     /// Writes down what turns that run for long took so far, so that money is counted while it is spent.
@@ -63,6 +75,7 @@ impl Keeper {
     async fn so_far(&self, item: Item) -> Result<Option<Move>, Problem> {
         let Some(thread) = item.thread else { return Ok(None) };
         match took(&self.house, thread).await {
+            Ok(took) if took == item.took => Ok(None),
             Ok(took) => {
                 let state = item.state;
                 Ok(Some(Move { took, ..Move::new(item, state) }))
@@ -171,7 +184,7 @@ impl Keeper {
     /// end, and its thread waits for whoever mends the log.
     async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
         let turns = items.iter().filter_map(|it| it.turn);
-        let outcomes: Vec<_> = turns.map(|turn| withdraw(&self.house, turn, BY)).collect();
+        let outcomes: Vec<_> = turns.map(|turn| self.call_off_turn(turn)).collect();
         let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
         let (mut withdrawn, mut moves) = (0, Vec::new());
         for (item, outcome) in items.into_iter().filter(|it| it.turn.is_some()).zip(outcomes) {
@@ -189,6 +202,14 @@ impl Keeper {
             }
         }
         Ok(self.record(batch, moves).await?.max(Done::of(withdrawn)))
+    }
+
+    /// Calls a turn off. One that has failed is left as it is, and is collected as such: whoever runs again what failed finds it.
+    async fn call_off_turn(&self, turn: TurnId) -> Result<(), Problem> {
+        match self.house.parts.store.turn(turn).await? {
+            Some(it) if it.status == TurnStatus::Failed => Ok(()),
+            Some(_) | None => withdraw(&self.house, turn, BY).await,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! How items become turns: through a window, so that a batch of any size holds up nobody.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
     Lane, NewTurn, Priority, Submitted, ThreadId,
@@ -79,8 +79,12 @@ impl Keeper {
         }
         let items: Vec<Item> = lines.iter().map(|(item, _)| item.clone()).collect();
         let mut earlier = self.house.parts.store.earlier_results(&batch.tenant, &items).await?;
-        let (mut moves, mut fresh) = (Vec::new(), Vec::new());
-        for (item, turn) in lines {
+        // A turn of its own that a keeper queued before it died is paid as well, and goes before any other.
+        let answered = items.into_iter().filter(|it| earlier.contains_key(&it.nth)).collect();
+        let (mut moves, _) = self.begun(batch, answered).await?;
+        let begun: BTreeSet<u64> = moves.iter().map(|it| it.item.nth).collect();
+        let mut fresh = Vec::new();
+        for (item, turn) in lines.into_iter().filter(|(item, _)| !begun.contains(&item.nth)) {
             match earlier.remove(&item.nth) {
                 Some(it) => moves.push(Move {
                     run: it.thread.zip(it.turn),

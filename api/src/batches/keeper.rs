@@ -2,7 +2,10 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
@@ -68,6 +71,15 @@ enum Work {
     Lines,
     /// Its items come to their ends, and so does the batch.
     Items,
+}
+
+/// What the two tell each other.
+#[derive(Default)]
+struct Both {
+    /// There are more items.
+    more: Notify,
+    /// The batch is over, or another's. Both end then: if it comes back to this keeper, both begin anew.
+    lost: AtomicBool,
 }
 
 /// Looks after batches.
@@ -139,7 +151,17 @@ impl Keeper {
                 () = sleep(self.house.bulk.look) => {}
             }
         }
-        while kept.join_next().await.is_some() {}
+        // Whatever step is under way still needs the lease.
+        loop {
+            tokio::select! {
+                ended = kept.join_next() => if ended.is_none() { break },
+                () = sleep(self.house.bulk.lease / 3) => {
+                    if let Err(error) = store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
+                        warn!(%error, "cannot renew the leases of batches; trying again");
+                    }
+                }
+            }
+        }
         if let Err(error) = store.leave_batches(&self.name).await {
             debug!(%error, "cannot leave the batches to others; their leases run out");
         }
@@ -147,26 +169,30 @@ impl Keeper {
 
     /// Looks after one batch for as long as it is open and this keeper's, or until the door closes.
     async fn keep(self: Arc<Self>, id: BatchId) {
-        let more = Notify::new();
-        tokio::join!(self.go_on(id, Work::Lines, &more), self.go_on(id, Work::Items, &more));
+        let both = Both::default();
+        tokio::join!(self.go_on(id, Work::Lines, &both), self.go_on(id, Work::Items, &both));
     }
 
     /// Takes one step after the other: at once after one that leaves more to do, and else when there is more, or after a
     /// while.
-    async fn go_on(&self, id: BatchId, work: Work, more: &Notify) {
+    async fn go_on(&self, id: BatchId, work: Work, both: &Both) {
         let look = self.house.bulk.look;
         let mut stirred = self.house.stirred.subscribe();
-        while !self.house.stop.is_cancelled() {
+        while !self.house.stop.is_cancelled() && !both.lost.load(Ordering::Relaxed) {
             let turn = self.steps.acquire().await;
             let began = Instant::now();
             let done = match (self.house.parts.store.kept_batch(id, &self.name).await, work) {
                 (Ok(Some(batch)), Work::Items) => self.step(&batch).await,
                 (Ok(Some(batch)), Work::Lines) if batch.status == BatchStatus::Validating => {
                     let done = self.validate(&batch).await;
-                    more.notify_one();
+                    both.more.notify_one();
                     done
                 }
-                (Ok(_), _) => return,
+                (Ok(Some(_)), Work::Lines) => return,
+                (Ok(None), _) => {
+                    both.lost.store(true, Ordering::Relaxed);
+                    return;
+                }
                 (Err(error), _) => Err(error.into()),
             };
             drop(turn);
@@ -183,7 +209,7 @@ impl Keeper {
                 biased;
                 () = self.house.stop.cancelled() => {}
                 _ = stirred.changed() => {}
-                () = more.notified(), if work == Work::Items => {}
+                () = both.more.notified(), if work == Work::Items => {}
                 () = sleep(pause) => {}
             }
         }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 use store::{
     Idempotency, Priority,
-    bulk::{Batch, BatchId, BatchStatus, ItemState, Stopped},
+    bulk::{Batch, BatchId, BatchStatus, ItemState, KnownBy, Stopped},
 };
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     auth::{Acting, By},
-    extract::{Body, IdempotencyKey, MaybeBody, Path, Query},
+    extract::{Body, IdempotencyKey, MaybeBody, Path, Query, SentBefore},
     files,
     house::{House, Inside},
     openai::error::ErrorReply,
@@ -72,7 +72,8 @@ pub(crate) struct How {
 /// The lines of the file are looked at one after the other; each that can be run becomes a turn on a thread of its own,
 /// begun while later ones are looked at, and those that cannot are reported by their numbers. It is `validating`, and its
 /// `total` grows, until the last line was looked at. With `Idempotency-Key`, the same body sent again gives the same batch,
-/// also once its file is gone.
+/// also once its file is gone. OpenAI's clients give no key, and send a request again by themselves when a connection breaks;
+/// they say so, and of the same file the same body is then the same batch for half an hour.
 ///
 /// With `quote=true` the lines are looked at and nothing is made: the answer is what the batch would probably take, as
 /// `GET /v1/batches/{id}/quote` tells of one that is there.
@@ -81,6 +82,7 @@ pub(crate) struct How {
     params(
         How,
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request the same one."),
+        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "How often the client has sent the request before, as OpenAI's tell by themselves."),
         ("X-Turnfold-User" = Option<String>, Header, description = "Who makes it; `api` if nobody says.")
     ),
     responses(
@@ -96,15 +98,21 @@ pub(crate) async fn create(
     acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
+    SentBefore(sent_before): SentBefore,
     Query(how): Query<How>,
     Body { value: new, raw }: Body<NewBatch>,
 ) -> Result<Response, Problem> {
-    let idempotency = key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) });
+    let known_by = match key {
+        Some(key) => KnownBy::Key(key),
+        None if sent_before => KnownBy::Content,
+        None => KnownBy::Nothing,
+    };
+    let request = Request { author, request_hash: hex::encode(Sha256::digest(&raw)), known_by };
     if how.quote == Some(true) {
-        let new = accepted(&house, &acting, author, idempotency, new).await?;
+        let new = accepted(&house, &acting, request, new).await?;
         return Ok(Json(quote::before(&house, &new, how.workers).await?).into_response());
     }
-    let (batch, is_new) = made(&house, &acting, author, idempotency, new).await?;
+    let (batch, is_new) = made(&house, &acting, request, new).await?;
     house.stirred.send_replace(());
     tracing::info!(batch = %batch.id, is_new, "a batch was made");
     let mut response = Json(show(&house, batch).await?).into_response();
@@ -112,6 +120,13 @@ pub(crate) async fn create(
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
     Ok(response)
+}
+
+/// Who asks for a batch, and by what the request is known.
+struct Request {
+    author: String,
+    request_hash: String,
+    known_by: KnownBy,
 }
 
 /// Makes a batch, unless it was made before; the batch, and whether it is new.
@@ -122,12 +137,17 @@ pub(crate) async fn create(
 async fn made(
     house: &House,
     acting: &Acting,
-    author: String,
-    idempotency: Option<Idempotency>,
+    request: Request,
     new: NewBatch,
 ) -> Result<(Batch, bool), Problem> {
     let (store, name) = (&house.parts.store, new.input_file_id.clone());
-    match accepted(house, acting, author, idempotency.clone(), new).await {
+    let idempotency = match &request.known_by {
+        KnownBy::Key(key) => {
+            Some(Idempotency { key: key.clone(), request_hash: request.request_hash.clone() })
+        }
+        KnownBy::Nothing | KnownBy::Content => None,
+    };
+    match accepted(house, acting, request, new).await {
         Ok(new) => store.make_batch(new).await?.ok_or_else(|| files::unknown(&name)),
         Err(gone) if gone.kind == Kind::UnknownFile => {
             let Some((file, idempotency)) = files::id(&name).zip(idempotency) else { return Err(gone) };
@@ -141,8 +161,7 @@ async fn made(
 async fn accepted(
     house: &House,
     acting: &Acting,
-    author: String,
-    idempotency: Option<Idempotency>,
+    request: Request,
     new: NewBatch,
 ) -> Result<store::bulk::NewBatch, Problem> {
     let file = files::find(house, acting, &new.input_file_id).await?;
@@ -159,7 +178,7 @@ async fn accepted(
     Ok(store::bulk::NewBatch {
         // As its file: an operator's batch of a tenant's file is that tenant's.
         tenant: file.tenant,
-        author,
+        author: request.author,
         endpoint: dialect.url().to_owned(),
         input_file: file.id,
         seconds: window(&new.completion_window)?,
@@ -171,7 +190,8 @@ async fn accepted(
         window: new.window.unwrap_or(house.bulk.window).min(house.bulk.window),
         item_seconds: new.expires_after,
         priority: new.priority.map_or(Priority::Low, Into::into),
-        idempotency,
+        request_hash: request.request_hash,
+        known_by: request.known_by,
     })
 }
 

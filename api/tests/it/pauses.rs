@@ -42,7 +42,8 @@ async fn what_cannot_be_paused_is_told() {
     let room = Room::new().await;
     let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
     assert_eq!(detail, r#""mood" cannot be paused: a strategy, a model or a tenant can"#);
-    let detail = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await.problem(422, "invalid");
+    let gone = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await;
+    let detail = gone.problem(422, "names-no-strategy");
     assert!(detail.contains("known: ") && detail.contains("probe"), "{detail}");
     let detail = send(&room, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
     assert!(detail.contains("names no provider"), "{detail}");

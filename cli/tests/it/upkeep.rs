@@ -5,7 +5,7 @@ use std::{path::Path, process::Output};
 use serde_json::{Value, json};
 use store::{
     NewTurn, Opening, Store, ThreadId,
-    bulk::{Batch, BatchStatus, Chunk, Line, LinePlace, NewBatch, NewFile},
+    bulk::{Batch, BatchStatus, Chunk, KnownBy, Line, LinePlace, NewBatch, NewFile},
 };
 
 use crate::engine::turnfold;
@@ -175,7 +175,8 @@ async fn batch(store: &Store, lines: u64) -> Batch {
         window: 1,
         item_seconds: None,
         priority: store::Priority::Normal,
-        idempotency: None,
+        request_hash: "hash".to_owned(),
+        known_by: KnownBy::Nothing,
     };
     let (batch, _) = store.make_batch(new).await.unwrap().unwrap();
     store.keep_batches("test", 60_000_000).await.unwrap();

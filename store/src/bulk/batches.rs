@@ -48,9 +48,26 @@ pub struct NewBatch {
     pub item_seconds: Option<u64>,
     /// How urgent its turns are.
     pub priority: Priority,
-    /// What makes making it again the same.
-    pub idempotency: Option<Idempotency>,
+    /// A hash of the request to make it.
+    pub request_hash: String,
+    /// By what it is known if it was made before.
+    pub known_by: KnownBy,
 }
+
+/// By what a request is known that was sent before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KnownBy {
+    /// By nothing: every one makes a batch.
+    Nothing,
+    /// By the key that the client gave it.
+    Key(String),
+    /// By what it says, as the client tells that it sent it before, without a key, and heard nothing.
+    Content,
+}
+
+/// For how long a client sends a request again that it had no answer to, in seconds: OpenAI's wait ten minutes for an answer,
+/// twice again.
+const SENT_AGAIN_WITHIN: u64 = 30 * 60;
 
 /// A batch, as its row has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -163,7 +180,7 @@ impl Store {
             .apply_if(tenant, |rows, it| rows.filter(Column::Tenant.eq(it)));
         let mut rows = rows.all(&self.database.pool).await?.into_iter();
         let row = rows.find(|it| it.idempotency_key == Some(key_of(&it.tenant, &idempotency.key)));
-        row.map(|it| same(it, Some(idempotency))).transpose()
+        row.map(|it| same(it, &plain(&idempotency.request_hash))).transpose()
     }
 
     /// A batch, if there is one.
@@ -196,9 +213,24 @@ impl Store {
 }
 
 async fn make(tx: &DatabaseTransaction, new: NewBatch) -> Result<Option<(Batch, bool)>, Error> {
-    let (file, idempotency) = (new.input_file, new.idempotency.clone());
-    let key = idempotency.as_ref().map(|it| key_of(&new.tenant, &it.key));
-    if is_readable(tx, file).await? {
+    let hash = plain(&new.request_hash);
+    let key = match &new.known_by {
+        KnownBy::Nothing => None,
+        KnownBy::Key(key) => Some(key_of(&new.tenant, key)),
+        KnownBy::Content => {
+            let known = batches::Entity::find()
+                .filter(Column::InputFile.eq(new.input_file))
+                .filter(Column::Tenant.eq(plain(&new.tenant)))
+                .filter(Column::RequestHash.eq(&hash))
+                .filter(Column::CreatedAt.gte(time::now().saturating_sub(micros(SENT_AGAIN_WITHIN))))
+                .order_by_desc(Column::Id);
+            if let Some(known) = known.one(tx).await? {
+                return Ok(Some((known.try_into()?, false)));
+            }
+            None
+        }
+    };
+    if is_readable(tx, new.input_file).await? {
         let id = Uuid::now_v7();
         let row = batches::ActiveModel { id: Set(id), ..row(new, key.clone()) };
         let insert = batches::Entity::insert(row).on_conflict_do_nothing_on([Column::IdempotencyKey]);
@@ -209,12 +241,12 @@ async fn make(tx: &DatabaseTransaction, new: NewBatch) -> Result<Option<(Batch, 
     }
     let Some(key) = key else { return Ok(None) };
     let known = batches::Entity::find().filter(Column::IdempotencyKey.eq(key)).one(tx).await?;
-    known.map(|it| Ok((same(it, idempotency.as_ref())?, false))).transpose()
+    known.map(|it| Ok((same(it, &hash)?, false))).transpose()
 }
 
 /// The batch of a key, if that stands for the same request.
-fn same(row: batches::Model, idempotency: Option<&Idempotency>) -> Result<Batch, Error> {
-    if row.request_hash != idempotency.map(|it| plain(&it.request_hash)) {
+fn same(row: batches::Model, request_hash: &str) -> Result<Batch, Error> {
+    if row.request_hash.as_deref() != Some(request_hash) {
         return Err(Error::KeyReused);
     }
     row.try_into()
@@ -257,7 +289,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
         output_tokens: Set(0),
         micro_usd: Set(0),
         idempotency_key: Set(key),
-        request_hash: Set(new.idempotency.map(|it| plain(&it.request_hash))),
+        request_hash: Set(Some(plain(&new.request_hash))),
         kept_until: Set(0),
         created_at: Set(now),
         expires_at: Set(now.saturating_add(micros(new.seconds))),

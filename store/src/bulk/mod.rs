@@ -27,7 +27,7 @@ mod results;
 mod status;
 mod tables;
 
-pub use batches::{Batch, BatchTimes, NewBatch};
+pub use batches::{Batch, BatchTimes, KnownBy, NewBatch};
 pub use counts::Counts;
 pub use cut::{Chunk, Cutter};
 pub use earlier::Earlier;

@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use shared::Tally;
 use uuid::Uuid;
 
-use super::{heard, new_turn};
+use super::{heard, intruder, new_turn};
 use crate::{
     Error, Idempotency, Mark, NewTurn, Priority, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
-        Batch, BatchStatus, Chunk, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch, NewFile,
-        ResultLine, Stopped,
+        Batch, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move, NewBatch,
+        NewFile, ResultLine, Stopped,
     },
     time,
 };
@@ -53,7 +53,8 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
         window: 7,
         item_seconds: None,
         priority: Priority::Low,
-        idempotency: None,
+        request_hash: "hash".to_owned(),
+        known_by: KnownBy::Nothing,
     }
 }
 
@@ -112,10 +113,41 @@ async fn results(store: &Store, batch: Uuid) -> Result<Vec<(u64, Value)>, Error>
     Ok(results.into_iter().map(|it| (it.n, serde_json::from_str(&it.line).expect("a line"))).collect())
 }
 
+/// A client that had no answer sends its request again, and says so. What it says is what it is known by, for a while.
+pub(super) async fn a_request_that_was_sent_before_makes_no_other(store: &Store) -> Result<(), Error> {
+    let input = file(store, "again").await?;
+    let new = |hash: &str, known_by| NewBatch {
+        request_hash: hash.to_owned(),
+        known_by,
+        ..new_batch("again", input)
+    };
+    let is_new = async |new: NewBatch| Ok::<_, Error>(store.make_batch(new).await?.map(|(_, is_new)| is_new));
+    let first = made(store, new("hash", KnownBy::Nothing)).await?;
+    let again = || new("hash", KnownBy::Content);
+    assert_eq!(store.make_batch(again()).await?, Some((first.clone(), false)));
+    assert_eq!(
+        is_new(new("hash", KnownBy::Nothing)).await?,
+        Some(true),
+        "it does not say that it is the same"
+    );
+    assert_eq!(is_new(new("another", KnownBy::Content)).await?, Some(true), "it was never heard of");
+    let theirs = NewBatch { tenant: "theirs".to_owned(), ..again() };
+    assert_eq!(is_new(theirs).await?, Some(true), "tenants never meet");
+    let elsewhere = NewBatch { input_file: file(store, "again").await?, ..again() };
+    assert_eq!(is_new(elsewhere).await?, Some(true), "it is another file");
+    intruder::say(store, "UPDATE batches SET created_at = 0 WHERE input_file = $1", input).await?;
+    assert_eq!(is_new(again()).await?, Some(true), "nobody sends a request again for so long");
+    tidy(store).await
+}
+
 pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(), Error> {
     let input = file(store, "kept").await?;
-    let key = |hash: &str| Some(Idempotency { key: "once".to_owned(), request_hash: hash.to_owned() });
-    let new = |hash: &str| NewBatch { idempotency: key(hash), ..new_batch("kept", input) };
+    let key = KnownBy::Key("once".to_owned());
+    let new = |hash: &str| NewBatch {
+        request_hash: hash.to_owned(),
+        known_by: key.clone(),
+        ..new_batch("kept", input)
+    };
     let made = made(store, new("hash")).await?;
     assert_eq!(made.status, BatchStatus::Validating);
     assert_eq!(made.metadata, json!({"für": "dich \u{0} 🦀"}));
@@ -124,7 +156,6 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     let input_file = file(store, "theirs").await?;
     let theirs = NewBatch { tenant: "theirs".to_owned(), input_file, ..new("another") };
     assert!(matches!(store.make_batch(theirs).await?, Some((_, true))), "tenants never meet");
-
     let ids = |it: Vec<Batch>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
     assert!(ids(store.keep_batches("ada", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.keep_batches("bob", LEASE).await?), NONE);

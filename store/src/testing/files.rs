@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::bulk::{LEASE, NONE, batch, chunk, file, known, made, new_batch, new_file, tidy, to};
 use crate::{
     Error, Idempotency, Store,
-    bulk::{BatchStatus, Cutter, ItemState, NewBatch},
+    bulk::{BatchStatus, Cutter, ItemState, KnownBy, NewBatch},
 };
 
 /// How often a file is thrown away and a batch of it made at the same moment.
@@ -69,7 +69,7 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
 pub(super) async fn stay_while_a_batch_reads_them(store: &Store) -> Result<(), Error> {
     let input = file(store, "read").await?;
     let key = Idempotency { key: "once".to_owned(), request_hash: "hash".to_owned() };
-    let new = NewBatch { idempotency: Some(key.clone()), ..new_batch("read", input) };
+    let new = NewBatch { known_by: KnownBy::Key(key.key.clone()), ..new_batch("read", input) };
     let first = made(store, new.clone()).await?;
     assert!(!store.delete_file(input).await?, "a batch reads it");
     assert!(store.file(input).await?.is_some());

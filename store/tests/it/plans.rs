@@ -8,7 +8,8 @@ use shared::{Message, Opened, Policy};
 use store::{
     NewTurn, Opening, Priority, Store, Turn,
     bulk::{
-        Batch, BatchStatus, Chunk, Good, Item, ItemState, Line, LinePlace, Memo, Move, NewBatch, NewFile,
+        Batch, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move, NewBatch,
+        NewFile,
     },
 };
 use testing::Postgres;
@@ -81,7 +82,8 @@ async fn batch(store: &Store) -> Batch {
         window: 100,
         item_seconds: None,
         priority: Priority::Normal,
-        idempotency: None,
+        request_hash: "hash".to_owned(),
+        known_by: KnownBy::Nothing,
     };
     store.make_batch(new).await.unwrap().unwrap().0
 }

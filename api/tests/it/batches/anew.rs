@@ -3,7 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
-use store::bulk::{ItemState, Move};
+use store::{
+    TurnFilter, TurnStatus,
+    bulk::{ItemState, Move},
+};
 use uuid::Uuid;
 
 use crate::{
@@ -63,14 +66,8 @@ async fn a_line_is_known_by_the_configuration_that_it_was_run_under() {
     assert_eq!(run(&hall, 5, 10).await, before, "each has the answer that it would be given");
 }
 
-/// A keeper queued the turn and died before it wrote that down; meanwhile the configuration changed.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_line_whose_turn_is_queued_is_not_begun_under_another_name() {
-    let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
-    let batch = hall.batch(&hall.upload(prompted(1)).await, json!({})).await;
-    let fed = hall.until(&batch, |it| it["turnfold"]["under_way"] == 1).await;
-    assert_eq!(fed["turnfold"]["queued"], 1, "nobody is at it: {fed:#}");
+/// The keeper of a batch dies, and its one line stands as if it had not written down that it queued the turn.
+async fn forget_what_was_begun(hall: &mut Hall, batch: &str) {
     hall.kill_keeper().await;
     let (store, id) = (&hall.room.parts.store, Uuid::try_parse(&batch["batch_".len()..]).unwrap());
     tokio::time::sleep(std::time::Duration::from_millis(310)).await;
@@ -79,10 +76,89 @@ async fn a_line_whose_turn_is_queued_is_not_begun_under_another_name() {
     let undone = Move::new(fed, ItemState::Waiting);
     store.record(id, "ada", vec![undone]).await.unwrap();
     store.leave_batches("ada").await.unwrap();
+}
+
+/// A keeper queued the turn and died before it wrote that down; meanwhile the configuration changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_whose_turn_is_queued_is_not_begun_under_another_name() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    let batch = hall.batch(&hall.upload(prompted(1)).await, json!({})).await;
+    let fed = hall.until(&batch, |it| it["turnfold"]["under_way"] == 1).await;
+    assert_eq!(fed["turnfold"]["queued"], 1, "nobody is at it: {fed:#}");
+    forget_what_was_begun(&mut hall, &batch).await;
     deploy(&mut hall, true).await;
     hall.start_worker();
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!((&over["request_counts"]["completed"], hall.asked()), (&json!(1), 1), "{over:#}");
+}
+
+/// A keeper queued the turn and died before it wrote that down; meanwhile a line of another batch that asks for the same ended
+/// well. The turn is paid, so its line is not answered by the other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_line_whose_turn_is_queued_takes_no_other_result() {
+    let mut hall = Hall::idle(|_| ()).await;
+    hall.start_keeper();
+    let file = hall.upload(prompted(1)).await;
+    let batch = hall.batch(&file, json!({})).await;
+    hall.until(&batch, |it| it["turnfold"]["under_way"] == 1).await;
+    forget_what_was_begun(&mut hall, &batch).await;
+    hall.act(&batch, "pause", json!({})).await;
+    hall.start_keeper();
+    hall.start_worker();
+    let twin = hall.batch(&file, json!({})).await;
+    hall.until_is(&twin, "completed").await;
+    hall.act(&batch, "resume", json!({})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(
+        (&over["turnfold"]["reused"], &over["turnfold"]["tokens"]),
+        (&json!(0), &json!(5)),
+        "{over:#}"
+    );
+    let [own, other] = [&batch, &twin].map(async |it| hall.results(it).await.remove(0));
+    assert_ne!(own.await["response"]["request_id"], other.await["response"]["request_id"]);
+}
+
+/// Turns that have failed are what they are when their batch is called off: whoever runs again what failed finds them.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_failed_is_not_called_off() {
+    let mut hall = Hall::idle(|door| door.bulk.window = 1000).await;
+    hall.start_keeper();
+    // More than one look collects.
+    let lines: String = (0..600).map(|nth| line(&format!("c-{nth}"), "fail for now")).collect();
+    let batch = hall.batch(&hall.upload(lines).await, json!({})).await;
+    hall.until(&batch, |it| it["turnfold"]["under_way"] == 600).await;
+    hall.kill_keeper().await;
+    hall.start_worker();
+    let failed = TurnFilter { status: Some(TurnStatus::Failed), ..TurnFilter::default() };
+    while hall.room.parts.store.turns(failed, None, 1000).await.unwrap().len() < 600 {
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    hall.act(&batch, "cancel", json!({})).await;
+    hall.start_keeper();
+    let over = hall.until_is(&batch, "cancelled").await;
+    assert_eq!(over["request_counts"], json!({"total": 600, "completed": 0, "failed": 600}));
+    assert_eq!(over["turnfold"]["cancelled"], 0, "{over:#}");
+}
+
+/// OpenAI's clients give no key, and send a request again by themselves when they had no answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_request_that_was_sent_before_makes_no_other_batch() {
+    let hall = Hall::idle(|_| ()).await;
+    let file = hall.upload(sayings(1)).await;
+    let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
+    let sent = async |times: &str| {
+        let headers = [("X-Stainless-Retry-Count", times)];
+        let reply = hall.room.post_with("/v1/batches", &headers, body.clone()).await;
+        assert_eq!(reply.status, 200, "{reply:?}");
+        (said(&reply.json()["id"]).to_owned(), reply.headers.contains_key("idempotency-replayed"))
+    };
+    let first = sent("0").await;
+    assert!(!first.1);
+    assert_eq!(sent("1").await, (first.0.clone(), true));
+    let other = sent("0").await;
+    assert!(other.0 != first.0 && !other.1, "{other:?}");
+    assert_eq!(sent("2").await, (other.0, true));
 }
 
 /// A turn that failed was tried again by itself, and then its batch was resumed.
