@@ -29,6 +29,7 @@ mod m20261122_000020_open;
 mod m20261123_000021_lz4;
 mod m20261123_000022_batch_of;
 mod m20261123_000023_answers;
+mod m20261123_000024_asked;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -102,6 +103,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_000021_lz4::Migration),
             Box::new(m20261123_000022_batch_of::Migration),
             Box::new(m20261123_000023_answers::Migration),
+            Box::new(m20261123_000024_asked::Migration),
         ]
     }
 }

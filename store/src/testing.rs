@@ -143,6 +143,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     bytes::that_change_break_the_chain(store).await?;
     bytes::are_paged(store).await?;
 
+    append::a_gap_is_damage(store).await?;
     append::is_all_or_nothing(store).await?;
     append::is_all_or_nothing_however_long(store).await?;
     append::has_one_winner(store).await?;

@@ -9,6 +9,7 @@ use store::{
     bulk::{Batch, BatchStatus, Item, ItemState, Move, PAGE_BYTES, TURN_FAILED},
     time,
 };
+use tokio::time::Instant;
 use tracing::warn;
 
 use super::{
@@ -25,6 +26,9 @@ use crate::{
 /// How many logs are read at once.
 const AT_ONCE: usize = 128;
 
+/// After a look at all lines of a batch that wait for a person, so many times as long none is taken as it took.
+const ANSWERS_REST: u32 = 20;
+
 /// How many turns are called off at once.
 const CALLED_OFF: usize = 8;
 
@@ -34,7 +38,12 @@ const BY: &str = "batch";
 impl Keeper {
     /// Writes down what came of items whose turns have ended, or wait for a person.
     pub(super) async fn collect(&self, batch: &Batch) -> Result<Done, Problem> {
-        let moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
+        let mut moved = self.house.parts.store.moved_items(batch.id, PAGE).await?;
+        if batch.counts.of(ItemState::Asked) > 0 && !self.answers.rests(batch.id) {
+            let began = Instant::now();
+            moved.extend(self.house.parts.store.answered_items(batch.id, PAGE).await?);
+            self.answers.rest(batch.id, began.elapsed() * ANSWERS_REST);
+        }
         // Logs that are asked for at the same time are read together.
         let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
         let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
@@ -56,9 +65,10 @@ impl Keeper {
     /// Writes down what turns that run for long took so far, so that money is counted while it is spent.
     pub(super) async fn meter(&self, batch: &Batch) -> Result<(), Problem> {
         let every = self.house.bulk.meter;
-        if !self.is_metered_again(batch.id, every) {
+        if self.metering.rests(batch.id) {
             return Ok(());
         }
+        self.metering.rest(batch.id, every);
         let (store, before) = (&self.house.parts.store, time::now().saturating_sub(micros(every)));
         let mut after = 0;
         loop {

@@ -73,6 +73,22 @@ enum Work {
     Items,
 }
 
+/// Until when something is not done again for a batch.
+#[derive(Default)]
+pub(super) struct Rests(Mutex<BTreeMap<BatchId, Instant>>);
+
+impl Rests {
+    pub(super) fn rests(&self, batch: BatchId) -> bool {
+        let mut until = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        until.retain(|_, it| Instant::now() < *it);
+        until.contains_key(&batch)
+    }
+
+    pub(super) fn rest(&self, batch: BatchId, time: Duration) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(batch, Instant::now() + time);
+    }
+}
+
 /// What the two tell each other.
 #[derive(Default)]
 struct Both {
@@ -87,8 +103,10 @@ pub(crate) struct Keeper {
     pub(super) house: Arc<House>,
     /// What it is called in the rows of its batches: no other keeper is ever called so.
     pub(super) name: String,
-    /// When it was last looked at what the running items of each batch took.
-    metered: Mutex<BTreeMap<BatchId, Instant>>,
+    /// What the running items of a batch took is looked at now and then.
+    pub(super) metering: Rests,
+    /// And so is whether those were answered that wait for a person.
+    pub(super) answers: Rests,
     /// How far the files of batches are written that have come to their end.
     writing: Mutex<BTreeMap<BatchId, Writing>>,
     /// One for each step that may go on now.
@@ -100,7 +118,8 @@ impl Keeper {
         Self {
             house,
             name: Uuid::now_v7().to_string(),
-            metered: Mutex::default(),
+            metering: Rests::default(),
+            answers: Rests::default(),
             writing: Mutex::default(),
             steps: Semaphore::new(STEPS),
         }
@@ -251,17 +270,6 @@ impl Keeper {
 
     pub(super) fn writing(&self) -> MutexGuard<'_, BTreeMap<BatchId, Writing>> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Whether it is time to look again at what the running items of a batch took; if so, it is noted that it was.
-    pub(super) fn is_metered_again(&self, batch: BatchId, every: Duration) -> bool {
-        let mut metered = self.metered.lock().unwrap_or_else(PoisonError::into_inner);
-        metered.retain(|_, at| at.elapsed() < every);
-        if metered.contains_key(&batch) {
-            return false;
-        }
-        metered.insert(batch, Instant::now());
-        true
     }
 
     /// Moves items of a batch.

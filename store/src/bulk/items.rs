@@ -99,7 +99,7 @@ impl Store {
         Ok(item.filter(|it| is_ours || it.memo == request_hash).map(|it| it.batch_id))
     }
 
-    /// Items of a batch whose turn has come to an end, waits for a person, or does so no more, also as another asks by now; at most `limit`, and no
+    /// Items of a batch that are under way, and whose turn has come to an end or waits for a person; at most `limit`, and no
     /// further one once their lines have [`PAGE_BYTES`], each with that turn.
     ///
     /// ## Which turn counts
@@ -112,6 +112,29 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn moved_items(&self, batch: BatchId, limit: u64) -> Result<Vec<(Item, Turn)>, Error> {
+        let moved = "items.state = 'fed' AND turns.status NOT IN ('queued', 'running')";
+        self.items_with_turns(batch, moved, limit).await
+    }
+
+    /// The same of those that waited for a person, and do so no more, or for the answer to another turn by now.
+    ///
+    /// All that wait are looked at, and they may be all of the batch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn answered_items(&self, batch: BatchId, limit: u64) -> Result<Vec<(Item, Turn)>, Error> {
+        let answered =
+            "items.state = 'asked' AND (turns.status <> 'interrupted' OR turns.id <> items.turn_id)";
+        self.items_with_turns(batch, answered, limit).await
+    }
+
+    async fn items_with_turns(
+        &self,
+        batch: BatchId,
+        which: &str,
+        limit: u64,
+    ) -> Result<Vec<(Item, Turn)>, Error> {
         const TURN: &str = "last_";
         let turn = |it: turns::Column| format!("turns.{name} AS {TURN}{name}", name = it.as_str());
         let turn: Vec<String> = turns::Column::iter().map(turn).collect();
@@ -123,10 +146,7 @@ impl Store {
              AND later.heard_seq > own.heard_seq ORDER BY later.status = 'interrupted', \
              CASE WHEN later.status = 'interrupted' THEN -later.heard_seq ELSE later.heard_seq END LIMIT 1), \
              own.position) END \
-             WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
-             AND ((items.state = 'fed' AND turns.status NOT IN ('queued', 'running')) \
-             OR (items.state = 'asked' AND (turns.status <> 'interrupted' OR turns.id <> items.turn_id))) \
-             LIMIT $2) AS moved) AS moved \
+             WHERE items.batch_id = $1 AND {which} LIMIT $2) AS moved) AS moved \
              WHERE so_far - length < $3",
             turn.join(", ")
         );
@@ -155,14 +175,13 @@ impl Store {
     ) -> Result<Vec<Item>, Error> {
         let sql = "SELECT items.* FROM batch_items AS items JOIN turns ON turns.id = items.turn_id \
                    WHERE items.batch_id = $1 AND items.fed_at < $2 \
-                   AND (items.state = 'fed' OR items.state = 'asked') AND items.state = 'fed' \
-                   AND turns.status = 'running' AND items.nth > $3 ORDER BY items.nth LIMIT $4";
+                   AND items.state = 'fed' AND turns.status = 'running' AND items.nth > $3 ORDER BY items.nth LIMIT $4";
         let values = [batch.into(), fed_before.into(), signed(after).into(), signed(at_most(limit)).into()];
         self.items(sql, values).await
     }
 
-    /// Items of a batch that are under way or wait for a person, and whose turn was queued before `fed_before`, in
-    /// microseconds since the Unix epoch; at most `limit`.
+    /// Items of a batch that are under way, and then those that wait for a person, whose turn was queued before `fed_before`,
+    /// in microseconds since the Unix epoch; at most `limit`.
     ///
     /// # Errors
     ///
@@ -173,9 +192,20 @@ impl Store {
         fed_before: i64,
         limit: u64,
     ) -> Result<Vec<Item>, Error> {
-        let sql = "SELECT * FROM batch_items WHERE batch_id = $1 AND (state = 'fed' OR state = 'asked') \
-                   AND fed_at <= $2 ORDER BY fed_at, nth LIMIT $3";
-        self.items(sql, [batch.into(), fed_before.into(), signed(at_most(limit)).into()]).await
+        let mut items = Vec::new();
+        for state in [ItemState::Fed, ItemState::Asked] {
+            // The state stands word for word in the statement: an index is known by it.
+            let sql = format!(
+                "SELECT * FROM batch_items WHERE batch_id = $1 AND state = '{}' AND fed_at <= $2 \
+                 ORDER BY fed_at, nth LIMIT $3",
+                state.as_str()
+            );
+            let left = at_most(limit).saturating_sub(items.len() as u64);
+            if left > 0 {
+                items.extend(self.items(&sql, [batch.into(), fed_before.into(), signed(left).into()]).await?);
+            }
+        }
+        Ok(items)
     }
 }
 

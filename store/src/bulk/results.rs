@@ -149,8 +149,7 @@ impl Store {
     pub async fn under_way(&self, batch: BatchId) -> Result<UnderWay, Error> {
         let sql = "SELECT turns.status AS name, COUNT(*) AS count FROM batch_items AS items \
                    JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND (items.state = 'fed' OR items.state = 'asked') \
-                   AND items.state = 'fed' GROUP BY turns.status";
+                   WHERE items.batch_id = $1 AND items.state = 'fed' GROUP BY turns.status";
         let counted: BTreeMap<String, u64> = self.counted(sql, batch).await?.into_iter().collect();
         let of = |status: TurnStatus| counted.get(status.as_str()).copied().unwrap_or_default();
         let queued = of(TurnStatus::Queued);

@@ -1,19 +1,37 @@
 //! Whoever inserts a number first has decided it; nothing of anybody else's is kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use shared::strategies;
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
-use super::{decided, log_of, opened};
+use super::{decided, heard, intruder, log_of, opened};
 use crate::{
-    Error, Head, Mark, Store, ThreadStatus,
+    Error, Head, Mark, MemoryNews, MemoryQueue, Parts, Store, Strategies, ThreadLog, ThreadStatus,
     log::{ROWS_MAX, signed, tables::events},
 };
 
 /// How often two appenders race.
 const ROUNDS: usize = 20;
+
+/// Nothing follows from a log in which events are missing, as where a database has lost commits that it had acknowledged.
+pub(super) async fn a_gap_is_damage(store: &Store) -> Result<(), Error> {
+    let (head, turn) = opened(store).await?;
+    let head = store.append(&head, &[heard(&turn)], None).await?;
+    let (queue, news) = (Arc::new(MemoryQueue::new(Duration::from_secs(1))), Arc::new(MemoryNews::new()));
+    let parts = Parts { store: store.clone(), queue, news };
+    let known = Strategies::new(strategies::all());
+    let mut log = ThreadLog::open(&parts, &known, head.thread).await?;
+    store.append(&head, &[decided("a"), decided("b")], None).await?;
+    intruder::say(store, "DELETE FROM events WHERE seq = 2 AND thread_id = $1", head.thread).await?;
+    for damaged in [log.refresh(&parts).await, ThreadLog::open(&parts, &known, head.thread).await.map(drop)] {
+        let Err(Error::Corrupt { what, .. }) = damaged else { panic!("{damaged:?}") };
+        assert_eq!(what, "event 3 stands where event 2 belongs: some are missing");
+    }
+    Ok(())
+}
 
 pub(super) async fn is_all_or_nothing(store: &Store) -> Result<(), Error> {
     let three = [decided("a"), decided("b"), decided("c")];

@@ -184,6 +184,12 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     tidy(store).await
 }
 
+/// Items of which a keeper has to write down what came of them.
+pub(super) async fn to_collect(store: &Store, batch: Uuid) -> Result<Vec<(Item, Turn)>, Error> {
+    let (under_way, asked) = (store.moved_items(batch, 10).await?, store.answered_items(batch, 10).await?);
+    Ok([under_way, asked].concat())
+}
+
 /// Leaves no batch open that nobody keeps.
 pub(super) async fn tidy(store: &Store) -> Result<(), Error> {
     for it in store.keep_batches("bob", LEASE).await? {
@@ -247,14 +253,14 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         "what a batch has fed is not counted, whoever is called so is"
     );
     assert_eq!(store.queued(Some("default"), 1000).await?, single + 1);
-    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0);
+    assert_eq!(to_collect(store, made.id).await?.len(), 0);
     assert_eq!(store.items_fed_before(made.id, time::now(), 10).await?.len(), 3);
 
     // One is answered, one asks and is answered in a turn of its own, one waits.
     for (turn, status) in turns.iter().zip([TurnStatus::Completed, TurnStatus::Interrupted]) {
         end(store, turn, status).await?;
     }
-    let moved = store.moved_items(made.id, 10).await?;
+    let moved = to_collect(store, made.id).await?;
     assert_eq!(moved.len(), 2);
     let took = Tally { input_tokens: 10, output_tokens: 5, micro_usd: 7, ..Tally::default() };
     let moves = moved.iter().map(|(item, turn)| {
@@ -266,12 +272,12 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     store.record(made.id, "ada", moves.collect()).await?;
     let now = known(store, made.id).await?;
     assert_eq!((now.input_tokens, now.output_tokens, now.micro_usd, now.done), (20, 10, 14, 3));
-    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "whoever asks still waits");
+    assert_eq!(to_collect(store, made.id).await?.len(), 0, "whoever asks still waits");
     let answer = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("yes") };
     let answer = store.submit(answer).await?.into_turn();
     let late = NewTurn { thread: crate::Opening::Existing(turns[0].thread), ..new_turn("and more") };
     let late = store.submit(late).await?.into_turn();
-    assert_eq!(store.moved_items(made.id, 10).await?.len(), 0, "nothing was heard yet");
+    assert_eq!(to_collect(store, made.id).await?.len(), 0, "nothing was heard yet");
     let wrong = NewTurn { thread: crate::Opening::Existing(turns[1].thread), ..new_turn("is no answer") };
     let wrong = store.submit(wrong).await?.into_turn();
     for turn in [&answer, &late] {
@@ -279,7 +285,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     }
     store.refuse_queued(wrong.id, "nothing was asked").await?;
     let answer = store.turn(answer.id).await?.ok_or(Error::UnknownTurn(answer.id))?;
-    let moved = store.moved_items(made.id, 10).await?;
+    let moved = to_collect(store, made.id).await?;
     let [(asked, last)] = &moved[..] else { panic!("one was answered: {moved:?}") };
     assert_eq!((asked.nth, last), (c.nth, &answer));
     assert_eq!((asked.took.input_tokens, asked.took.micro_usd), (10, 7));

@@ -8,8 +8,8 @@ use shared::{Message, Opened, Policy};
 use store::{
     NewTurn, Opening, Priority, Store, Turn,
     bulk::{
-        Batch, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move, NewBatch,
-        NewFile,
+        Batch, BatchId, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move,
+        NewBatch, NewFile,
     },
 };
 use testing::Postgres;
@@ -164,6 +164,36 @@ async fn real_postgres_reads_what_is_asked_for() {
     run(&store, "quiet").await;
     let quiet = read(&postgres, store).await;
     assert!(quiet < MOST_OF_A_LINE * LINES, "{quiet} read for {LINES} lines after a quiet minute");
+
+    let store = connect().await;
+    let id = asks(&store).await;
+    read(&postgres, store).await;
+    let store = connect().await;
+    for _ in 0..100 {
+        assert!(store.moved_items(id, PAGE).await.unwrap().is_empty());
+        assert_eq!(store.under_way(id).await.unwrap().queued, 0);
+    }
+    let looked = read(&postgres, store).await;
+    assert!(looked < 2 * PAGE, "{looked} read in a hundred looks at {PAGE} lines that wait for a person");
+}
+
+/// A batch of a page of lines that all wait for a person.
+async fn asks(store: &Store) -> BatchId {
+    let id = batch(store).await.id;
+    let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
+    let lines = (1..=PAGE).map(|nth| line("asks", nth)).collect();
+    store.take_lines(&kept[0], KEEPER, lines, PAGE).await.unwrap();
+    let waiting = store.waiting_items(id, PAGE).await.unwrap();
+    let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
+    let begun = |(item, turn): (&Item, &Turn)| Move {
+        run: Some((turn.thread, turn.id)),
+        ..Move::new(item.clone(), ItemState::Fed)
+    };
+    store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+    let begun = store.items_fed_before(id, i64::MAX, PAGE).await.unwrap();
+    let asked = begun.into_iter().map(|it| Move::new(it, ItemState::Asked)).collect();
+    store.record(id, KEEPER, asked).await.unwrap();
+    id
 }
 
 /// How much may be read for a line: what is, and not as much as if one statement read all lines for every page.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{super::new_turn, LEASE, batch, end, known, to};
+use super::{super::new_turn, LEASE, batch, end, known, to, to_collect};
 use crate::{
     Error, Mark, NewTurn, Opening, Store, Submitted, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{Batch, BatchStatus, Good, Item, ItemState, Move, Stopped, TURN_FAILED},
@@ -56,11 +56,11 @@ pub(super) async fn asks(store: &Store) -> Result<(), Error> {
     end(store, &first, TurnStatus::Interrupted).await?;
     let mut asks = first;
     for _ in 0..2 {
-        let moved = store.moved_items(made.id, 10).await?;
+        let moved = to_collect(store, made.id).await?;
         let [(item, turn)] = &moved[..] else { panic!("another turn asks: {moved:?}") };
         assert_eq!((turn.id, turn.status), (asks.id, TurnStatus::Interrupted));
         store.record(made.id, "ada", vec![Move { run: run(turn), ..to(item, ItemState::Asked) }]).await?;
-        assert_eq!(store.moved_items(made.id, 10).await?, [], "it still waits");
+        assert_eq!(to_collect(store, made.id).await?, [], "it still waits");
         let under_way = store.items_fed_before(made.id, i64::MAX, 10).await?;
         assert_eq!(under_way[0].turn, Some(asks.id), "whoever calls it off finds it");
         let answer = NewTurn { thread: Opening::Existing(asks.thread), ..new_turn("yes") };
@@ -92,7 +92,7 @@ pub(in crate::testing) async fn what_was_tried_again_is_under_way(store: &Store)
     for turn in &turns {
         end(store, turn, TurnStatus::Failed).await?;
     }
-    let moved = store.moved_items(made.id, 10).await?;
+    let moved = to_collect(store, made.id).await?;
     let failed = moved.iter().map(|(item, _)| Move {
         // The log of the last one could not be read.
         error: Some((if item.nth == 5 { "unreadable_log" } else { TURN_FAILED }.to_owned(), "so".to_owned())),
@@ -120,7 +120,7 @@ pub(in crate::testing) async fn what_was_tried_again_is_under_way(store: &Store)
     assert_eq!(store.count_items(made.id).await?, [(ItemState::Waiting, 3), (ItemState::Fed, 2)].into());
     let anew = store.waiting_items(made.id, 10).await?;
     assert_eq!(anew.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(3, 2), (4, 2), (5, 2)]);
-    let moved = store.moved_items(made.id, 10).await?;
+    let moved = to_collect(store, made.id).await?;
     let [(item, turn)] = &moved[..] else { panic!("one of them has ended: {moved:?}") };
     assert_eq!((item.nth, item.attempt, turn.id), (1, 1, turns[0].id));
     let took = shared::Tally { micro_usd: 9, ..item.took };
