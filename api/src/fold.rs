@@ -48,15 +48,10 @@ impl Log {
         u64::try_from(self.recorded.len()).unwrap_or(u64::MAX)
     }
 
-    /// The thread after event `at`, and the number of that event: the last, if `at` is none.
-    pub(crate) fn fold(&self, at: Option<u64>) -> Result<(u64, Box<dyn Replay>), Problem> {
-        let last = self.events().saturating_sub(1);
-        let at = at.unwrap_or(last);
-        if last < at {
-            return Err(Kind::Invalid.because(format!("there is no event {at} yet: the last is {last}")));
-        }
-        let log = self.recorded.iter().take_while(|it| it.seq <= at).map(|it| &it.event);
-        Ok((at, self.graph.replay(log).map_err(|err| corrupt(&err))?))
+    /// The thread after all of them.
+    pub(crate) fn thread(&self) -> Result<Box<dyn Replay>, Problem> {
+        let log = self.recorded.iter().map(|it| &it.event);
+        self.graph.replay(log).map_err(|err| corrupt(&err))
     }
 
     /// What came of each of these turns that has ended.

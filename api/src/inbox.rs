@@ -98,7 +98,7 @@ async fn listed(house: &House, row: store::Thread) -> Result<Option<InboxItem>, 
 
 async fn item(house: &House, row: store::Thread) -> Result<InboxItem, Problem> {
     let log = Log::load(house, row.id).await?;
-    let (_, thread) = log.fold(None)?;
+    let thread = log.thread()?;
     let standing = thread.standing();
     let it = asked(&standing)?;
     let slot = slot(it, &log);

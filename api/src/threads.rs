@@ -80,7 +80,7 @@ pub(crate) async fn find(house: &House, acting: &Acting, id: ThreadId) -> Result
 pub(crate) async fn view(house: &House, row: store::Thread) -> Result<ThreadView, Problem> {
     let log = Log::load(house, row.id).await?;
     let line = row.into();
-    let (_, thread) = log.fold(None)?;
+    let thread = log.thread()?;
     let standing = thread.standing();
     let error = match &standing {
         Standing::Failed { node, reason } => Some(format!("{node}: {reason}")),

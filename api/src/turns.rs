@@ -223,7 +223,7 @@ pub(crate) async fn show_ended(house: &House, turn: store::Turn) -> Result<(Turn
 
 /// What all turns of a thread took so far.
 pub(crate) async fn took(house: &House, thread: ThreadId) -> Result<Tally, Problem> {
-    let (_, thread) = Log::load(house, thread).await?.fold(None)?;
+    let thread = Log::load(house, thread).await?.thread()?;
     Ok(*thread.took())
 }
 

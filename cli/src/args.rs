@@ -16,7 +16,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
-    batch::{Batch, Form, Only, Plan, Quoted, Reuse, Within},
+    batch::{Batch, Form, Plan, Quoted, Reuse, Within},
     fixture::Fixture,
     inbox::{Answer, Inbox},
     queue::{Paused, Queue},
@@ -81,7 +81,7 @@ pub(crate) enum Command {
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Runs a worker: takes jobs and lets one node happen in each
+    /// Runs a worker: takes jobs and lets the nodes of their threads happen
     Worker,
     /// Brings the database up to date
     Migrate {

@@ -1,4 +1,4 @@
-//! Does one job: lets at most one node of one thread happen.
+//! One step of a thread: lets at most one node happen.
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 

@@ -116,14 +116,12 @@ impl<'a> Judge<'a> {
         self.memo(turn).ok_or_else(unnamed)
     }
 
-    /// Names what a turn asks for by its content.
-    ///
     /// ## What is in it
     ///
     /// What its answer depends on, as far as turnfold knows: the strategy, its version and its prompts, the configuration completed by the defaults of today, the words, the budget. Not in it is what only tells who
     /// asks: metadata, author, priority. Nor is the description of the MCP servers, so that an operator who mends a word of
     /// it does not have everything paid anew.
-    pub(crate) fn memo(&self, turn: &store::NewTurn) -> Option<Memo> {
+    fn memo(&self, turn: &store::NewTurn) -> Option<Memo> {
         let Opening::New(opened) = &turn.thread else { return None };
         let graph = self.house.strategies.find(&opened.strategy)?;
         let mut config = graph.defaults();
@@ -169,8 +167,7 @@ pub(crate) fn field_of(code: &str) -> Option<&'static str> {
         "missing_custom_id" | "invalid_custom_id" | "duplicate_custom_id" => Some("custom_id"),
         "invalid_method" => Some("method"),
         "invalid_url" => Some("url"),
-        "invalid_body" => Some("body"),
-        "unknown_model" => Some("body"),
+        "invalid_body" | "unknown_model" => Some("body"),
         _ => None,
     }
 }

@@ -203,7 +203,7 @@ async fn a_response_that_waits_comes_when_the_turn_has_ended() {
     let submit = room.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
     let work = async {
         let thread = loop {
-            match room.parts.store.runnable(1).await.unwrap().first() {
+            match room.parts.store.runnable_after(None, 1).await.unwrap().first() {
                 Some(it) => break it.thread,
                 None => tokio::task::yield_now().await,
             }

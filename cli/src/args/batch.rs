@@ -4,7 +4,7 @@ use std::{borrow::Cow, path::PathBuf};
 
 use clap::Subcommand;
 
-use super::{Priority, word};
+use super::Priority;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
@@ -211,13 +211,6 @@ pub(crate) enum Only {
     Failed,
     /// Those whose time was over
     Expired,
-}
-
-impl Only {
-    /// Its name on the wire.
-    pub(crate) fn as_str(self) -> String {
-        word(&self)
-    }
 }
 
 /// In which form results are written.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::{age, word};
+use super::age;
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
@@ -148,11 +148,4 @@ pub(crate) enum Priority {
     Normal,
     /// When there is nothing else to do
     Low,
-}
-
-impl Priority {
-    /// Its name on the wire.
-    pub(crate) fn as_str(self) -> String {
-        word(&self)
-    }
 }

@@ -9,7 +9,7 @@ use store::{Conditions, TurnId, time};
 
 use super::{Given, follow, redrive, thread};
 use crate::{
-    args::{GroupBy, Send, Turn},
+    args::{GroupBy, Send, Turn, word},
     client::{Client, keyed, listed, name, path},
     exit::{Exit, Stop},
     output::{self, Format},
@@ -168,7 +168,7 @@ async fn send(given: &Given, client: &Client, what: Send) -> anyhow::Result<Exit
             Value::Object(metadata.iter().map(|it| pair(it)).collect::<Result<Map<_, _>, _>>()?);
     }
     if let Some(priority) = priority {
-        body["priority"] = json!(priority.as_str());
+        body["priority"] = json!(word(&priority));
     }
     if let Some(delay) = delay {
         body["delay_seconds"] = json!(delay.as_secs());

@@ -123,15 +123,6 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
-    /// Threads that may be able to move, at most `limit`: the first page of [`Store::runnable_after`].
-    ///
-    /// # Errors
-    ///
-    /// As that one.
-    pub async fn runnable(&self, limit: u64) -> Result<Vec<Runnable>, Error> {
-        self.runnable_after(None, limit).await
-    }
-
     /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`, each with its lane: those
     /// that are busy, and those with a turn in the queue that is due, if neither their strategy nor
     /// their tenant is paused. A sweep that pages through all of them starves none.

@@ -96,8 +96,8 @@ pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     assert_eq!(ids(store.runnable_after(before, 9).await?), [waits.thread, moves.thread]);
     assert_eq!(ids(store.runnable_after(before, 1).await?), [waits.thread]);
     assert_eq!(ids(store.runnable_after(Some(waits.thread), 9).await?), [moves.thread]);
-    assert_eq!(store.runnable(1).await?.len(), 1);
-    let all = ids(store.runnable(100_000).await?);
+    assert_eq!(store.runnable_after(None, 1).await?.len(), 1);
+    let all = ids(store.runnable_after(None, 100_000).await?);
     assert!(all.contains(&waits.thread) && all.contains(&moves.thread) && !all.contains(&rests.thread));
     Ok(())
 }

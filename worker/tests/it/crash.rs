@@ -84,7 +84,7 @@ async fn a_thread_that_cannot_go_on_is_parked() {
         error.contains("no strategy is called \"gone\" here; known: ") && error.contains("probe"),
         "{error}"
     );
-    assert!(parts.store.runnable(10).await.unwrap().is_empty());
+    assert!(parts.store.runnable_after(None, 10).await.unwrap().is_empty());
     let unknown = hands.work(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
 }

@@ -23,7 +23,7 @@ use tokio_util::task::AbortOnDropHandle;
 use self::{local::Local, signals::Signals, submit::Submission, watch::Watched};
 use super::Given;
 use crate::{
-    args::{Batch, Form, Only, Plan},
+    args::{Batch, Form, Plan, word},
     client::{Client, listed, name, path, refusal},
     exit::Exit,
     output::{self, counted, remark},
@@ -89,7 +89,7 @@ pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
         Batch::Pause { id } => act(&given, &given.client()?, &id, "pause", &json!({})).await,
         Batch::Resume { id, only, max_usd } => {
             let mut body = json!({});
-            if let Some(only) = only.map(Only::as_str) {
+            if let Some(only) = only.map(|it| word(&it)) {
                 body["only"] = json!(only);
             }
             if let Some(usd) = max_usd {

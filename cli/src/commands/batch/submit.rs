@@ -20,7 +20,7 @@ use super::{
     shown,
 };
 use crate::{
-    args::{Plan, Priority, Quoted, Reuse, Within},
+    args::{Plan, Quoted, Reuse, Within, word},
     ask,
     client::{Client, name, refusal},
     config::Settings,
@@ -174,7 +174,7 @@ fn creation(checked: &Checked, plan: &Plan, within: &str) -> Value {
     let wishes = [
         ("max_usd", max_usd.map(|it| json!(it))),
         ("window", window.map(|it| json!(it))),
-        ("priority", priority.map(Priority::as_str).map(|it| json!(it))),
+        ("priority", priority.map(|it| json!(word(&it)))),
         ("reuse", Reuse::wish(*reuse).map(|it| json!(it))),
     ];
     for (name, wish) in wishes {
