@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use axum::{Json, extract::State, response::Response};
-use serde_json::{Map, Value};
 use shared::{Interrupt, InterruptKind, Message, Policy, Question, Reconciled, Standing};
-use store::{Idempotency, Opening, Priority, ThreadId, ThreadLog};
+use store::{Idempotency, Opening, ThreadId, ThreadLog};
 use uuid::Uuid;
 
 use crate::{
@@ -80,16 +79,9 @@ pub(crate) async fn say(
     }
     fits(&log.thread().standing(), &text)?;
     let Saying { author, idempotency, wait } = saying;
-    let turn = store::NewTurn {
-        thread: Opening::Asking(log.id(), log.head().seq),
-        policy: Policy::Answer,
-        priority: Priority::Normal,
-        messages: vec![Message::user(text)],
-        metadata: Value::Object(Map::new()),
-        author,
-        idempotency,
-        due_at: None,
-    };
+    let opening = Opening::Asking(log.id(), log.head().seq);
+    let turn = store::NewTurn::of(opening, vec![Message::user(text)], author);
+    let turn = store::NewTurn { policy: Policy::Answer, idempotency, ..turn };
     take_in(house, turn, wait).await
 }
 

@@ -103,8 +103,7 @@ impl Acting {
         };
         match (holder, named) {
             (Holder::Of(own), Some(named)) if own.as_ref() != named => {
-                let words =
-                    "X-Turnfold-Tenant: the key belongs to another tenant and opens nothing of this one";
+                let words = "X-Turnfold-Tenant: the key belongs to another tenant";
                 Err(Kind::Invalid.because(words).mend("leave the header out, or show a key of that tenant"))
             }
             (Holder::Of(own), _) => Ok(Self(Some(Arc::clone(own)))),
@@ -193,7 +192,7 @@ pub(crate) async fn guard(
     }
     if house.keys.are_none() {
         return Err(Kind::Unauthorized
-            .because("a door without keys is for 127.0.0.1, [::1] and localhost alone")
+            .because("without keys, this api answers only under 127.0.0.1, [::1] and localhost")
             .mend("ask under one of these names, or set `[api] keys`"));
     }
     // Not a word on whether a key was missing or wrong.

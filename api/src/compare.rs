@@ -10,7 +10,7 @@ use uuid::Uuid;
 use crate::{
     auth::Acting,
     extract::{Path, Query},
-    fold::{Log, corrupt, graph_of},
+    fold::{Log, corrupt, graph_of, up_to},
     house::Inside,
     problem::{Kind, Problem},
     schema::{DiffView, WhyView},
@@ -37,13 +37,10 @@ pub(crate) async fn why(
     Query(Moment { at }): Query<Moment>,
 ) -> Result<Json<WhyView>, Problem> {
     find(&house, &acting, id).await?;
-    let last = house.parts.store.head(id).await?.seq - 1;
-    if let Some(at) = at.filter(|at| last < *at) {
-        return Err(Kind::Invalid.because(format!("there is no event {at} yet: the last is {last}")));
-    }
+    let last = up_to(&house, id, at).await?;
     let mut explainer = Explainer::new(graph_of(&house, id).await?);
     let each = |it: store::Recorded| explainer.see(&it.event).map_err(|err| corrupt(&err));
-    house.parts.store.along(id, 0, at, each).await?;
+    house.parts.store.along(id, 0, Some(last), each).await?;
     Ok(Json(explainer.finish().map_err(|err| corrupt(&err))?.into()))
 }
 

@@ -14,7 +14,10 @@ use axum::{
 use futures::stream;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use store::bulk::{Cutter, File, FileId, NewFile};
+use store::{
+    Order,
+    bulk::{Cutter, File, FileId, NewFile},
+};
 use utoipa::{IntoParams, ToSchema};
 use uuid::Uuid;
 
@@ -134,13 +137,24 @@ impl Said {
 pub(crate) struct Which {
     /// Those for this purpose.
     purpose: Option<String>,
-    /// Those uploaded before this file: the last of the page before.
+    /// Those after this file: the last of the page before.
     after: Option<String>,
     /// At most so many, and no more than 1000 in one page; 50 if nobody says.
     #[param(minimum = 1, maximum = 10000)]
     limit: Option<u64>,
-    /// `desc`: newest first. There is no other order.
-    order: Option<String>,
+    /// `desc`, newest first, if nobody says; or `asc`, oldest first.
+    #[param(inline)]
+    order: Option<FileOrder>,
+}
+
+/// In which order files are listed.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum FileOrder {
+    /// The oldest first.
+    Asc,
+    /// The newest first.
+    Desc,
 }
 
 /// A file's name in this dialect.
@@ -266,7 +280,7 @@ async fn text(part: &mut Part<'_>, name: &str) -> Result<String, Problem> {
 
 /// Lists files
 ///
-/// Newest first.
+/// Newest first, unless another order is asked for.
 #[utoipa::path(
     get, path = "/v1/files", tag = "bulk", operation_id = "list_files", params(Which),
     responses((status = 200, description = "A page of files.", body = Listing<FileView>))
@@ -276,16 +290,17 @@ pub(crate) async fn list(
     acting: Acting,
     Query(which): Query<Which>,
 ) -> Result<Json<Listing<FileView>>, Problem> {
-    if let Some(order) = which.order.filter(|it| it != "desc") {
-        return Err(Kind::Malformed.because(format!("order is desc, and not {order:?}")));
-    }
+    let order = match which.order {
+        Some(FileOrder::Asc) => Order::OldestFirst,
+        Some(FileOrder::Desc) | None => Order::NewestFirst,
+    };
     // Clients ask for as many as OpenAI gives at once; the page says that there are more.
     let asked = which.limit.map(|it| if it <= OPENAI_MAX { it.min(LIMIT_MAX) } else { it });
     let limit = limit(asked)?;
     // It need not be there any more: whoever cleans up deletes what it lists.
     let after = which.after.as_deref().map(|it| id(it).ok_or_else(|| unknown(it))).transpose()?;
     let store = &house.parts.store;
-    let rows = store.files(acting.only(), which.purpose.as_deref(), after, limit + 1).await?;
+    let rows = store.files(acting.only(), which.purpose.as_deref(), order, after, limit + 1).await?;
     Ok(Json(Listing::cut(rows, limit, |it| name(it.id)).map(FileView::from)))
 }
 

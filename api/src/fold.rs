@@ -103,11 +103,7 @@ pub(crate) struct Folded {
 impl Folded {
     /// After event `at`, or after the last; however long the log is, little of it is held.
     pub(crate) async fn load(house: &House, id: ThreadId, at: Option<u64>) -> Result<Self, Problem> {
-        let last = house.parts.store.head(id).await?.seq - 1;
-        let seq = at.unwrap_or(last);
-        if last < seq {
-            return Err(Kind::Invalid.because(format!("there is no event {seq} yet: the last is {last}")));
-        }
+        let seq = up_to(house, id, at).await?;
         let mut folded = Self { seq, thread: graph_of(house, id).await?.begin(), doubted: BTreeSet::new() };
         let each = |it: Recorded| {
             doubt(&mut folded.doubted, &it.event);
@@ -150,6 +146,18 @@ fn doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         | Event::Failed(_)
         | Event::Retried(_)
         | Event::Forked(_) => (),
+    }
+}
+
+/// The number of the event that is asked for, or of the last.
+pub(crate) async fn up_to(house: &House, id: ThreadId, at: Option<u64>) -> Result<u64, Problem> {
+    let last = house.parts.store.head(id).await?.seq - 1;
+    match at {
+        Some(at) if last < at => {
+            Err(Kind::Invalid.because(format!("there is no event {at} yet: the last is {last}")))
+        }
+        Some(at) => Ok(at),
+        None => Ok(last),
     }
 }
 

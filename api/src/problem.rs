@@ -39,9 +39,9 @@ kinds! {
     /// It cannot be read.
     Malformed = BAD_REQUEST "malformed" "the request cannot be read",
     /// It shows no key that fits.
-    Unauthorized = UNAUTHORIZED "unauthorized" "no entry",
+    Unauthorized = UNAUTHORIZED "unauthorized" "no valid key",
     /// Whoever asks may not do this.
-    Forbidden = FORBIDDEN "forbidden" "not yours to decide",
+    Forbidden = FORBIDDEN "forbidden" "not allowed",
     /// Nothing is there.
     UnknownPath = NOT_FOUND "unknown-path" "nothing is here",
     /// No such thread.

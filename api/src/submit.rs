@@ -217,12 +217,10 @@ fn due(not_before: Option<&str>, delay_seconds: Option<u64>) -> Result<Option<i6
         }
         (None, Some(0)) => return Ok(None),
         (None, Some(seconds)) => {
-            let micros = i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000);
-            ("delay_seconds", time::now().saturating_add(micros))
+            ("delay_seconds", time::now().saturating_add(time::span(Duration::from_secs(seconds))))
         }
     };
-    let year = i64::try_from(LONGEST_DELAY.as_micros()).unwrap_or(i64::MAX);
-    if at <= time::now().saturating_add(year) {
+    if at <= time::now().saturating_add(time::span(LONGEST_DELAY)) {
         return Ok(Some(at));
     }
     Err(Kind::Invalid

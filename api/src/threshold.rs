@@ -125,7 +125,7 @@ fn full(whose: Option<&str>, max: u64, known: &Known) -> Problem {
         None => format!("{max} turns wait already"),
     };
     let why = match known.fell {
-        None => "; how fast they get fewer is known by then",
+        None => "; by then it is known how fast they get fewer",
         Some((0, _)) => {
             ", as they got no fewer of late: GET /v1/queue (`turnfold queue ls`) tells what they wait for"
         }
@@ -150,7 +150,7 @@ fn who_is_sent_away_hears_when_to_come_again() {
         assert_eq!(known(turns, fell).come_again(100), seconds, "{turns} {fell:?}");
     }
     for (fell, words) in [
-        (None, "in 1 s; how fast they get fewer is known by then;"),
+        (None, "in 1 s; by then it is known how fast they get fewer;"),
         (Some((0, second)), "in 60 s, as they got no fewer of late: GET /v1/queue"),
         (Some((10, second)), "in 1 s; an operator"),
     ] {

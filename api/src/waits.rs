@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use store::{
-    Listed, Pause, PauseKind, Place, Stance, ThreadId, Unfinished,
+    Listed, Pause, PauseKind, Place, Rung, Stance, ThreadId, Unfinished,
     queue::{HeldBy, LIST_MAX},
     time::{self, rfc3339},
 };
@@ -102,7 +102,7 @@ struct Wait {
 struct Tokens {
     listed: BTreeMap<ThreadId, Listed>,
     /// All that are rung for, if not all are listed.
-    rung: Vec<ThreadId>,
+    rung: Option<Rung>,
     pauses: Vec<Pause>,
     now: i64,
 }
@@ -113,7 +113,7 @@ impl Tokens {
         let away = |error: store::QueueError| Kind::Unavailable.because(error.to_string());
         let queue = &house.parts.queue;
         let list = queue.list(LIST_MAX).await.map_err(away)?;
-        let rung = if list.len() < LIST_MAX { Vec::new() } else { queue.rung().await.map_err(away)? };
+        let rung = if list.len() < LIST_MAX { None } else { Some(queue.rung().await.map_err(away)?) };
         let mut listed: BTreeMap<ThreadId, Listed> = BTreeMap::new();
         for it in list {
             // Of several tokens of a thread the first counts: those that are held come before those that wait.
@@ -125,7 +125,7 @@ impl Tokens {
     /// Whether the queue has a token for a turn, and did not say where.
     fn is_unlisted(&self, turn: &Unfinished) -> bool {
         !self.listed.contains_key(&turn.thread)
-            && self.rung.binary_search(&turn.thread).is_ok()
+            && self.rung.as_ref().and_then(|it| it.has(turn.thread)) == Some(true)
             && self.paused(turn).is_none()
     }
 
@@ -137,14 +137,13 @@ impl Tokens {
             (_, Some(pause)) => (WaitCause::Paused, Some(pause.to_string()), None, None),
             (Some(Place::Waiting { position }), None) => (WaitCause::Worker, None, Some(position + 1), None),
             (Some(Place::Delayed { due_in, why: Some(why) }), None) => {
-                let due_in = i64::try_from(due_in.as_micros()).unwrap_or(i64::MAX);
                 let cause = match why.held {
                     HeldBy::Retry => WaitCause::Retry,
                     HeldBy::Pause => WaitCause::Paused,
                     HeldBy::Limit => WaitCause::Limit,
                     HeldBy::Worker => return None,
                 };
-                (cause, Some(why.words.clone()), None, Some(self.now.saturating_add(due_in)))
+                (cause, Some(why.words.clone()), None, Some(self.now.saturating_add(time::span(*due_in))))
             }
             // A ring that waits for another turn of its thread is none for this one.
             (Some(Place::Delayed { why: None, .. }) | None, None) if turn.is_asked => {

@@ -13,10 +13,10 @@ use std::{
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use shared::{Fault, Policy, Replay, Request, Response};
+use shared::{Fault, Replay, Request, Response};
 use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, Priority, QueueError, RedisNews,
-    RedisQueue, Store, Strategies, ThreadId, TurnStatus, When,
+    Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, QueueError, RedisNews, RedisQueue,
+    Store, Strategies, ThreadId, TurnStatus, When,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -209,16 +209,7 @@ pub(crate) fn strategies() -> Strategies {
 
 /// A turn that says what a walk hears.
 pub(crate) fn turn(thread: Opening) -> NewTurn {
-    NewTurn {
-        thread,
-        policy: Policy::Auto,
-        priority: Priority::Normal,
-        messages: walk::input(),
-        metadata: serde_json::json!({}),
-        author: "bench".to_owned(),
-        idempotency: None,
-        due_at: None,
-    }
+    NewTurn::of(thread, walk::input(), "bench".to_owned())
 }
 
 /// Answers at once.

@@ -1,9 +1,6 @@
 //! What is wrong with fixtures: secrets, answers that nobody asks for, requests that nothing answers.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use shared::{Event, Graph, Next, Request, reenact};
@@ -13,7 +10,7 @@ use crate::{
     redact::{Hit, KEPT, hits},
     reproduce::{Parted, parted},
     secrets::Secrets,
-    suite::{Broken, Fixture, files},
+    suite::{Broken, Fixture, files, within},
 };
 
 /// One thing that is wrong.
@@ -50,7 +47,7 @@ pub fn check(
     secrets: &Secrets,
 ) -> Result<(usize, Vec<Finding>), Broken> {
     let (mut count, mut findings) = (0, Vec::new());
-    for below in folders(folder)? {
+    for below in within(folder, Path::is_dir)? {
         let name = below.file_name().map(|it| it.to_string_lossy().into_owned()).unwrap_or_default();
         let graph = graphs.iter().find(|it| it.name() == name);
         let mut fixtures = Vec::new();
@@ -77,20 +74,6 @@ pub fn check(
         }
     }
     Ok((count, findings))
-}
-
-fn folders(folder: &Path) -> Result<Vec<PathBuf>, Broken> {
-    let broken = |error: std::io::Error| Broken {
-        path: folder.to_owned(),
-        line: 1,
-        why: format!("there are no fixtures: {error}"),
-    };
-    let entries = fs::read_dir(folder).map_err(broken)?;
-    let mut paths =
-        entries.map(|it| it.map(|it| it.path())).collect::<Result<Vec<_>, _>>().map_err(broken)?;
-    paths.retain(|it| it.is_dir());
-    paths.sort();
-    Ok(paths)
 }
 
 fn look(

@@ -104,6 +104,11 @@ impl Fixture {
 
 /// The fixtures in a folder, in the order of their names.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Broken> {
+    within(folder, |it| it.extension().is_some_and(|it| it == "jsonl"))
+}
+
+/// What of a folder is wanted, in the order of the names.
+pub(crate) fn within(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>, Broken> {
     let broken = |error: std::io::Error| Broken {
         path: folder.to_owned(),
         line: 1,
@@ -112,7 +117,7 @@ pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Broken> {
     let entries = fs::read_dir(folder).map_err(broken)?;
     let mut paths =
         entries.map(|it| it.map(|it| it.path())).collect::<Result<Vec<_>, _>>().map_err(broken)?;
-    paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
+    paths.retain(|it| wanted(it));
     paths.sort();
     Ok(paths)
 }

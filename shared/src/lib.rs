@@ -45,7 +45,7 @@ pub use graph::{Graph, Replay, Topology, Walked, map};
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
-pub use meter::{Meter, Tally};
+pub use meter::{Meter, Tally, usd};
 pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, ROUNDS_MAX, Standing, Unheard};
 pub use reenact::{Reenacted, reenact, transcript};
 pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};

@@ -50,7 +50,7 @@ impl Tally {
 
     /// What they cost, in US dollars.
     pub fn usd(&self) -> f64 {
-        dollars(self.micro_usd)
+        usd(self.micro_usd)
     }
 
     /// Adds what one answer took.
@@ -70,11 +70,12 @@ impl Tally {
     }
 }
 
+/// Millionths of a US dollar as US dollars.
 #[expect(
     clippy::cast_precision_loss,
     reason = "a sum that loses a millionth of a dollar is nine billion dollars"
 )]
-fn dollars(micro_usd: u64) -> f64 {
+pub fn usd(micro_usd: u64) -> f64 {
     micro_usd as f64 / 1e6
 }
 

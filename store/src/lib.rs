@@ -46,7 +46,7 @@ pub use error::Error;
 pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
-    Attested, Chain, Counts, Crowd, Failure, Failures, Finding, Foreign, Fork, Grown, Head, Hold,
+    Attested, Chain, Counts, Crowd, DryRun, Failure, Failures, Finding, Foreign, Fork, Grown, Head, Hold,
     Idempotency, Log, MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Reader,
     Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId,
     ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified,
@@ -58,8 +58,8 @@ pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use predicate::Predicate;
 pub use queue::{
-    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, UnknownPriority,
-    Weights, When,
+    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, Rung,
+    UnknownPriority, Weights, When,
     lane::{TENANT_MAX, is_tenant},
 };
 pub use rebuild::{Difference, Differs, Rebuilt};

@@ -7,7 +7,7 @@ use serde_json::Value;
 use shared::{DEFAULT_TENANT, Event, Hearing, Message, Policy, Supply};
 
 use crate::{
-    Error, Head, Recorded, Round, Store, Strategies, ThreadId, ThreadStatus, TurnId, TurnStatus,
+    DryRun, Error, Head, Recorded, Round, Store, Strategies, ThreadId, ThreadStatus, TurnId, TurnStatus,
     log::{heard_by, plain},
     thread_log::{Status, begin, status},
     time,
@@ -169,7 +169,7 @@ impl Rebuilt {
 
 impl Store {
     /// Folds every log, and writes into the rows of its thread and of its turns what does not stand there as the log
-    /// says; with `look_only`, nothing is written. Beside workers it is safe: rows are compared and written only while
+    /// says; in a dry run, nothing is written. Beside workers it is safe: rows are compared and written only while
     /// their thread stands still. A turn that waits unheard is in no log: if its row is lost, nobody knows of it.
     ///
     /// A thread that was parked because a worker could not go on with it is as its log says again: it will be tried
@@ -183,7 +183,7 @@ impl Store {
         &self,
         strategies: &Strategies,
         round: &Round,
-        look_only: bool,
+        dry_run: DryRun,
     ) -> Result<Rebuilt, Error> {
         let (store, strategies, alone) = (self.clone(), strategies.clone(), round.thread.is_some());
         let ranges = round.go(self, move |range| {
@@ -191,7 +191,7 @@ impl Store {
             async move {
                 let mut rebuilt = Rebuilt::default();
                 for thread in range.threads {
-                    match store.rebuild_one(&strategies, thread, look_only).await {
+                    match store.rebuild_one(&strategies, thread, dry_run).await {
                         Err(Error::UnknownThread(_)) if !alone => continue,
                         outcome => rebuilt.find(outcome?),
                     }
@@ -207,7 +207,7 @@ impl Store {
         &self,
         strategies: &Strategies,
         thread: ThreadId,
-        look_only: bool,
+        dry_run: DryRun,
     ) -> Result<Vec<Difference>, Error> {
         let left = |differs, what| Ok(vec![Difference { thread, turn: None, differs, what }]);
         for _ in 0..TRIES {
@@ -232,7 +232,7 @@ impl Store {
             if self.differences(&folded).await?.is_empty() {
                 return Ok(Vec::new());
             }
-            match self.put_right(folded, look_only).await {
+            match self.put_right(folded, dry_run).await {
                 Err(Error::Stale { .. }) => {}
                 outcome => return outcome,
             }

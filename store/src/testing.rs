@@ -21,11 +21,9 @@ mod verify;
 mod webhooks;
 mod wreck;
 
-use shared::{DEFAULT_TENANT, Decided, Event, Goto, Heard, Message, Opened, Policy};
+use shared::{DEFAULT_TENANT, Decided, Event, Goto, Heard, Message, Opened};
 
-use crate::{
-    Error, Head, Idempotency, NewTurn, Opening, Priority, Store, Submitted, ThreadId, Turn, VectorIndex,
-};
+use crate::{Error, Head, Idempotency, NewTurn, Opening, Store, Submitted, ThreadId, Turn, VectorIndex};
 
 pub use wreck::wreck;
 
@@ -196,25 +194,19 @@ async fn opened(store: &Store) -> Result<(Head, Turn), Error> {
 
 /// A turn for a thread of its own.
 fn new_turn(words: &str) -> NewTurn {
-    NewTurn {
-        thread: Opening::New(Opened {
-            format: shared::FORMAT,
-            strategy: "probe".to_owned(),
-            version: 1,
-            config: serde_json::Value::Null,
-            experts: std::collections::BTreeMap::new(),
-            budget: shared::Budget::default(),
-            by: "conformance".to_owned(),
-            tenant: DEFAULT_TENANT.to_owned(),
-        }),
-        policy: Policy::Auto,
-        priority: Priority::Normal,
-        messages: vec![Message::user(words)],
-        metadata: serde_json::json!({ "line": 7 }),
-        author: "conformance".to_owned(),
-        idempotency: None,
-        due_at: None,
-    }
+    let opened = Opened {
+        format: shared::FORMAT,
+        strategy: "probe".to_owned(),
+        version: 1,
+        config: serde_json::Value::Null,
+        experts: std::collections::BTreeMap::new(),
+        budget: shared::Budget::default(),
+        by: "conformance".to_owned(),
+        tenant: DEFAULT_TENANT.to_owned(),
+    };
+    let words = vec![Message::user(words)];
+    let metadata = serde_json::json!({ "line": 7 });
+    NewTurn { metadata, ..NewTurn::of(Opening::New(opened), words, "conformance".to_owned()) }
 }
 
 /// A turn for a thread of this tenant's own.

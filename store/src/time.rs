@@ -1,13 +1,17 @@
 //! The clock of the log: microseconds since the Unix epoch, and how a person reads them.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
 /// Now, in microseconds since the Unix epoch.
 pub fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
+    span(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// A length of time, in microseconds.
+pub fn span(it: Duration) -> i64 {
+    i64::try_from(it.as_micros()).unwrap_or(i64::MAX)
 }
 
 /// The same as RFC 3339 in UTC, to the microsecond. What no calendar holds is shown as its last or first day.

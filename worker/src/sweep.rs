@@ -70,7 +70,7 @@ pub struct Unrung {
 }
 
 /// The threads that can move and that nobody has rung for, oldest first in each lane; among them may be one whose ring is
-/// on its way, or came while this looked.
+/// on its way, or came while this looked. None is whose part of the queue does not answer.
 ///
 /// # Errors
 ///
@@ -84,7 +84,7 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Unrun
         let page = parts.store.runnable_after(last, PAGE).await?;
         let Some(it) = page.last() else { return Ok(missing) };
         last = Some(it.thread);
-        for it in page.into_iter().filter(|it| rung.binary_search(&it.thread).is_err()) {
+        for it in page.into_iter().filter(|it| rung.has(it.thread) == Some(false)) {
             let unrung = Unrung { thread: it.thread, is_running: it.is_running };
             missing.entry(it.lane).or_default().push(unrung);
         }
@@ -95,11 +95,13 @@ pub async fn unrung<L: Log>(parts: &Parts<L>) -> Result<BTreeMap<Lane, Vec<Unrun
 ///
 /// # Errors
 ///
-/// If the queue does not answer.
+/// If the queue does not answer, or a part of it: the others are rung for.
 pub async fn ring<L: Log>(parts: &Parts<L>, threads: &BTreeMap<Lane, Vec<Unrung>>) -> Result<(), Failure> {
+    let mut outcome = Ok(());
     for (lane, threads) in threads {
         let threads: Vec<ThreadId> = threads.iter().map(|it| it.thread).collect();
-        parts.queue.ring_many(&threads, lane).await?;
+        // What one part of the queue does not take must not keep the others from theirs.
+        outcome = outcome.and(parts.queue.ring_many(&threads, lane).await);
     }
-    Ok(())
+    Ok(outcome?)
 }

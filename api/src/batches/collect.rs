@@ -14,7 +14,7 @@ use tracing::warn;
 
 use super::{
     dialect::Dialect,
-    keeper::{Done, Keeper, PAGE, micros},
+    keeper::{Done, Keeper, PAGE},
     line::{Wrong, wrong},
 };
 use crate::{
@@ -69,7 +69,7 @@ impl Keeper {
             return Ok(());
         }
         self.metering.rest(batch.id, every);
-        let (store, before) = (&self.house.parts.store, time::now().saturating_sub(micros(every)));
+        let (store, before) = (&self.house.parts.store, time::now().saturating_sub(time::span(every)));
         let mut after = 0;
         loop {
             let running = store.running_items(batch.id, before, after, PAGE).await?;
@@ -225,7 +225,7 @@ impl Keeper {
 
 /// For how long an item may be under way, in microseconds.
 fn item_time(batch: &Batch) -> Option<i64> {
-    Some(micros(Duration::from_secs(batch.item_seconds?)))
+    Some(time::span(Duration::from_secs(batch.item_seconds?)))
 }
 
 fn is_due(batch: &Batch, item: &Item) -> bool {

@@ -1,6 +1,6 @@
 //! What the lines of a batch are written in: to which endpoint they would be sent one by one.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use store::{Opening, Priority, Turn};
 
 use crate::{
@@ -84,15 +84,12 @@ fn turn(house: &House, whom: &For<'_>, body: Value) -> Result<store::NewTurn, Pr
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy: it is missing"))?;
     let tuned = Tuned { config: new.config, budget: new.budget };
+    let opening = Opening::New(opened(house, whom.acting, &strategy, tuned, whom.author)?);
     Ok(store::NewTurn {
-        thread: Opening::New(opened(house, whom.acting, &strategy, tuned, whom.author)?),
         policy: new.policy.into(),
         priority: new.priority.map_or(whom.priority, Into::into),
-        messages: words(new.input)?,
-        metadata: new.metadata.map_or_else(|| json!({}), Value::Object),
-        author: whom.author.to_owned(),
-        idempotency: None,
-        due_at: None,
+        metadata: Value::Object(new.metadata.unwrap_or_default()),
+        ..store::NewTurn::of(opening, words(new.input)?, whom.author.to_owned())
     })
 }
 

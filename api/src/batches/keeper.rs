@@ -152,7 +152,7 @@ impl Keeper {
         loop {
             // Whatever has ended, a panic too, is taken up again by this look if it is to be, and not at once.
             while let Some(Some(_)) = kept.join_next().now_or_never() {}
-            match store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
+            match store.keep_batches(&self.name, time::span(self.house.bulk.lease)).await {
                 Ok(batches) => {
                     self.writing().retain(|id, _| batches.iter().any(|it| it.id == *id));
                     for it in &batches {
@@ -175,7 +175,7 @@ impl Keeper {
             tokio::select! {
                 ended = kept.join_next() => if ended.is_none() { break },
                 () = sleep(self.house.bulk.lease / 3) => {
-                    if let Err(error) = store.keep_batches(&self.name, micros(self.house.bulk.lease)).await {
+                    if let Err(error) = store.keep_batches(&self.name, time::span(self.house.bulk.lease)).await {
                         warn!(%error, "cannot renew the leases of batches; trying again");
                     }
                 }
@@ -294,9 +294,4 @@ impl Keeper {
         }
         Ok(Done::Part)
     }
-}
-
-/// A time as the store has it.
-pub(super) fn micros(it: Duration) -> i64 {
-    i64::try_from(it.as_micros()).unwrap_or(i64::MAX)
 }

@@ -77,7 +77,7 @@ impl<'a> Judge<'a> {
         let custom_id = match line.get("custom_id") {
             Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => id.clone(),
             Some(_) => {
-                let words = format!("custom_id: it is a text of 1 to {NAME_MAX} bytes");
+                let words = format!("custom_id: it must be a text of 1 to {NAME_MAX} bytes");
                 return Read { custom_id: None, asks: Err(wrong("invalid_custom_id", words)) };
             }
             None => {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use shared::{Asked, Event, Meter, Request, Tally};
+use shared::{Asked, Event, Meter, Request, Tally, usd};
 use store::{Turn, limits::Subject};
 
-use super::wire::{float, usd};
+use super::wire::float;
 use crate::{
     fold::Log,
     house::House,

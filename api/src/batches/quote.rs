@@ -8,6 +8,7 @@ use std::{
 
 use axum::{Json, extract::State};
 use serde::{Deserialize, Serialize};
+use shared::usd;
 use store::{
     bulk::{FileId, ItemState},
     limits::{Cap, Subject},
@@ -19,7 +20,7 @@ use super::{
     past::{Average, Use, average},
     routes::find,
     validate::{Place, read},
-    wire::{float, name, usd},
+    wire::{float, name},
 };
 use crate::{
     auth::Acting,

@@ -28,8 +28,8 @@ impl Resumable {
     }
 }
 
-const NONE_FAILED: &str = "no line of it failed while it was run";
-const NONE_EXPIRED: &str = "of no line of it the time was over";
+const NONE_FAILED: &str = "none of its lines failed while it ran";
+const NONE_EXPIRED: &str = "none of its lines expired";
 
 /// What to do about lines that are bad or were called off, if there are any.
 const ANEW: &str = "send its bad lines, mended, and those that were called off, in another batch";

@@ -9,6 +9,7 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use shared::usd;
 use store::{
     Idempotency, Priority,
     bulk::{Batch, BatchId, BatchStatus, ItemState, KnownBy, Stopped},
@@ -20,7 +21,7 @@ use super::{
     dialect::Dialect,
     quote,
     resumed::no_line,
-    wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, show_briefly, usd},
+    wire::{BatchView, Listing, NewBatch, Only, Resume, Reuse, name, show, show_briefly},
 };
 use crate::{
     auth::{Acting, By},
@@ -376,7 +377,7 @@ pub(crate) async fn resume(
     let cap = how.max_usd.map(micro_usd).transpose()?;
     let capped = cap.or(batch.max_micro_usd).is_some_and(|it| it <= batch.micro_usd);
     if capped {
-        let words = format!("it has cost {} US dollars, which is what it may", usd(batch.micro_usd));
+        let words = format!("it has cost {} US dollars and may cost no more", usd(batch.micro_usd));
         return Err(not_now(&batch, words).mend("send a higher `max_usd`"));
     }
     match how.only {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use shared::usd;
 use store::{
     bulk::{Batch, BatchId, BatchStatus, Cause, ItemState, Pace, Stopped, UnderWay},
     time,
@@ -297,15 +298,6 @@ pub(crate) fn name(id: BatchId) -> String {
 /// A time in seconds since the Unix epoch.
 pub(crate) fn seconds(micros: i64) -> i64 {
     micros.div_euclid(1_000_000)
-}
-
-/// Millionths of a US dollar as US dollars.
-#[expect(
-    clippy::cast_precision_loss,
-    reason = "a sum that loses a millionth of a dollar is nine billion dollars"
-)]
-pub(crate) fn usd(micro_usd: u64) -> f64 {
-    micro_usd as f64 / 1e6
 }
 
 /// A batch as clients see it.

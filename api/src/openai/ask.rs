@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::{Budget, Message, Policy};
+use shared::{Budget, Message};
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
@@ -154,14 +154,9 @@ impl Asked {
 
     fn turn(self, thread: Opening, author: String) -> store::NewTurn {
         store::NewTurn {
-            due_at: None,
-            thread,
-            policy: Policy::Auto,
             priority: self.ours.priority.unwrap_or_default().into(),
-            messages: self.messages,
             metadata: Value::Object(self.metadata),
-            author,
-            idempotency: None,
+            ..store::NewTurn::of(thread, self.messages, author)
         }
     }
 }

@@ -127,7 +127,7 @@ impl Courier {
             return Ok(());
         }
         // Longer than an answer is waited for.
-        let lease = micros(self.house.webhooks.timeout.saturating_mul(3) / 2);
+        let lease = time::span(self.house.webhooks.timeout.saturating_mul(3) / 2);
         for (to, delivery) in self.house.parts.store.take_deliveries(AT_ONCE, &busy, lease).await? {
             let (house, clients) = (Arc::clone(&self.house), Arc::clone(&self.clients));
             self.sent.begin(to, async move {
@@ -220,7 +220,7 @@ fn missed(house: &House, webhook: &Webhook, delivery: &Delivery, miss: Miss) -> 
     let pause = after.and_then(|nth| house.webhooks.retries.get(nth)).filter(|_| webhook.disabled.is_none());
     let again = pause.map(|pause| {
         let wish = Duration::from_secs(miss.wish.unwrap_or_default().min(LONGEST_WISH));
-        time::now().saturating_add(micros(jittered(*pause).max(wish)))
+        time::now().saturating_add(time::span(jittered(*pause).max(wish)))
     });
     Outcome::Missed { status: miss.status, error: miss.words, again }
 }
@@ -230,10 +230,6 @@ fn jittered(pause: Duration) -> Duration {
     // The last bytes of such a name are random.
     let dice = u32::from(Uuid::now_v7().as_bytes()[15]);
     pause + pause * dice / (5 * 255)
-}
-
-fn micros(it: Duration) -> i64 {
-    i64::try_from(it.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use shared::{Message, Opened, Policy};
+use shared::{Message, Opened};
 use store::{NewTurn, Opening, Priority, TurnStatus, testing::intruder};
 use uuid::Uuid;
 
@@ -57,14 +57,9 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
     let queued = NewTurn {
-        thread: Opening::New(opened),
-        policy: Policy::Auto,
         priority: Priority::Low,
-        messages: vec![Message::user("echo hi")],
-        metadata: json!({}),
-        author: String::new(),
         idempotency: Some(waiting[1].key()),
-        due_at: None,
+        ..NewTurn::of(Opening::New(opened), vec![Message::user("echo hi")], String::new())
     };
     let turn = store.submit(queued).await.unwrap().into_turn();
     hall.act(&batch, "cancel", json!({})).await;

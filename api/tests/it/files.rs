@@ -42,6 +42,12 @@ async fn a_file_comes_back_as_it_was_sent() {
         (&name.as_str().into(), &false.into())
     );
 
+    let oldest = hall.room.get("/v1/files?order=asc&limit=1").await.json();
+    assert_eq!((&oldest["data"][0]["id"], &oldest["has_more"]), (&name.as_str().into(), &true.into()));
+    let rest = hall.room.get(&format!("/v1/files?order=asc&after={name}")).await.json();
+    assert_eq!(rest["data"][0]["id"], second);
+    hall.room.get("/v1/files?order=up").await.refused(400, "malformed");
+
     let delete = || Request::delete(format!("/v1/files/{name}")).body(Body::empty()).unwrap();
     assert_eq!(hall.room.send(delete()).await.json()["deleted"], true);
     let rest = hall.room.get(&format!("/v1/files?limit=10000&after={name}")).await;

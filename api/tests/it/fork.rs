@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::{Budget, Event, Standing};
-use store::ThreadId;
+use store::{DryRun, ThreadId};
 
 use crate::room::{Room, id_of, thread_of};
 
@@ -47,7 +47,7 @@ async fn another_answer_is_given_in_a_fork() {
     assert_eq!(turns["data"].as_array().unwrap().len(), 2);
     assert!(turns["data"].as_array().unwrap().iter().all(|it| it["id"] != id_of(&turn)));
     let round = store::Round::of(store::Conditions::default(), 1).only(Some(thread));
-    assert!(room.parts.store.rebuild(&room.strategies, &round, true).await.unwrap().found.is_empty());
+    assert!(room.parts.store.rebuild(&room.strategies, &round, DryRun::Yes).await.unwrap().found.is_empty());
     // A fork of a fork says whose copy it is.
     let again = fork(&room, thread, json!({})).await;
     assert_eq!(again["forked"]["thread_id"], json!(thread));

@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use shared::Request as Wish;
 use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
 use store::{
-    Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Store, Strategies, ThreadId,
-    ThreadLog, When, time,
+    Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Rung, Store, Strategies,
+    ThreadId, ThreadLog, When, time,
 };
 use tower::ServiceExt;
 
@@ -189,7 +189,7 @@ impl Room {
 
     /// The threads that are rung for.
     pub(crate) async fn rung(&self) -> Vec<ThreadId> {
-        self.parts.queue.rung().await.unwrap()
+        self.parts.queue.rung().await.unwrap().threads().collect()
     }
 
     /// Ends every ring there is.
@@ -327,7 +327,7 @@ impl Queue for Away {
         Err(away())
     }
 
-    async fn rung(&self) -> Result<Vec<ThreadId>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         Err(away())
     }
 

@@ -130,16 +130,7 @@ async fn a_log_of_a_newer_version_is_said_to_be_one() {
         by: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
-    let new = NewTurn {
-        thread: Opening::New(opened),
-        policy: shared::Policy::Auto,
-        priority: store::Priority::Normal,
-        messages: vec![shared::Message::user("hi")],
-        metadata: json!({}),
-        author: String::new(),
-        idempotency: None,
-        due_at: None,
-    };
+    let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hi")], String::new());
     let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;
     for tail in ["", "/events", "/state"] {
         let detail = room.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");

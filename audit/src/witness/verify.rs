@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use store::{Attested, Differs, Finding, Head, Rebuilt, Round, Store, Strategies, ThreadId, Wrong};
+use store::{Attested, Differs, DryRun, Finding, Head, Rebuilt, Round, Store, Strategies, ThreadId, Wrong};
 
 use super::{
     Asked, Error, Report,
@@ -155,7 +155,7 @@ async fn read_models(
     strategies: &Strategies,
     round: &Round,
 ) -> Result<(), Error> {
-    let Rebuilt { found, differences, .. } = match store.rebuild(strategies, round, true).await {
+    let Rebuilt { found, differences, .. } = match store.rebuild(strategies, round, DryRun::Yes).await {
         Err(store::Error::UnknownThread(_)) => return Ok(()),
         outcome => outcome?,
     };

@@ -8,8 +8,8 @@ use audit::{
     replay::{Report, junit, replay, sarif},
 };
 use futures::{StreamExt, TryStreamExt, stream};
-use shared::{DEFAULT_TENANT, Event, Message, Policy, strategies};
-use store::{Conditions, Error, NewTurn, Opening, Priority, Round, Store, Strategies};
+use shared::{DEFAULT_TENANT, Event, Message, strategies};
+use store::{Conditions, Error, NewTurn, Opening, Round, Store, Strategies};
 
 const THREADS: u64 = 700;
 
@@ -90,16 +90,7 @@ async fn keep(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
     let events = log.len() as u64;
     let rest = log.split_off(1);
     let Some(Event::Opened(opened)) = log.pop() else { panic!("a log begins with its opening") };
-    let turn = NewTurn {
-        thread: Opening::New(opened),
-        policy: Policy::Auto,
-        priority: Priority::Normal,
-        messages: vec![Message::user("hello")],
-        metadata: serde_json::Value::Null,
-        author: DEFAULT_TENANT.to_owned(),
-        idempotency: None,
-        due_at: None,
-    };
+    let turn = NewTurn::of(Opening::New(opened), vec![Message::user("hello")], DEFAULT_TENANT.to_owned());
     let thread = store.submit(turn).await?.into_turn().thread;
     store.append(&store.head(thread).await?, &rest, None).await?;
     Ok(events)

@@ -7,7 +7,9 @@ use std::{
 
 use audit::witness::{self, Asked, Gone, Key, Made, Place, Report};
 use shared::{Event, Heard, Message, strategies};
-use store::{Conditions, NewTurn, Opening, Round, Store, Stored, Strategies, ThreadId, testing::intruder};
+use store::{
+    Conditions, DryRun, NewTurn, Opening, Round, Store, Stored, Strategies, ThreadId, testing::intruder,
+};
 
 /// A store, what was attested of it, and what somebody else kept.
 pub(crate) struct Scene {
@@ -66,16 +68,8 @@ impl Scene {
     pub(crate) async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
         let opened =
             serde_json::from_value(serde_json::json!({ "strategy": "probe", "version": 1 })).unwrap();
-        let new = NewTurn {
-            thread: thread.map_or(Opening::New(opened), Opening::Existing),
-            policy: shared::Policy::Auto,
-            priority: store::Priority::Normal,
-            messages: vec![Message::user(words)],
-            metadata: serde_json::json!({}),
-            author: "ada".to_owned(),
-            idempotency: None,
-            due_at: None,
-        };
+        let opening = thread.map_or(Opening::New(opened), Opening::Existing);
+        let new = NewTurn::of(opening, vec![Message::user(words)], "ada".to_owned());
         let turn = self.store.submit(new).await.unwrap().into_turn();
         let (head, log) = self.store.load(turn.thread).await.unwrap();
         let mut script: Vec<Event> = log.into_iter().map(|it| it.event).collect();
@@ -91,7 +85,7 @@ impl Scene {
         let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
         let lived = shared::reenact(probe, &script).unwrap();
         self.store.append(&head, &lived.log[before..], None).await.unwrap();
-        self.store.rebuild(&strategies_here(), &round(Some(turn.thread)), false).await.unwrap();
+        self.store.rebuild(&strategies_here(), &round(Some(turn.thread)), DryRun::No).await.unwrap();
         turn.thread
     }
 
@@ -125,7 +119,7 @@ impl Scene {
     /// Its log is changed, and its rows are what the changed log says.
     pub(crate) async fn forge(&self, nth: usize, log: &[Stored]) {
         self.replace(nth, log).await;
-        self.store.rebuild(&strategies_here(), &round(Some(self.threads[nth])), false).await.unwrap();
+        self.store.rebuild(&strategies_here(), &round(Some(self.threads[nth])), DryRun::No).await.unwrap();
     }
 
     /// A thread is as it was when it had so many events.

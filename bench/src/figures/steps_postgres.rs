@@ -33,7 +33,7 @@ impl Figure for Steps {
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
         // Many of each slot's, so that neither the first sweep nor the last jobs, that have no company, are what is measured.
-        let threads = (self.slots * bench.effort.pick(1, 4)).max(bench.effort.pick(10, 20));
+        let threads = (self.slots * bench.effort.pick(2, 16)).max(bench.effort.pick(10, 20));
         let (servers, url) = (bench.servers().await?, bench.database().await?);
         let engine = Engine::postgres(&servers, &url).await?;
         let pool = rows::postgres(&url, 2).await?;

@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
 use serde_json::json;
-use store::{Conditions, Differs, Prune, Pruned, Rebuilt, TurnFilter, Verified, time};
+use store::{Conditions, Differs, DryRun, Prune, Pruned, Rebuilt, TurnFilter, Verified, time};
 
 use super::{Given, thread, turn};
 use crate::{
@@ -63,7 +63,7 @@ async fn verify(given: &Given, store: &store::Store, round: Round) -> anyhow::Re
 async fn rebuild(given: &Given, store: &store::Store, round: Round, dry_run: bool) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
     let over = over_seen(given, store, round, &spinner).await?;
-    let rebuilt = store.rebuild(&given.strategies, &over, dry_run).await?;
+    let rebuilt = store.rebuild(&given.strategies, &over, dry_run.into()).await?;
     spinner.finish_and_clear();
     let Rebuilt { threads, found, differences } = rebuilt;
     let all: u64 = found.values().sum();
@@ -128,7 +128,7 @@ async fn prune(
         )
     };
     if !dry_run && !yes {
-        let would = store.prune(&which, true, |_| ()).await?;
+        let would = store.prune(&which, DryRun::Yes, |_| ()).await?;
         if would != Pruned::default() && !ask::agreed(&format!("{}?", words("delete", would)), INSTEAD)? {
             return Err(Stop::because(Exit::Finding, "nothing was done"));
         }
@@ -139,7 +139,7 @@ async fn prune(
         let Pruned { threads, batches, lines, files, .. } = it;
         spinner.set_message(format!("{threads} threads, {batches} batches, {lines} lines, {files} files"));
     };
-    let pruned = store.prune(&which, dry_run, told).await?;
+    let pruned = store.prune(&which, dry_run.into(), told).await?;
     spinner.finish_and_clear();
     let Pruned { threads, turns, events, batches, lines, files } = pruned;
     let thing = json!({

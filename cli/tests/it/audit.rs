@@ -20,16 +20,7 @@ fn words(folder: &Path, args: &[&str]) -> String {
 
 async fn submitted(store: &Store) -> ThreadId {
     let opened = serde_json::from_value(json!({"format": shared::FORMAT, "strategy": "probe"})).unwrap();
-    let new = NewTurn {
-        priority: store::Priority::Normal,
-        thread: Opening::New(opened),
-        policy: shared::Policy::Auto,
-        messages: vec![shared::Message::user("hello")],
-        metadata: json!({}),
-        author: String::new(),
-        idempotency: None,
-        due_at: None,
-    };
+    let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hello")], String::new());
     store.submit(new).await.unwrap().into_turn().thread
 }
 

@@ -17,16 +17,8 @@ fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
 /// A thread of a tenant, with a turn that was called off.
 async fn rests(store: &Store, tenant: &str) -> String {
     let opened = json!({"format": shared::FORMAT, "strategy": "probe", "tenant": tenant});
-    let new = NewTurn {
-        priority: store::Priority::Normal,
-        thread: Opening::New(serde_json::from_value(opened).unwrap()),
-        policy: shared::Policy::Auto,
-        messages: vec![shared::Message::user("hello")],
-        metadata: json!({}),
-        author: String::new(),
-        idempotency: None,
-        due_at: None,
-    };
+    let opening = Opening::New(serde_json::from_value(opened).unwrap());
+    let new = NewTurn::of(opening, vec![shared::Message::user("hello")], String::new());
     let turn = store.submit(new).await.unwrap().into_turn();
     store.cancel_queued(turn.id).await.unwrap();
     turn.thread.to_string()

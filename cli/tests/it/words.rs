@@ -103,16 +103,8 @@ fn a_log_of_a_newer_version() {
         let store = store::Store::connect(&url).await.unwrap();
         let opened: shared::Opened =
             serde_json::from_value(json!({"format": 2, "strategy": "probe"})).unwrap();
-        let new = store::NewTurn {
-            thread: store::Opening::New(opened),
-            policy: shared::Policy::Auto,
-            priority: store::Priority::Normal,
-            messages: vec![shared::Message::user("hello")],
-            metadata: json!({}),
-            author: String::new(),
-            idempotency: None,
-            due_at: None,
-        };
+        let words = vec![shared::Message::user("hello")];
+        let new = store::NewTurn::of(store::Opening::New(opened), words, String::new());
         match store.submit(new).await.unwrap() {
             store::Submitted::New(turn) | store::Submitted::Behind(turn) | store::Submitted::Known(turn) => {
                 turn.thread.to_string()

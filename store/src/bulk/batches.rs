@@ -1,5 +1,7 @@
 //! Batches as rows: how they are made and looked for.
 
+use std::time::Duration;
+
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
@@ -65,9 +67,9 @@ pub enum KnownBy {
     Content,
 }
 
-/// For how long a client sends a request again that it had no answer to, in seconds: OpenAI's wait ten minutes for an answer,
+/// For how long a client sends a request again that it had no answer to: OpenAI's wait ten minutes for an answer,
 /// twice again.
-const SENT_AGAIN_WITHIN: u64 = 30 * 60;
+const SENT_AGAIN_WITHIN: Duration = Duration::from_mins(30);
 
 /// A batch, as its row has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -222,7 +224,7 @@ async fn make(tx: &DatabaseTransaction, new: NewBatch) -> Result<Option<(Batch, 
                 .filter(Column::InputFile.eq(new.input_file))
                 .filter(Column::Tenant.eq(plain(&new.tenant)))
                 .filter(Column::RequestHash.eq(&hash))
-                .filter(Column::CreatedAt.gte(time::now().saturating_sub(micros(SENT_AGAIN_WITHIN))))
+                .filter(Column::CreatedAt.gte(time::now().saturating_sub(time::span(SENT_AGAIN_WITHIN))))
                 .order_by_desc(Column::Id);
             if let Some(known) = known.one(tx).await? {
                 return Ok(Some((known.try_into()?, false)));
@@ -260,10 +262,6 @@ fn vanished() -> Error {
     Error::Database("a batch was made and is not there".to_owned())
 }
 
-pub(super) fn micros(seconds: u64) -> i64 {
-    signed(seconds).saturating_mul(1_000_000)
-}
-
 fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
     let now = time::now();
     batches::ActiveModel {
@@ -292,7 +290,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
         request_hash: Set(Some(plain(&new.request_hash))),
         kept_until: Set(0),
         created_at: Set(now),
-        expires_at: Set(now.saturating_add(micros(new.seconds))),
+        expires_at: Set(now.saturating_add(time::span(Duration::from_secs(new.seconds)))),
         ..Default::default()
     }
 }

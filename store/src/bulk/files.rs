@@ -3,6 +3,8 @@
 //! **Invariant:** a file is not there for anybody before it is whole, or once it is thrown away. What a writer left behind that
 //! died is swept away after a day; what whoever threw a file away left behind, with the next sweep.
 
+use std::time::Duration;
+
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::Set,
@@ -14,12 +16,12 @@ use uuid::Uuid;
 
 use super::{
     BatchId, BatchStatus, Chunk, FileId,
-    batches::{is_open, micros},
+    batches::is_open,
     record::hold,
     tables::{batches, chunks, files},
 };
 use crate::{
-    Error, Store,
+    Error, Order, Store,
     log::{at_most, plain, signed, unsigned},
     time,
 };
@@ -149,7 +151,9 @@ impl Store {
         let begun = Expr::col(files::Column::CreatedAt);
         let update = files::Entity::update_many()
             .set(row)
-            .apply_if(seconds, |it, kept| it.col_expr(files::Column::ExpiresAt, begun.add(micros(kept))))
+            .apply_if(seconds, |it, kept| {
+                it.col_expr(files::Column::ExpiresAt, begun.add(time::span(Duration::from_secs(kept))))
+            })
             .filter(files::Column::Id.eq(id))
             .filter(files::Column::Status.ne(GONE))
             .filter(is_whole);
@@ -170,7 +174,7 @@ impl Store {
         rows.one(&self.database.pool).await?.map(File::try_from).transpose()
     }
 
-    /// Files that are whole and whose time is not over, newest first, at most `limit`; those begun before `after`, of this
+    /// Files that are whole and whose time is not over, at most `limit`: those that come after `after` in this order, of this
     /// tenant or of all, for this purpose or any.
     ///
     /// # Errors
@@ -180,16 +184,20 @@ impl Store {
         &self,
         tenant: Option<&str>,
         purpose: Option<&str>,
+        order: Order,
         after: Option<FileId>,
         limit: u64,
     ) -> Result<Vec<File>, Error> {
+        let id = files::Column::Id;
         let rows = files::Entity::find()
             .filter(is_there())
             .apply_if(tenant, |rows, it| rows.filter(files::Column::Tenant.eq(it)))
             .apply_if(purpose, |rows, it| rows.filter(files::Column::Purpose.eq(it)))
-            .apply_if(after, |rows, it| rows.filter(files::Column::Id.lt(it)))
-            .order_by_desc(files::Column::Id)
             .limit(at_most(limit));
+        let rows = match order {
+            Order::NewestFirst => rows.apply_if(after, |it, id_of| it.filter(id.lt(id_of))).order_by_desc(id),
+            Order::OldestFirst => rows.apply_if(after, |it, id_of| it.filter(id.gt(id_of))).order_by_asc(id),
+        };
         rows.all(&self.database.pool).await?.into_iter().map(File::try_from).collect()
     }
 

@@ -1,5 +1,7 @@
 //! Batches on their way: kept by one api at a time, moved on by it, and stopped or resumed by whoever owns them.
 
+use std::time::Duration;
+
 use futures::FutureExt as _;
 use sea_orm::{
     ActiveValue::{self, Set},
@@ -12,7 +14,7 @@ use uuid::Uuid;
 use super::{
     Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
     announce::announce,
-    batches::{is_open, micros},
+    batches::is_open,
     files::is_readable,
     record::TURN_FAILED,
     tables::{batches, batches::Column, items},
@@ -290,7 +292,7 @@ async fn reopen(
         counts: Set(counts.to_string()),
         stopped: Set(None),
         max_micro_usd: cap(max_micro_usd),
-        expires_at: Set(now.saturating_add(micros(seconds))),
+        expires_at: Set(now.saturating_add(time::span(Duration::from_secs(seconds)))),
         in_progress_at: Set(Some(now)),
         finalizing_at: Set(None),
         completed_at: Set(None),

@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::{BatchId, BatchStatus, FileId};
 use crate::{
-    Error, Prune, Pruned, Store,
+    DryRun, Error, Prune, Pruned, Store,
     log::{list, listed, statement, unsigned},
     webhooks::{DeliveryId, DeliveryState},
 };
@@ -63,16 +63,16 @@ impl Store {
     pub(crate) async fn prune_bulk(
         &self,
         which: &Prune,
-        look_only: bool,
+        dry_run: DryRun,
         mut all: Pruned,
         told: impl Fn(Pruned) + Send + Sync,
     ) -> Result<Pruned, Error> {
-        let gone = self.prune_batches(which, look_only, &mut all, &told).await?;
-        all.files += self.prune_files(which, look_only.then_some(&gone)).await?;
+        let gone = self.prune_batches(which, dry_run, &mut all, &told).await?;
+        all.files += self.prune_files(which, (dry_run == DryRun::Yes).then_some(&gone)).await?;
         told(all);
         for rest in &RESTS {
             let left = leftovers(&self.database.pool, rest).await?;
-            if look_only {
+            if dry_run == DryRun::Yes {
                 if rest.lines {
                     all.lines += self.count(rest, gone.iter().chain(&left)).await?;
                 }
@@ -82,7 +82,7 @@ impl Store {
                 self.clear(rest, id, &which.by, &mut all, &told).await?;
             }
         }
-        if !look_only {
+        if dry_run == DryRun::No {
             self.prune_deliveries().await?;
         }
         Ok(all)
@@ -92,7 +92,7 @@ impl Store {
     async fn prune_batches(
         &self,
         which: &Prune,
-        look_only: bool,
+        dry_run: DryRun,
         all: &mut Pruned,
         told: &(impl Fn(Pruned) + Send + Sync),
     ) -> Result<Vec<BatchId>, Error> {
@@ -109,7 +109,7 @@ impl Store {
                 if !may_go(pool, before, id).await? {
                     continue;
                 }
-                if !look_only {
+                if dry_run == DryRun::No {
                     if !self.database.transact(move |tx| delete(tx, before, id).boxed()).await? {
                         continue;
                     }

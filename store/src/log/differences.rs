@@ -10,7 +10,7 @@ use sea_orm::{
 };
 
 use super::{
-    Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
+    DryRun, Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
     append::hold,
     cause::cause,
     corrupt, signed,
@@ -35,22 +35,22 @@ impl Store {
         Ok(compare(folded, &rows(&self.database.pool, folded.head.thread).await?))
     }
 
-    /// The same while the thread stands still at the head that was folded, and then, unless it is only to be looked,
-    /// the rows are put right.
-    pub(crate) async fn put_right(&self, folded: Folded, look_only: bool) -> Result<Vec<Difference>, Error> {
-        self.database.transact(move |tx| put_right(tx, folded, look_only).boxed()).await
+    /// The same while the thread stands still at the head that was folded, and then, unless it is a dry run, the
+    /// rows are put right.
+    pub(crate) async fn put_right(&self, folded: Folded, dry_run: DryRun) -> Result<Vec<Difference>, Error> {
+        self.database.transact(move |tx| put_right(tx, folded, dry_run).boxed()).await
     }
 }
 
 async fn put_right(
     tx: &DatabaseTransaction,
     folded: Folded,
-    look_only: bool,
+    dry_run: DryRun,
 ) -> Result<Vec<Difference>, Error> {
     hold(tx, &folded.head).await?;
     let rows = rows(tx, folded.head.thread).await?;
     let differences = compare(&folded, &rows);
-    if look_only {
+    if dry_run == DryRun::Yes {
         return Ok(differences);
     }
     let mendable = || differences.iter().filter(|it| it.differs.is_mendable());

@@ -7,7 +7,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     TryInsertResult,
 };
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shared::{Budget, Doubted, Event, Forked, Message, Policy};
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ use super::{
     corrupt, key_of, plain, submit,
     tables::forks,
 };
-use crate::{Error, Strategies, queue::Priority, thread_log::begin as begin_log, time};
+use crate::{Error, Strategies, thread_log::begin as begin_log, time};
 
 /// A thread that begins with a copy of another's log.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,9 +119,7 @@ impl Store {
 
 /// The turn that a fork begins with.
 fn first(thread: ThreadId, author: String, policy: Policy, messages: Vec<Message>) -> NewTurn {
-    let (priority, metadata) = (Priority::Normal, Value::Object(Map::new()));
-    let thread = Opening::Existing(thread);
-    NewTurn { thread, policy, priority, messages, metadata, author, idempotency: None, due_at: None }
+    NewTurn { policy, ..NewTurn::of(Opening::Existing(thread), messages, author) }
 }
 
 async fn begin(

@@ -77,6 +77,21 @@ pub type ThreadId = uuid::Uuid;
 /// Names a turn: a UUIDv7.
 pub type TurnId = uuid::Uuid;
 
+/// Whether what is asked for is only looked at, and counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DryRun {
+    /// Nothing is written.
+    Yes,
+    /// It is done.
+    No,
+}
+
+impl From<bool> for DryRun {
+    fn from(it: bool) -> Self {
+        if it { Self::Yes } else { Self::No }
+    }
+}
+
 /// The durable log, in SQLite or PostgreSQL. Cloning is cheap: every clone shares the same connections.
 #[derive(Clone, Debug)]
 pub struct Store {

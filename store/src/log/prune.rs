@@ -14,7 +14,7 @@ use serde_json::json;
 use tracing::info;
 use uuid::Uuid;
 
-use super::{Store, ThreadId, plain};
+use super::{DryRun, Store, ThreadId, plain};
 use crate::Error;
 
 /// How many threads one transaction deletes.
@@ -75,7 +75,7 @@ struct Row {
 impl Store {
     /// Deletes threads that are at rest and were not touched for long, with their turns and events; none that is held,
     /// and none that has a turn to hear. Some threads a transaction: what was deleted when it is broken off stays
-    /// deleted, and the next call goes on. With `look_only`, it only counts.
+    /// deleted, and the next call goes on. A dry run only counts.
     ///
     /// With a turn goes its idempotency key, and with a fork its own: the same submission would be a new one.
     ///
@@ -89,7 +89,7 @@ impl Store {
     pub async fn prune(
         &self,
         which: &Prune,
-        look_only: bool,
+        dry_run: DryRun,
         told: impl Fn(Pruned) + Send + Sync,
     ) -> Result<Pruned, Error> {
         let mut all = Pruned::default();
@@ -98,7 +98,7 @@ impl Store {
             let page = candidates(&self.database.pool, which, after).await?;
             let Some(last) = page.last() else { break };
             after = *last;
-            let pruned = if look_only {
+            let pruned = if dry_run == DryRun::Yes {
                 count(&self.database.pool, &page).await?
             } else {
                 let wanted = which.clone();
@@ -111,7 +111,7 @@ impl Store {
             told(all);
         }
         match which.strategy {
-            None => self.prune_bulk(which, look_only, all, told).await,
+            None => self.prune_bulk(which, dry_run, all, told).await,
             Some(_) => Ok(all),
         }
     }

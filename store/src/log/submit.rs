@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
-use serde_json::Value;
+use serde_json::{Map, Value};
 use shared::{DEFAULT_TENANT, Message, Opened, Policy};
 
 use super::{Store, ThreadId, Turn, database::Database, plain, tables::turns};
@@ -34,6 +34,22 @@ pub struct NewTurn {
     pub idempotency: Option<Idempotency>,
     /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
     pub due_at: Option<i64>,
+}
+
+impl NewTurn {
+    /// One that says these words, and is like any other besides.
+    pub fn of(thread: Opening, messages: Vec<Message>, author: String) -> Self {
+        Self {
+            thread,
+            policy: Policy::Auto,
+            priority: Priority::Normal,
+            messages,
+            metadata: Value::Object(Map::new()),
+            author,
+            idempotency: None,
+            due_at: None,
+        }
+    }
 }
 
 /// The thread that a turn is submitted to.

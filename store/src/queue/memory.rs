@@ -14,7 +14,7 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, Why,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When, Why,
     lanes::Lanes,
 };
 
@@ -157,14 +157,13 @@ impl Queue for MemoryQueue {
         Ok(held.any(|(token, it)| it.ring.thread == job.thread && token.to_string() != job.token))
     }
 
-    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);
         let mut all: Vec<Uuid> = waiting.chain(held).chain(tokens.later.keys().copied()).collect();
         all.sort_unstable();
-        all.dedup();
-        Ok(all)
+        Ok(Rung::of(vec![Some(all)]))
     }
 
     fn outlives_process(&self) -> bool {

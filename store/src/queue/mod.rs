@@ -25,6 +25,7 @@ pub mod memory;
 pub(crate) mod partition;
 mod reader;
 pub mod redis;
+mod rung;
 mod scripts;
 pub mod testing;
 pub(crate) mod wire;
@@ -39,6 +40,7 @@ pub use self::{
     lane::{Lane, Priority, UnknownPriority, Weights},
     memory::MemoryQueue,
     redis::RedisQueue,
+    rung::Rung,
 };
 
 /// How long [`Queue::take`] waits before it comes back with nothing, so that its caller can look around.
@@ -279,22 +281,22 @@ pub trait Queue: Send + Sync {
     /// [`QueueError`].
     async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError>;
 
-    /// Every thread that has a token or a delayed ring, once and in order: what a sweep need not ring for.
+    /// Which threads have a token or a delayed ring: what a sweep need not ring for.
     ///
-    /// A token that changes its place while this looks may be missed, once in a long while: the sweep then rings
+    /// Of a queue in several places those are told that answer. A token that changes its place while this looks may be missed, once in a long while: the sweep then rings
     /// for a thread that needs no ring.
     ///
     /// # Errors
     ///
     /// [`QueueError`].
-    async fn rung(&self) -> Result<Vec<Uuid>, QueueError>;
+    async fn rung(&self) -> Result<Rung, QueueError>;
 
     /// Whether its tokens stay when this process ends: others may hold some when this one starts.
     fn outlives_process(&self) -> bool {
         true
     }
 
-    /// How much is in it.
+    /// How much is in it; of a queue in several places, in those that answer.
     ///
     /// # Errors
     ///

@@ -9,7 +9,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Weights, When,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Rung, Weights, When,
     alarm::Alarm,
     desk::{Ask, Desk, desk},
     keys::{GROUP, Keys},
@@ -43,25 +43,28 @@ pub(super) struct Partition {
 }
 
 impl Partition {
-    /// On a connection that stands, under these keys; makes the group if there is none.
-    pub(super) async fn open(
-        keys: Keys,
-        wire: Wire,
-        control: Control,
-        lease: Duration,
-        consumer: &str,
-    ) -> Result<Self, QueueError> {
+    /// On a connection that stands, under these keys.
+    pub(super) fn new(keys: Keys, wire: Wire, control: Control, lease: Duration, consumer: &str) -> Self {
         let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
         let desk = desk(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
-        let this = Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk };
-        this.make_group().await?;
-        // Only tidiness: what it does not forget today it forgets another day.
-        match this.forget_consumers(FORGET_AFTER).await {
+        Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk }
+    }
+
+    /// Makes the group if there is none, and tidies up.
+    pub(super) async fn open(&self) -> Result<(), QueueError> {
+        self.make_group().await?;
+        // What it does not forget today it forgets another day.
+        match self.forget_consumers(FORGET_AFTER).await {
             Ok(forgotten) => debug!(forgotten, "forgot consumers that were gone"),
             Err(error) => debug!(%error, "did not forget consumers that are gone"),
         }
-        Ok(this)
+        Ok(())
+    }
+
+    /// Every thread that has a token or a delayed ring, once and in order.
+    pub(super) async fn threads(&self) -> Result<Vec<Uuid>, QueueError> {
+        self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
     }
 
     /// Takes consumers off Redis' list that hold nothing and have not been seen for this long; says how many.
@@ -167,8 +170,8 @@ impl Queue for Partition {
         self.has_another_holder(job).await.map_err(|error| self.wire.error("look who holds tokens", &error))
     }
 
-    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
-        self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
+    async fn rung(&self) -> Result<Rung, QueueError> {
+        Ok(Rung::of(vec![Some(self.threads().await?)]))
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {

@@ -59,7 +59,11 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use futures::{FutureExt, StreamExt, future::BoxFuture, future::try_join_all, stream::FuturesUnordered};
+use futures::{
+    FutureExt, StreamExt,
+    future::{BoxFuture, join_all, try_join_all},
+    stream::FuturesUnordered,
+};
 use tokio::{
     sync::Mutex,
     time::{Instant, timeout_at},
@@ -69,8 +73,8 @@ use uuid::Uuid;
 
 pub use super::keys::{GROUP, Keys};
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Weights, When, partition::Partition,
-    wire::Wire,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
+    partition::Partition, rung::partition, wire::Wire,
 };
 
 /// How many partitions there are in a Redis Cluster.
@@ -78,6 +82,9 @@ pub const PARTITIONS: usize = 16;
 
 /// For how long nothing is asked of a partition that failed while others answer.
 const LEFT_ALONE: Duration = Duration::from_secs(1);
+
+/// What is said of it then.
+const SILENT: &str = "one partition of the queue does not answer; the others go on";
 
 /// One consumer of the doorbell in Redis. Its name must be its own: two consumers of one name would each think
 /// that they hold the other's tokens.
@@ -99,8 +106,10 @@ impl RedisQueue {
             true => (0..PARTITIONS).map(Keys::of).collect(),
             false => vec![Keys::of_all()],
         };
-        let open = |keys| Partition::open(keys, wire.clone(), control.apart(), lease, consumer);
-        let partitions = try_join_all(keys.into_iter().map(open)).await?.into_iter().map(Arc::new).collect();
+        let open = |keys| Arc::new(Partition::new(keys, wire.clone(), control.apart(), lease, consumer));
+        let partitions: Vec<Arc<Partition>> = keys.into_iter().map(open).collect();
+        // A group that is not made now is made by whoever misses it.
+        told(join_all(partitions.iter().map(|it| it.open())).await)?;
         Ok(Self { partitions, takes: Mutex::default() })
     }
 
@@ -124,8 +133,7 @@ impl RedisQueue {
     }
 
     fn number(&self, thread: Uuid) -> usize {
-        let number = thread.as_u128() % self.partitions.len() as u128;
-        usize::try_from(number).unwrap_or_default()
+        partition(thread, self.partitions.len())
     }
 
     fn of(&self, thread: Uuid) -> &Partition {
@@ -139,6 +147,18 @@ impl RedisQueue {
         }
         sorted
     }
+}
+
+/// What each of the partitions that were asked tells; none of one that does not answer. The error, if that is all of them.
+fn told<T>(answers: Vec<Result<T, QueueError>>) -> Result<Vec<Option<T>>, QueueError> {
+    let mut silent = Vec::new();
+    let told: Vec<Option<T>> =
+        answers.into_iter().map(|it| it.map_err(|error| silent.push(error)).ok()).collect();
+    if told.iter().any(Option::is_some) {
+        silent.iter().for_each(|error| warn!(%error, "{SILENT}"));
+        return Ok(told);
+    }
+    silent.into_iter().next().map_or(Ok(told), Err)
 }
 
 /// What is asked of each partition at the same time; what has not answered yet is heard in the next `take`.
@@ -205,7 +225,8 @@ impl Queue for RedisQueue {
             let (partition, threads) = (&self.partitions[*number], threads.clone());
             async move { partition.ring_many(&threads, lane).await }
         };
-        try_join_all(sorted.iter().map(ring)).await.map(drop)
+        // All of them, also if one does not answer.
+        join_all(sorted.iter().map(ring)).await.into_iter().collect()
     }
 
     async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
@@ -232,7 +253,7 @@ impl Queue for RedisQueue {
                         return Err(error);
                     }
                     Err(error) => {
-                        warn!(%error, "one partition of the queue does not answer; the others go on")
+                        warn!(%error, "{SILENT}")
                     }
                 }
                 taken = takes.under_way.next().now_or_never().flatten();
@@ -256,7 +277,7 @@ impl Queue for RedisQueue {
             let (partition, jobs) = (&self.partitions[*number], jobs.clone());
             async move { partition.renew(&jobs).await }
         };
-        Ok(try_join_all(sorted.iter().map(renew)).await?.into_iter().flatten().collect())
+        Ok(told(join_all(sorted.iter().map(renew)).await)?.into_iter().flatten().flatten().collect())
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
@@ -267,18 +288,13 @@ impl Queue for RedisQueue {
         self.of(job.thread).is_held_besides(job).await
     }
 
-    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
-        let mut parts = try_join_all(self.partitions.iter().map(|it| it.rung())).await?.into_iter();
-        // As a rule there is one part. Of several, none has a thread of another.
-        let mut all = parts.next().unwrap_or_default();
-        all.extend(parts.flatten());
-        all.sort_unstable();
-        Ok(all)
+    async fn rung(&self) -> Result<Rung, QueueError> {
+        told(join_all(self.partitions.iter().map(|it| it.threads())).await).map(Rung::of)
     }
 
     async fn len(&self) -> Result<Depth, QueueError> {
-        let depths = try_join_all(self.partitions.iter().map(|it| it.len())).await?;
-        Ok(depths.into_iter().fold(Depth::default(), |all, it| Depth {
+        let depths = told(join_all(self.partitions.iter().map(|it| it.len())).await)?;
+        Ok(depths.into_iter().flatten().fold(Depth::default(), |all, it| Depth {
             waiting: all.waiting + it.waiting,
             in_flight: all.in_flight + it.in_flight,
             delayed: all.delayed + it.delayed,

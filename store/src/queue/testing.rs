@@ -264,11 +264,14 @@ async fn everything_that_was_rung_is_listed(queue: &dyn Queue) {
     let job = take_one(queue).await;
     ring(queue, waiting, When::Now).await;
     ring(queue, delayed, When::After(Duration::from_millis(200))).await;
-    let rung = async || queue.rung().await.expect("list");
-    assert_eq!(rung().await, [held, waiting, delayed]);
+    let rung = queue.rung().await.expect("list");
+    let all = [held, waiting, delayed];
+    assert_eq!(rung.threads().collect::<Vec<Uuid>>(), all);
+    assert_eq!(all.map(|it| rung.has(it)), [Some(true); 3]);
+    assert_eq!(rung.has(Uuid::now_v7()), Some(false));
     assert_eq!(depth(queue).await, Depth { waiting: 1, in_flight: 1, delayed: 1 });
     finish_all(queue, &[job, take_one(queue).await, take_one(queue).await]).await;
-    assert!(rung().await.is_empty());
+    assert_eq!(queue.rung().await.expect("list").has(held), Some(false));
     assert_empty(queue, "all were finished").await;
 }
 

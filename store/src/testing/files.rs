@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::bulk::{LEASE, NONE, batch, chunk, file, known, made, new_batch, new_file, tidy, to};
 use crate::{
-    Error, Idempotency, Store,
+    Error, Idempotency, Order, Store,
     bulk::{BatchStatus, Cutter, ItemState, KnownBy, NewBatch},
 };
 
@@ -33,7 +33,7 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
         store.write_chunk(id, nth, it.clone()).await?;
     }
     assert_eq!(store.file(id).await?, None, "nobody sees what is not whole");
-    assert_eq!(store.files(Some("files"), None, None, 10).await?, []);
+    assert_eq!(store.files(Some("files"), None, Order::NewestFirst, None, 10).await?, []);
     let (pieces, bytes) = (chunks.len() as u32, sent.len() as u64);
     assert_eq!(store.finish_file(id, pieces + 1, bytes, None).await?, None, "a piece is missing");
     assert_eq!(store.file(id).await?, None);
@@ -50,13 +50,19 @@ pub(super) async fn come_back_as_they_were_sent(store: &Store) -> Result<(), Err
 
     let other = file(store, "files").await?;
     let listed = |it: Vec<crate::bulk::File>| it.into_iter().map(|it| it.id).collect::<Vec<_>>();
-    assert_eq!(listed(store.files(Some("files"), None, None, 10).await?), [other, id]);
-    assert_eq!(listed(store.files(Some("files"), Some("batch"), Some(other), 10).await?), [id]);
-    assert_eq!(listed(store.files(Some("nobody"), None, None, 10).await?), NONE);
+    assert_eq!(listed(store.files(Some("files"), None, Order::NewestFirst, None, 10).await?), [other, id]);
+    assert_eq!(
+        listed(store.files(Some("files"), Some("batch"), Order::NewestFirst, Some(other), 10).await?),
+        [id]
+    );
+    let oldest = Order::OldestFirst;
+    assert_eq!(listed(store.files(Some("files"), None, oldest, None, 10).await?), [id, other]);
+    assert_eq!(listed(store.files(Some("files"), None, oldest, Some(id), 10).await?), [other]);
+    assert_eq!(listed(store.files(Some("nobody"), None, Order::NewestFirst, None, 10).await?), NONE);
     let gone = Uuid::now_v7();
     expired(store, gone, "files").await?;
     assert_eq!(store.file(gone).await?, None, "its time is over");
-    assert_eq!(listed(store.files(Some("files"), None, None, 10).await?), [other, id]);
+    assert_eq!(listed(store.files(Some("files"), None, Order::NewestFirst, None, 10).await?), [other, id]);
     assert_eq!(store.sweep_files().await?, 1);
     assert_eq!(store.chunk(gone, 0).await?, None);
     assert!(store.delete_file(id).await?);

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::{heard, log_of, new_turn, of_tenant, opened};
 use crate::{
-    Error, Foreign, Fork, Idempotency, Mark, NewFork, Prune, Store, Strategies, ThreadId, ThreadStatus,
-    TurnFilter, TurnMark, TurnStatus,
+    DryRun, Error, Foreign, Fork, Idempotency, Mark, NewFork, Prune, Store, Strategies, ThreadId,
+    ThreadStatus, TurnFilter, TurnMark, TurnStatus,
 };
 
 /// How many wishes race with one key.
@@ -47,7 +47,7 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     }
     let all = Prune { before: i64::MAX, strategy: Some("probe".to_owned()), by: "test".to_owned() };
     store.hold(source, "it is the source", "eve").await?;
-    store.prune(&all, false, |_| ()).await?;
+    store.prune(&all, DryRun::No, |_| ()).await?;
     store.release(source).await?;
     assert_eq!(store.thread(thread).await?, None);
     assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, None);

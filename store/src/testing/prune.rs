@@ -6,8 +6,8 @@ use tokio::sync::Barrier;
 
 use super::{decided, heard, new_turn, queued};
 use crate::{
-    Error, Head, Mark, NewTurn, Opening, Prune, Pruned, Store, ThreadId, ThreadStatus, TurnFilter, TurnMark,
-    TurnStatus,
+    DryRun, Error, Head, Mark, NewTurn, Opening, Prune, Pruned, Store, ThreadId, ThreadStatus, TurnFilter,
+    TurnMark, TurnStatus,
 };
 
 /// How often a thread is deleted and wanted at the same moment.
@@ -30,11 +30,15 @@ pub(super) async fn deletes_what_rests(store: &Store) -> Result<(), Error> {
     assert_eq!(store.holds().await?, std::slice::from_ref(&hold));
 
     let touched = store.thread(idle.thread).await?.expect("it is there").updated_at;
-    assert_eq!(prune(store, name, touched, false).await?, Pruned::default(), "what was touched since stays");
+    assert_eq!(
+        prune(store, name, touched, DryRun::No).await?,
+        Pruned::default(),
+        "what was touched since stays"
+    );
     let two = Pruned { threads: 2, turns: 2, events: 6, ..Pruned::default() };
-    assert_eq!(prune(store, name, FAR, true).await?, two);
-    assert_eq!(prune(store, name, FAR, false).await?, two);
-    assert_eq!(prune(store, name, FAR, false).await?, Pruned::default());
+    assert_eq!(prune(store, name, FAR, DryRun::Yes).await?, two);
+    assert_eq!(prune(store, name, FAR, DryRun::No).await?, two);
+    assert_eq!(prune(store, name, FAR, DryRun::No).await?, Pruned::default());
     for gone in [idle, failed] {
         is_gone(store, gone).await?;
     }
@@ -47,7 +51,7 @@ pub(super) async fn deletes_what_rests(store: &Store) -> Result<(), Error> {
     assert_eq!(store.release(held.thread).await?, Some(hold));
     assert_eq!(store.release(held.thread).await?, None);
     let three = Pruned { threads: 2, turns: 3, events: 6, ..Pruned::default() };
-    assert_eq!(prune(store, name, FAR, false).await?, three);
+    assert_eq!(prune(store, name, FAR, DryRun::No).await?, three);
     is_gone(store, held).await
 }
 
@@ -87,7 +91,7 @@ pub(super) async fn races_with_whoever_wants_it(store: &Store) -> Result<(), Err
             let (store, barrier) = (store.clone(), Arc::clone(&barrier));
             tokio::spawn(async move {
                 barrier.wait().await;
-                prune(&store, name, FAR, false).await
+                prune(&store, name, FAR, DryRun::No).await
             })
         };
         let wanting = {
@@ -113,14 +117,14 @@ pub(super) async fn races_with_whoever_wants_it(store: &Store) -> Result<(), Err
         {
             store.cancel_queued(turn.id).await?;
         }
-        prune(store, name, FAR, false).await?;
+        prune(store, name, FAR, DryRun::No).await?;
     }
     Ok(())
 }
 
-async fn prune(store: &Store, strategy: &str, before: i64, look_only: bool) -> Result<Pruned, Error> {
+async fn prune(store: &Store, strategy: &str, before: i64, dry_run: DryRun) -> Result<Pruned, Error> {
     let which = Prune { before, strategy: Some(strategy.to_owned()), by: "conformance".to_owned() };
-    store.prune(&which, look_only, |_| ()).await
+    store.prune(&which, dry_run, |_| ()).await
 }
 
 /// The end of a thread that has heard a turn and stands so.

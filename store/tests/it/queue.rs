@@ -151,12 +151,30 @@ async fn real_redis_cluster() {
     }
 
     // A node dies: its partitions are silent, the others go on. It comes back empty, and is used again.
+    let before: Vec<Uuid> = (0..50).map(|_| Uuid::now_v7()).collect();
+    ada.ring_many(&before, &lane).await.unwrap();
+    let (mut held, began) = (Vec::new(), Instant::now());
+    while held.len() < before.len() {
+        assert!(began.elapsed() < PATIENCE, "only {} of 50 were heard", held.len());
+        held.extend(ada.take(64).await.unwrap());
+    }
     cluster.nodes()[1].kill();
     let threads: Vec<Uuid> = (0..30).map(|_| Uuid::now_v7()).collect();
     let ring = async |it: &Uuid| bob.ring(*it, &lane, When::Now).await.is_ok().then_some(*it);
     let rung = futures::future::join_all(threads.iter().map(ring)).await;
     let rung: BTreeSet<Uuid> = rung.into_iter().flatten().collect();
     assert!(!rung.is_empty() && rung.len() < threads.len(), "{} of 30 were rung", rung.len());
+    assert_eq!(ada.renew(&held).await.unwrap(), [], "leases are lost with a node that has not lost them");
+    let known = ada.rung().await.unwrap();
+    for thread in &threads {
+        assert_eq!(known.has(*thread), rung.contains(thread).then_some(true));
+    }
+    assert!(held.iter().any(|it| known.has(it.thread) == Some(true)), "nothing is known of what is held");
+    assert!(bob.ring_many(&before, &lane).await.is_err());
+    let depth = RedisQueue::connect(&cluster.url(0), LONG_LEASE, "eve").await.unwrap().len().await.unwrap();
+    let living = |all: &[Uuid]| all.iter().filter(|it| known.has(**it).is_some()).count() as u64;
+    // Those of `before` twice: one token is held, and one waits or was handed to whoever asked last.
+    assert_eq!(depth.waiting + depth.in_flight, living(&threads) + 2 * living(&before));
     cluster.nodes()[1].restart();
     cluster.settle();
     for thread in &threads {
@@ -168,7 +186,7 @@ async fn real_redis_cluster() {
     while heard.len() < threads.len() {
         assert!(began.elapsed() < PATIENCE, "only {} of 30 were heard", heard.len());
         for job in ada.take(64).await.unwrap_or_default() {
-            heard.insert(job.thread);
+            heard.extend(threads.contains(&job.thread).then_some(job.thread));
             ada.finish(&job, None).await.unwrap();
         }
     }
@@ -513,7 +531,7 @@ async fn connect(url: &str) -> Result<(), QueueError> {
 }
 
 async fn rung(queue: &RedisQueue) -> BTreeSet<Uuid> {
-    queue.rung().await.unwrap().into_iter().collect()
+    queue.rung().await.unwrap().threads().collect()
 }
 
 async fn take_one(queue: &dyn Queue) -> Job {

@@ -271,14 +271,5 @@ pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Me
 }
 
 pub(crate) fn new_turn(thread: Opening, messages: Vec<Message>) -> NewTurn {
-    NewTurn {
-        thread,
-        policy: Policy::Auto,
-        priority: store::Priority::Normal,
-        messages,
-        metadata: serde_json::json!({}),
-        author: "test".to_owned(),
-        idempotency: None,
-        due_at: None,
-    }
+    NewTurn::of(thread, messages, "test".to_owned())
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Message, Opened, Policy, Replay, Request, Response, strategies};
+use shared::{Message, Opened, Replay, Request, Response, strategies};
 use store::{
     Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, RedisQueue, Store, Strategies,
     ThreadId, When,
@@ -52,16 +52,9 @@ impl Gate {
 async fn says(parts: &Parts, thread: Option<ThreadId>, tenant: &str, priority: Priority) -> ThreadId {
     let opened = serde_json::json!({"strategy": "probe", "tenant": tenant});
     let opened: Opened = serde_json::from_value(opened).unwrap();
-    let new = NewTurn {
-        thread: thread.map_or(Opening::New(opened), Opening::Existing),
-        policy: Policy::Auto,
-        priority,
-        messages: vec![Message::user("stream a; stream b; stream c; echo end")],
-        metadata: serde_json::json!({}),
-        author: "test".to_owned(),
-        idempotency: None,
-        due_at: None,
-    };
+    let opening = thread.map_or(Opening::New(opened), Opening::Existing);
+    let words = vec![Message::user("stream a; stream b; stream c; echo end")];
+    let new = NewTurn { priority, ..NewTurn::of(opening, words, "test".to_owned()) };
     let turn = parts.store.submit(new).await.unwrap().into_turn();
     parts.queue.ring(turn.thread, &Lane::new(tenant, priority), When::Now).await.unwrap();
     turn.thread

@@ -12,8 +12,8 @@ use futures::future::join_all;
 use serde_json::Value;
 use shared::{Event, Graph, Replay, Standing, reenact, strategies, verify};
 use store::{
-    Conditions, Foreign, Lane, NewFork, Parts, RedisNews, RedisQueue, Round, Store, Strategies, ThreadId,
-    ThreadStatus, When, rename_turns, time,
+    Conditions, DryRun, Foreign, Lane, NewFork, Parts, RedisNews, RedisQueue, Round, Store, Strategies,
+    ThreadId, ThreadStatus, When, rename_turns, time,
 };
 use uuid::Uuid;
 use worker::{
@@ -133,7 +133,7 @@ async fn forked(parts: &Parts, graph: &'static dyn Graph, script: &[Event], most
 /// Rows are as the logs say, and hash chains hold: of the forks and of what they were forked from.
 async fn whole(store: &Store, forks: usize) {
     let round = Round::of(Conditions::default(), 1);
-    let rebuilt = store.rebuild(&Strategies::new(strategies::all()), &round, true).await.unwrap();
+    let rebuilt = store.rebuild(&Strategies::new(strategies::all()), &round, DryRun::Yes).await.unwrap();
     assert!(rebuilt.found.is_empty() && (forks as u64) < rebuilt.threads, "{forks} forks: {rebuilt:?}");
     assert_eq!(store.verify(&round).await.unwrap().found, 0);
 }

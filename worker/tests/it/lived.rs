@@ -5,7 +5,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use serde_json::Value;
 use shared::{Event, Graph, Hearing, Message, Policy, Standing, Supply, reenact, strategies, transcript};
 use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Store, Strategies, Submitted, ThreadId,
+    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Store, Strategies, Submitted, ThreadId,
     ThreadLog, When,
 };
 use worker::{
@@ -49,10 +49,7 @@ pub(crate) async fn live_in(
     let Event::Opened(opened) = whole[0].clone() else { panic!("a fixture begins with `opened`") };
     let mut thread = None;
     let said = |messages, policy, thread| {
-        let (metadata, author) = (serde_json::json!({}), "test".to_owned());
-        let priority = Priority::Normal;
-        let turn =
-            NewTurn { thread, policy, priority, messages, metadata, author, idempotency: None, due_at: None };
+        let turn = NewTurn { policy, ..NewTurn::of(thread, messages, "test".to_owned()) };
         async {
             let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
             parts.queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, Queue, QueueError, ThreadId, When};
+use store::{Depth, Job, Lane, Listed, Queue, QueueError, Rung, ThreadId, When};
 
 /// A queue that notes whose tokens were taken.
 pub(crate) struct Noted {
@@ -59,7 +59,7 @@ impl Queue for Noted {
         self.queue.is_held_besides(job).await
     }
 
-    async fn rung(&self) -> Result<Vec<ThreadId>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         self.queue.rung().await
     }
 

@@ -222,16 +222,8 @@ async fn a_turn_that_becomes_due_is_swept() {
     let mut office = Office::new(None).await;
     let opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
     let due = store::time::now() + 1_500_000;
-    let new = store::NewTurn {
-        thread: store::Opening::New(opened),
-        policy: shared::Policy::Auto,
-        priority: store::Priority::Normal,
-        messages: vec![Message::user("echo later")],
-        metadata: serde_json::json!({}),
-        author: "test".to_owned(),
-        idempotency: None,
-        due_at: Some(due),
-    };
+    let (opening, words) = (store::Opening::New(opened), vec![Message::user("echo later")]);
+    let new = store::NewTurn { due_at: Some(due), ..store::NewTurn::of(opening, words, "test".to_owned()) };
     let turn = office.parts.store.submit(new).await.unwrap().into_turn();
     // One that comes early finds nothing to do, and does not come back by itself.
     office.parts.queue.ring(turn.thread, &store::Lane::default(), When::Now).await.unwrap();

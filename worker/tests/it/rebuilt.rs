@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use shared::strategies;
 use store::{
-    Conditions, Differs, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId,
+    Conditions, Differs, DryRun, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId,
     TurnFilter, TurnId, testing::wreck,
 };
 
@@ -34,19 +34,23 @@ async fn made_again(url: &str) {
             let queue = Arc::new(MemoryQueue::new(Duration::from_secs(10)));
             let parts = Parts { store: store.clone(), queue, news: Arc::new(MemoryNews::new()) };
             let lived = tokio::time::timeout(Duration::from_secs(60), live_in(&parts, graph, &script));
-            let (lived, beside) = tokio::join!(lived, rebuild(&store, false));
+            let (lived, beside) = tokio::join!(lived, rebuild(&store, DryRun::No));
             lived.unwrap_or_else(|_| panic!("{} does not come to its end", path.display()));
             let only_moving = beside.found.keys().all(|it| *it == Differs::Moving);
             assert!(only_moving, "beside a worker nothing is wrong: {beside:?}");
         }
     }
-    assert_eq!(rebuild(&store, true).await.found, BTreeMap::new(), "what was lived is as its log says");
+    assert_eq!(
+        rebuild(&store, DryRun::Yes).await.found,
+        BTreeMap::new(),
+        "what was lived is as its log says"
+    );
 
     let before = rows(&store).await;
     wreck(&store).await.unwrap();
-    let looked = rebuild(&store, true).await;
+    let looked = rebuild(&store, DryRun::Yes).await;
     assert_ne!(rows(&store).await, before, "whoever only looks writes nothing");
-    let found = rebuild(&store, false).await;
+    let found = rebuild(&store, DryRun::No).await;
     assert_eq!(found, looked);
     for differs in [
         Differs::ThreadMissing,
@@ -63,12 +67,12 @@ async fn made_again(url: &str) {
     }
     assert!(found.found.keys().all(|it| it.is_mendable()), "{found:?}");
     assert_eq!(rows(&store).await, before);
-    assert_eq!(rebuild(&store, false).await.found, BTreeMap::new(), "a second time finds nothing");
+    assert_eq!(rebuild(&store, DryRun::No).await.found, BTreeMap::new(), "a second time finds nothing");
     assert_eq!(store.verify(&round()).await.unwrap().found, 0, "no event was touched");
 }
 
-async fn rebuild(store: &Store, look_only: bool) -> Rebuilt {
-    store.rebuild(&Strategies::new(strategies::all()), &round(), look_only).await.unwrap()
+async fn rebuild(store: &Store, dry_run: DryRun) -> Rebuilt {
+    store.rebuild(&Strategies::new(strategies::all()), &round(), dry_run).await.unwrap()
 }
 
 fn round() -> Round {

@@ -9,7 +9,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Event, Message, Opened, Policy, Replay, Request, Response, strategies};
+use shared::{Event, Message, Opened, Replay, Request, Response, strategies};
 use store::{
     Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, RedisQueue, Store, Strategies, Submitted,
     ThreadId, When, limits::LONGEST_PAUSE, queue::LONGEST_WAIT,
@@ -99,16 +99,8 @@ impl Two {
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
         let opened: Opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
-        let new = NewTurn {
-            thread: thread.map_or(Opening::New(opened), Opening::Existing),
-            policy: Policy::Auto,
-            priority: store::Priority::Normal,
-            messages: vec![Message::user(words)],
-            metadata: serde_json::json!({}),
-            author: "test".to_owned(),
-            idempotency: None,
-            due_at: None,
-        };
+        let opening = thread.map_or(Opening::New(opened), Opening::Existing);
+        let new = NewTurn::of(opening, vec![Message::user(words)], "test".to_owned());
         let Submitted::New(turn) = self.parts[0].store.submit(new).await.unwrap() else { panic!("not new") };
         self.parts[0].queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
         turn.thread

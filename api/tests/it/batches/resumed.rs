@@ -23,7 +23,7 @@ async fn a_batch_tells_which_lines_of_it_can_be_run_again() {
     let well = line("well", "stream well; echo well");
     let (_, bad) = run(&(well.clone() + "no json\n"), json!({"failed": 0, "expired": 0})).await;
     let words = hall.act(&bad, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
-    assert!(words.contains("no line of it failed while it was run"), "{words}");
+    assert!(words.contains("none of its lines failed while it ran"), "{words}");
     assert!(words.contains("send its bad lines"), "it says what to do: {words}");
 
     let (file, failed) = run(&(well + &line("ill", "fail it")), json!({"failed": 1, "expired": 0})).await;

@@ -223,11 +223,11 @@ async fn stay(
     let id = name(batch, "id");
     match client.post(&path(&["batches", id, "resume"])?, &json!({"only": "expired"})).await {
         Ok(again) => {
-            remark(&format!("the time of {id} was over: {} run again", counted(expired, "line")));
+            remark(&format!("{id} ran out of time: {} run again", counted(expired, "line")));
             watch::until_over(client, again, left, signals).await
         }
         Err(err) if refusal(&err).is_some() => {
-            remark(&format!("the time of {id} was over, and it is not gone on with: {err}"));
+            remark(&format!("{id} ran out of time, and cannot be resumed: {err}"));
             Ok(watched)
         }
         Err(err) => Err(err),

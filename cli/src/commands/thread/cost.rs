@@ -8,7 +8,7 @@ use std::{
 use anyhow::Context as _;
 use audit::{Share, Spending, Took};
 use serde_json::{Value, json};
-use shared::Event;
+use shared::{Event, usd};
 use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, TurnId};
 use worker::world::Price;
 
@@ -188,8 +188,8 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
     let took = |it: &Took| {
         json!({
             "model_calls": it.model_calls, "tool_calls": it.tool_calls, "input_tokens": it.input_tokens,
-            "output_tokens": it.output_tokens, "usd": dollars(it.micro_usd),
-            "usd_by_todays_prices": dollars(it.micro_usd_by_todays_prices), "ms": it.ms, "untold": it.untold,
+            "output_tokens": it.output_tokens, "usd": usd(it.micro_usd),
+            "usd_by_todays_prices": usd(it.micro_usd_by_todays_prices), "ms": it.ms, "untold": it.untold,
             "unpriced": it.unpriced,
         })
     };
@@ -204,7 +204,7 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
         let row = |name: &str, it: &Took| {
             let [models, tools, input, output] =
                 [it.model_calls, it.tool_calls, it.input_tokens, it.output_tokens].map(|it| it.to_string());
-            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", dollars(it.micro_usd))]
+            vec![name.to_owned(), models, tools, input, output, format!("{:.6}", usd(it.micro_usd))]
         };
         let rows = groups.iter().map(|(name, it)| row(name, it));
         let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "usd"];
@@ -216,7 +216,7 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
 fn remarks(all: &Took) -> String {
     let mut told = String::new();
     if 0 < all.micro_usd_by_todays_prices {
-        let usd = dollars(all.micro_usd_by_todays_prices);
+        let usd = usd(all.micro_usd_by_todays_prices);
         told += &format!("\nof that, {usd:.6} had no price then and is counted by the prices of today");
     }
     if 0 < all.unpriced {
@@ -227,9 +227,4 @@ fn remarks(all: &Took) -> String {
         told += &format!("\nwithout the tokens of {}, which nobody told", counted(all.untold, "answer"));
     }
     told
-}
-
-#[expect(clippy::cast_precision_loss, reason = "as `Tally::usd`")]
-fn dollars(micro_usd: u64) -> f64 {
-    micro_usd as f64 / 1e6
 }

@@ -10,7 +10,7 @@ use super::{
     tidy, to,
 };
 use crate::{
-    Error, NewTurn, Prune, Pruned, Store, ThreadId, TurnStatus,
+    DryRun, Error, NewTurn, Prune, Pruned, Store, ThreadId, TurnStatus,
     bulk::{Batch, BatchStatus, ItemState, Move, NewBatch},
     time,
     webhooks::{AtOnce, DeliveryFilter, EventType, Outcome, Webhook},
@@ -56,9 +56,9 @@ async fn over(store: &Store, batch: &Batch) -> Result<Batch, Error> {
     known(store, batch.id).await
 }
 
-async fn prune(store: &Store, before: i64, look_only: bool) -> Result<Pruned, Error> {
+async fn prune(store: &Store, before: i64, dry_run: DryRun) -> Result<Pruned, Error> {
     let which = Prune { before, strategy: None, by: "conformance".to_owned() };
-    store.prune(&which, look_only, |_| ()).await
+    store.prune(&which, dry_run, |_| ()).await
 }
 
 /// How much there is of a batch: its row, its items, its results, and pieces of its own files and of its input.
@@ -81,7 +81,7 @@ const ALL: [u64; 5] = [1, 2, 2, 2, 1];
 pub(in crate::testing) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), Error> {
     store.leave_batches("ada").await?;
     tidy(store).await?;
-    prune(store, LATE, false).await?;
+    prune(store, LATE, DryRun::No).await?;
     let name = "prunable";
     let (old, thread) = run(store, name).await?;
     let old = over(store, &old).await?;
@@ -114,14 +114,14 @@ pub(in crate::testing) async fn goes_with_all_that_is_its_own(store: &Store) -> 
     let young = over(store, &young).await?;
     let new = file(store, name).await?;
 
-    assert_eq!(prune(store, old.at.created, false).await?, Pruned::default(), "nothing is that old");
+    assert_eq!(prune(store, old.at.created, DryRun::No).await?, Pruned::default(), "nothing is that old");
     // Of the files the two of the batch, the one that nobody made a batch of, and those of the run before the last.
     let threads = Pruned { threads: 3, turns: 3, events: 6, ..Pruned::default() };
     let first = Pruned { batches: 1, lines: 2, files: 5, ..threads };
-    assert_eq!(prune(store, then, true).await?, first);
+    assert_eq!(prune(store, then, DryRun::Yes).await?, first);
     assert_eq!(left(store, &old).await?, ALL, "who only looks changes nothing");
-    assert_eq!(prune(store, then, false).await?, first);
-    assert_eq!(prune(store, then, false).await?, Pruned::default());
+    assert_eq!(prune(store, then, DryRun::No).await?, first);
+    assert_eq!(prune(store, then, DryRun::No).await?, Pruned::default());
     assert_eq!(left(store, &old).await?, [0, 0, 0, 0, 1], "another batch has its input");
     assert_eq!(store.thread(thread).await?, None);
     let twice = [1, 2, 3, 2, 1];
@@ -134,12 +134,16 @@ pub(in crate::testing) async fn goes_with_all_that_is_its_own(store: &Store) -> 
     assert!(store.file(unused).await?.is_none() && store.file(new).await?.is_some());
 
     let only_threads = Prune { before: LATE, strategy: Some("probe".to_owned()), by: String::new() };
-    assert_eq!(store.prune(&only_threads, false, |_| ()).await?.batches, 0, "a batch has no strategy");
+    assert_eq!(store.prune(&only_threads, DryRun::No, |_| ()).await?.batches, 0, "a batch has no strategy");
     assert_eq!(store.thread(of_young).await?, None);
     assert_eq!(left(store, &young).await?, ALL, "what came of a line is kept longer than its thread");
     let rest = Pruned { batches: 2, lines: 2, files: 5, ..Pruned::default() };
-    assert_eq!(prune(store, LATE, true).await?, rest);
-    assert_eq!(prune(store, LATE, false).await?, rest, "also the one that failed, and the input of both");
+    assert_eq!(prune(store, LATE, DryRun::Yes).await?, rest);
+    assert_eq!(
+        prune(store, LATE, DryRun::No).await?,
+        rest,
+        "also the one that failed, and the input of both"
+    );
     for gone in [&old, &young, &twin] {
         assert_eq!(left(store, gone).await?, [0; 5]);
     }
@@ -149,7 +153,7 @@ pub(in crate::testing) async fn goes_with_all_that_is_its_own(store: &Store) -> 
     }
     store.leave_batches("ada").await?;
     tidy(store).await?;
-    assert_eq!(prune(store, LATE, false).await?.batches, 4);
+    assert_eq!(prune(store, LATE, DryRun::No).await?.batches, 4);
     for gone in [&held, &reused, &before, &open] {
         assert_eq!(left(store, gone).await?, [0; 5]);
     }
@@ -180,20 +184,20 @@ pub(in crate::testing) async fn goes_on_where_it_was_broken_off(store: &Store) -
         tokio::select! {
             biased;
             () = now.notified() => {}
-            pruned = store.prune(&which, false, told) => panic!("it came to its end: {pruned:?}"),
+            pruned = store.prune(&which, DryRun::No, told) => panic!("it came to its end: {pruned:?}"),
         }
         assert_eq!(store.batch(made.id).await?, None, "there is no half of a batch");
         assert!(!store.results(made.id, LINES - 1, 1).await?.is_empty(), "and much is left of it");
     }
     let there: u64 = store.count_items(made.id).await?.values().sum();
     assert!(there < LINES, "some pages went");
-    store.prune(&which, false, |_| ()).await?;
+    store.prune(&which, DryRun::No, |_| ()).await?;
     assert_eq!(store.count_items(made.id).await?, [].into());
     assert_eq!(store.results(made.id, 0, 1).await?, []);
     for nth in [0, 1, 40, 69] {
         assert_eq!(store.chunk(input, nth).await?, None);
     }
-    assert_eq!(prune(store, LATE, true).await?, Pruned::default());
+    assert_eq!(prune(store, LATE, DryRun::Yes).await?, Pruned::default());
     Ok(())
 }
 
@@ -209,7 +213,7 @@ pub(in crate::testing) async fn goes_or_is_wanted(store: &Store) -> Result<(), E
         let (pruning, wanting) = ((store.clone(), Arc::clone(&start)), (store.clone(), start));
         let pruning = tokio::spawn(async move {
             pruning.1.wait().await;
-            prune(&pruning.0, LATE, false).await
+            prune(&pruning.0, LATE, DryRun::No).await
         });
         let wanting = tokio::spawn(async move {
             let (store, start) = wanting;
@@ -230,7 +234,7 @@ pub(in crate::testing) async fn goes_or_is_wanted(store: &Store) -> Result<(), E
         store.release(thread).await?;
         store.cancel_queued(more.id).await?;
         tidy(store).await?;
-        prune(store, LATE, false).await?;
+        prune(store, LATE, DryRun::No).await?;
         assert_eq!(left(store, &batch).await?, [0; 5]);
     }
     Ok(())
@@ -261,17 +265,17 @@ pub(in crate::testing) async fn goes_with_what_was_told(store: &Store) -> Result
         store.settle_delivery(it, Outcome::Arrived { status: 200 }).await
     };
     settle(&told[0]).await?;
-    assert_eq!(prune(store, then, true).await?.batches, 2);
+    assert_eq!(prune(store, then, DryRun::Yes).await?.batches, 2);
     assert!(store.delivery(settled.id).await?.is_some(), "who only looks changes nothing");
-    assert_eq!(prune(store, then, false).await?.batches, 2);
+    assert_eq!(prune(store, then, DryRun::No).await?.batches, 2);
     let after = store.deliveries(of_webhook, None, 9).await?;
     assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), [told[0].id, pending.id]);
     settle(pending).await?;
-    prune(store, then, false).await?;
+    prune(store, then, DryRun::No).await?;
     let after = store.deliveries(of_webhook, None, 9).await?;
     assert_eq!(after.iter().map(|it| it.id).collect::<Vec<_>>(), [told[0].id]);
     assert!(store.remove_webhook(webhook.id).await?);
-    prune(store, LATE, false).await?;
+    prune(store, LATE, DryRun::No).await?;
     Ok(())
 }
 
@@ -280,10 +284,10 @@ pub(in crate::testing) async fn keeps_what_is_being_written(store: &Store) -> Re
     let id = Uuid::now_v7();
     store.begin_file(id, new_file("written")).await?;
     store.write_chunk(id, 0, chunk(b"a\n")).await?;
-    prune(store, LATE, false).await?;
+    prune(store, LATE, DryRun::No).await?;
     assert!(store.finish_file(id, 1, 2, None).await?.is_some(), "its pieces are there");
     assert!(store.chunk(id, 0).await?.is_some());
-    prune(store, LATE, false).await?;
+    prune(store, LATE, DryRun::No).await?;
     assert_eq!(store.chunk(id, 0).await?, None, "nobody made a batch of it");
     Ok(())
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, When};
+use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Rung, When};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -115,7 +115,7 @@ impl Queue for Consumer {
         self.bell().is_held_besides(job).await
     }
 
-    async fn rung(&self) -> Result<Vec<Uuid>, QueueError> {
+    async fn rung(&self) -> Result<Rung, QueueError> {
         self.way().await;
         self.bell().rung().await
     }
