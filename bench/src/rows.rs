@@ -136,6 +136,8 @@ pub(crate) enum Table {
     Events,
     /// One of the same shape beside it.
     Floor,
+    /// The same, and the arrays are taken apart as the engine's statement does it: without a copy of all rows.
+    Streamed,
 }
 
 impl Table {
@@ -145,6 +147,11 @@ impl Table {
                 "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
                  SELECT thread_id, seq, at, kind, payload, 'json', hash FROM unnest($1::uuid[], $2::bigint[], \
                  $3::bigint[], $4::text[], $5::text[], $6::bytea[]) AS it (thread_id, seq, at, kind, payload, hash)"
+            }
+            Self::Streamed => {
+                "INSERT INTO floor (thread_id, seq, at, kind, payload, codec, hash) \
+                 SELECT unnest($1::uuid[]), unnest($2::bigint[]), unnest($3::bigint[]), unnest($4::text[]), \
+                 unnest($5::text[]), 'json', unnest($6::bytea[])"
             }
             Self::Floor => {
                 "INSERT INTO floor (thread_id, seq, at, kind, payload, codec, hash) \

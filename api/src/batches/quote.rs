@@ -25,6 +25,7 @@ use super::{
 use crate::{
     auth::Acting,
     extract::{Path, Query},
+    files,
     house::{House, Inside},
     openai::error::ErrorReply,
     problem::{Kind, Problem},
@@ -182,6 +183,10 @@ async fn look_through(
                 *work.lines.entry(memo.strategy).or_default() += 1;
             }
         }
+    }
+    // One that is thrown away meanwhile ends too soon.
+    if store.file(file).await?.is_none() {
+        return Err(files::unknown(&files::name(file)));
     }
     Ok(work)
 }

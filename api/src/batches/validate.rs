@@ -11,6 +11,10 @@ use super::{
 };
 use crate::problem::{Kind, Problem};
 
+/// After how many lines a file of which none can be run is read no further: it is something else, and each of its lines would
+/// be written down.
+const HOPELESS: u64 = 100_000;
+
 impl Keeper {
     /// Makes items of the lines of the next chunk; after the last, says whether any could be run.
     pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
@@ -24,6 +28,10 @@ impl Keeper {
                 false => self.advance(batch, BatchStatus::Failed, Some(&words)).await,
             };
         };
+        if !has_good && HOPELESS <= batch.total {
+            let words = format!("none of its first {} lines can be run", batch.total);
+            return self.advance(batch, BatchStatus::Failed, Some(&words)).await;
+        }
         let Some(chunk) = store.chunk(batch.input_file, batch.validated).await? else {
             if has_good {
                 return self.advance(batch, BatchStatus::InProgress, None).await;

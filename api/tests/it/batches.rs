@@ -296,6 +296,12 @@ async fn a_file_without_a_line_that_can_be_run_fails_as_a_whole() {
         assert!(first["message"].as_str().unwrap().contains(words), "{over:#}");
         assert!(over["failed_at"].is_i64() && over["output_file_id"].is_null());
     }
+    // It is something else, and long: most of it is not looked at.
+    let file = hall.upload("a;row;of;a;table\n".repeat(140_000)).await;
+    let over = hall.until_is(&hall.batch(&file, json!({})).await, "failed").await;
+    let words = over["errors"]["data"][0]["message"].as_str().unwrap();
+    assert!(words.contains("none of its first"), "{over:#}");
+    assert!(over["request_counts"]["total"].as_u64().unwrap() < 130_000, "{over:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -50,26 +50,34 @@ impl Figure for Steps {
             let batches = rows.batches(size);
             // Which comes first changes, so that neither always finds the disk as the engine left it.
             let order = if nth % 2 == 0 { [1, 2] } else { [2, 1] };
-            let (mut rate, mut per_cpu) = (0.0_f64, 0.0_f64);
-            for connections in order {
-                let spent = bare(&servers, &pool, &batches, connections).await?;
-                rate = rate.max(lap.steps / spent.wall);
-                per_cpu = per_cpu.max(lap.steps / spent.cpu);
+            for (table, floor) in [(Table::Floor, &mut seen.floor), (Table::Streamed, &mut seen.streamed)] {
+                let (mut rate, mut per_cpu) = (0.0_f64, 0.0_f64);
+                for connections in order {
+                    let spent = bare(&servers, &pool, &batches, table, connections).await?;
+                    rate = rate.max(lap.steps / spent.wall);
+                    per_cpu = per_cpu.max(lap.steps / spent.cpu);
+                }
+                floor.rate.push(rate);
+                floor.per_cpu.push(per_cpu);
             }
-            seen.floor.push(rate);
-            seen.floor_per_cpu.push(per_cpu);
         }
         Ok(seen.lines(self))
     }
 }
 
 /// Writes these batches and nothing else, over one connection or two.
-async fn bare(servers: &Servers, pool: &PgPool, batches: &[Rows], connections: usize) -> Result<Spent> {
+async fn bare(
+    servers: &Servers,
+    pool: &PgPool,
+    batches: &[Rows],
+    table: Table,
+    connections: usize,
+) -> Result<Spent> {
     rows::make_floor(pool).await?;
     let meter = Meter::start(&servers.processes)?;
     let one = |nth: usize| async move {
         for batch in batches.iter().skip(nth).step_by(connections) {
-            batch.insert_postgres(pool, Table::Floor).await?;
+            batch.insert_postgres(pool, table).await?;
         }
         anyhow::Ok(())
     };
@@ -77,12 +85,20 @@ async fn bare(servers: &Servers, pool: &PgPool, batches: &[Rows], connections: u
     meter.read()
 }
 
+/// What the bare insert does, in steps a second and a CPU second.
+#[derive(Default)]
+struct Floor {
+    rate: Vec<f64>,
+    per_cpu: Vec<f64>,
+}
+
 #[derive(Default)]
 struct Seen {
     rate: Vec<f64>,
     per_cpu: Vec<f64>,
-    floor: Vec<f64>,
-    floor_per_cpu: Vec<f64>,
+    floor: Floor,
+    /// The same, if the arrays are taken apart as the engine does it.
+    streamed: Floor,
     wal: Vec<f64>,
     /// Microseconds of CPU a step: PostgreSQL, Redis, the worker.
     micros: [Vec<f64>; 3],
@@ -104,10 +120,10 @@ impl Seen {
         let (name, (events, bytes)) = (figure.name(), self.step);
         let what = "the same rows, 256 steps an INSERT, the better of 1 and 2 connections";
         let mut wall = Line::new(&name, "steps/s", &self.rate)
-            .over(what, &self.rate, &self.floor)
+            .over(what, &self.rate, &self.floor.rate)
             .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, its share of `heard` included"));
         let mut cpu = Line::new(format!("{name}.cpu"), "steps/CPU s", &self.per_cpu)
-            .over(what, &self.per_cpu, &self.floor_per_cpu)
+            .over(what, &self.per_cpu, &self.floor.per_cpu)
             .note(format!(
                 "a step takes {:.1} µs of PostgreSQL, {:.1} of Redis and {:.1} of the worker",
                 median(&self.micros[0]),
@@ -122,8 +138,19 @@ impl Seen {
             wall = wall.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.0) });
             cpu = cpu.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.1) });
         }
+        let what = "the same INSERT with its arrays streamed, as in the engine's statement";
+        let streamed = Line::new(format!("{name}.streamed"), "steps/s", &self.rate).over(
+            what,
+            &self.rate,
+            &self.streamed.rate,
+        );
+        let streamed_cpu = Line::new(format!("{name}.streamed.cpu"), "steps/CPU s", &self.per_cpu).over(
+            what,
+            &self.per_cpu,
+            &self.streamed.per_cpu,
+        );
         let wal = Line::new(format!("{name}.wal"), "bytes/step", &self.wal)
             .note("what PostgreSQL's WAL grew by, submitting the turns included");
-        vec![wall, cpu, wal]
+        vec![wall, cpu, streamed, streamed_cpu, wal]
     }
 }

@@ -163,6 +163,7 @@ impl Queue for MemoryQueue {
         let held = tokens.held.values().map(|held| held.ring.thread);
         let mut all: Vec<Uuid> = waiting.chain(held).chain(tokens.later.keys().copied()).collect();
         all.sort_unstable();
+        all.dedup();
         Ok(Rung::of(vec![Some(all)]))
     }
 
