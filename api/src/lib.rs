@@ -44,7 +44,7 @@ mod said;
 mod schema;
 mod threshold;
 
-pub use batches::{Bulk, Capacity};
+pub use batches::{Bulk, Capacity, batch_line};
 pub use door::{Door, keep, openapi, router, serve};
 pub use exposure::{Exposed, check_exposure};
 pub use threshold::WaitingMax;

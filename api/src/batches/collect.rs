@@ -254,8 +254,7 @@ fn response(
     shown: &crate::schema::Turn,
     state: ItemState,
 ) -> Result<Value, Problem> {
-    let dialect = Dialect::of(&batch.endpoint)
-        .ok_or_else(|| Kind::Internal.because(format!("the endpoint {:?} is unknown", batch.endpoint)))?;
+    let dialect = Dialect::of_batch(&batch.endpoint)?;
     let (status, body) = dialect.answer(row, shown)?;
     let status = match state {
         ItemState::Failed => 500,

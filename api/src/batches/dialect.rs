@@ -25,6 +25,11 @@ pub(crate) enum Dialect {
     Chat,
 }
 
+/// Where lines of batches may go.
+pub fn endpoints() -> [&'static str; 2] {
+    Dialect::ALL.map(Dialect::url)
+}
+
 /// For whom a line is run.
 pub(crate) struct For<'a> {
     pub(crate) acting: &'a Acting,
@@ -48,6 +53,12 @@ impl Dialect {
     /// The one of this endpoint.
     pub(crate) fn of(url: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|it| it.url() == url)
+    }
+
+    /// That of a batch that is there: if it is none of ours, a newer build has made it.
+    pub(crate) fn of_batch(url: &str) -> Result<Self, Problem> {
+        let unknown = || Kind::Internal.because(format!("this build does not know the endpoint {url:?}"));
+        Self::of(url).ok_or_else(unknown)
     }
 
     /// The turn that a body asks for, on a thread of its own.

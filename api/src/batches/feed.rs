@@ -12,7 +12,7 @@ use super::{
     keeper::{Done, Keeper, PAGE},
     line::{Judge, Wrong, wrong},
 };
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 
 impl Keeper {
     /// Begins as many items as the window has room for.
@@ -100,9 +100,7 @@ impl Keeper {
     /// What items ask for by the configuration of today, which is what their turns are run with; nothing, if that allows no
     /// more what the line asks for.
     async fn read(&self, batch: &Batch, items: Vec<Item>) -> Result<Vec<Asking>, Problem> {
-        let judge = Judge::new(&self.house, batch.into()).ok_or_else(|| {
-            Kind::Internal.because(format!("this build does not know the endpoint {:?}", batch.endpoint))
-        })?;
+        let judge = Judge::new(&self.house, batch.into())?;
         let mut lines = Vec::with_capacity(items.len());
         // One piece of the file is held, and not all in which there is a line.
         let mut held: Option<(u32, Option<Chunk>)> = None;

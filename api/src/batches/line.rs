@@ -1,26 +1,23 @@
 //! One line of a file: what it asks for, or what is wrong with it.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::{
     Opening, Priority,
     bulk::{Batch, Memo},
 };
 
-use super::dialect::{Dialect, For};
-use crate::{auth::Acting, house::House, problem::Kind, said::said_of_line, submit::overlay};
-
-/// The longest name that a line may have, in bytes.
-const NAME_MAX: usize = 512;
-
-/// With it editors of some systems begin a text, to say that it is UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
-
-/// How much of what a line says wrongly is told, in bytes.
-const TOLD: usize = 300;
-
-/// What is wrong with a line: for programs, and for people.
-pub(crate) type Wrong = (String, String);
+pub(crate) use super::envelope::{Wrong, wrong};
+use super::{
+    dialect::{Dialect, For},
+    envelope::{Envelope, open},
+};
+use crate::{
+    auth::Acting,
+    house::House,
+    problem::{Kind, Problem},
+    submit::overlay,
+};
 
 /// Reads the lines of one batch.
 pub(crate) struct Judge<'a> {
@@ -53,55 +50,24 @@ pub(crate) struct Read {
 }
 
 impl<'a> Judge<'a> {
-    /// None, if this build does not know what the batch's lines are written in: a newer one made it.
-    pub(crate) fn new(house: &'a House, terms: Terms<'a>) -> Option<Self> {
-        let (dialect, acting) = (Dialect::of(terms.endpoint)?, Acting::of(terms.tenant));
-        Some(Self { house, dialect, acting, terms })
+    /// Of the lines of a batch under these terms.
+    pub(crate) fn new(house: &'a House, terms: Terms<'a>) -> Result<Self, Problem> {
+        let (dialect, acting) = (Dialect::of_batch(terms.endpoint)?, Acting::of(terms.tenant));
+        Ok(Self { house, dialect, acting, terms })
     }
 
     /// What a line asks for.
     pub(crate) fn read(&self, line: &[u8]) -> Read {
-        let line = match serde_json::from_slice(line.strip_prefix(MARK).unwrap_or(line)) {
-            Ok(Value::Object(line)) => line,
-            Ok(_) => {
-                return Read {
-                    custom_id: None,
-                    asks: Err(wrong("invalid_json", "the line is no JSON object")),
-                };
-            }
-            Err(err) => {
-                let asks = Err(wrong("invalid_json", format!("the line is no JSON: {}", said_of_line(&err))));
-                return Read { custom_id: None, asks };
-            }
-        };
-        let custom_id = match line.get("custom_id") {
-            Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => id.clone(),
-            Some(_) => {
-                let words = format!("custom_id: it must be a text of 1 to {NAME_MAX} bytes");
-                return Read { custom_id: None, asks: Err(wrong("invalid_custom_id", words)) };
-            }
-            None => {
-                let asks = Err(wrong("missing_custom_id", "custom_id: it is missing"));
-                return Read { custom_id: None, asks };
-            }
-        };
-        Read { custom_id: Some(custom_id), asks: self.asks(line) }
+        let (custom_id, envelope) = open(line);
+        Read { custom_id, asks: envelope.and_then(|it| self.asks(it)) }
     }
 
-    fn asks(&self, mut line: Map<String, Value>) -> Result<store::NewTurn, Wrong> {
-        match line.get("method") {
-            Some(Value::String(method)) if method == "POST" => {}
-            Some(_) | None => return Err(wrong("invalid_method", "method: it must be \"POST\"")),
+    fn asks(&self, Envelope { url, body }: Envelope) -> Result<store::NewTurn, Wrong> {
+        let wanted = self.dialect.url();
+        if url != wanted {
+            let words = format!("url: it is {url:?} and must be the endpoint of the batch, {wanted:?}");
+            return Err(wrong("invalid_url", words));
         }
-        match line.get("url") {
-            Some(Value::String(url)) if url == self.dialect.url() => {}
-            Some(_) | None => {
-                let words = format!("url: it must be the endpoint of the batch, {:?}", self.dialect.url());
-                return Err(wrong("invalid_url", words));
-            }
-        }
-        let body = line.remove("body").filter(Value::is_object);
-        let body = body.ok_or_else(|| wrong("invalid_body", "body: it is missing, or no JSON object"))?;
         let whom = For { acting: &self.acting, author: self.terms.author, priority: self.terms.priority };
         self.dialect.turn(self.house, &whom, body).map_err(|problem| {
             let unknown = matches!(problem.kind, Kind::NamesNoStrategy | Kind::UnknownModel);
@@ -153,12 +119,6 @@ fn sorted(value: Value) -> Value {
         Value::Array(items) => items.into_iter().map(sorted).collect(),
         plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
     }
-}
-
-pub(crate) fn wrong(code: &str, words: impl Into<String>) -> Wrong {
-    let mut words = words.into();
-    words.truncate(words.floor_char_boundary(TOLD));
-    (code.to_owned(), words)
 }
 
 /// The field of a line that such a code is about.

@@ -50,12 +50,21 @@ pub(crate) mod wire;
 
 mod collect;
 mod dialect;
+mod envelope;
 mod feed;
 mod finish;
 mod line;
 mod past;
 mod resumed;
 mod validate;
+
+/// What a line of a batch file must be, for whoever checks one before it is sent.
+pub mod batch_line {
+    pub use super::{
+        dialect::endpoints,
+        envelope::{Envelope, Wrong, open},
+    };
+}
 
 use std::time::Duration;
 

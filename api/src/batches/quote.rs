@@ -28,7 +28,7 @@ use crate::{
     files,
     house::{House, Inside},
     openai::error::ErrorReply,
-    problem::{Kind, Problem},
+    problem::Problem,
 };
 
 /// What there is to run turns with, and what may be taken of the world: what the operator told workers, once more for quotes.
@@ -143,8 +143,7 @@ pub(super) async fn before(
 ) -> Result<Quote, Problem> {
     let terms =
         Terms { endpoint: &new.endpoint, tenant: &new.tenant, author: &new.author, priority: new.priority };
-    let unknown = || Kind::Internal.because(format!("the endpoint {:?} is unknown", new.endpoint));
-    let judge = Judge::new(house, terms).ok_or_else(unknown)?;
+    let judge = Judge::new(house, terms)?;
     // A file is long, and each line of it is read: so few are at once that the api does other things besides.
     let _turn = house.quotes.acquire().await;
     let work = look_through(house, &judge, new).await?;

@@ -9,7 +9,7 @@ use super::{
     keeper::{Done, Keeper},
     line::{Judge, Read, wrong},
 };
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 
 /// After how many lines a file of which none can be run is read no further: it is something else, and each of its lines would
 /// be written down.
@@ -20,13 +20,11 @@ impl Keeper {
     pub(super) async fn validate(&self, batch: &Batch) -> Result<Done, Problem> {
         let store = &self.house.parts.store;
         let has_good = batch.counts.of(ItemState::Bad) < batch.total;
-        let Some(judge) = Judge::new(&self.house, batch.into()) else {
-            let words = format!("this build does not know the endpoint {:?}", batch.endpoint);
+        let judge = match Judge::new(&self.house, batch.into()) {
+            Ok(judge) => judge,
             // What a newer build has begun is left to it.
-            return match has_good {
-                true => Err(Kind::Internal.because(words)),
-                false => self.advance(batch, BatchStatus::Failed, Some(&words)).await,
-            };
+            Err(unknown) if has_good => return Err(unknown),
+            Err(unknown) => return self.advance(batch, BatchStatus::Failed, Some(unknown.detail())).await,
         };
         if !has_good && HOPELESS <= batch.total {
             let words = format!("none of its first {} lines can be run", batch.total);

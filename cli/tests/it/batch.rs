@@ -45,7 +45,8 @@ fn a_file_is_checked_without_a_server() {
     let (code, out, _) = run(folder.path(), &["validate", "bad.jsonl"]);
     assert_eq!(code, 1, "{out}");
     assert!(
-        out.contains("bad.jsonl:2: no JSON") && out.contains("bad.jsonl:3: custom_id \"a\" stands on line 1"),
+        out.contains("bad.jsonl:2: the line is no JSON")
+            && out.contains("bad.jsonl:3: custom_id \"a\" stands on line 1"),
         "{out}"
     );
     assert!(out.contains("2 of 3 lines cannot be run"), "{out}");
@@ -81,7 +82,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
         }
     };
     refused(&["validate", "none.jsonl"], 2, &["none.jsonl"]);
-    refused(&["submit", "bad.jsonl"], 2, &["bad.jsonl:1: no JSON", "nothing was submitted"]);
+    refused(&["submit", "bad.jsonl"], 2, &["bad.jsonl:1: the line is no JSON", "nothing was submitted"]);
     refused(&["submit", "good.jsonl"], 4, &["nobody answers"]);
     refused(&["submit", "good.jsonl", "--reuse", "some"], 2, &["none"]);
     refused(&["submit", "good.jsonl", "--quote"], 2, &["nobody can be asked", "--yes", "batch quote FILE"]);
@@ -107,7 +108,7 @@ fn what_cannot_be_done_is_refused_before_anything_is_sent() {
     for time in ["7w", "31d", "0s", "soon"] {
         refused(&["submit", "good.jsonl", "--within", time], 2, &["--within", "from 1s to 30d"]);
     }
-    refused(&["run", "bad.jsonl", "--out", "o.jsonl", "--local"], 2, &["bad.jsonl:1: no JSON"]);
+    refused(&["run", "bad.jsonl", "--out", "o.jsonl", "--local"], 2, &["bad.jsonl:1: the line is no JSON"]);
     assert!(!folder.path().join(".turnfold").exists(), "no engine was made for it");
     refused(&["get", ".."], 2, &["names nothing"]);
     refused(&["results", "batch_1", "--format", "parquet"], 2, &["--out FILE"]);

@@ -163,7 +163,7 @@ fn a_batch_whose_time_went_by_while_nobody_ran_it_is_gone_on_with() {
     std::thread::sleep(Duration::from_secs(11));
     let done = run(folder, &args);
     assert_eq!(done.0, 0, "{done:?}");
-    assert!(done.2.contains("submitted before") && done.2.contains("was over: "), "{done:?}");
+    assert!(done.2.contains("submitted before") && done.2.contains("ran out of time: "), "{done:?}");
     let results = fs::read_to_string(folder.join("out.csv")).unwrap();
     assert_eq!(results.matches(",completed,").count(), 8, "{results}");
 }

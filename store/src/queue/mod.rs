@@ -283,8 +283,8 @@ pub trait Queue: Send + Sync {
 
     /// Which threads have a token or a delayed ring: what a sweep need not ring for.
     ///
-    /// Of a queue in several places those are told that answer. A token that changes its place while this looks may be missed, once in a long while: the sweep then rings
-    /// for a thread that needs no ring.
+    /// Of a queue in several places those are told that answer. A token that changes its place while this looks may be
+    /// missed, once in a long while: the sweep then rings for a thread that needs no ring.
     ///
     /// # Errors
     ///

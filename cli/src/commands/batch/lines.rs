@@ -9,8 +9,8 @@ use std::{
     path::Path,
 };
 
+use api::batch_line::{endpoints, open};
 use serde::Serialize;
-use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -18,15 +18,6 @@ use crate::{
     exit::{Exit, Stop},
     output::counted,
 };
-
-/// Where a line may go.
-const URLS: [&str; 2] = ["/v1/turns", "/v1/chat/completions"];
-
-/// The longest name that a line may have, in bytes.
-const NAME_MAX: usize = 512;
-
-/// With it editors of some systems begin a text, to say that it is UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// How many faults are told; the others are counted.
 const TOLD: usize = 100;
@@ -158,38 +149,26 @@ impl Checked {
 
     /// The first thing that is wrong with a line.
     fn fault(&mut self, nth: u64, line: &[u8], seen: &mut HashMap<u128, u64>) -> Option<String> {
-        let line: Value = match serde_json::from_slice(line.strip_prefix(MARK).unwrap_or(line)) {
-            Ok(it) => it,
-            Err(err) => return Some(format!("no JSON: {err}")),
-        };
-        let Some(line) = line.as_object() else { return Some("no JSON object".to_owned()) };
-        let id = match line.get("custom_id") {
-            Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => id,
-            Some(_) => return Some(format!("custom_id must be a text of 1 to {NAME_MAX} bytes")),
-            None => return Some("custom_id is missing: a text that no other line has".to_owned()),
-        };
-        match seen.entry(short(id)) {
-            Entry::Occupied(first) => {
-                return Some(format!("custom_id {id:?} stands on line {} too", first.get()));
+        let (id, envelope) = open(line);
+        if let Some(id) = id {
+            match seen.entry(short(&id)) {
+                Entry::Occupied(first) => {
+                    return Some(format!("custom_id {id:?} stands on line {} too", first.get()));
+                }
+                Entry::Vacant(free) => drop(free.insert(nth)),
             }
-            Entry::Vacant(free) => drop(free.insert(nth)),
         }
-        let method = line.get("method").unwrap_or(&Value::Null);
-        if method != "POST" {
-            return Some(format!("method is {method}; it must be \"POST\""));
-        }
-        let Some(url) = line.get("url").and_then(Value::as_str).filter(|it| URLS.contains(it)) else {
-            let url = line.get("url").unwrap_or(&Value::Null);
-            return Some(format!("url is {url}; it must be one of {}", URLS.join(", ")));
+        let url = match envelope {
+            Ok(it) => it.url,
+            Err((_, words)) => return Some(words),
         };
-        let all = self.url.get_or_insert_with(|| url.to_owned());
-        if all.as_str() != url {
-            return Some(format!("url is {url:?}, and the lines before say {all:?}: a batch has one"));
+        let known = endpoints();
+        if !known.contains(&url.as_str()) {
+            return Some(format!("url: it is {url:?} and must be one of {}", known.join(", ")));
         }
-        if !line.get("body").is_some_and(Value::is_object) {
-            return Some("body is missing: an object".to_owned());
-        }
-        None
+        let all = self.url.get_or_insert_with(|| url.clone());
+        (*all != url)
+            .then(|| format!("url: it is {url:?}, and the lines before say {all:?}: a batch has one"))
     }
 }
 
@@ -223,14 +202,14 @@ fn every_rule_is_held_against_every_line() {
     assert_eq!(checked.sha256, hex::encode(Sha256::digest(&text)));
     let told: Vec<String> = checked.faults.iter().map(|it| format!("{}: {}", it.line, it.message)).collect();
     let wanted = [
-        "3: no JSON",
-        "4: no JSON object",
+        "3: the line is no JSON",
+        "4: the line is no JSON object",
         "5: custom_id \"a\" stands on line 1",
-        "6: custom_id must be a text of 1 to 512 bytes",
-        "7: method is \"GET\"",
-        "8: url is \"/v1/embeddings\"",
-        "9: url is \"/v1/chat/completions\", and the lines before",
-        "10: body is missing",
+        "6: custom_id: it must be a text of 1 to 512 bytes",
+        "7: method: it is \"GET\"",
+        "8: url: it is \"/v1/embeddings\"",
+        "9: url: it is \"/v1/chat/completions\", and the lines before",
+        "10: body: it is missing",
         "11: it is longer than 200 bytes",
     ];
     for (told, wanted) in told.iter().zip(wanted) {
