@@ -56,6 +56,20 @@ struct Gathered<T, A> {
 }
 
 impl<T, A> Gathered<T, A> {
+    /// Those whom the last answers have just woken bring their next items first, for as long as one of them does.
+    async fn let_others_come(&mut self, batch: &mut Vec<Item<T, A>>) {
+        let mut before = 0;
+        while before < batch.len() && batch.len() < self.most {
+            before = batch.len();
+            tokio::task::yield_now().await;
+            while batch.len() < self.most
+                && let Ok(item) = self.waiting.try_recv()
+            {
+                batch.push(item);
+            }
+        }
+    }
+
     /// The next batch; none, if nobody is left to bring anything.
     ///
     /// ## Why it may wait for company after all
@@ -69,13 +83,7 @@ impl<T, A> Gathered<T, A> {
             return None;
         }
         loop {
-            // Those whom the last answers have just woken bring their next items first.
-            tokio::task::yield_now().await;
-            while batch.len() < self.most
-                && let Ok(item) = self.waiting.try_recv()
-            {
-                batch.push(item);
-            }
+            self.let_others_come(&mut batch).await;
             if batch.len() >= self.most.min(*on_its_way.borrow_and_update()) {
                 return Some(batch);
             }

@@ -32,7 +32,7 @@ impl Figure for Steps {
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
         // As on PostgreSQL: as many as there, of half the slots.
-        let threads = (self.slots * bench.effort.pick(1, 8)).max(bench.effort.pick(10, 20));
+        let threads = (self.slots * bench.effort.pick(4, 32)).max(bench.effort.pick(10, 20));
         let file = bench.folder().join(format!("{}.db", self.name()));
         let engine = Engine::sqlite(&file).await?;
         engine.lap(self.mode, self.slots, self.slots.min(64), STEPS).await?;

@@ -121,8 +121,7 @@ impl Store {
             ends_line: Set(ends_line),
             data: Set(data),
         };
-        let _alone = self.database.writing().await;
-        chunks::Entity::insert(row).exec_without_returning(&self.database.pool).await?;
+        chunks::Entity::insert(row).exec_without_returning(&self.database.writer).await?;
         Ok(())
     }
 
@@ -157,10 +156,7 @@ impl Store {
             .filter(files::Column::Id.eq(id))
             .filter(files::Column::Status.ne(GONE))
             .filter(is_whole);
-        let updated = {
-            let _alone = self.database.writing().await;
-            update.exec(&self.database.pool).await?.rows_affected
-        };
+        let updated = update.exec(&self.database.writer).await?.rows_affected;
         if updated == 0 { Ok(None) } else { self.file(id).await }
     }
 
@@ -241,15 +237,11 @@ impl Store {
             let to = from.saturating_add(AT_ONCE);
             let some = chunks::Column::Nth.gte(from).and(chunks::Column::Nth.lt(to));
             let delete = chunks::Entity::delete_many().filter(of_it()).filter(some).filter(is_gone.clone());
-            {
-                let _alone = self.database.writing().await;
-                delete.exec(pool).await?;
-            }
+            delete.exec(&self.database.writer).await?;
             from = to;
         }
         let delete = files::Entity::delete_by_id(id).filter(files::Column::Status.eq(GONE));
-        let _alone = self.database.writing().await;
-        delete.exec(pool).await?;
+        delete.exec(&self.database.writer).await?;
         Ok(())
     }
 

@@ -46,8 +46,7 @@ impl Store {
                 ..Default::default()
             };
             let update = batches::Entity::update_many().set(row).filter(is_open()).filter(free);
-            let _alone = self.database.writing().await;
-            update.exec(&self.database.pool).await?;
+            update.exec(&self.database.writer).await?;
         }
         let rows = batches::Entity::find().filter(is_open()).filter(mine()).order_by_asc(Column::Id);
         rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
@@ -72,8 +71,7 @@ impl Store {
         let row = batches::ActiveModel { kept_until: Set(0), ..Default::default() };
         let update =
             batches::Entity::update_many().set(row).filter(is_open()).filter(Column::KeptBy.eq(keeper));
-        let _alone = self.database.writing().await;
-        update.exec(&self.database.pool).await?;
+        update.exec(&self.database.writer).await?;
         Ok(())
     }
 
@@ -200,8 +198,7 @@ impl Store {
         from: &[BatchStatus],
         keeper: Option<&str>,
     ) -> Result<bool, Error> {
-        let _alone = self.database.writing().await;
-        change(&self.database.pool, row, id, from, keeper).await
+        change(&self.database.writer, row, id, from, keeper).await
     }
 }
 

@@ -210,8 +210,7 @@ impl Store {
             let gone = of.iter().filter(|(_, batch)| !there.contains(batch)).map(|(id, _)| *id);
             let gone: Vec<DeliveryId> = gone.collect();
             if !gone.is_empty() {
-                let _alone = self.database.writing().await;
-                pool.execute_raw(statement(pool, &delete, [listed(pool, &gone)])).await?;
+                self.database.writer.execute_raw(statement(pool, &delete, [listed(pool, &gone)])).await?;
             }
         }
     }

@@ -225,24 +225,10 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Inserts all events of all of them; the whole of it is one statement if they are no more than [`ROWS_MAX`], and
-    /// needs a transaction around it if they are. No two are of one thread.
+    /// Inserts all events of all of them, within a transaction if that takes more than one statement. No two are of one
+    /// thread.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
-        let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
-        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
-        for rows in rows.chunks(ROWS_MAX) {
-            let postgres = db.get_database_backend() == DbBackend::Postgres;
-            let statement = if postgres { for_postgres(rows) } else { for_sqlite(rows) };
-            match db.execute_raw(statement).await {
-                Ok(_) => (),
-                // Of several batches nobody knows here which it was.
-                Err(error) if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) => {
-                    return Err(Error::Stale { thread, seq });
-                }
-                Err(error) => return Err(error.into()),
-            }
-        }
-        Ok(())
+        Insert::new(db.get_database_backend(), batches).run(db).await
     }
 
     fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
@@ -250,8 +236,51 @@ impl Batch {
     }
 }
 
-/// How many events one statement inserts at most: SQLite takes 32,766 values.
+/// How many events one statement inserts at most.
 pub(crate) const ROWS_MAX: usize = 5_000;
+
+/// How many of them in SQLite, whose text depends on how many there are: so most statements are this one, which a
+/// connection prepares once, and none takes more values than SQLite allows.
+const SQLITE_ROWS_MAX: usize = 250;
+
+/// What inserts events, made ready before anybody has to wait for it.
+pub(super) struct Insert {
+    /// Where the first begins: of several nobody knows which was refused.
+    from: Option<Head>,
+    statements: Vec<Statement>,
+}
+
+impl Insert {
+    pub(super) fn new(backend: DbBackend, batches: &[&Batch]) -> Self {
+        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
+        let statements = if backend == DbBackend::Postgres {
+            rows.chunks(ROWS_MAX).map(for_postgres).collect()
+        } else {
+            rows.chunks(SQLITE_ROWS_MAX).map(for_sqlite).collect()
+        };
+        Self { from: batches.first().map(|it| it.from), statements }
+    }
+
+    /// Whether it is all or nothing without a transaction around it.
+    pub(super) fn is_one_statement(&self) -> bool {
+        self.statements.len() == 1
+    }
+
+    pub(super) async fn run(self, db: &impl ConnectionTrait) -> Result<(), Error> {
+        for statement in self.statements {
+            match (db.execute_raw(statement).await, self.from) {
+                (Ok(_), _) => (),
+                (Err(error), Some(Head { thread, seq, .. }))
+                    if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) =>
+                {
+                    return Err(Error::Stale { thread, seq });
+                }
+                (Err(error), _) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+}
 
 fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
     let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());

@@ -16,8 +16,8 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use sea_orm::{
-    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
-    Statement,
+    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend, EntityTrait as _,
+    QueryFilter as _, Statement,
 };
 use serde_json::{Value, json};
 use shared::Event;
@@ -26,7 +26,7 @@ use tracing::warn;
 
 use super::{
     Mark, ThreadId, TurnId,
-    append::{Batch, ROWS_MAX, alone},
+    append::{Batch, Insert, alone},
     database::{Database, settle},
     plain, postgres, signed,
     tables::events,
@@ -35,6 +35,9 @@ use crate::{Error, gather::Gather, time};
 
 /// How many steps one transaction writes at most: a larger batch costs no less a step.
 const STEPS_MAX: usize = 512;
+
+/// How many batches are on their way at once: while one waits for the disk, the next is made ready.
+const HANDS: usize = 2;
 
 /// How long a batch is tried again while the database is away, and how long after each try.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -94,10 +97,8 @@ pub(crate) fn heard_by(event: &Event) -> Option<TurnId> {
 pub(super) type Committer = Gather<Step, Result<(), Error>>;
 
 pub(super) fn committer(database: &Database) -> Committer {
-    // While one batch waits for the disk, the next is made ready; SQLite lets one write at a time.
-    let hands = if database.writers.is_some() { 1 } else { 2 };
     let database = database.clone();
-    Gather::new(hands, STEPS_MAX, move |steps| {
+    Gather::new(HANDS, STEPS_MAX, move |steps| {
         let database = database.clone();
         async move { commit(&database, steps).await }
     })
@@ -171,7 +172,6 @@ async fn one(database: &Database, step: &Step) -> Result<(), Error> {
     match &step.mark {
         None => insert(database, &[&step.batch]).await,
         Some(mark) => {
-            let _alone = database.writing().await;
             let tx = database.begin().await?;
             let outcome = alone(&tx, &step.batch, step.heard, mark).await;
             settle(tx, outcome).await
@@ -192,43 +192,48 @@ async fn stands(database: &Database, batch: &Batch) -> Result<bool, Error> {
 
 /// Events that change no status: all of them or none.
 async fn insert(database: &Database, batches: &[&Batch]) -> Result<(), Error> {
-    let _alone = database.writing().await;
-    if batches.iter().map(|it| it.rows.len()).sum::<usize>() <= ROWS_MAX {
-        return Batch::insert(&database.pool, batches).await;
+    let insert = Insert::new(database.pool.get_database_backend(), batches);
+    if insert.is_one_statement() {
+        return insert.run(&database.writer).await;
     }
     let tx = database.begin().await?;
-    let outcome = Batch::insert(&tx, batches).await;
+    let outcome = insert.run(&tx).await;
     settle(tx, outcome).await
 }
 
 /// All steps of a batch in SQLite.
+///
+/// **Invariant:** whatever can be made ready is, before it waits for the one connection that writes.
 async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
     let batches: Vec<&Batch> = steps.iter().map(|(_, step)| &step.batch).collect();
     if steps.iter().all(|(_, step)| step.mark.is_none()) {
         return insert(database, &batches).await;
     }
-    let _alone = database.writing().await;
+    let insert = Insert::new(DbBackend::Sqlite, &batches);
+    let marks = [mark_threads(steps), mark_turns(steps)];
     let tx = database.begin().await?;
     let outcome = async {
-        Batch::insert(&tx, &batches).await?;
-        mark_threads(&tx, steps).await?;
-        mark_turns(&tx, steps).await
+        insert.run(&tx).await?;
+        for mark in marks {
+            mark.run(&tx).await?;
+        }
+        Ok(())
     };
     let outcome = outcome.await;
     settle(tx, outcome).await
 }
 
-async fn mark_threads(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
+fn mark_threads(steps: &[(usize, Step)]) -> Marks {
     let row = |(_, step): &(usize, Step)| {
         let mark = step.mark.as_ref()?;
         Some(json!({ "id": bytes(step.thread()), "status": mark.status.as_str() }))
     };
     let sql = "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
                FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')";
-    all_of(tx, sql, steps.iter().filter_map(row).collect()).await
+    Marks::new(sql, steps.iter().filter_map(row).collect())
 }
 
-async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result<(), Error> {
+fn mark_turns(steps: &[(usize, Step)]) -> Marks {
     let row = |(_, step): &(usize, Step)| {
         let mark = step.mark.as_ref()?.turn.as_ref()?;
         Some(json!({
@@ -241,10 +246,6 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
             "heard_seq": step.heard,
         }))
     };
-    let rows: Vec<Value> = steps.iter().filter_map(row).collect();
-    if rows.is_empty() {
-        return Ok(());
-    }
     let sql = "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
                cause = it.value ->> 'cause', \
                ended_seq = it.value ->> 'ended_seq', \
@@ -252,7 +253,7 @@ async fn mark_turns(tx: &DatabaseTransaction, steps: &[(usize, Step)]) -> Result
                FROM json_each(?2) AS it \
                WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
                AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')";
-    all_of(tx, sql, rows).await
+    Marks::new(sql, steps.iter().filter_map(row).collect())
 }
 
 /// An identity as the statement's JSON holds it: SQLite keeps its bytes, and reads them from hexadecimal.
@@ -260,14 +261,23 @@ fn bytes(id: uuid::Uuid) -> String {
     id.simple().to_string()
 }
 
-/// Changes one row for each of `rows`, or refuses.
-async fn all_of(tx: &DatabaseTransaction, sql: &str, rows: Vec<Value>) -> Result<(), Error> {
-    let wanted = rows.len() as u64;
-    let values = [time::now().into(), Value::Array(rows).to_string().into()];
-    let changed =
-        tx.execute_raw(Statement::from_sql_and_values(tx.get_database_backend(), sql, values)).await?;
-    if changed.rows_affected() == wanted {
-        return Ok(());
+/// Changes one row for each of its rows, or refuses.
+struct Marks {
+    statement: Statement,
+    rows: u64,
+}
+
+impl Marks {
+    fn new(sql: &str, rows: Vec<Value>) -> Self {
+        let many = rows.len() as u64;
+        let values = [time::now().into(), Value::Array(rows).to_string().into()];
+        Self { statement: Statement::from_sql_and_values(DbBackend::Sqlite, sql, values), rows: many }
     }
-    Err(Error::Database("not every row was as a batch expected it".to_owned()))
+
+    async fn run(self, tx: &DatabaseTransaction) -> Result<(), Error> {
+        if self.rows == 0 || tx.execute_raw(self.statement).await?.rows_affected() == self.rows {
+            return Ok(());
+        }
+        Err(Error::Database("not every row was as a batch expected it".to_owned()))
+    }
 }

@@ -3,7 +3,6 @@
 use std::{
     path::PathBuf,
     str::FromStr,
-    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -16,7 +15,6 @@ use sea_orm::{
         sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
     },
 };
-use tokio::sync::Mutex;
 
 use super::{Store, database::Database};
 use crate::{Error, error};
@@ -27,11 +25,14 @@ const POSTGRES_CONNECTIONS: u32 = 16;
 /// How many more are for the steps of workers and the items of batches alone.
 const HOT_CONNECTIONS: u32 = 4;
 
-/// How many connections one process keeps to a SQLite file, at most: one writes, the others read.
-const SQLITE_CONNECTIONS: u32 = 4;
+/// How many connections one process keeps to a SQLite file to read from it, at most; one more writes.
+const SQLITE_READERS: u32 = 4;
 
 /// How long to wait for a connection, or for another process that writes to the same SQLite file.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long to wait for the one connection that writes to SQLite: until those that came before have written.
+const NO_END: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
 /// How long to wait before a new SQLite file is tried again that another process is just making.
 const AGAIN: Duration = Duration::from_millis(20);
@@ -144,7 +145,7 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
     let pool = told(pool, ARE_TOLD).max_connections(connections).connect_with(options).await;
     let pool = pool.map_err(|error| unreached(&place, &error))?;
     let (pool, hot) = (connector(pool), connector(hot));
-    Ok(Store::over(Database { pool, hot, writers: None, connections }))
+    Ok(Store::over(Database { writer: pool.clone(), pool, hot, connections }))
 }
 
 /// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
@@ -180,34 +181,34 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         .pragma("wal_autocheckpoint", "4000")
         .disable_statement_logging();
     let file = options.get_filename().to_owned();
-    let pool = SqlitePoolOptions::new().acquire_timeout(PATIENCE).test_before_acquire(false);
-    let (pool, connections) = if is_in_memory(url) {
-        // **Invariant:** such a database lives in its one connection, so that one is never closed.
-        (pool.max_connections(1).min_connections(1).idle_timeout(None).max_lifetime(None), 1)
-    } else {
-        let folder = file.parent().unwrap_or(&file);
-        tokio::fs::create_dir_all(folder).await.map_err(|error| {
-            Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
-        })?;
-        (pool.max_connections(SQLITE_CONNECTIONS), SQLITE_CONNECTIONS)
-    };
     let place = format!("the SQLite file {}", file.display());
+    let pool = SqlitePoolOptions::new().test_before_acquire(false);
+    let writer = pool.clone().max_connections(1).acquire_timeout(NO_END);
+    if is_in_memory(url) {
+        // **Invariant:** such a database lives in its one connection, so that one is never closed.
+        let only = writer.min_connections(1).idle_timeout(None).max_lifetime(None);
+        let only = only.connect_with(options).await.map_err(|error| unreached(&place, &error))?;
+        let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(only);
+        return Ok(Store::over(Database { writer: pool.clone(), hot: pool.clone(), pool, connections: 1 }));
+    }
+    let folder = file.parent().unwrap_or(&file);
+    tokio::fs::create_dir_all(folder).await.map_err(|error| {
+        Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
+    })?;
     // A file becomes one with a WAL under a lock that nobody waits for: of two that open a new file at the same moment,
     // one must try again.
     let began = Instant::now();
-    let pool = loop {
-        match pool.clone().connect_with(options.clone()).await {
+    let writer = loop {
+        match writer.clone().connect_with(options.clone()).await {
             Err(error) if is_busy(&error) && began.elapsed() < PATIENCE => tokio::time::sleep(AGAIN).await,
             outcome => break outcome.map_err(|error| unreached(&place, &error))?,
         }
     };
-    let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(pool);
-    Ok(Store::over(Database {
-        hot: pool.clone(),
-        pool,
-        writers: Some(Arc::new(Mutex::new(()))),
-        connections,
-    }))
+    let readers = pool.max_connections(SQLITE_READERS).acquire_timeout(PATIENCE);
+    // What is written over one of them by mistake is refused.
+    let readers = readers.connect_lazy_with(options.pragma("query_only", "1"));
+    let [writer, pool] = [writer, readers].map(SqlxSqliteConnector::from_sqlx_sqlite_pool);
+    Ok(Store::over(Database { writer, hot: pool.clone(), pool, connections: SQLITE_READERS }))
 }
 
 fn is_in_memory(url: &str) -> bool {

@@ -1,28 +1,28 @@
 //! The connections to the database, and how something is written in one piece.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 use sea_orm::{
     ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode, Statement,
     TransactionOptions, TransactionTrait, Value, sqlx::PgPool,
 };
-use tokio::sync::{Mutex, OwnedMutexGuard};
 use tracing::Instrument as _;
 
 use crate::Error;
 
 /// The connections to the database. Cloning is cheap: every clone shares them.
 ///
-/// ## Why SQLite's writers queue up here
+/// ## Why one connection writes to SQLite
 ///
-/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers
-/// leave none to read with, and under load some wait until they fail. So the writers of this process wait in
-/// front of the connections, in order. Another process with the same file still makes the one at the front
-/// wait.
+/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers would leave none
+/// to read with. So those of this process wait for the one connection that writes, in order and for as long as it takes. It
+/// also keeps in memory what it has just written, which every other connection has to read anew. Another process with the
+/// same file still makes the one at the front wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
+    /// What reads: over SQLite it cannot write.
     pub(crate) pool: DatabaseConnection,
+    /// What writes.
+    pub(crate) writer: DatabaseConnection,
     /// For what workers say at every step, and batches for every page of their items: it finds every row by an index.
     ///
     /// ## Why these are few and apart
@@ -30,7 +30,6 @@ pub(crate) struct Database {
     /// A pool hands out its connections in turn, and each has to prepare and plan what it has not yet said. What is
     /// said thousands of times a second is said over few, which always know it.
     pub(crate) hot: DatabaseConnection,
-    pub(super) writers: Option<Arc<Mutex<()>>>,
     /// How many there are at most.
     pub(super) connections: u32,
 }
@@ -38,18 +37,8 @@ pub(crate) struct Database {
 impl Database {
     /// The connections for the hot statement, if this is PostgreSQL.
     pub(super) fn postgres(&self) -> Option<&PgPool> {
-        match self.writers {
-            None => Some(self.hot.get_postgres_connection_pool()),
-            Some(_) => None,
-        }
-    }
-
-    /// Waits until this process may write, where only one may at a time.
-    pub(crate) async fn writing(&self) -> Option<OwnedMutexGuard<()>> {
-        match &self.writers {
-            Some(writers) => Some(Arc::clone(writers).lock_owned().await),
-            None => None,
-        }
+        let is_it = self.hot.get_database_backend() == DbBackend::Postgres;
+        is_it.then(|| self.hot.get_postgres_connection_pool())
     }
 
     /// Does `what` in a transaction: what goes well is kept, all of anything else undone.
@@ -61,7 +50,7 @@ impl Database {
         T: Send + 'static,
         W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
-        self.transact_over(self.pool.clone(), what).await
+        transact_over(self.writer.clone(), what).await
     }
 
     /// The same over the connections for what is said over and over.
@@ -70,29 +59,28 @@ impl Database {
         T: Send + 'static,
         W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
-        self.transact_over(self.hot.clone(), what).await
-    }
-
-    async fn transact_over<T, W>(&self, pool: DatabaseConnection, what: W) -> Result<T, Error>
-    where
-        T: Send + 'static,
-        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
-    {
-        let this = self.clone();
-        let done = async move {
-            let _alone = this.writing().await;
-            let tx = begin(&pool).await?;
-            let outcome = what(&tx).await;
-            settle(tx, outcome).await
-        };
-        let done = tokio::spawn(done.in_current_span()).await;
-        done.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))?
+        let over = if self.postgres().is_some() { &self.hot } else { &self.writer };
+        transact_over(over.clone(), what).await
     }
 
     /// A transaction that will write.
     pub(super) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
-        begin(&self.pool).await
+        begin(&self.writer).await
     }
+}
+
+async fn transact_over<T, W>(pool: DatabaseConnection, what: W) -> Result<T, Error>
+where
+    T: Send + 'static,
+    W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+{
+    let done = async move {
+        let tx = begin(&pool).await?;
+        let outcome = what(&tx).await;
+        settle(tx, outcome).await
+    };
+    let done = tokio::spawn(done.in_current_span()).await;
+    done.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))?
 }
 
 /// A transaction that will write: in SQLite it takes the lock at once, because one that read first cannot.

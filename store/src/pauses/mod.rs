@@ -115,10 +115,9 @@ impl Store {
         let over = OnConflict::columns([Column::Kind, Column::Name])
             .update_columns([Column::Reason, Column::By, Column::At])
             .to_owned();
-        let _alone = self.database.writing().await;
         table::Entity::insert_many([row.into_active_model()])
             .on_conflict(over)
-            .exec_without_returning(&self.database.pool)
+            .exec_without_returning(&self.database.writer)
             .await?;
         Ok(())
     }
@@ -129,9 +128,8 @@ impl Store {
     ///
     /// [`Error`] if it cannot be written.
     pub async fn resume(&self, kind: PauseKind, name: &str) -> Result<bool, Error> {
-        let _alone = self.database.writing().await;
         let key = (kind.as_str().to_owned(), plain(name));
-        let gone = table::Entity::delete_by_id(key).exec(&self.database.pool).await?;
+        let gone = table::Entity::delete_by_id(key).exec(&self.database.writer).await?;
         Ok(gone.rows_affected > 0)
     }
 }

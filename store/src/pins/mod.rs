@@ -103,17 +103,15 @@ impl Store {
     ///
     /// [`Error`] if it cannot be written.
     pub async fn unpin(&self, server: &str) -> Result<bool, Error> {
-        let _alone = self.database.writing().await;
-        let gone = table::Entity::delete_by_id(plain(server)).exec(&self.database.pool).await?;
+        let gone = table::Entity::delete_by_id(plain(server)).exec(&self.database.writer).await?;
         Ok(gone.rows_affected > 0)
     }
 
     async fn write(&self, new: &Pin, on_conflict: OnConflict) -> Result<(), Error> {
-        let _alone = self.database.writing().await;
         let row = [row(new.clone()).into_active_model()];
         table::Entity::insert_many(row)
             .on_conflict(on_conflict)
-            .exec_without_returning(&self.database.pool)
+            .exec_without_returning(&self.database.writer)
             .await?;
         Ok(())
     }

@@ -156,13 +156,13 @@ async fn leap(store: &Store, head: &Head, by: i64) -> Result<(), Error> {
         codec: Set("json".to_owned()),
         hash: Set(vec![0; 32]),
     };
-    events::Entity::insert(row).exec_without_returning(&store.database.pool).await?;
+    events::Entity::insert(row).exec_without_returning(&store.database.writer).await?;
     Ok(())
 }
 
 async fn unleap(store: &Store, head: &Head, by: i64) -> Result<(), Error> {
     let row = events::Entity::delete_many().filter(events::Column::ThreadId.eq(head.thread));
-    row.filter(events::Column::Seq.eq(number(head) + by)).exec(&store.database.pool).await?;
+    row.filter(events::Column::Seq.eq(number(head) + by)).exec(&store.database.writer).await?;
     Ok(())
 }
 

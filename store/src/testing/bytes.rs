@@ -94,7 +94,7 @@ pub(super) async fn that_change_break_the_chain(store: &Store) -> Result<(), Err
     events::Entity::delete_many()
         .filter(of_thread)
         .filter(events::Column::Seq.eq(700_i64))
-        .exec(&store.database.pool)
+        .exec(&store.database.writer)
         .await?;
     let found = store.verify_chain(start.thread).await?;
     assert!(matches!(&found, Chain::Broken { seq: 700, what } if what.contains("missing")), "{found:?}");
@@ -128,6 +128,6 @@ async fn change(
         .col_expr(column, Expr::val(to.into()))
         .filter(events::Column::ThreadId.eq(head.thread))
         .filter(events::Column::Seq.eq(i64::try_from(head.seq).expect("a small number")));
-    assert_eq!(update.exec(&store.database.pool).await?.rows_affected, 1);
+    assert_eq!(update.exec(&store.database.writer).await?.rows_affected, 1);
     Ok(())
 }

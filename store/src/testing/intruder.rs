@@ -16,7 +16,7 @@ use crate::{
 ///
 /// [`Error::Unavailable`] if the database does not answer.
 pub async fn replace_log(store: &Store, thread: ThreadId, log: &[Stored]) -> Result<(), Error> {
-    let db = &store.database.pool;
+    let db = &store.database.writer;
     events::Entity::delete_many().filter(events::Column::ThreadId.eq(thread)).exec(db).await?;
     for it in log {
         let row = events::ActiveModel {
@@ -48,7 +48,7 @@ pub fn hash_anew(log: &mut [Stored]) {
 ///
 /// [`Error::Unavailable`] if the database does not answer.
 pub async fn remove_rows(store: &Store, thread: ThreadId, of_turns: Turns) -> Result<(), Error> {
-    let db = &store.database.pool;
+    let db = &store.database.writer;
     threads::Entity::delete_by_id(thread).exec(db).await?;
     if of_turns == Turns::Too {
         turns::Entity::delete_many().filter(turns::Column::ThreadId.eq(thread)).exec(db).await?;
@@ -71,7 +71,7 @@ pub enum Turns {
 ///
 /// [`Error::Database`] if it refuses.
 pub async fn say(store: &Store, sql: &str, thread: ThreadId) -> Result<(), Error> {
-    let db = &store.database.pool;
+    let db = &store.database.writer;
     db.execute_raw(statement(db, sql, [thread.into()])).await?;
     Ok(())
 }

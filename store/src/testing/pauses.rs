@@ -31,10 +31,10 @@ pub(super) async fn stand_until_resumed(store: &Store) -> Result<(), Error> {
 
 pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error> {
     let add = "INSERT INTO pauses (kind, name, reason, \"by\", \"at\") VALUES ('mood', 'sombre', '', 'x', 0)";
-    store.database.pool.execute_unprepared(add).await?;
+    store.database.writer.execute_unprepared(add).await?;
     let refused = store.pauses().await;
     assert!(matches!(refused, Err(Error::TooNew { .. })), "{refused:?}");
-    store.database.pool.execute_unprepared("DELETE FROM pauses").await?;
+    store.database.writer.execute_unprepared("DELETE FROM pauses").await?;
     assert_eq!(store.pauses().await?, []);
     Ok(())
 }

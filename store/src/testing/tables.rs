@@ -30,11 +30,11 @@ pub(super) async fn missing_then_made_once(store: &Store) -> Result<(), Error> {
 
 pub(super) async fn from_the_future(store: &Store) -> Result<(), Error> {
     let add = "INSERT INTO seaql_migrations (version, applied_at) VALUES ('m29990101_000001_minds', 0)";
-    store.database.pool.execute_unprepared(add).await?;
+    store.database.writer.execute_unprepared(add).await?;
     let (checked, migrated) = (store.check_migrated().await, store.migrate().await);
     store
         .database
-        .pool
+        .writer
         .execute_unprepared("DELETE FROM seaql_migrations WHERE version = 'm29990101_000001_minds'")
         .await?;
 

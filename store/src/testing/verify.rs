@@ -110,7 +110,7 @@ pub(super) async fn finds_what_it_cannot_read(store: &Store) -> Result<(), Error
             codec: Set(codec.to_owned()),
             hash: Set(hash.to_vec()),
         };
-        events::Entity::insert(row).exec_without_returning(&store.database.pool).await?;
+        events::Entity::insert(row).exec_without_returning(&store.database.writer).await?;
         let head = Head { seq: 2, hash, ..start };
         store.append(&head, &[decided("after")], None).await?;
         let verified = store.verify(&round(Some(start.thread))).await?;

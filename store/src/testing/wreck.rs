@@ -14,7 +14,7 @@ use crate::{
 ///
 /// [`Error::Unavailable`] if the database does not answer.
 pub async fn wreck(store: &Store) -> Result<(), Error> {
-    let db = &store.database.pool;
+    let db = &store.database.writer;
     for (nth, row) in threads::Entity::find().all(db).await?.into_iter().enumerate() {
         let mut wrong = row.clone().into_active_model();
         match nth % 4 {

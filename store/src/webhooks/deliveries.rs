@@ -208,8 +208,7 @@ impl Store {
             ..Default::default()
         };
         let update = deliveries::Entity::update_many().set(row).filter(Column::Id.eq(id));
-        let _alone = self.database.writing().await;
-        Ok(update.exec(&self.database.pool).await?.rows_affected == 1)
+        Ok(update.exec(&self.database.writer).await?.rows_affected == 1)
     }
 
     /// Forgets what came of deliveries a month ago, and says of how many.
@@ -222,8 +221,7 @@ impl Store {
         let delete = deliveries::Entity::delete_many()
             .filter(Column::State.is_in(over))
             .filter(Column::DueAt.lt(time::now() - KEPT));
-        let _alone = self.database.writing().await;
-        Ok(delete.exec(&self.database.pool).await?.rows_affected)
+        Ok(delete.exec(&self.database.writer).await?.rows_affected)
     }
 }
 

@@ -93,8 +93,7 @@ impl Store {
             .col_expr(Column::Attempts, Expr::col(Column::Attempts).add(1))
             .filter(Column::Id.is_in(taken.keys().copied()))
             .filter(is_due(now));
-        let _alone = self.database.writing().await;
-        let rows = update.exec_with_returning(&self.database.pool).await?;
+        let rows = update.exec_with_returning(&self.database.writer).await?;
         let named = |row: deliveries::Model| Some((taken.remove(&row.id)?, Delivery::try_from(row)));
         rows.into_iter().filter_map(named).map(|(to, it)| Ok((to, it?))).collect()
     }
