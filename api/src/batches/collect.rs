@@ -193,9 +193,7 @@ impl Keeper {
     /// An item whose log cannot be read can be neither called off nor collected: it fails, so that its batch comes to an
     /// end, and its thread waits for whoever mends the log.
     async fn withdraw(&self, batch: &Batch, items: Vec<Item>) -> Result<Done, Problem> {
-        let turns = items.iter().filter_map(|it| it.turn);
-        let outcomes: Vec<_> = turns.map(|turn| self.call_off_turn(turn)).collect();
-        let outcomes: Vec<_> = stream::iter(outcomes).buffered(CALLED_OFF).collect().await;
+        let outcomes = self.call_off_turns(items.iter().filter_map(|it| it.turn)).await;
         let (mut withdrawn, mut moves) = (0, Vec::new());
         for (item, outcome) in items.into_iter().filter(|it| it.turn.is_some()).zip(outcomes) {
             let Err(problem) = outcome else {
@@ -212,6 +210,15 @@ impl Keeper {
             }
         }
         Ok(self.record(batch, moves).await?.max(Done::of(withdrawn)))
+    }
+
+    /// Calls turns off, and says in their order what came of it.
+    pub(super) async fn call_off_turns(
+        &self,
+        turns: impl Iterator<Item = TurnId>,
+    ) -> Vec<Result<(), Problem>> {
+        let outcomes: Vec<_> = turns.map(|turn| self.call_off_turn(turn)).collect();
+        stream::iter(outcomes).buffered(CALLED_OFF).collect().await
     }
 
     /// Calls a turn off. One that has failed is left as it is, and is collected as such: whoever runs again what failed finds it.

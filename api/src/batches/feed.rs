@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use store::{
-    Lane, NewTurn, Priority, Submitted, ThreadId,
-    bulk::{Batch, Chunk, Item, ItemState, Memo, Move, PAGE_BYTES, Stopped},
+    Lane, NewTurn, Priority, Submitted, ThreadId, Turn,
+    bulk::{Batch, BatchStatus, Chunk, Item, ItemState, Memo, Move, PAGE_BYTES, Stopped},
+    time,
 };
 use tracing::warn;
 
@@ -42,7 +43,7 @@ impl Keeper {
         let (mut moves, lines) = self.rename(batch, lines).await?;
         let (reused, fresh) = self.reuse(batch, lines).await?;
         moves.extend(reused);
-        let mut rung: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
+        let mut begun_now = Vec::new();
         let begun = |(item, turn): (Item, NewTurn)| {
             let idempotency = Some(item.key());
             (item, NewTurn { idempotency, ..turn })
@@ -53,23 +54,49 @@ impl Keeper {
                 Ok(submitted) => {
                     let at_rest = matches!(submitted, Submitted::New(_));
                     let turn = submitted.into_turn();
+                    let run = Some((turn.thread, turn.id));
                     if at_rest {
-                        rung.entry(turn.priority).or_default().push(turn.thread);
+                        begun_now.push(turn);
                     }
-                    Move { run: Some((turn.thread, turn.id)), ..Move::new(item, ItemState::Fed) }
+                    Move { run, ..Move::new(item, ItemState::Fed) }
                 }
                 Err(error) => failed(item, wrong("not_submitted", error.to_string())),
             });
         }
         let recorded = self.record(batch, moves).await;
-        // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.
-        for (priority, threads) in rung {
+        if recorded.is_err() && self.runs_no_more(batch).await {
+            // Whoever ended it, while this keeper slept, did not know of them: nobody else would ever call them off.
+            for (it, outcome) in
+                begun_now.iter().zip(self.call_off_turns(begun_now.iter().map(|it| it.id)).await)
+            {
+                if let Err(problem) = outcome {
+                    warn!(batch = %batch.id, turn = %it.id, why = problem.detail(), "a turn was not called off");
+                }
+            }
+        } else {
+            // Whoever keeps the batch by now knows these turns by their keys; they are to be run all the same.
+            self.ring(batch, begun_now).await;
+        }
+        recorded
+    }
+
+    /// Whether a batch has come so far, by now, that nothing of it is to be run any more.
+    async fn runs_no_more(&self, batch: &Batch) -> bool {
+        let runs = |it: Batch| BatchStatus::RUNNING.contains(&it.status) && time::now() < it.at.expires;
+        self.house.parts.store.batch(batch.id).await.is_ok_and(|it| !it.is_some_and(runs))
+    }
+
+    async fn ring(&self, batch: &Batch, begun: Vec<Turn>) {
+        let mut lanes: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
+        for it in begun {
+            lanes.entry(it.priority).or_default().push(it.thread);
+        }
+        for (priority, threads) in lanes {
             let lane = Lane::new(&batch.tenant, priority);
             if let Err(error) = self.house.parts.queue.ring_many(&threads, &lane).await {
                 warn!(batch = %batch.id, %error, "cannot ring; the sweep will");
             }
         }
-        recorded
     }
 
     /// Those items for which an earlier result is taken, and the others.

@@ -2,6 +2,7 @@
 
 mod anew;
 mod dialect;
+mod late;
 mod money;
 mod resumed;
 

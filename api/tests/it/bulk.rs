@@ -75,7 +75,7 @@ pub(crate) struct Hall {
     keys: (Vec<SecretString>, BTreeMap<String, Vec<SecretString>>),
     keeper: Option<JoinHandle<()>>,
     worker: Option<JoinHandle<()>>,
-    _folder: TempDir,
+    folder: Option<TempDir>,
 }
 
 impl Hall {
@@ -89,10 +89,17 @@ impl Hall {
 
     /// With nobody at work, and a door that differs.
     pub(crate) async fn idle(change: impl FnOnce(&mut Door)) -> Self {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
-        let store = Store::connect(&url).await.unwrap();
+        let mut hall = Self::over(&url, change).await;
+        hall.folder = Some(folder);
+        hall
+    }
+
+    /// The same over this database.
+    pub(crate) async fn over(url: &str, change: impl FnOnce(&mut Door)) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let store = Store::connect(url).await.unwrap();
         store.migrate().await.unwrap();
         let queue = Arc::new(MemoryQueue::new(Duration::from_secs(30)));
         let parts = Parts { store, queue, news: Arc::new(MemoryNews::new()) };
@@ -111,7 +118,7 @@ impl Hall {
         let strategies = door.strategies.clone();
         let room = Room { parts, strategies: strategies.clone(), router: router(door) };
         let world = Arc::new(Counting::default());
-        Self { room, world, strategies, bulk, webhooks, keys, keeper: None, worker: None, _folder: folder }
+        Self { room, world, strategies, bulk, webhooks, keys, keeper: None, worker: None, folder: None }
     }
 
     pub(crate) fn start_keeper(&mut self) {

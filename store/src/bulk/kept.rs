@@ -142,7 +142,7 @@ impl Store {
             cancelling_at: Set(Some(time::now())),
             ..Default::default()
         };
-        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
+        self.change(row, id, &BatchStatus::RUNNING, None).await
     }
 
     /// Has nothing more of a batch begun, and says whether it could.
@@ -152,7 +152,7 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn stop_batch(&self, id: BatchId, why: Stopped) -> Result<bool, Error> {
         let row = batches::ActiveModel { stopped: Set(Some(why.to_string())), ..Default::default() };
-        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
+        self.change(row, id, &BatchStatus::RUNNING, None).await
     }
 
     /// Lets a batch go on, for as much as `max_micro_usd` if that is said, and says whether it could.
@@ -166,7 +166,7 @@ impl Store {
             max_micro_usd: cap(max_micro_usd),
             ..Default::default()
         };
-        self.change(row, id, &[BatchStatus::Validating, BatchStatus::InProgress], None).await
+        self.change(row, id, &BatchStatus::RUNNING, None).await
     }
 
     /// Has those items of a batch that is over run again that ended so, for so many seconds, and for as much as

@@ -32,6 +32,9 @@ impl BatchStatus {
     /// Those in which somebody must look after it.
     pub const OPEN: [Self; 4] = [Self::Validating, Self::InProgress, Self::Finalizing, Self::Cancelling];
 
+    /// Those in which its lines are run.
+    pub const RUNNING: [Self; 2] = [Self::Validating, Self::InProgress];
+
     /// Whether somebody must look after it.
     pub fn is_open(self) -> bool {
         Self::OPEN.contains(&self)
