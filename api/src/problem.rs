@@ -246,7 +246,11 @@ impl From<Error> for Problem {
                 Kind::Unavailable.because(words).mend("send the request again in a moment")
             }
             Error::NotMigrated { .. } => Kind::Unavailable.because(words).mend("run `turnfold migrate`"),
-            Error::TooNew { .. } | Error::Unreadable { .. } | Error::Stuck { .. } | Error::Corrupt { .. } => {
+            Error::TooNew { .. }
+            | Error::Unreadable { .. }
+            | Error::UnknownStrategy { .. }
+            | Error::Stuck { .. }
+            | Error::Corrupt { .. } => {
                 error!(error = words, "a log cannot be read");
                 Kind::Damaged.because(words)
             }

@@ -66,6 +66,16 @@ pub enum Error {
         /// Why not.
         error: shared::Unreadable,
     },
+    /// A thread of a strategy that is not here.
+    #[error("thread {thread} cannot go on: no strategy is called {name:?} here; known: {}", known.join(", "))]
+    UnknownStrategy {
+        /// Whose log.
+        thread: ThreadId,
+        /// What its strategy is called.
+        name: String,
+        /// What those that are here are called.
+        known: Vec<String>,
+    },
     /// A log that this build cannot go on with, though the database is well: a person must look.
     #[error("thread {thread} cannot go on: {what}")]
     Stuck {
@@ -99,6 +109,32 @@ impl Error {
         Error::Unavailable("this process is coming to its end".to_owned())
     }
 
+    /// Whether another version of turnfold may read, and go on with, what this one cannot.
+    pub fn is_of_another_version(&self) -> bool {
+        use shared::Unreadable::{Format, Kind, Payload};
+        match self {
+            Error::TooNew { .. } | Error::UnknownStrategy { .. } => true,
+            Error::Unreadable { error, .. } => match error {
+                Kind { .. } | Format { .. } => true,
+                Payload { .. } => false,
+            },
+            Error::Stale { .. }
+            | Error::UnknownThread(_)
+            | Error::ThreadExists(_)
+            | Error::UnknownTurn(_)
+            | Error::KeyReused
+            | Error::BatchLost(_)
+            | Error::Unavailable(_)
+            | Error::Address(_)
+            | Error::NotMigrated { .. }
+            | Error::Stuck { .. }
+            | Error::Corrupt { .. }
+            | Error::IndexUnavailable(_)
+            | Error::IndexRefused(_)
+            | Error::Database(_) => false,
+        }
+    }
+
     /// The same once more, for others whose wish went the same way.
     pub(crate) fn again(&self) -> Self {
         match self {
@@ -114,6 +150,7 @@ impl Error {
             | Error::NotMigrated { .. }
             | Error::TooNew { .. }
             | Error::Unreadable { .. }
+            | Error::UnknownStrategy { .. }
             | Error::Stuck { .. }
             | Error::Corrupt { .. }
             | Error::IndexUnavailable(_)

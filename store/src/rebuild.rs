@@ -224,6 +224,7 @@ impl Store {
                 Err(
                     error @ (Error::Stuck { .. }
                     | Error::Unreadable { .. }
+                    | Error::UnknownStrategy { .. }
                     | Error::TooNew { .. }
                     | Error::Corrupt { .. }),
                 ) => return left(Differs::Unfolded, error.to_string()),

@@ -84,8 +84,8 @@ impl ThreadLog {
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`]; [`Error::Unreadable`] and [`Error::Stuck`] if no turnfold of this version could
-    /// have written it; [`Error::Unavailable`].
+    /// [`Error::UnknownThread`]; [`Error::UnknownStrategy`]; [`Error::Unreadable`] and [`Error::Stuck`] if no turnfold
+    /// of this version could have written it; [`Error::Unavailable`].
     pub async fn open<L: Log>(
         parts: &Parts<L>,
         strategies: &Strategies,
@@ -293,9 +293,8 @@ pub(crate) fn begin(
         Some(_) => return Err(Error::Stuck { thread: id, what: "the log has no beginning".to_owned() }),
     };
     let graph = strategies.find(name).ok_or_else(|| {
-        let known = strategies.names().join(", ");
-        let what = format!("no strategy is called {name:?} here; known: {known}");
-        Error::Stuck { thread: id, what }
+        let known = strategies.names().into_iter().map(str::to_owned).collect();
+        Error::UnknownStrategy { thread: id, name: name.clone(), known }
     })?;
     Ok(graph.begin())
 }

@@ -23,6 +23,7 @@ use tracing::{error, warn};
 use crate::{
     flights::Flights,
     job::{Done, Hands},
+    strange::{self, Strange},
     warm::Warm,
     worker::Stop,
 };
@@ -41,6 +42,7 @@ pub(crate) struct Desk<L = Store> {
     /// How long a job goes on while all slots are taken.
     pub(crate) crowded: Duration,
     pub(crate) warm: Warm,
+    pub(crate) strange: Strange,
     /// A job holds one of them until its token is on its way back.
     pub(crate) slots: Arc<Semaphore>,
     pub(crate) flights: Flights,
@@ -68,6 +70,10 @@ impl<L: Log> Desk<L> {
             }
             Ok(Err(err)) => Err(err),
             Err(panic) => self.park(job, log, words(&*panic)).await,
+        };
+        let done = match done {
+            Err(err) if err.is_of_another_version() => self.leave_to_others(job, err).await,
+            done => done,
         };
         match hands.sorted(job.thread, done).await {
             Ok(done) => (done, None),
@@ -143,6 +149,16 @@ impl<L: Log> Desk<L> {
                 log.flush(&self.hands.parts).await?;
             }
         }
+    }
+
+    /// Has a thread that only another version of turnfold can go on with wait for a worker of that, or fails with the same error.
+    async fn leave_to_others(&self, job: &Job, err: store::Error) -> Result<Done, store::Error> {
+        let seq = self.hands.parts.store.head(job.thread).await?.seq;
+        if !self.strange.waits(job.thread, seq) {
+            return Err(err);
+        }
+        warn!(error = %err, "the job is left to a worker of another version");
+        Ok(Done::Held { after: strange::PAUSE, why: HeldBy::Worker.because(err.to_string()) })
     }
 
     /// Fails the turn of a thread whose strategy has a bug, and takes the thread out of the way if it is in the middle of it.

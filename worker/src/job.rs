@@ -100,6 +100,7 @@ impl<L: Log> Hands<L> {
             }
             Err(
                 err @ (Error::Stuck { .. }
+                | Error::UnknownStrategy { .. }
                 | Error::Unreadable { .. }
                 | Error::Corrupt { .. }
                 | Error::TooNew { .. }),

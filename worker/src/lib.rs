@@ -12,6 +12,7 @@ mod flights;
 mod job;
 mod others;
 mod pauses;
+mod strange;
 mod sweep;
 mod warm;
 mod worker;

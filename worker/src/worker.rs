@@ -16,6 +16,7 @@ use crate::{
     desk::Desk,
     flights::{Begun, Flights},
     job::{Done, Hands},
+    strange::Strange,
     sweep::Sweep,
     warm::Warm,
 };
@@ -91,6 +92,7 @@ impl<L: Log> Worker<L> {
             nodes: limits.nodes,
             crowded: FREED.saturating_mul(others).min(GOES_ON),
             warm: Warm::new(),
+            strange: Strange::new(),
             slots: Arc::new(Semaphore::new(limits.slots)),
             flights: Flights::default(),
             jobs: TaskTracker::new(),

@@ -270,6 +270,7 @@ fn of_store(what: &str, error: &store::Error) -> Fault {
         | store::Error::NotMigrated { .. }
         | store::Error::TooNew { .. }
         | store::Error::Unreadable { .. }
+        | store::Error::UnknownStrategy { .. }
         | store::Error::Stuck { .. }
         | store::Error::Corrupt { .. }
         | store::Error::IndexRefused(_)

@@ -89,6 +89,34 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
 }
 
+/// While versions change, a worker may meet a strategy that only others have: the turn waits for one of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thread_of_another_version_is_left_to_its_workers() {
+    let parts = parts().await;
+    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
+    let limits = Limits { slots: 4, nodes: 16, lease: minute, sweep: minute, drain: minute };
+    let old = Hands { strategies: Strategies::new([]), ..hands(&parts, Arc::new(Echo)) };
+    let old = tokio::spawn(Worker::new(old, limits).run(stop.clone()));
+    let probe = Opened { strategy: "probe".into(), ..opened() };
+    let thread = submit_words(&parts, probe, vec![Message::user("echo one; echo two")]).await;
+    parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    let held = async || format!("{:?}", parts.queue.list(10).await.unwrap());
+    let turn = async || parts.store.turns(TurnFilter::default(), None, 1).await.unwrap().remove(0);
+    while !held().await.contains("no strategy is called") {
+        assert_eq!(turn().await.status, store::TurnStatus::Queued, "{:?}", turn().await.error);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+
+    let new = tokio::spawn(Worker::new(hands(&parts, Arc::new(Echo)), limits).run(stop.clone()));
+    while turn().await.status != store::TurnStatus::Completed {
+        assert_ne!(turn().await.status, store::TurnStatus::Failed, "{:?}", turn().await.error);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    stop.drain();
+    old.await.unwrap();
+    new.await.unwrap();
+}
+
 /// A thread that was parked in the middle of a turn hears no other, and does not come alive by being rung for.
 #[tokio::test]
 async fn a_parked_turn_stays_as_it_was_reported() {
