@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     auth::{Acting, By},
+    batches::wire::name,
     extract::Path,
     house::{House, Inside},
     problem::{Kind, Problem},
@@ -82,7 +83,8 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<Option<ThreadId
 
 /// Retries a turn that failed
 ///
-/// Its node tries again what it could not do. Only the turn that its thread stands at can be retried.
+/// Its node tries again what it could not do. Only the turn that its thread stands at can be retried, and none of a line of a
+/// batch that was run again since.
 #[utoipa::path(
     post, path = "/v1/turns/{id}/retry", tag = "turns", operation_id = "retry_turn",
     params(
@@ -92,7 +94,7 @@ async fn call_off(house: &House, id: TurnId, by: &str) -> Result<Option<ThreadId
     responses(
         (status = 200, description = "It is under way again.", body = Turn),
         (status = 404, description = "There is no such turn.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "It has not failed, or its thread is past it.", body = Problem, content_type = "application/problem+json")
+        (status = 409, description = "It has not failed, its thread is past it, or the batch that began it has run its line again.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn retry(
@@ -119,6 +121,12 @@ async fn try_again(house: &House, id: TurnId, by: &str) -> Result<ThreadId, Prob
     };
     if turn.heard_seq.is_none() {
         return Err(past());
+    }
+    // Its answer would be nobody's, and both would be paid.
+    if let Some((batch, nth)) = house.parts.store.begun_anew(turn.thread).await? {
+        let words =
+            format!("turn {id} was of line {nth} of batch {}, which was run again since", name(batch));
+        return Err(Kind::NotFailed.because(words).mend("look at the batch for the turn that counts"));
     }
     let mut log = ThreadLog::open(&house.parts, &house.strategies, turn.thread).await?;
     match log.thread().standing() {

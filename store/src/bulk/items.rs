@@ -55,11 +55,12 @@ impl Item {
     }
 }
 
-/// The batch and the line that began a turn with this key, if [`Item::key`] made it.
-fn line_of_key(key: &str) -> Option<(BatchId, i64)> {
+/// The batch, the line and the attempt at it that began a turn with this key, if [`Item::key`] made it.
+fn line_of_key(key: &str) -> Option<(BatchId, i64, i32)> {
     let own = key.trim_end_matches(BETWEEN).rsplit(BETWEEN).next()?;
     let mut parts = own.strip_prefix("batch:")?.split(':');
-    Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    let (batch, nth) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+    Some((batch, nth, parts.next().map_or(Some(1), |it| it.parse().ok())?))
 }
 
 impl Store {
@@ -86,17 +87,32 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn batch_of(&self, thread: ThreadId) -> Result<Option<BatchId>, Error> {
+        Ok(self.opened_for(thread).await?.map(|(item, _)| item.batch_id))
+    }
+
+    /// The batch that opened this thread, and the number of its line, if that was begun anew since, on another thread.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn begun_anew(&self, thread: ThreadId) -> Result<Option<(BatchId, u64)>, Error> {
+        let opened = self.opened_for(thread).await?.filter(|(item, attempt)| *attempt < item.attempt);
+        opened.map(|(item, _)| Ok((item.batch_id, unsigned(item.nth)?))).transpose()
+    }
+
+    /// The line for which this thread was opened, if it was for one, and at which attempt.
+    async fn opened_for(&self, thread: ThreadId) -> Result<Option<(items::Model, i32)>, Error> {
         let pool = &self.database.pool;
         let first = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread));
         let first = first.order_by_asc(turns::Column::Position).one(pool).await?;
         let Some(turns::Model { idempotency_key: Some(key), request_hash, .. }) = first else {
             return Ok(None);
         };
-        let Some((batch, nth)) = line_of_key(&key) else { return Ok(None) };
+        let Some((batch, nth, attempt)) = line_of_key(&key) else { return Ok(None) };
         let item = items::Entity::find_by_id((batch, nth)).one(pool).await?;
         // What does not end as only our keys do, anybody may have called so, but does not ask for the same.
         let is_ours = key.ends_with(BETWEEN);
-        Ok(item.filter(|it| is_ours || it.memo == request_hash).map(|it| it.batch_id))
+        Ok(item.filter(|it| is_ours || it.memo == request_hash).map(|it| (it, attempt)))
     }
 
     /// Items of a batch that are under way, and whose turn has come to an end or waits for a person; at most `limit`, and no

@@ -39,8 +39,25 @@ struct Book {
     /// The day that money was last taken on, and how much.
     day: i64,
     spent: u64,
-    /// Who waits, by tenant, and when they are expected back.
-    crowds: BTreeMap<String, BTreeMap<String, Instant>>,
+    /// For whom tokens are kept.
+    first: Option<First>,
+    /// Who waits, by tenant.
+    crowds: BTreeMap<String, BTreeMap<String, Waiting>>,
+}
+
+/// Since when somebody waits, and when they are expected back.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    since: Instant,
+    back: Instant,
+}
+
+/// For whom tokens are kept, and how many.
+#[derive(Debug)]
+struct First {
+    asker: String,
+    tokens: u64,
+    waiting: Waiting,
 }
 
 impl MemoryLimits {
@@ -67,7 +84,7 @@ impl Limits for MemoryLimits {
         for want in &wants {
             let book = books.of.entry(want.of.key()).or_default();
             book.forget(now, self.pace.minute);
-            for (after, measure) in book.lacks(want, now, seconds, self.pace.minute) {
+            for (after, measure) in book.lacks(asker, want, now, seconds, self.pace.minute) {
                 if longest.is_none_or(|(before, ..)| before < after) {
                     longest = Some((after, want, measure));
                 }
@@ -75,16 +92,14 @@ impl Limits for MemoryLimits {
         }
         if let Some((after, want, measure)) = longest {
             let book = books.of.entry(want.of.key()).or_default();
-            let after = book.queue(&want.tenant, asker, after, now);
+            let after = book.queue(asker, want, measure, after, now);
             return Ok(Reserved::Wait { after, why: measure.why(want, seconds) });
         }
         let (id, day) = (Uuid::now_v7(), seconds.div_euclid(DAY_SECONDS));
         books.permits.insert(id, (now + self.pace.hold + SETTLE_GRACE, day));
         for want in &wants {
             let book = books.of.entry(want.of.key()).or_default();
-            if let Some(crowd) = book.crowds.get_mut(&want.tenant) {
-                crowd.remove(asker);
-            }
+            book.leave(&want.tenant, asker);
             book.take(id, want, now, now + self.pace.hold, day);
         }
         Ok(Reserved::Granted(Permit { id, wants }))
@@ -128,14 +143,22 @@ impl Book {
         while self.window.front().is_some_and(|(at, ..)| *at + minute <= now) {
             self.window.pop_front();
         }
+        self.first.take_if(|it| it.waiting.back + CROWD_GRACE <= now);
         self.crowds.retain(|_, crowd| {
-            crowd.retain(|_, back| now < *back + CROWD_GRACE);
+            crowd.retain(|_, it| now < it.back + CROWD_GRACE);
             !crowd.is_empty()
         });
     }
 
     /// What there is no room in, and for how long at least.
-    fn lacks(&self, want: &Want, now: Instant, seconds: i64, minute: Duration) -> Vec<(Duration, Measure)> {
+    fn lacks(
+        &self,
+        asker: &str,
+        want: &Want,
+        now: Instant,
+        seconds: i64,
+        minute: Duration,
+    ) -> Vec<(Duration, Measure)> {
         let mut lacks = Vec::new();
         let leaves = |at: Instant| (at + minute).saturating_duration_since(now);
         if want.cap.concurrency.is_some_and(|it| it <= self.held.len() as u64) {
@@ -148,14 +171,19 @@ impl Book {
             lacks.push((leaves(*at), Measure::Requests));
         }
         if let Some(most) = want.cap.tokens_per_minute {
-            let taken =
-                self.window.iter().fold(want.tokens, |taken, (.., tokens)| taken.saturating_add(*tokens));
-            let mut over = taken.saturating_sub(most);
-            for (at, _, tokens) in &self.window {
-                if 0 < over && over <= *tokens {
-                    lacks.push((leaves(*at), Measure::Tokens));
-                }
-                over = over.saturating_sub(*tokens);
+            let first = self.first.as_ref().filter(|it| it.asker != asker);
+            let kept = first.map_or(0, |it| it.tokens);
+            let taken = self.window.iter().fold(kept, |taken, (.., tokens)| taken.saturating_add(*tokens));
+            let mut over = want.tokens.saturating_add(taken).saturating_sub(most);
+            if 0 < over {
+                let enough = self.window.iter().find(|(.., tokens)| {
+                    let last = over <= *tokens;
+                    over = over.saturating_sub(*tokens);
+                    last
+                });
+                let back = |it: &First| it.waiting.back.saturating_duration_since(now).max(PLACE_PAUSE);
+                let after = enough.map(|(at, ..)| leaves(*at)).or(first.map(back)).unwrap_or(minute);
+                lacks.push((after, Measure::Tokens));
             }
         }
         let (day, of_day) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
@@ -166,14 +194,40 @@ impl Book {
         lacks
     }
 
-    /// Counts one more of a tenant who waits; says how long.
-    fn queue(&mut self, tenant: &str, asker: &str, after: Duration, now: Instant) -> Duration {
-        let crowd = self.crowds.entry(tenant.to_owned()).or_default();
+    /// Forgets that somebody waits.
+    fn leave(&mut self, tenant: &str, asker: &str) {
+        self.first.take_if(|it| it.asker == asker);
+        if let Some(crowd) = self.crowds.get_mut(tenant) {
+            crowd.remove(asker);
+        }
+    }
+
+    /// Counts one more of a tenant who waits; says how long. Of those who lack tokens, some are kept for who waits longest.
+    fn queue(
+        &mut self,
+        asker: &str,
+        want: &Want,
+        measure: Measure,
+        after: Duration,
+        now: Instant,
+    ) -> Duration {
+        let crowd = self.crowds.entry(want.tenant.clone()).or_default();
+        let since = crowd.get(asker).map_or(now, |it| it.since);
         let others = crowd.len() - usize::from(crowd.contains_key(asker));
-        let count = others.saturating_mul(self.crowds.len());
-        let pause = CROWD_PAUSE.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
-        let after = after.max(pause).min(LONGEST_PAUSE);
-        self.crowds.entry(tenant.to_owned()).or_default().insert(asker.to_owned(), now + after);
+        let goes_before = |it: &First| it.asker == asker || since < it.waiting.since;
+        let is_first = measure == Measure::Tokens && self.first.as_ref().is_none_or(goes_before);
+        let after = if is_first {
+            after
+        } else {
+            let count = others.saturating_mul(self.crowds.len());
+            let pause = CROWD_PAUSE.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+            after.max(pause).min(LONGEST_PAUSE)
+        };
+        let waiting = Waiting { since, back: now + after };
+        if is_first {
+            self.first = Some(First { asker: asker.to_owned(), tokens: want.tokens, waiting });
+        }
+        self.crowds.entry(want.tenant.clone()).or_default().insert(asker.to_owned(), waiting);
         after
     }
 
@@ -215,7 +269,8 @@ fn a_day_that_is_over_owes_nothing() {
     let of = super::Subject::Model("a/b".to_owned());
     let want = Want { of, tenant: String::new(), cap, tokens: 0, micro_usd: 10 };
     let (mut book, now, id) = (Book::default(), Instant::now(), Uuid::now_v7());
-    let lacks = |book: &Book, day: i64| book.lacks(&want, now, day * DAY_SECONDS + 5, Duration::ZERO).len();
+    let lacks =
+        |book: &Book, day: i64| book.lacks("", &want, now, day * DAY_SECONDS + 5, Duration::ZERO).len();
     book.take(id, &want, now, now, 7);
     assert_eq!((lacks(&book, 7), lacks(&book, 8)), (1, 0));
     let other = Uuid::now_v7();

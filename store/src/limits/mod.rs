@@ -22,6 +22,9 @@
 //! grows with those of one's own tenant who wait and with the number of tenants, so a tenant with one request waits for no
 //! crowd of another's. A queue in here would have to know which of those who wait are still alive, and a thread that waits
 //! holds neither a job nor a slot.
+//!
+//! But for one: tokens that leave the minute are kept for the request that has waited for some longest, of those that came
+//! back. Else one that takes many would never find them where many others take few.
 
 pub mod memory;
 pub mod redis;

@@ -9,7 +9,9 @@
 //! | hash `tokens:NAME` | How many tokens each of them reserved or took, and `sum`, of all. Lasts as long. |
 //! | hash `day:NAME` | `day`, the number of a UTC day by Redis' clock, and `spent`, the millionths of a US dollar reserved or taken on it. Lasts two days. |
 //! | sorted set `crowd:NAME:TENANT` | Who of a tenant found no room, by the time they are expected back. Lasts a little longer than the last of them. |
+//! | hash `since:NAME:TENANT` | When each of them first found none, in milliseconds. Lasts as long. |
 //! | sorted set `crowds:NAME` | The tenants who have such a crowd, by the time the last of it is expected back. Lasts as long. |
+//! | hash `first:NAME` | For whom tokens are kept: `asker`, `takes`, how many, `since` when they wait, and `back`, when they are expected. Lasts until shortly after that. |
 //! | string `permit:ID` | The day on which a permit was given, as long as it can be settled; empty, if whoever asked for it is gone. |
 //!
 //! All begin with [`PREFIX`]: it carries a version, and the tag `{limits}`, so that they stay together in a Redis Cluster,
@@ -123,9 +125,12 @@ impl Limits for RedisLimits {
 fn keys(permit: &Permit) -> Vec<String> {
     let of = |want: &Want| -> [String; scripts::KEYS] {
         let (name, tenant) = (want.of.key(), &want.tenant);
-        let [held, minute, tokens, day, crowds] =
-            ["held", "minute", "tokens", "day", "crowds"].map(|key| format!("{PREFIX}{key}:{name}"));
-        [held, minute, tokens, day, format!("{PREFIX}crowd:{name}:{tenant}"), crowds]
+        let of_all = |key: &str| format!("{PREFIX}{key}:{name}");
+        let of_tenant = |key: &str| format!("{PREFIX}{key}:{name}:{tenant}");
+        let [held, minute, tokens, day] = ["held", "minute", "tokens", "day"].map(of_all);
+        let ([crowd, since], [crowds, first]) =
+            (["crowd", "since"].map(of_tenant), ["crowds", "first"].map(of_all));
+        [held, minute, tokens, day, crowd, since, crowds, first]
     };
     let permit_key = format!("{PREFIX}permit:{}", permit.id);
     std::iter::once(permit_key).chain(permit.wants.iter().flat_map(of)).collect()

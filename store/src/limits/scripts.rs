@@ -1,14 +1,15 @@
 //! What must happen in Redis in one piece: the scripts of the limits.
 //!
-//! The first key of each is the permit; then come, for each want, its places, its minute, the minute's tokens, its day
-//! its tenant's crowd and the tenants with a crowd, in this order. Times are Redis' own.
+//! The first key of each is the permit; then come, for each want, its places, its minute, the minute's tokens, its day,
+//! its tenant's crowd, since when each of these waits, the tenants with a crowd and for whom tokens are kept, in this order.
+//! Times are Redis' own.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
 /// How many keys a want has.
-pub(super) const KEYS: usize = 6;
+pub(super) const KEYS: usize = 8;
 
 /// Reserves all wants or none: the permit's name, who asks, and in milliseconds how long a place is kept, how long a minute
 /// is, how long a permit can be settled, the pause for a place, for each of a crowd, the longest, and how late one of a crowd
@@ -34,10 +35,10 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1] } end
 
         local function of(want)
-            local k, a = 2 + 6 * want, 10 + 6 * want
+            local k, a = 2 + 8 * want, 10 + 6 * want
             return {
                 held = KEYS[k], window = KEYS[k + 1], tokens = KEYS[k + 2], money = KEYS[k + 3], crowd = KEYS[k + 4],
-                crowds = KEYS[k + 5],
+                since = KEYS[k + 5], crowds = KEYS[k + 6], first = KEYS[k + 7],
                 places = tonumber(ARGV[a]), requests = tonumber(ARGV[a + 1]), rate = tonumber(ARGV[a + 2]),
                 budget = tonumber(ARGV[a + 3]), takes = tonumber(ARGV[a + 4]), costs = tonumber(ARGV[a + 5]),
             }
@@ -59,12 +60,18 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 redis.call('ZADD', it.window, now, ahead)
             end
         end
-        -- When so many tokens have left the minute.
-        local function leaves(it, over)
+        -- Somebody else for whom tokens are kept: since when they wait, when they are expected back, and how many these are.
+        local function first(it)
+            local who, since, back, takes = unpack(redis.call('HMGET', it.first, 'asker', 'since', 'back', 'takes'))
+            if not who or who == asker or back + grace <= now then return nil, now, 0 end
+            return tonumber(since), tonumber(back), tonumber(takes)
+        end
+        -- In how long so many tokens have left the minute; if it has not as many, when they are expected back for whom some are kept.
+        local function leaves(it, over, back)
             local from = 0
             while true do
                 local page = redis.call('ZRANGE', it.window, from, from + 99, 'WITHSCORES')
-                if #page == 0 then return minute end
+                if #page == 0 then return math.max(place, back - now) end
                 for i = 1, #page, 2 do
                     over = over - (redis.call('HGET', it.tokens, page[i]) or 0)
                     if over <= 0 then return page[i + 1] + minute - now end
@@ -73,7 +80,7 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             end
         end
 
-        local count = (#KEYS - 1) / 6
+        local count = (#KEYS - 1) / 8
         local late, at, what = -1, 0, 0
         local function refuse(want, measure, ms)
             if ms > late then late, at, what = ms, want + 1, measure end
@@ -93,8 +100,9 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 end
             end
             if it.rate >= 0 then
-                local over = (redis.call('HGET', it.tokens, 'sum') or 0) + it.takes - it.rate
-                if over > 0 then refuse(want, 3, leaves(it, over)) end
+                local _, back, kept = first(it)
+                local over = (redis.call('HGET', it.tokens, 'sum') or 0) + kept + it.takes - it.rate
+                if over > 0 then refuse(want, 3, leaves(it, over, back)) end
             end
             if it.budget >= 0 then
                 local known = redis.call('HMGET', it.money, 'day', 'spent')
@@ -105,21 +113,34 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
 
         if at > 0 then
             local it = of(at - 1)
+            for _, gone in ipairs(redis.call('ZRANGEBYSCORE', it.crowd, '-inf', now - grace)) do
+                redis.call('HDEL', it.since, gone)
+            end
             redis.call('ZREMRANGEBYSCORE', it.crowd, '-inf', now - grace)
             redis.call('ZREMRANGEBYSCORE', it.crowds, '-inf', now - grace)
             redis.call('ZREM', it.crowd, asker)
             redis.call('ZADD', it.crowds, 'GT', now, it.crowd)
-            local all = redis.call('ZCARD', it.crowd) * redis.call('ZCARD', it.crowds)
-            late = math.min(longest, math.max(late, each * all))
+            redis.call('HSETNX', it.since, asker, now)
+            local since, before = tonumber(redis.call('HGET', it.since, asker)), first(it)
+            if what == 3 and (not before or since < before) then
+                redis.call('HSET', it.first, 'asker', asker, 'since', since, 'back', now + late, 'takes', it.takes)
+                lasts(it.first, late + grace)
+            else
+                local all = redis.call('ZCARD', it.crowd) * redis.call('ZCARD', it.crowds)
+                late = math.min(longest, math.max(late, each * all))
+            end
             redis.call('ZADD', it.crowd, now + late, asker)
             redis.call('ZADD', it.crowds, 'GT', now + late, it.crowd)
             lasts(it.crowd, late + grace)
+            lasts(it.since, late + grace)
             lasts(it.crowds, late + grace)
             return { at, what, math.ceil(late), clock[1] }
         end
 
         for want = 0, count - 1 do
             local it = of(want)
+            if redis.call('HGET', it.first, 'asker') == asker then redis.call('DEL', it.first) end
+            redis.call('HDEL', it.since, asker)
             redis.call('ZREM', it.crowd, asker)
             if redis.call('EXISTS', it.crowd) == 0 then redis.call('ZREM', it.crowds, it.crowd) end
             if it.places >= 0 then
@@ -156,7 +177,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
         local hold = tonumber(ARGV[2])
-        for k = 2, #KEYS, 6 do
+        for k = 2, #KEYS, 8 do
             redis.call('ZADD', KEYS[k], 'XX', now + hold, ARGV[1])
             if redis.call('PTTL', KEYS[k]) < hold then redis.call('PEXPIRE', KEYS[k], hold) end
         end
@@ -182,8 +203,8 @@ pub(super) const SETTLING: &str = r"
         end
         if not day or day == '' then return end
         local id, tokens, money = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-        for want = 0, (#KEYS - 1) / 6 - 1 do
-            local k, reserved = 2 + 6 * want, tonumber(ARGV[5 + want])
+        for want = 0, (#KEYS - 1) / 8 - 1 do
+            local k, reserved = 2 + 8 * want, tonumber(ARGV[5 + want])
             redis.call('ZREM', KEYS[k], id)
             local took = redis.call('HGET', KEYS[k + 2], id)
             if tokens >= 0 and took then

@@ -37,6 +37,7 @@ pub async fn limits_conformance(make: impl AsyncFn(Pace) -> Arc<dyn Limits>) {
     a_dead_holder_loses_its_place_and_a_live_one_does_not(&*here, &*there).await;
     money_stops_at_its_limit(&*here, &*there).await;
     a_want_beyond_its_limit_has_its_turn(&*here).await;
+    who_wants_much_is_not_passed_by_for_ever(&*here, &*there).await;
     a_crowd_asks_less_often(&*here).await;
     tenants_take_turns_where_there_is_no_room(&here, &there).await;
 }
@@ -206,6 +207,33 @@ async fn a_want_beyond_its_limit_has_its_turn(limits: &dyn Limits) {
     refused(limits, "b", &wants).await;
     settle(limits, &first, Used::NOTHING).await;
     granted(limits, "b", &wants).await;
+}
+
+async fn who_wants_much_is_not_passed_by_for_ever(here: &dyn Limits, there: &dyn Limits) {
+    let cap = Cap { tokens_per_minute: Some(100), ..Cap::default() };
+    let of = |tokens| [Want { tokens, ..want("nibbled at", cap) }];
+    let (few, many) = (of(9), of(95));
+    granted(here, "a", &of(60)).await;
+    sleep(PACE.minute / 3).await;
+    granted(here, "b", &of(40)).await;
+    refused(there, "patient", &many).await;
+    // There is room for it long before there is for the other.
+    let served_before = async |first: &str, wants: &[Want], other: &str, others: &[Want]| {
+        let began = Instant::now();
+        loop {
+            refused(here, other, others).await;
+            if let Reserved::Granted(_) = there.reserve(first, wants).await.expect("reserve") {
+                break;
+            }
+            sleep(Duration::from_millis(20)).await;
+            assert!(began.elapsed() < PATIENCE, "no room within {PATIENCE:?}");
+        }
+    };
+    served_before("patient", &many, "nibbler", &few).await;
+    // Who has waited longer goes before whoever came back first.
+    refused(here, "newcomer", &many).await;
+    refused(there, "nibbler", &few).await;
+    served_before("nibbler", &few, "newcomer", &many).await;
 }
 
 async fn a_crowd_asks_less_often(limits: &dyn Limits) {

@@ -48,16 +48,25 @@ async fn real_redis_expires_every_key() {
     let Reserved::Granted(permit) = limits.reserve("x", &all_of_it()).await.unwrap() else { panic!("room") };
     assert!(matches!(limits.reserve("y", &all_of_it()).await.unwrap(), Reserved::Wait { .. }));
     limits.renew(&permit).await.unwrap();
-    let mut keys = vec![format!("{PREFIX}crowd:model:a/b:acme"), format!("{PREFIX}crowds:model:a/b")];
+    let all =
+        |keys: &[&str], name: &str| keys.iter().map(|it| format!("{PREFIX}{it}:{name}")).collect::<Vec<_>>();
+    let mut keys = [all(&["crowd", "since"], "model:a/b:acme"), all(&["crowds"], "model:a/b")].concat();
     for name in ["model:a/b", "provider:a", "server:c"] {
-        keys.extend(["held", "minute", "tokens", "day"].map(|key| format!("{PREFIX}{key}:{name}")));
+        keys.extend(all(&["held", "minute", "tokens", "day"], name));
     }
+    let cap = Cap { tokens_per_minute: Some(1), ..Cap::default() };
+    let of = Subject::Server("d".into());
+    let tokens = [Want { of, tenant: "acme".into(), cap, tokens: 1, micro_usd: 0 }];
+    assert!(matches!(limits.reserve("x", &tokens).await.unwrap(), Reserved::Granted(_)));
+    assert!(matches!(limits.reserve("y", &tokens).await.unwrap(), Reserved::Wait { .. }));
+    keys.extend(all(&["minute", "tokens", "crowds", "first"], "server:d"));
+    keys.extend(all(&["crowd", "since"], "server:d:acme"));
     for key in &keys {
         let left: i64 = redis.ask(&format!("PTTL {key}")).parse().unwrap();
         assert!(0 < left && left <= 2 * 24 * 60 * 60 * 1_000, "{key} lasts {left} ms");
     }
-    // The permit has a name of its own.
-    assert_eq!(redis.ask("DBSIZE"), (keys.len() + 1).to_string());
+    // Each permit has a name of its own.
+    assert_eq!(redis.ask("DBSIZE"), (keys.len() + 2).to_string());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -190,6 +190,11 @@ async fn what_was_tried_again_is_not_paid_twice() {
     let output = hall.file(&over["output_file_id"]).await;
     let again = output.iter().map(|it| said(&it["response"]["request_id"]));
     assert_eq!(again.filter(|it| turns.contains(it)).count(), 2, "{output:#?}");
+
+    let path = format!("/v1/turns/{}/retry", turns[2]);
+    let words = hall.room.post(&path, json!({})).await.problem(409, "not-failed");
+    assert!(words.contains(&format!("of batch {batch}, which was run again since")), "{words}");
+    assert_eq!(hall.asked(), before + 3 * each, "and nothing is paid for it");
 }
 
 /// All of its lines were begun when it was paused, so nothing of it was held back.
