@@ -260,14 +260,5 @@ pub(crate) fn word(it: &impl ValueEnum) -> String {
 
 /// Reads `2w`, `90d`, `12h`, `30m` or `10s`.
 fn age(text: &str) -> Result<Duration, String> {
-    let seconds = |number: &str, each: u64| number.parse::<u64>().ok()?.checked_mul(each);
-    let read = match text.split_at_checked(text.len().saturating_sub(1)) {
-        Some((number, "w")) => seconds(number, 7 * 24 * 60 * 60),
-        Some((number, "d")) => seconds(number, 24 * 60 * 60),
-        Some((number, "h")) => seconds(number, 60 * 60),
-        Some((number, "m")) => seconds(number, 60),
-        Some((number, "s")) => seconds(number, 1),
-        Some(_) | None => None,
-    };
-    read.map(Duration::from_secs).ok_or_else(|| "give a number and w, d, h, m or s, as in 90d".to_owned())
+    ::store::time::length(text).ok_or_else(|| "give a number and w, d, h, m or s, as in 90d".to_owned())
 }

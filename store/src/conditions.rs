@@ -332,12 +332,7 @@ fn moment(text: &str, now: i64) -> Option<i64> {
 
 /// The moment so long before now.
 fn ago(text: &str, now: i64) -> Option<i64> {
-    let units = [('w', 604_800), ('d', 86_400), ('h', 3_600), ('m', 60), ('s', 1)];
-    units.into_iter().find_map(|(unit, seconds)| {
-        let number = text.strip_suffix(unit)?;
-        let number: i64 = number.bytes().all(|it| it.is_ascii_digit()).then(|| number.parse().ok())??;
-        now.checked_sub(number.checked_mul(seconds)?.checked_mul(1_000_000)?)
-    })
+    now.checked_sub(i64::try_from(time::length(text)?.as_micros()).ok()?)
 }
 
 #[cfg(test)]

@@ -200,20 +200,11 @@ async fn accepted(
 fn window(text: &str) -> Result<u64, Problem> {
     let wrong = || {
         let words = format!(
-            "completion_window: {text:?} is no number with s, m, h or d, or is longer than 30 days; try \"24h\""
+            "completion_window: {text:?} is no number with s, m, h, d or w, or is longer than 30 days; try \"24h\""
         );
         Kind::Invalid.because(words)
     };
-    let unit = text.chars().last().ok_or_else(wrong)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 60 * 60,
-        'd' => 24 * 60 * 60,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    let seconds = number.checked_mul(seconds).filter(|it| (1..=LONGEST).contains(it));
+    let seconds = store::time::length(text).map(|it| it.as_secs()).filter(|it| (1..=LONGEST).contains(it));
     seconds.ok_or_else(wrong)
 }
 

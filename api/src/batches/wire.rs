@@ -40,7 +40,7 @@ pub(crate) struct NewBatch {
     pub(crate) input_file_id: String,
     /// What every line is sent to: `/v1/turns`.
     pub(crate) endpoint: String,
-    /// For how long it may run: a number with `s`, `m`, `h` or `d`, 30 days at most. What has not ended then expires.
+    /// For how long it may run: a number with `s`, `m`, `h`, `d` or `w`, 30 days at most. What has not ended then expires.
     pub(crate) completion_window: String,
     /// What the client wants to find again: up to 16 pairs.
     #[serde(default)]

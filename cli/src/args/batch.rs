@@ -113,7 +113,7 @@ pub(crate) struct Plan {
     /// Run at most so many lines at once [default and most: batch.window of the api's configuration, 2000]
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: Option<u32>,
-    /// Within which time all lines must have ended, or expire: a number with s, m, h or d, 30d at most [default: 24h; with --local
+    /// Within which time all lines must have ended, or expire: a number with s, m, h, d or w, 30d at most [default: 24h; with --local
     /// 30d, as nothing goes on while nobody runs it]
     #[arg(long, value_name = "TIME", value_parser = Within::read)]
     pub(crate) within: Option<Within>,
@@ -144,12 +144,9 @@ impl Within {
     pub(crate) const LONGEST: Self = Self { text: Cow::Borrowed("30d"), seconds: 30 * 24 * 60 * 60 };
 
     fn read(text: &str) -> Result<Self, String> {
-        let units = [('s', 1), ('m', 60), ('h', 60 * 60), ('d', 24 * 60 * 60)];
-        let seconds = units.into_iter().find_map(|(unit, seconds)| {
-            text.strip_suffix(unit)?.parse().ok().and_then(|it: u64| it.checked_mul(seconds))
-        });
+        let seconds = store::time::length(text).map(|it| it.as_secs());
         let seconds = seconds.filter(|it| (1..=Self::LONGEST.seconds).contains(it));
-        let wrong = || "give a number with s, m, h or d, from 1s to 30d, as in 7d".to_owned();
+        let wrong = || "give a number with s, m, h, d or w, from 1s to 30d, as in 7d".to_owned();
         Ok(Self { text: text.to_owned().into(), seconds: seconds.ok_or_else(wrong)? })
     }
 
@@ -245,7 +242,7 @@ impl Batch {
 fn a_time_is_read_as_the_api_reads_it() {
     let seconds = |text: &str| Within::read(text).map(|it| it.seconds).ok();
     let wanted =
-        [("90s", 90), ("5m", 300), ("24h", 86_400), ("1d", 86_400), ("30d", 2_592_000), ("720h", 2_592_000)];
+        [("90s", 90), ("5m", 300), ("24h", 86_400), ("1d", 86_400), ("30d", 2_592_000), ("4w", 2_419_200)];
     for (text, wanted) in wanted {
         assert_eq!(seconds(text), Some(wanted), "{text}");
     }

@@ -1,6 +1,7 @@
 //! Every strategy that comes with turnfold. One more is one folder and one line.
 
 pub mod action_plan;
+mod control;
 pub mod index_builder;
 pub mod planner;
 pub mod planner_with_prompts;

@@ -1,10 +1,9 @@
 //! How should the current task be done: with a tool, with words, by asking, or not at all?
 
-use serde_json::json;
-
 use crate::{
-    Chat, InterruptKind, Message, Node, Question, Reply, Safety, Thread, Tool, Transition,
+    Chat, InterruptKind, Message, Node, Question, Reply, Thread, Tool, Transition,
     strategies::{
+        control::{Control, asking, heard},
         planner::{Ending, Fact, NodeName, Planning, Task, of_the_task},
         prompt::fill,
         repeat::exhausted,
@@ -13,13 +12,16 @@ use crate::{
 
 pub(in crate::strategies) struct Orchestrate;
 
-/// The tool by which the model asks the person.
-const ASK_USER: &str = "ask_user";
-/// The tool by which the model says that it cannot go on.
-const GIVE_UP: &str = "give_up";
-/// What models write that would rather not use those tools.
-const ASK_TAG: &str = "[ask]";
-const GIVE_UP_TAG: &str = "[give up]";
+const ASK_USER: Control<Move> =
+    asking("Ask the person for something that the task needs and nobody has said yet.", Move::Ask);
+const GIVE_UP: Control<Move> = Control {
+    name: "give_up",
+    about: "Say that the task cannot be done with these tools, and why.",
+    argument: "reason",
+    tags: &["[give up]", "[give_up]"],
+    otherwise: "no reason was given",
+    means: Move::GiveUp,
+};
 
 /// What a model's reply comes down to.
 enum Move {
@@ -39,7 +41,7 @@ impl<S: Planning> Node<S> for Orchestrate {
             [("expert", &**expert), ("task", task), ("advice", &advice), ("time", &thread.turn.time)];
         let system = fill(include_str!("../prompts/orchestrate.md"), &blanks);
         let chat = Chat::new(&S::tuned(thread).model, system, thread.all());
-        chat.toolbox(expert).tool(ASK_USER).tool(GIVE_UP)
+        chat.toolbox(expert).tool(ASK_USER.name).tool(GIVE_UP.name)
     }
 
     /// A model that was told that it repeats itself, and goes on to, is not asked once more.
@@ -60,25 +62,7 @@ impl<S: Planning> Node<S> for Orchestrate {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let tool = |name: &str, description: &str, argument: &str| Tool {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": { argument: { "type": "string" } },
-                "required": [argument],
-                "additionalProperties": false,
-            }),
-            safety: Safety::Read,
-        };
-        vec![
-            tool(
-                ASK_USER,
-                "Ask the person for something that the task needs and nobody has said yet.",
-                "question",
-            ),
-            tool(GIVE_UP, "Say that the task cannot be done with these tools, and why.", "reason"),
-        ]
+        vec![ASK_USER.tool(), GIVE_UP.tool()]
     }
 }
 
@@ -88,37 +72,10 @@ fn give_up<S: Planning>(thread: &Thread<S>, why: &str) -> Transition<S> {
     Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
 }
 
-/// A control call wins over other calls: what was asked for beside it has not happened and is asked for again.
 fn read(reply: Reply) -> Move {
-    let control = |name: &str, argument: &str| {
-        let call = reply.tool_calls.iter().find(|it| it.name == name)?;
-        let words = call.arguments[argument].as_str().filter(|it| !it.trim().is_empty());
-        Some(words.unwrap_or(reply.content.trim()).to_owned())
-    };
-    if let Some(question) = control(ASK_USER, "question") {
-        return Move::Ask(or(question, "What else should I know?"));
+    match heard(&reply, &[&ASK_USER, &GIVE_UP]) {
+        Some(it) => it,
+        None if reply.tool_calls.is_empty() => Move::Say(reply.content),
+        None => Move::Call(reply),
     }
-    if let Some(why) = control(GIVE_UP, "reason") {
-        return Move::GiveUp(or(why, "no reason was given"));
-    }
-    if !reply.tool_calls.is_empty() {
-        return Move::Call(reply);
-    }
-    if let Some(question) = tagged(&reply.content, ASK_TAG) {
-        return Move::Ask(or(question, "What else should I know?"));
-    }
-    match tagged(&reply.content, GIVE_UP_TAG) {
-        Some(why) => Move::GiveUp(or(why, "no reason was given")),
-        None => Move::Say(reply.content),
-    }
-}
-
-/// The words around a tag, whatever its case and wherever it stands.
-fn tagged(words: &str, tag: &str) -> Option<String> {
-    let at = words.to_ascii_lowercase().find(tag)?;
-    Some(format!("{}{}", &words[..at], &words[at + tag.len()..]).trim().to_owned())
-}
-
-fn or(words: String, otherwise: &str) -> String {
-    if words.is_empty() { otherwise.to_owned() } else { words }
 }

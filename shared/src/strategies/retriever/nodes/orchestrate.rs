@@ -1,10 +1,9 @@
 //! How should the matter be brought on: with a tool, with words, by asking, or by another server?
 
-use serde_json::{Value, json};
-
 use crate::{
-    Chat, InterruptKind, Message, Node, Question, Reply, Safety, Thread, Tool, Transition,
+    Chat, InterruptKind, Message, Node, Question, Reply, Thread, Tool, Transition,
     strategies::{
+        control::{Control, asking, heard},
         prompt::fill,
         repeat::exhausted,
         retriever::{Ending, Fact, NodeName, Retriever, listing, reroute::reroute},
@@ -13,13 +12,16 @@ use crate::{
 
 pub(in crate::strategies::retriever) struct Orchestrate;
 
-/// The tool by which the model asks the person.
-const ASK_USER: &str = "ask_user";
-/// The tool by which the model gives the matter to another server.
-const HAND_OVER: &str = "hand_over";
-/// What models write that would rather not use those tools.
-const ASK_TAGS: &[&str] = &["[ask]", "[ask user]", "[ask_user]"];
-const HAND_OVER_TAGS: &[&str] = &["[hand over]", "[hand_over]"];
+const ASK_USER: Control<Move> =
+    asking("Ask the person for something that is needed and that nobody has said yet.", Move::Ask);
+const HAND_OVER: Control<Move> = Control {
+    name: "hand_over",
+    about: "Give the request to another server: one that fits better, or any, as this one cannot do it. Say why in a sentence.",
+    argument: "reason",
+    tags: &["[hand over]", "[hand_over]"],
+    otherwise: "no reason was given",
+    means: Move::HandOver,
+};
 
 /// What a model's reply comes down to.
 enum Move {
@@ -47,7 +49,7 @@ impl Node<Retriever> for Orchestrate {
         ];
         let system = fill(include_str!("../prompts/orchestrate.md"), &blanks);
         let chat = Chat::new(&thread.config.model, system, thread.all());
-        chat.toolbox(server).tool(HAND_OVER).tool(ASK_USER)
+        chat.toolbox(server).tool(HAND_OVER.name).tool(ASK_USER.name)
     }
 
     /// A model that was told that it repeats itself, and goes on to, is not asked once more. What was said to the model
@@ -71,30 +73,7 @@ impl Node<Retriever> for Orchestrate {
     }
 
     fn tools(&self) -> Vec<Tool> {
-        let tool = |name: &str, description: &str, argument: &str| Tool {
-            name: name.to_owned(),
-            description: description.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": { argument: { "type": "string" } },
-                "required": [argument],
-                "additionalProperties": false,
-            }),
-            safety: Safety::Read,
-        };
-        vec![
-            tool(
-                HAND_OVER,
-                "Give the request to another server: one that fits better, or any, as this one cannot do it. \
-                 Say why in a sentence.",
-                "reason",
-            ),
-            tool(
-                ASK_USER,
-                "Ask the person for something that is needed and that nobody has said yet.",
-                "question",
-            ),
-        ]
+        vec![HAND_OVER.tool(), ASK_USER.tool()]
     }
 }
 
@@ -102,49 +81,11 @@ fn stuck(reason: String) -> Transition<Retriever> {
     Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
 }
 
-/// A control call wins over other calls: what was asked for beside it has not happened and is asked for again.
 fn read(reply: Reply) -> Move {
-    let called = |name: &str| {
-        let call = reply.tool_calls.iter().find(|it| it.name == name)?;
-        Some(words(&call.arguments).unwrap_or_else(|| reply.content.trim().to_owned()))
-    };
-    let question = |words: String| Move::Ask(or(words, "What else should I know?"));
-    let reason = |words: String| Move::HandOver(or(words, "no reason was given"));
-    if let Some(it) = called(ASK_USER) {
-        return question(it);
+    match heard(&reply, &[&ASK_USER, &HAND_OVER]) {
+        Some(it) => it,
+        None if !reply.tool_calls.is_empty() => Move::Call(reply),
+        None if reply.content.trim().is_empty() => Move::Nothing,
+        None => Move::Say(reply.content),
     }
-    if let Some(it) = called(HAND_OVER) {
-        return reason(it);
-    }
-    if !reply.tool_calls.is_empty() {
-        return Move::Call(reply);
-    }
-    if let Some(it) = without(&reply.content, ASK_TAGS) {
-        return question(it);
-    }
-    if let Some(it) = without(&reply.content, HAND_OVER_TAGS) {
-        return reason(it);
-    }
-    if reply.content.trim().is_empty() { Move::Nothing } else { Move::Say(reply.content) }
-}
-
-/// The words of a control call, whatever its one argument is called and even if it is no object.
-fn words(arguments: &Value) -> Option<String> {
-    let said = match arguments {
-        Value::Object(fields) => fields.values().find_map(Value::as_str),
-        Value::String(text) => Some(text.as_str()),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
-    };
-    said.map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned)
-}
-
-/// The words around the first of `tags` that is there, whatever its case and wherever it stands.
-fn without(words: &str, tags: &[&str]) -> Option<String> {
-    let lower = words.to_ascii_lowercase();
-    let (at, tag) = tags.iter().find_map(|tag| Some((lower.find(tag)?, tag)))?;
-    Some(format!("{}{}", &words[..at], &words[at + tag.len()..]).trim().to_owned())
-}
-
-fn or(words: String, otherwise: &str) -> String {
-    if words.is_empty() { otherwise.to_owned() } else { words }
 }
