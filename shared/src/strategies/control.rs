@@ -51,6 +51,18 @@ impl<M> Control<M> {
     }
 }
 
+/// The control by which a model asks the person.
+pub(super) const fn asking<M>(about: &'static str, means: fn(String) -> M) -> Control<M> {
+    Control {
+        name: "ask_user",
+        about,
+        argument: "question",
+        tags: &["[ask]", "[ask user]", "[ask_user]"],
+        otherwise: "What else should I know?",
+        means,
+    }
+}
+
 /// What a reply says to the strategy, if anything: by the first of these controls that it calls, or, if it calls nothing at all,
 /// by the first whose tag it holds.
 ///
@@ -58,7 +70,7 @@ impl<M> Control<M> {
 pub(super) fn heard<M>(reply: &Reply, controls: &[&Control<M>]) -> Option<M> {
     let called = controls.iter().find_map(|it| it.called(reply));
     let written = || controls.iter().find_map(|it| it.written(reply));
-    called.or_else(|| reply.tool_calls.is_empty().then(written)?)
+    called.or_else(|| reply.tool_calls.is_empty().then(written).flatten())
 }
 
 /// The words of a call, whatever its one argument is called and even if it is no object.
@@ -78,14 +90,61 @@ fn without(words: &str, tags: &[&str]) -> Option<String> {
     Some(format!("{}{}", &words[..at], &words[at + tag.len()..]))
 }
 
-/// By which a model asks the person.
-pub(super) const fn asking<M>(about: &'static str, means: fn(String) -> M) -> Control<M> {
-    Control {
-        name: "ask_user",
-        about,
-        argument: "question",
-        tags: &["[ask]", "[ask user]", "[ask_user]"],
-        otherwise: "What else should I know?",
-        means,
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ToolCall;
+
+    const STOP: Control<(char, String)> = Control {
+        name: "stop",
+        about: "",
+        argument: "reason",
+        tags: &["[stop]", "[full stop]"],
+        otherwise: "no reason",
+        means: |words| ('s', words),
+    };
+    const ASK: Control<(char, String)> = asking("", |words| ('a', words));
+
+    fn says(content: &str, calls: &[(&str, Value)]) -> Option<(char, String)> {
+        let call = |(name, arguments): &(&str, Value)| ToolCall {
+            id: "c1".to_owned(),
+            name: (*name).to_owned(),
+            arguments: arguments.clone(),
+        };
+        let tool_calls = calls.iter().map(call).collect();
+        heard(&Reply { content: content.to_owned(), tool_calls, citations: Vec::new() }, &[&ASK, &STOP])
+    }
+
+    fn is(control: char, words: &str) -> Option<(char, String)> {
+        Some((control, words.to_owned()))
+    }
+
+    #[test]
+    fn a_control_that_is_called_is_heard_before_all_else_in_the_reply() {
+        let (ask, stop) = (("ask_user", json!({"question": "Who?"})), ("stop", json!({"reason": " late "})));
+        assert_eq!(says("", &[("add", json!({})), stop.clone()]), is('s', "late"));
+        assert_eq!(says("[stop] here", &[stop, ask.clone()]), is('a', "Who?"), "the first of the controls");
+        assert_eq!(says("[stop] here", &[ask]), is('a', "Who?"));
+    }
+
+    #[test]
+    fn its_words_are_found_whatever_the_model_calls_them() {
+        for arguments in [json!({"text": "Who?"}), json!("Who?")] {
+            assert_eq!(says("beside", &[("ask_user", arguments)]), is('a', "Who?"));
+        }
+        for arguments in [json!({}), json!({"question": " "}), json!(""), json!(["Who?"]), Value::Null] {
+            assert_eq!(says(" beside ", &[("ask_user", arguments.clone())]), is('a', "beside"));
+            assert_eq!(says(" ", &[("ask_user", arguments)]), is('a', "What else should I know?"));
+        }
+    }
+
+    #[test]
+    fn a_tag_is_heard_wherever_it_stands_and_only_without_calls() {
+        assert_eq!(says("[Full Stop] It is late.", &[]), is('s', "It is late."));
+        assert_eq!(says("Who? [ASK_USER]", &[]), is('a', "Who?"));
+        assert_eq!(says("[ask user]", &[]), is('a', "What else should I know?"));
+        assert_eq!(says("[stop] Who? [ask]", &[]), is('a', "[stop] Who?"), "the first of the controls");
+        assert_eq!(says("[stop] late", &[("add", json!({}))]), None);
+        assert_eq!(says("stop", &[]), None);
     }
 }
