@@ -116,14 +116,26 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
 }
 
 /// Whether the client has sent the request before and had no answer, as OpenAI's clients tell, which give no key.
-pub(crate) struct SentBefore(pub(crate) bool);
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    /// It does not tell.
+    Unsaid,
+    /// It has not.
+    First,
+    /// It has.
+    Again,
+}
 
-impl<S: Sync> FromRequestParts<S> for SentBefore {
+impl<S: Sync> FromRequestParts<S> for Sent {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
         let times = parts.headers.get("x-stainless-retry-count").and_then(|it| it.to_str().ok());
-        Ok(Self(times.and_then(|it| it.parse::<u32>().ok()).is_some_and(|it| it > 0)))
+        Ok(match times.and_then(|it| it.parse().ok()) {
+            None => Self::Unsaid,
+            Some(0_u32) => Self::First,
+            Some(1..) => Self::Again,
+        })
     }
 }
 

@@ -25,7 +25,7 @@ use super::{
 };
 use crate::{
     auth::{Acting, By},
-    extract::{Body, IdempotencyKey, MaybeBody, Path, Query, SentBefore},
+    extract::{Body, IdempotencyKey, MaybeBody, Path, Query, Sent},
     files,
     house::{House, Inside},
     openai::error::ErrorReply,
@@ -99,13 +99,13 @@ pub(crate) async fn create(
     acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
-    SentBefore(sent_before): SentBefore,
+    sent: Sent,
     Query(how): Query<How>,
     Body { value: new, raw }: Body<NewBatch>,
 ) -> Result<Response, Problem> {
     let known_by = match key {
         Some(key) => KnownBy::Key(key),
-        None if sent_before => KnownBy::Content,
+        None if sent == Sent::Again => KnownBy::Content,
         None => KnownBy::Nothing,
     };
     let request = Request { author, request_hash: hex::encode(Sha256::digest(&raw)), known_by };

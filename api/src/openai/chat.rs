@@ -13,14 +13,15 @@ use store::{Idempotency, ThreadId};
 use uuid::Uuid;
 
 use super::{
+    again,
     ask::{Asked, Manner},
     completion::{ChatCompletion, completion},
-    error::ErrorReply,
+    error::{ErrorReply, passes},
     stream::streamed,
 };
 use crate::{
     auth::{Acting, By},
-    extract::{Body, IdempotencyKey},
+    extract::{Body, IdempotencyKey, Sent},
     house::{House, Inside},
     problem::{Kind, Problem},
     submit::{REPLAYED, enqueue, hash_of},
@@ -48,6 +49,10 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// names thread and turn, and the turn goes on. A client that hangs up calls nothing off. With `stream`, a first chunk
 /// names the thread at once, and the words follow when they are decided; `stream_options.include_usage` is honoured.
 ///
+/// **Repeating.** With `Idempotency-Key`, the same body sent again gives the same turn. OpenAI's clients give none, but send
+/// a request again by themselves that has no answer, and say so in `X-Stainless-Retry-Count`: it is the same turn then, if the
+/// body and who submits it are the same, for `api.chat_wait_seconds`.
+///
 /// **Parameters.** `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (who submits) and `turnfold`:
 /// `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`, `max_tokens`,
 /// `max_completion_tokens`, `seed`, `stop`, penalties and the like are accepted and without effect: how a strategy asks
@@ -58,6 +63,7 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
         example = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hello"}]})),
     params(
         ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request the same one."),
+        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "How often the client has sent the request before, as OpenAI's tell by themselves."),
         ("X-Turnfold-Thread" = Option<Uuid>, Header, description = "Goes on with this thread."),
         ("X-Turnfold-User" = Option<String>, Header, description = "Who submits it, if `user` does not say; `api` if nobody does."),
         ("X-Turnfold-Tenant" = Option<String>, Header, description = "For whom, where the key is an operator's.")
@@ -80,22 +86,36 @@ pub(crate) async fn create(
     acting: Acting,
     By(by): By,
     IdempotencyKey(key): IdempotencyKey,
+    sent: Sent,
     ThreadNamed(thread): ThreadNamed,
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
     let asked = Asked::read(value, thread)?;
     let (manner, model) = (asked.manner, asked.model());
-    let idempotency = key.map(|key| {
-        let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
-        Idempotency { key, request_hash }
-    });
+    let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
+    let is_ours = key.is_none() && sent != Sent::Unsaid;
+    let idempotency = match key {
+        Some(key) => Some(Idempotency { key, request_hash }),
+        None => is_ours.then(|| again::key(&by, request_hash)),
+    };
+    let is_known = idempotency.is_some();
     let new = asked.submission(&house, &acting, &by, idempotency).await?;
-    let (turn, known) = enqueue(&house, new).await?;
+    let (turn, known) =
+        if is_ours { again::begin(&house, new, sent).await? } else { enqueue(&house, new).await? };
     let place = [(THREAD, turn.thread), (TURN, turn.id)];
     let mut response = match manner {
-        Manner::Whole => ended(&house, turn).await.map(Json).into_response(),
-        Manner::Streamed { include_usage } => streamed(Arc::clone(&house), turn, model, include_usage),
+        Manner::Whole => {
+            let ended = ended(&house, turn.clone()).await.map(Json);
+            ended.map_err(|it| if is_known { again::elsewhere(&house, it) } else { it }).into_response()
+        }
+        Manner::Streamed { include_usage } => {
+            streamed(Arc::clone(&house), turn.clone(), model, include_usage)
+        }
     };
+    // Who hangs up before this has no answer, and who is told to come again is to find the turn.
+    if is_ours && !response.extensions().get().is_some_and(passes) {
+        again::answered(&house, &turn);
+    }
     // Also of an error: whoever reads it can look for what came of the turn.
     for (name, id) in place {
         if let Ok(id) = HeaderValue::from_str(&id.to_string()) {

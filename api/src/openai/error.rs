@@ -67,6 +67,11 @@ pub(crate) fn status(problem: &Problem) -> StatusCode {
     }
 }
 
+/// Whether the same request may well be done if it is sent again.
+pub(super) fn passes(problem: &Problem) -> bool {
+    matches!(problem.kind, Kind::Stale | Kind::Unavailable)
+}
+
 /// Says whatever problem a route answers in this dialect.
 ///
 /// ## Why clients are told not to try again
@@ -79,8 +84,7 @@ pub(crate) async fn in_dialect(response: Response) -> Response {
     headers.remove(CONTENT_TYPE);
     headers.remove(CONTENT_LENGTH);
     let status = status(&problem);
-    let passes = matches!(problem.kind, Kind::Stale | Kind::Unavailable);
-    if !passes && (status == StatusCode::CONFLICT || status.is_server_error()) {
+    if !passes(&problem) && (status == StatusCode::CONFLICT || status.is_server_error()) {
         headers.insert(SHOULD_RETRY, HeaderValue::from_static("false"));
     }
     (status, headers, Json(ErrorReply::from(&problem))).into_response()

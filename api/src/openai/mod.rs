@@ -15,6 +15,7 @@
 pub(crate) mod chat;
 pub(crate) mod models;
 
+mod again;
 pub(crate) mod ask;
 pub(crate) mod completion;
 mod conversation;

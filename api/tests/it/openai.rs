@@ -280,6 +280,73 @@ async fn a_repeated_request_is_the_same_turn() {
     assert_eq!(other.headers["x-should-retry"], "false");
 }
 
+/// What OpenAI's clients say of themselves: how often they have sent the request before.
+const FIRST: (&str, &str) = ("x-stainless-retry-count", "0");
+const AGAIN: (&str, &str) = ("x-stainless-retry-count", "1");
+
+fn turn_of(reply: &Reply) -> &str {
+    reply.headers["x-turnfold-turn"].to_str().unwrap()
+}
+
+/// Sends a request and hangs up before it is answered; its turn.
+async fn hung_up(room: &Room, headers: &[(&str, &str)], body: Value) -> String {
+    let asked = tokio::time::timeout(Duration::from_millis(50), room.post_with(CHAT, headers, body)).await;
+    assert!(asked.is_err(), "{asked:?}");
+    room.get("/v1/turns").await.json()["data"][0]["id"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn what_has_no_answer_and_is_sent_again_is_the_same_turn() {
+    let room = Room::new().await;
+    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
+    let again = chat_with(&room, &[AGAIN], say("echo hi")).await;
+    assert_eq!(again.json()["choices"][0]["message"]["content"], "Done: hi.");
+    assert_eq!(
+        (turn_of(&again), &again.headers["idempotency-replayed"]),
+        (&*first, &"true".parse().unwrap())
+    );
+    let turns = room.get("/v1/turns").await.json();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
+
+    // It has its answer now, so whoever asks the same asks anew: that is noted a moment later.
+    let began = std::time::Instant::now();
+    while turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await) == first {
+        assert!(began.elapsed() < Duration::from_secs(30), "an answer that was given is given for ever");
+    }
+}
+
+#[tokio::test]
+async fn what_differs_or_is_not_sent_again_is_another_turn() {
+    let room = Room::new().await;
+    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
+    let by = ("x-turnfold-user", "somebody else");
+    let mut seen = vec![first.clone()];
+    for (headers, words) in [
+        (vec![FIRST], "echo hi"),
+        (vec![], "echo hi"),
+        (vec![AGAIN], "echo something else"),
+        (vec![AGAIN, by], "echo hi"),
+        (vec![AGAIN, ("idempotency-key", "mine")], "echo hi"),
+    ] {
+        let turn = hung_up(&room, &headers, say(words)).await;
+        assert!(!seen.contains(&turn), "{headers:?} {words}");
+        seen.push(turn);
+    }
+    // And the first is still known.
+    assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), first);
+}
+
+#[tokio::test]
+async fn what_nobody_can_wait_for_any_more_is_not_found_again() {
+    let wait = Duration::from_millis(200);
+    let room = Room::with(|door| door.chat_wait = wait).await;
+    let first = hung_up(&room, &[FIRST], say("echo hi")).await;
+    tokio::time::sleep(wait).await;
+    let second = hung_up(&room, &[AGAIN], say("echo hi")).await;
+    assert_ne!(first, second);
+    assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), second);
+}
+
 /// The data of every event of a stream.
 fn events(reply: &Reply) -> Vec<&str> {
     assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream");

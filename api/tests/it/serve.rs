@@ -9,7 +9,7 @@ use store::{News, Notice, QueueError, ThreadId};
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::room::{door, parts};
+use crate::room::{Room, door, parts};
 
 /// News that count who listens.
 struct Counted(Arc<dyn News>, Arc<Semaphore>);
@@ -63,4 +63,45 @@ async fn the_door_serves_until_it_is_told_to_stop_and_ends_what_waits() {
     };
     tokio::time::timeout(Duration::from_secs(5), end).await.expect("streams and long polls end at once");
     assert!(client.get(format!("{base}/livez")).send().await.is_err(), "nobody is there any more");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_chat_is_told_to_come_again_where_that_is_the_same_turn() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let said = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
+    let client = reqwest::Client::new();
+    for (headers, status, is_known) in [
+        (Some(("x-stainless-retry-count", "0", "1")), 503, true),
+        (Some(("idempotency-key", "mine", "mine")), 503, true),
+        (None, 504, false),
+    ] {
+        let parts = parts().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let path = "/v1/chat/completions";
+        let url = format!("http://{}{path}", listener.local_addr().unwrap());
+        let stop = CancellationToken::new();
+        let serving = tokio::spawn(api::serve(listener, door(&parts), stop.clone()));
+        let mut request = client.post(url).json(&said);
+        if let Some((name, first, _)) = headers {
+            request = request.header(name, first);
+        }
+        let asked = tokio::spawn(request.send());
+        let room = Room::with(|door| door.parts = parts.clone()).await;
+        while room.rung().await.is_empty() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        stop.cancel();
+        let told = asked.await.unwrap().unwrap();
+        assert_eq!(told.status(), status, "{told:?}");
+        assert_eq!(told.headers().get("x-should-retry").is_none(), is_known, "{told:?}");
+        serving.await.unwrap().unwrap();
+
+        // Another api, over the same store.
+        room.live(room.rung().await[0]).await;
+        let again: Vec<_> = headers.into_iter().map(|(name, _, again)| (name, again)).collect();
+        let asked =
+            tokio::time::timeout(Duration::from_millis(500), room.post_with(path, &again, said.clone()));
+        let turn = asked.await.ok().map(|it| it.headers["x-turnfold-turn"].clone());
+        assert_eq!(turn.as_ref() == told.headers().get("x-turnfold-turn"), is_known, "{turn:?}");
+    }
 }

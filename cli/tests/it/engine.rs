@@ -27,7 +27,8 @@ impl Process {
         self.end();
     }
 
-    fn end(&mut self) {
+    /// The same of one whose place another takes.
+    pub(crate) fn end(&mut self) {
         self.0.kill().expect("it can be killed");
         self.0.wait().expect("it is gone");
     }

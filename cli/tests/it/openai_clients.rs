@@ -3,10 +3,11 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
+use serde_json::Value;
 use tempfile::TempDir;
 use testing::free_port;
 
@@ -24,6 +25,29 @@ fn real_client_for_python_chats() {
 #[test]
 fn real_client_for_javascript_chats() {
     Dev::start().is_fine_with(&mut javascript(), "chat");
+}
+
+/// Both ask for what takes a while, wait for the answer, and send their request again by themselves when the line breaks.
+#[test]
+fn real_clients_that_ask_again_after_a_kill_begin_nothing_anew() {
+    let mut dev = Dev::start();
+    let mut clients: Vec<_> = [python(), javascript()]
+        .into_iter()
+        .map(|mut it| {
+            it.args([&dev.url, "again"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let began = Instant::now();
+    while dev.turns().len() < clients.len() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody asks: {:?}", dev.turns());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    dev.kill_and_start_again();
+    for client in clients.drain(..) {
+        let output = client.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    }
+    assert_eq!(dev.turns().len(), 2, "{:?}", dev.turns());
 }
 
 /// The client for Python, and what it does.
@@ -46,8 +70,9 @@ fn script(name: &str) -> PathBuf {
 
 /// `turnfold dev` with the demo's scripted model and servers.
 pub(crate) struct Dev {
-    _process: Process,
+    process: Process,
     folder: TempDir,
+    listen: String,
     pub(crate) url: String,
 }
 
@@ -56,15 +81,20 @@ impl Dev {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("turnfold.toml"), demo_config()).unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
-        let mut command = turnfold(folder.path());
-        let process =
-            Process::start(command.args(["dev", "--listen", &listen]).stderr(log(folder.path(), "dev")));
-        let began = Instant::now();
-        while std::net::TcpStream::connect(&listen).is_err() {
-            assert!(began.elapsed() < Duration::from_secs(60), "nobody listens");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        Self { _process: process, folder, url: format!("http://{listen}") }
+        let process = listening(folder.path(), &listen);
+        Self { process, folder, url: format!("http://{listen}"), listen }
+    }
+
+    fn kill_and_start_again(&mut self) {
+        self.process.end();
+        self.process = listening(self.folder.path(), &self.listen);
+    }
+
+    /// All turns there are, as `turnfold turn ls` tells them.
+    fn turns(&self) -> Vec<Value> {
+        let output =
+            turnfold(self.folder()).args(["turn", "ls", "--url", &self.url, "-o", "json"]).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -79,4 +109,15 @@ impl Dev {
             [output.stdout, output.stderr].map(|it| String::from_utf8_lossy(&it).into_owned()).concat();
         assert!(output.status.success() && said.contains("as expected"), "{said}\n{told}");
     }
+}
+
+fn listening(folder: &Path, listen: &str) -> Process {
+    let mut command = turnfold(folder);
+    let process = Process::start(command.args(["dev", "--listen", listen]).stderr(log(folder, "dev")));
+    let began = Instant::now();
+    while std::net::TcpStream::connect(listen).is_err() {
+        assert!(began.elapsed() < Duration::from_secs(60), "nobody listens");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    process
 }

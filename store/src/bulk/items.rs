@@ -46,12 +46,10 @@ pub struct Item {
 
 impl Item {
     /// What makes beginning it again the same, each time that it is begun anew.
-    ///
-    /// **Invariant:** it ends with what no client's key holds, so no client's turn is taken for one that a batch has fed.
     pub fn key(&self) -> Idempotency {
         let attempt = if self.attempt == 1 { String::new() } else { format!(":{}", self.attempt) };
-        let key = format!("batch:{}:{}{attempt}{BETWEEN}", self.batch, self.nth);
-        Idempotency { key, request_hash: self.memo.clone().unwrap_or_default() }
+        let name = format!("batch:{}:{}{attempt}", self.batch, self.nth);
+        Idempotency::ours(&name, self.memo.clone().unwrap_or_default())
     }
 }
 

@@ -5,11 +5,11 @@ mod insert;
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use serde_json::{Map, Value};
 use shared::{DEFAULT_TENANT, Message, Opened, Policy};
 
-use super::{Store, ThreadId, Turn, database::Database, plain, tables::turns};
+use super::{Store, ThreadId, Turn, TurnId, database::Database, plain, tables::turns};
 use crate::{Error, gather::Gather, queue::Priority};
 
 pub use insert::MOST_SUBMITTED;
@@ -73,6 +73,15 @@ pub struct Idempotency {
     pub request_hash: String,
 }
 
+impl Idempotency {
+    /// Of a submission to which no client gave a key: it has this name with us.
+    ///
+    /// **Invariant:** it ends with what no client's key holds, so neither is ever taken for the other.
+    pub fn ours(name: &str, request_hash: String) -> Self {
+        Self { key: format!("{name}{BETWEEN}"), request_hash }
+    }
+}
+
 /// What became of a submission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
@@ -125,6 +134,19 @@ impl Store {
     /// [`Error::KeyReused`] if the key was used for another request.
     pub async fn submitted(&self, tenant: &str, idempotency: &Idempotency) -> Result<Option<Turn>, Error> {
         of_key(&self.database.pool, tenant, idempotency).await
+    }
+
+    /// Gives up the key of a turn: what is submitted with it from now on is another.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn give_up_key(&self, turn: TurnId) -> Result<(), Error> {
+        let row =
+            turns::ActiveModel { idempotency_key: Set(None), request_hash: Set(None), ..Default::default() };
+        let update = turns::Entity::update_many().set(row).filter(turns::Column::Id.eq(turn));
+        update.exec(&self.database.writer).await?;
+        Ok(())
     }
 
     /// The turns that were submitted to threads of this tenant with these keys before, each in the place of its key.

@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use shared::{Message, Opened, Policy};
+use shared::{Event, Heard, Hearing, Message, Opened, Policy};
 use store::{
-    NewTurn, Opening, Priority, Store, Turn,
+    Mark, NewTurn, Opening, Priority, Store, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
         Batch, BatchId, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move,
         NewBatch, NewFile,
@@ -175,6 +175,49 @@ async fn real_postgres_reads_what_is_asked_for() {
     }
     let looked = read(&postgres, store).await;
     assert!(looked < 2 * PAGE, "{looked} read in a hundred looks at {PAGE} lines that wait for a person");
+}
+
+/// One conversation of many turns, each heard and ended as a worker does it.
+async fn converse(store: &Store, turns: u64) {
+    let first = submit(store, 0..1).await.remove(0);
+    let thread = first.thread;
+    let (mut head, mut next) = (store.head(thread).await.unwrap(), Some(first));
+    for nth in 1..=turns {
+        let Turn { id, author, messages, .. } = next.take().unwrap();
+        let heard = Heard { turn: id, by: author, time: String::new(), hearing: Hearing::Input, messages };
+        for (events, thread, status) in [
+            (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
+            (
+                vec![shared::Cancelled { by: "test".to_owned() }.into()],
+                ThreadStatus::Idle,
+                TurnStatus::Completed,
+            ),
+        ] {
+            let mark = Mark { status: thread, turn: Some(TurnMark { turn: id, status, error: None }) };
+            head = store.append(&head, &events, Some(&mark)).await.unwrap();
+        }
+        let new = NewTurn { thread: Opening::Existing(thread), ..turn(nth) };
+        store.submit(new).await.unwrap();
+        next = store.next_queued(thread).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_reads_no_more_for_the_last_turn_of_a_conversation_than_for_its_first() {
+    const TURNS: u64 = 300;
+    const MOST_OF_A_TURN: u64 = 30;
+    let postgres = Postgres::start();
+    let connect = async || Store::connect(&postgres.url()).await.unwrap();
+    let store = connect().await;
+    store.migrate().await.unwrap();
+    read(&postgres, store).await;
+    for tables in ["young", "quiet"] {
+        let store = connect().await;
+        converse(&store, TURNS).await;
+        let asked = read(&postgres, store).await;
+        assert!(asked < MOST_OF_A_TURN * TURNS, "{asked} read for {TURNS} turns of {tables} tables");
+        postgres.query("ANALYZE");
+    }
 }
 
 /// A batch of a page of lines that all wait for a person.

@@ -1,4 +1,4 @@
-// turnfold through OpenAI's own client for JavaScript: `client.cjs BASE_URL chat|batches|bulk KIND COUNT`.
+// turnfold through OpenAI's own client for JavaScript: `client.cjs BASE_URL chat|again|batches|bulk KIND COUNT`.
 
 const assert = require("node:assert/strict");
 const OpenAI = require("openai");
@@ -98,6 +98,12 @@ async function batches() {
   assert.equal(third.response.body.choices[0].message.content, "Done: 3.");
 }
 
+// Asks for what takes a while of a server that is killed meanwhile, and comes back.
+async function again() {
+  const answer = await say("wait 3; echo javascript", {}, { maxRetries: 50 });
+  assert(answer.choices[0].message.content.endsWith("javascript."), JSON.stringify(answer));
+}
+
 async function chat() {
   for (const part of [models, wholeAndStreamed, aQuestionIsAnswered, errors, planner]) await part();
 }
@@ -135,7 +141,7 @@ async function bulk() {
   console.log("reused", batch.turnfold.reused);
 }
 
-({ chat, batches, bulk })[what]().then(
+({ chat, again, batches, bulk })[what]().then(
   () => console.log("as expected"),
   (error) => {
     console.error(error);

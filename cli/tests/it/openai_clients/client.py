@@ -1,4 +1,4 @@
-"""turnfold through OpenAI's own client for Python: `client.py BASE_URL chat|batches|bulk KIND COUNT|hook SECRET`."""
+"""turnfold through OpenAI's own client for Python: `client.py BASE_URL chat|again|batches|bulk KIND COUNT|hook SECRET`."""
 
 import json
 import sys
@@ -128,6 +128,15 @@ def batches():
     raised(openai.NotFoundError, lambda: client.batches.retrieve("batch_nobody"))
 
 
+def again():
+    """Asks for what takes a while of a server that is killed meanwhile, and comes back."""
+    patient = client.with_options(max_retries=50)
+    answer = patient.chat.completions.create(
+        model="turnfold/probe", messages=[{"role": "user", "content": "wait 3; echo python"}]
+    )
+    assert answer.choices[0].message.content.endswith("python."), answer
+
+
 def chat():
     for part in (models, whole_and_streamed, a_question_is_answered, errors, planner):
         part()
@@ -182,5 +191,5 @@ def hook():
     raised(openai.InvalidWebhookSignatureError, lambda: client.webhooks.unwrap(words + " ", headers, secret=secret))
 
 
-{"chat": chat, "batches": batches, "bulk": bulk, "hook": hook}[WHAT]()
+{"chat": chat, "again": again, "batches": batches, "bulk": bulk, "hook": hook}[WHAT]()
 print("as expected")
