@@ -139,6 +139,19 @@ async fn over() -> Json<Value> {
     )
 }
 
+/// What a file is called here that goes up in this form.
+fn file_of(form: &[u8]) -> &'static str {
+    let form = String::from_utf8_lossy(form);
+    let says = |name: &str, value: &str| form.contains(&format!("name=\"{name}\"\r\n\r\n{value}\r\n--"));
+    assert!(says("purpose", "batch"), "{form}");
+    let [from, seconds] = ["anchor", "seconds"].map(|it| format!("expires_after[{it}]"));
+    match (says(&from, "created_at"), says(&seconds, "3600"), form.contains("expires_after")) {
+        (true, true, _) => "file-for-an-hour",
+        (false, false, false) => "file-for-ever",
+        _ => panic!("{form}"),
+    }
+}
+
 /// An api whose one batch is over, with two results or with some that never come; its address.
 async fn api(answers: bool) -> String {
     let results = move |uri: Uri| async move {
@@ -151,13 +164,18 @@ async fn api(answers: bool) -> String {
     };
     // What is sent is read: whoever closes before loses the answer too.
     let routes = Router::new()
-        .route("/v1/files", post(async |_: Bytes| Json(json!({"id": "file-1"}))))
+        .route("/v1/files", post(async |form: Bytes| Json(json!({"id": file_of(&form)}))))
         .route("/v1/files/{id}", axum::routing::delete(async || Json(json!({}))))
         .route(
             "/v1/batches",
-            get(async || Json(json!({"data": []}))).post(async |uri: Uri, _: Bytes| match uri.query() {
-                Some(_) => Json(json!({"items": 1})),
-                None => over().await,
+            get(async || Json(json!({"data": []}))).post(async |uri: Uri, Json(body): Json<Value>| match uri
+                .query()
+            {
+                Some(_) => Json(json!({"items": u8::from(body["input_file_id"] == "file-for-an-hour")})),
+                None => {
+                    assert_eq!(body["input_file_id"], "file-for-ever");
+                    over().await
+                }
             }),
         )
         .route("/v1/batches/batch_1", get(over))

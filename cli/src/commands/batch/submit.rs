@@ -77,7 +77,7 @@ impl<'a> Submission<'a> {
             remark(&format!("{} of the same file {why}: this is a new one{reused}", known.id));
         }
         let mut body = self.creation();
-        let uploaded = upload(client, self.file).await?;
+        let uploaded = upload(client, self.file, Kept::Always).await?;
         body["input_file_id"] = json!(uploaded);
         if quoted.quote {
             let meant = is_meant(client, &body, quoted).await;
@@ -109,7 +109,7 @@ impl<'a> Submission<'a> {
     /// What the file would take as a batch. It is uploaded to be read, and deleted after.
     pub(super) async fn quote(&self, client: &Client, workers: u32) -> anyhow::Result<Value> {
         let mut body = self.creation();
-        let uploaded = upload(client, self.file).await?;
+        let uploaded = upload(client, self.file, Kept::ForAnHour).await?;
         body["input_file_id"] = json!(uploaded);
         let quoted = quote_of(client, &body, workers).await;
         delete(client, &uploaded).await?;
@@ -196,19 +196,42 @@ fn named(checked: &Checked, plan: &Plan) -> String {
     hex::encode(Sha256::new().chain_update(&checked.sha256).chain_update(creation.to_string()).finalize())
 }
 
+/// How long a file is kept that goes up.
+#[derive(Clone, Copy)]
+enum Kept {
+    /// Until somebody deletes it.
+    Always,
+    /// For the shortest time that there is, should this command end before it deletes it.
+    ForAnHour,
+}
+
+impl Kept {
+    fn fields(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Self::Always => &[],
+            Self::ForAnHour => &[("expires_after[anchor]", "created_at"), ("expires_after[seconds]", "3600")],
+        }
+    }
+}
+
 /// Sends a file piece by piece; its id there.
 ///
 /// ## Why the form is written by hand
 ///
-/// It is two fields, and a form of reqwest's would be one more feature of it for every crate of the workspace.
-async fn upload(client: &Client, path: &Path) -> anyhow::Result<String> {
+/// It is a few fields, and a form of reqwest's would be one more feature of it for every crate of the workspace.
+async fn upload(client: &Client, path: &Path, kept: Kept) -> anyhow::Result<String> {
     let unreadable = |err| Stop::because(Exit::Usage, format!("cannot read {}: {err}", path.display()));
     let file = File::open(path).await.map_err(unreadable)?;
     let boundary = format!("turnfold-{}", Uuid::now_v7().simple());
+    let fields = [[("purpose", "batch")].as_slice(), kept.fields()].concat();
+    let field = |(name, value): (&str, &str)| {
+        format!("--{boundary}\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+    };
     let head = format!(
-        "--{boundary}\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--{boundary}\r\n\
+        "{}--{boundary}\r\n\
          Content-Disposition: form-data; name=\"file\"; filename=\"{}\"\r\n\
          Content-Type: application/jsonl\r\n\r\n",
+        fields.into_iter().map(field).collect::<String>(),
         shown::plain(path)
     );
     let tail = format!("\r\n--{boundary}--\r\n");
