@@ -36,8 +36,8 @@ use crate::{Error, gather::Gather, time};
 /// How many steps one transaction writes at most: a larger batch costs no less a step.
 const STEPS_MAX: usize = 512;
 
-/// How many batches are on their way at once: while one waits for the disk, the next is made ready.
-const HANDS: usize = 2;
+/// How many batches are on their way at once: while one waits for the disk, one is written and the next is made ready.
+const HANDS: usize = 3;
 
 /// How long a batch is tried again while the database is away, and how long after each try.
 const PATIENCE: Duration = Duration::from_secs(20);

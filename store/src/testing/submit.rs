@@ -62,6 +62,11 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     let reused = keyed(store, &key, "another").await;
     assert!(matches!(reused, Err(Error::KeyReused)), "{reused:?}");
     assert_eq!(store.counts().await?, before, "what is known leaves nothing behind");
+
+    store.give_up_key(first.id).await?;
+    let Submitted::New(other) = keyed(store, &key, "another").await? else { panic!("the key is free") };
+    assert_ne!(other.id, first.id);
+    assert_eq!(store.turn(first.id).await?, Some(first), "but for its key it is as it was");
     Ok(())
 }
 
