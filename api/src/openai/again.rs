@@ -10,9 +10,11 @@
 
 use std::sync::Arc;
 
+use axum::response::Response;
 use store::{Idempotency, NewTurn, Turn, time};
 use tracing::warn;
 
+use super::error::passes;
 use crate::{
     extract::Sent,
     house::House,
@@ -20,46 +22,79 @@ use crate::{
     submit::enqueue,
 };
 
-/// By what a request is known that was sent by `by` and has this hash.
-pub(super) fn key(by: &str, request_hash: String) -> Idempotency {
-    Idempotency::ours(&format!("chat:{request_hash}:{by}"), request_hash)
+/// By what a request is known if it is sent again.
+pub(super) enum KnownBy {
+    /// It is another then.
+    Nothing,
+    /// The key that its client gave it.
+    Key(Idempotency),
+    /// All that it asks, until it is answered.
+    Words(Idempotency, Sent),
 }
 
-/// Queues the turn of a request that is known by [`key`], or finds the one that it has begun before; the turn, and whether it
-/// was there.
-pub(super) async fn begin(house: &House, new: NewTurn, sent: Sent) -> Result<(Turn, bool), Problem> {
-    let (turn, known) = enqueue(house, new.clone()).await?;
-    if !known {
-        return Ok((turn, false));
-    }
-    // Whoever asked for it would have an answer by now, or has given up.
-    if time::span(house.chat_wait) <= time::now().saturating_sub(turn.created_at) {
-        house.parts.store.give_up_key(turn.id).await?;
-        return enqueue(house, new).await;
-    }
-    match sent {
-        Sent::Again => Ok((turn, true)),
-        // Somebody else asks the same, and waits for an answer.
-        Sent::First | Sent::Unsaid => enqueue(house, NewTurn { idempotency: None, ..new }).await,
-    }
-}
-
-/// Whoever sent the request has its answer: the next one like it is another. Should that not be noted, it is for as long as
-/// the answer might have been waited for.
-pub(super) fn answered(house: &Arc<House>, turn: &Turn) {
-    let (house, turn) = (Arc::clone(house), turn.id);
-    tokio::spawn(async move {
-        if let Err(error) = house.parts.store.give_up_key(turn).await {
-            warn!(%turn, %error, "cannot note that a chat completion was answered");
+impl KnownBy {
+    /// By what it is known, sent like this by `by`, with or without a key.
+    pub(super) fn of(key: Option<String>, sent: Sent, by: &str, request_hash: String) -> Self {
+        match (key, sent) {
+            (Some(key), _) => Self::Key(Idempotency { key, request_hash }),
+            (None, Sent::Unsaid) => Self::Nothing,
+            (None, Sent::First | Sent::Again) => {
+                Self::Words(Idempotency::ours(&format!("chat:{request_hash}:{by}"), request_hash), sent)
+            }
         }
-    });
-}
-
-/// What is said of a turn that has a key, and has not ended when this api stops: whoever sends the request again finds it, at
-/// another api or at this one when it is back.
-pub(super) fn elsewhere(house: &House, problem: Problem) -> Problem {
-    if problem.kind != Kind::NotYet || !house.stop.is_cancelled() {
-        return problem;
     }
-    Kind::Unavailable.because(problem.detail().to_owned()).mend("this api stops: send the request again")
+
+    /// The key of its turn.
+    pub(super) fn idempotency(&self) -> Option<Idempotency> {
+        match self {
+            Self::Nothing => None,
+            Self::Key(it) | Self::Words(it, _) => Some(it.clone()),
+        }
+    }
+
+    /// Queues its turn, or finds the one that it has begun before; the turn, and whether it was there.
+    pub(super) async fn begin(&self, house: &House, new: NewTurn) -> Result<(Turn, bool), Problem> {
+        let Self::Words(_, sent) = self else { return enqueue(house, new).await };
+        let (turn, known) = enqueue(house, new.clone()).await?;
+        if !known {
+            return Ok((turn, false));
+        }
+        // Whoever asked for it would have an answer by now, or has given up.
+        if time::span(house.chat_wait) <= time::now().saturating_sub(turn.created_at) {
+            house.parts.store.give_up_key(turn.id).await?;
+            return enqueue(house, new).await;
+        }
+        match sent {
+            Sent::Again => Ok((turn, true)),
+            // Somebody else asks the same, and waits for an answer.
+            Sent::First | Sent::Unsaid => enqueue(house, NewTurn { idempotency: None, ..new }).await,
+        }
+    }
+
+    /// What is said of a turn that has not ended when this api stops: whoever sends the request again finds it, at another api
+    /// or at this one when it is back.
+    pub(super) fn elsewhere(&self, house: &House, problem: Problem) -> Problem {
+        match self {
+            Self::Key(_) | Self::Words(..) if problem.kind == Kind::NotYet && house.stop.is_cancelled() => {
+                let words = problem.detail().to_owned();
+                Kind::Unavailable.because(words).mend("this api stops: send the request again")
+            }
+            Self::Nothing | Self::Key(_) | Self::Words(..) => problem,
+        }
+    }
+
+    /// Whoever sent it has its answer now, and the next one like it is another; unless they are told to come again. Should that
+    /// not be noted, it is for as long as the answer might have been waited for.
+    pub(super) fn answered(&self, house: &Arc<House>, turn: &Turn, response: &Response) {
+        let comes_again = response.extensions().get().is_some_and(passes);
+        if !matches!(self, Self::Words(..)) || comes_again {
+            return;
+        }
+        let (house, turn) = (Arc::clone(house), turn.id);
+        tokio::spawn(async move {
+            if let Err(error) = house.parts.store.give_up_key(turn).await {
+                warn!(%turn, %error, "cannot note that a chat completion was answered");
+            }
+        });
+    }
 }

@@ -9,14 +9,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde_json::{Map, Value};
-use store::{Idempotency, ThreadId};
+use store::ThreadId;
 use uuid::Uuid;
 
 use super::{
-    again,
+    again::KnownBy,
     ask::{Asked, Manner},
     completion::{ChatCompletion, completion},
-    error::{ErrorReply, passes},
+    error::ErrorReply,
     stream::streamed,
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     extract::{Body, IdempotencyKey, Sent},
     house::{House, Inside},
     problem::{Kind, Problem},
-    submit::{REPLAYED, enqueue, hash_of},
+    submit::{REPLAYED, hash_of},
     turns::{show, until_over},
 };
 
@@ -93,29 +93,21 @@ pub(crate) async fn create(
     let asked = Asked::read(value, thread)?;
     let (manner, model) = (asked.manner, asked.model());
     let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
-    let is_ours = key.is_none() && sent != Sent::Unsaid;
-    let idempotency = match key {
-        Some(key) => Some(Idempotency { key, request_hash }),
-        None => is_ours.then(|| again::key(&by, request_hash)),
-    };
-    let is_known = idempotency.is_some();
-    let new = asked.submission(&house, &acting, &by, idempotency).await?;
-    let (turn, known) =
-        if is_ours { again::begin(&house, new, sent).await? } else { enqueue(&house, new).await? };
+    let known_by = KnownBy::of(key, sent, &by, request_hash);
+    let new = asked.submission(&house, &acting, &by, known_by.idempotency()).await?;
+    let (turn, known) = known_by.begin(&house, new).await?;
     let place = [(THREAD, turn.thread), (TURN, turn.id)];
     let mut response = match manner {
         Manner::Whole => {
             let ended = ended(&house, turn.clone()).await.map(Json);
-            ended.map_err(|it| if is_known { again::elsewhere(&house, it) } else { it }).into_response()
+            ended.map_err(|it| known_by.elsewhere(&house, it)).into_response()
         }
         Manner::Streamed { include_usage } => {
             streamed(Arc::clone(&house), turn.clone(), model, include_usage)
         }
     };
-    // Who hangs up before this has no answer, and who is told to come again is to find the turn.
-    if is_ours && !response.extensions().get().is_some_and(passes) {
-        again::answered(&house, &turn);
-    }
+    // Who hangs up before this has no answer.
+    known_by.answered(&house, &turn, &response);
     // Also of an error: whoever reads it can look for what came of the turn.
     for (name, id) in place {
         if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
