@@ -4,7 +4,8 @@
 //!
 //! The rows tell by SQL who waits behind another turn, for a time, or for a person. Why a turn that could go on does not
 //! is known to the queue alone; so of those the first ten thousand are looked at, one by one, and the rest is counted. The
-//! queue in turn lists its first thousand tokens, and of a turn whose token is not among them nobody knows what it waits for.
+//! queue in turn lists its first thousand tokens, and of a turn whose token is not among them nobody knows what it waits for; nor
+//! of one whose token a node of a Redis Cluster has that is away.
 
 use std::collections::BTreeMap;
 
@@ -101,8 +102,8 @@ struct Wait {
 /// What the queue and the pauses know of threads.
 struct Tokens {
     listed: BTreeMap<ThreadId, Listed>,
-    /// All that are rung for, if not all are listed.
-    rung: Option<Rung>,
+    /// All that are rung for.
+    rung: Rung,
     pauses: Vec<Pause>,
     now: i64,
 }
@@ -113,7 +114,7 @@ impl Tokens {
         let away = |error: store::QueueError| Kind::Unavailable.because(error.to_string());
         let queue = &house.parts.queue;
         let list = queue.list(LIST_MAX).await.map_err(away)?;
-        let rung = if list.len() < LIST_MAX { None } else { Some(queue.rung().await.map_err(away)?) };
+        let rung = queue.rung().await.map_err(away)?;
         let mut listed: BTreeMap<ThreadId, Listed> = BTreeMap::new();
         for it in list {
             // Of several tokens of a thread the first counts: those that are held come before those that wait.
@@ -122,10 +123,10 @@ impl Tokens {
         Ok(Self { listed, rung, pauses, now: time::now() })
     }
 
-    /// Whether the queue has a token for a turn, and did not say where.
+    /// Whether the queue has a token for a turn and did not say where, or may have one in a part of it that does not answer.
     fn is_unlisted(&self, turn: &Unfinished) -> bool {
         !self.listed.contains_key(&turn.thread)
-            && self.rung.as_ref().and_then(|it| it.has(turn.thread)) == Some(true)
+            && self.rung.has(turn.thread) != Some(false)
             && self.paused(turn).is_none()
     }
 

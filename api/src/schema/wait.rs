@@ -76,7 +76,8 @@ pub(crate) struct WaitLine {
 pub(crate) struct WaitPage {
     /// All of them, counted by what they wait for.
     pub(crate) groups: Vec<WaitGroup>,
-    /// Turns that could go on, of which nobody knows why they do not, because there are so many: they are in no group.
+    /// Turns that could go on, of which nobody knows why they do not, because there are so many, or a node of a Redis Cluster is
+    /// away: they are in no group.
     pub(crate) not_looked_at: u64,
     /// Some of them, in the order of the groups.
     pub(crate) data: Vec<WaitLine>,

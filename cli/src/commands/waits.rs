@@ -22,7 +22,8 @@ pub(super) async fn list(given: &Given, client: &Client, limit: u64) -> anyhow::
 fn words(page: &Value, now: i64) -> String {
     let list = |name: &str| page[name].as_array().map(Vec::as_slice).unwrap_or_default();
     let groups = list("groups");
-    if groups.is_empty() {
+    let unknown = page["not_looked_at"].as_u64().unwrap_or_default();
+    if groups.is_empty() && unknown == 0 {
         return "nothing waits".to_owned();
     }
     let mut told: Vec<String> = groups.iter().take(TOLD).map(|it| group(it, now)).collect();
@@ -30,9 +31,12 @@ fn words(page: &Value, now: i64) -> String {
         let rest: u64 = groups[TOLD..].iter().filter_map(|it| it["turns"].as_u64()).sum();
         told.push(format!("{rest} for {} other reasons", groups.len() - TOLD));
     }
-    match page["not_looked_at"].as_u64() {
-        Some(0) | None => {}
-        Some(more) => told.push(format!("{more} more could go on, and nobody looked why they do not")),
+    if unknown > 0 {
+        told.push(format!("{unknown} that could go on, and nobody knows why they do not"));
+    }
+    let told = told.join("\n");
+    if list("data").is_empty() {
+        return told;
     }
     let row = |it: &Value| {
         let cell = |column: &str| name(it, column).to_owned();
@@ -50,7 +54,7 @@ fn words(page: &Value, now: i64) -> String {
     };
     let head = ["turn", "tenant", "strategy", "priority", "waits for", "since", "why"];
     let more = if page["has_more"] == true { "\n(there are more: --limit)" } else { "" };
-    format!("{}\n\n{}{more}", told.join("\n"), output::table(&head, list("data").iter().map(row)))
+    format!("{told}\n\n{}{more}", output::table(&head, list("data").iter().map(row)))
 }
 
 /// Why a turn waits; what the rows alone know of it is told by its cause.
@@ -110,6 +114,14 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_nobody_knows_the_reason_of_waits_all_the_same() {
+        let page =
+            |unknown: u64| json!({"groups": [], "not_looked_at": unknown, "data": [], "has_more": false});
+        assert_eq!(words(&page(0), 0), "nothing waits");
+        assert_eq!(words(&page(3), 0), "3 that could go on, and nobody knows why they do not");
+    }
 
     #[test]
     fn each_group_is_a_part_of_a_sentence() {

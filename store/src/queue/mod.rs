@@ -304,7 +304,8 @@ pub trait Queue: Send + Sync {
     async fn len(&self) -> Result<Depth, QueueError>;
 
     /// Where each token is, at most `limit` of them and no more than [`LIST_MAX`]: first what is in flight, then what
-    /// waits, tenants in the order of their turns, then what is delayed, the soonest first.
+    /// waits, tenants in the order of their turns, then what is delayed, the soonest first. Of a queue in several places those
+    /// are told that answer.
     ///
     /// # Errors
     ///

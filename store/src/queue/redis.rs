@@ -302,8 +302,8 @@ impl Queue for RedisQueue {
     }
 
     async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
-        let lists = try_join_all(self.partitions.iter().map(|it| it.list(limit))).await?;
-        let mut all: Vec<Listed> = lists.into_iter().flatten().collect();
+        let lists = told(join_all(self.partitions.iter().map(|it| it.list(limit))).await)?;
+        let mut all: Vec<Listed> = lists.into_iter().flatten().flatten().collect();
         // Each is in this order already, and what is equal keeps its place.
         all.sort_by_key(|it| match &it.place {
             Place::InFlight { .. } => (0, Duration::ZERO),

@@ -11,7 +11,8 @@ use std::{
 };
 
 use store::queue::{
-    Depth, Job, LONGEST_WAIT, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights, When,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights,
+    When,
     redis::{Keys, PARTITIONS},
     testing::queue_conformance,
 };
@@ -170,6 +171,8 @@ async fn real_redis_cluster() {
         assert_eq!(known.has(*thread), rung.contains(thread).then_some(true));
     }
     assert!(held.iter().any(|it| known.has(it.thread) == Some(true)), "nothing is known of what is held");
+    let listed: BTreeSet<Uuid> = ada.list(LIST_MAX).await.unwrap().into_iter().map(|it| it.thread).collect();
+    assert_eq!(listed, known.threads().collect());
     assert!(bob.ring_many(&before, &lane).await.is_err());
     let depth = RedisQueue::connect(&cluster.url(0), LONG_LEASE, "eve").await.unwrap().len().await.unwrap();
     let living = |all: &[Uuid]| all.iter().filter(|it| known.has(**it).is_some()).count() as u64;
