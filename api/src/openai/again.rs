@@ -6,7 +6,8 @@
 //! ## Why the key is given up with the answer
 //!
 //! Many ask the same again, every minute or ten times at once, and want another answer each time. So a request is known only
-//! while one like it has no answer, and only if it is sent again.
+//! while one like it has no answer, and only if it is sent again. Of two that are alike and under way at once, nobody can tell
+//! which of them is sent again: whoever does is given the answer of the first.
 
 use std::sync::Arc;
 
