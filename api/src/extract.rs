@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use axum::{
     body::Bytes,
-    extract::{FromRequest, FromRequestParts, Request},
+    extract::{FromRequest, FromRequestParts, OptionalFromRequestParts, Request},
     http::{
         HeaderMap,
         header::{ACCEPT, CONTENT_TYPE},
@@ -115,27 +115,23 @@ impl<S: Sync> FromRequestParts<S> for IdempotencyKey {
     }
 }
 
-/// Whether the client has sent the request before and had no answer, as OpenAI's clients tell, which give no key.
+/// Whether the client has sent the request before and had no answer, as OpenAI's clients tell, which give no key. Others tell
+/// nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It does not tell.
-    Unsaid,
     /// It has not.
     First,
     /// It has.
     Again,
 }
 
-impl<S: Sync> FromRequestParts<S> for Sent {
+impl<S: Sync> OptionalFromRequestParts<S> for Sent {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Option<Self>, Infallible> {
         let times = parts.headers.get("x-stainless-retry-count").and_then(|it| it.to_str().ok());
-        Ok(match times.and_then(|it| it.parse().ok()) {
-            None => Self::Unsaid,
-            Some(0_u32) => Self::First,
-            Some(1..) => Self::Again,
-        })
+        let times = times.and_then(|it| it.parse::<u32>().ok());
+        Ok(times.map(|it| if it == 0 { Self::First } else { Self::Again }))
     }
 }
 

@@ -99,13 +99,13 @@ pub(crate) async fn create(
     acting: Acting,
     By(author): By,
     IdempotencyKey(key): IdempotencyKey,
-    sent: Sent,
+    sent: Option<Sent>,
     Query(how): Query<How>,
     Body { value: new, raw }: Body<NewBatch>,
 ) -> Result<Response, Problem> {
     let known_by = match key {
         Some(key) => KnownBy::Key(key),
-        None if sent == Sent::Again => KnownBy::Content,
+        None if sent == Some(Sent::Again) => KnownBy::Content,
         None => KnownBy::Nothing,
     };
     let request = Request { author, request_hash: hex::encode(Sha256::digest(&raw)), known_by };

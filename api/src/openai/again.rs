@@ -35,11 +35,11 @@ pub(super) enum KnownBy {
 
 impl KnownBy {
     /// By what it is known, sent like this by `by`, with or without a key.
-    pub(super) fn of(key: Option<String>, sent: Sent, by: &str, request_hash: String) -> Self {
+    pub(super) fn of(key: Option<String>, sent: Option<Sent>, by: &str, request_hash: String) -> Self {
         match (key, sent) {
             (Some(key), _) => Self::Key(Idempotency { key, request_hash }),
-            (None, Sent::Unsaid) => Self::Nothing,
-            (None, Sent::First | Sent::Again) => {
+            (None, None) => Self::Nothing,
+            (None, Some(sent)) => {
                 Self::Words(Idempotency::ours(&format!("chat:{request_hash}:{by}"), request_hash), sent)
             }
         }
@@ -68,7 +68,7 @@ impl KnownBy {
         match sent {
             Sent::Again => Ok((turn, true)),
             // Somebody else asks the same, and waits for an answer.
-            Sent::First | Sent::Unsaid => enqueue(house, NewTurn { idempotency: None, ..new }).await,
+            Sent::First => enqueue(house, NewTurn { idempotency: None, ..new }).await,
         }
     }
 

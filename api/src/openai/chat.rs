@@ -86,7 +86,7 @@ pub(crate) async fn create(
     acting: Acting,
     By(by): By,
     IdempotencyKey(key): IdempotencyKey,
-    sent: Sent,
+    sent: Option<Sent>,
     ThreadNamed(thread): ThreadNamed,
     Body { value, raw }: Body<Map<String, Value>>,
 ) -> Result<Response, Problem> {
