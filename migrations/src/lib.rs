@@ -30,6 +30,7 @@ mod m20261123_000021_lz4;
 mod m20261123_000022_batch_of;
 mod m20261123_000023_answers;
 mod m20261123_000024_asked;
+mod m20261125_000025_open_turns;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
@@ -104,6 +105,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261123_000022_batch_of::Migration),
             Box::new(m20261123_000023_answers::Migration),
             Box::new(m20261123_000024_asked::Migration),
+            Box::new(m20261125_000025_open_turns::Migration),
         ]
     }
 }

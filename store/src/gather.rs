@@ -33,7 +33,7 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         F: Future<Output = Vec<A>> + Send + 'static,
     {
         let (items, waiting) = mpsc::channel(WAITING);
-        let gathered = Arc::new(Mutex::new(Gathered { waiting, most }));
+        let gathered = Arc::new(Mutex::new(Gathered { waiting, most, left: 0 }));
         let all = Arc::new(watch::Sender::new(0));
         for _ in 0..hands {
             tokio::spawn(run(Arc::clone(&gathered), Arc::clone(&all), work.clone()));
@@ -53,12 +53,16 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
 struct Gathered<T, A> {
     waiting: mpsc::Receiver<Item<T, A>>,
     most: usize,
+    /// How many left together the last time.
+    left: usize,
 }
 
 impl<T, A> Gathered<T, A> {
     /// Those whom the last answers have just woken bring their next items first, for as long as one of them does.
+    ///
+    /// Where one left alone the last time, its answer has woken nobody else, and there is nobody to wait for.
     async fn let_others_come(&mut self, batch: &mut Vec<Item<T, A>>) {
-        let mut before = 0;
+        let mut before = if self.left > 1 { 0 } else { batch.len() };
         while before < batch.len() && batch.len() < self.most {
             before = batch.len();
             tokio::task::yield_now().await;
@@ -85,6 +89,7 @@ impl<T, A> Gathered<T, A> {
         loop {
             self.let_others_come(&mut batch).await;
             if batch.len() >= self.most.min(*on_its_way.borrow_and_update()) {
+                self.left = batch.len();
                 return Some(batch);
             }
             let nobody_brings_more = tokio::select! {

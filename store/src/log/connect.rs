@@ -151,7 +151,7 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
 /// What every connection to PostgreSQL is told: compiling a plan takes longer than any query here.
 const ARE_TOLD: &str = "SET jit = off";
 
-/// And what those for steps and items are told besides. Their few statements find every row by an index that fits and in
+/// And what those for steps, items and sweeps are told besides. Their few statements find every row by an index that fits and in
 /// its order, and need not be planned anew. Statistics must have no say in that: those of a young table, or of one whose
 /// turns were all over when it was last looked at, make the planner read it whole at every step, or all items of a batch
 /// for every page of them.

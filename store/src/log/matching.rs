@@ -36,11 +36,21 @@ fn one(backend: DbBackend, condition: &Condition) -> Expr {
     }
 }
 
-/// A turn in this status, as an index finds it: those hold outcomes (see the migration that made them).
+/// A turn in this status, as it is found without reading all of them (see the migration that made `open_turns`).
 pub(super) fn in_status(status: TurnStatus) -> Expr {
-    let outcome = Expr::col((turns::Entity, Alias::new("outcome")));
-    let indexed = if status.is_over() { outcome.eq(status.as_str()) } else { outcome.is_null() };
-    indexed.and(turns::Column::Status.eq(status.as_str()))
+    let held = turns::Column::Status.eq(status.as_str());
+    match status {
+        TurnStatus::Queued | TurnStatus::Running => {
+            let position = turns::Column::Position;
+            let open = Query::select().column(position).from(Alias::new("open_turns")).take();
+            position.in_subquery(open).and(held)
+        }
+        TurnStatus::Interrupted | TurnStatus::Failed | TurnStatus::Cancelled => {
+            Expr::col((turns::Entity, Alias::new("stuck"))).eq(status.as_str()).and(held)
+        }
+        // Most are.
+        TurnStatus::Completed => held,
+    }
 }
 
 /// A thread in this status, likewise; one is busy while a turn of its runs.

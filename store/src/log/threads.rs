@@ -131,10 +131,10 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
-        let which = "thread_id > $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') \
-                     AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'tenant' AND name = turns.tenant \
-                     OR kind = 'strategy' AND name = (SELECT strategy FROM threads WHERE id = turns.thread_id)) \
-                     GROUP BY thread_id ORDER BY thread_id LIMIT $3";
+        let which = "open.thread_id > $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') \
+                     AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'tenant' AND name = open.tenant \
+                     OR kind = 'strategy' AND name = (SELECT strategy FROM threads WHERE id = open.thread_id)) \
+                     GROUP BY open.thread_id ORDER BY open.thread_id LIMIT $3";
         // No thread has this name, and all others come after it.
         let after = after.unwrap_or_default();
         self.lanes(which, vec![after.into(), signed(at_most(limit)).into()]).await
@@ -147,8 +147,8 @@ impl Store {
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
-        let which =
-            "thread_id = $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') GROUP BY thread_id";
+        let which = "open.thread_id = $2 AND (due_at IS NULL OR due_at <= $1 OR status = 'running') \
+                     GROUP BY open.thread_id";
         if let Some(it) = self.lanes(which, vec![thread.into()]).await?.pop() {
             return Ok(Some(it.lane));
         }
@@ -165,14 +165,14 @@ impl Store {
             running: i32,
         }
         let sql = format!(
-            "SELECT thread_id AS id, MIN(tenant) AS tenant, \
-             COALESCE(MIN(CASE WHEN status = 'running' THEN priority END), MIN(priority)) AS priority, \
+            "SELECT open.thread_id AS id, MIN(open.tenant) AS tenant, \
+             COALESCE(MIN(CASE WHEN status = 'running' THEN open.priority END), MIN(open.priority)) AS priority, \
              MAX(CASE WHEN status = 'running' THEN 1 ELSE 0 END) AS running \
-             FROM turns WHERE outcome IS NULL AND {which}"
+             FROM open_turns AS open JOIN turns ON turns.position = open.position WHERE {which}"
         );
         let values = std::iter::once(time::now().into()).chain(values);
-        let statement = statement(&self.database.pool, &sql, values);
-        let rows = Row::find_by_statement(statement).all(&self.database.pool).await?;
+        let db = &self.database.hot;
+        let rows = Row::find_by_statement(statement(db, &sql, values)).all(db).await?;
         let lane = |row: Row| {
             let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));
             let priority = Priority::ranked(row.priority.into()).ok_or_else(unread)?;

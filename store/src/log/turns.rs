@@ -231,19 +231,18 @@ async fn first_waiting(
     let (backend, now) = (db.get_database_backend(), time::now());
     let statement = if backend == DbBackend::Postgres {
         let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
-                   (SELECT * FROM turns WHERE turns.thread_id = it.id \
-                   AND turns.outcome IS NULL AND turns.status = 'queued' \
+                   (SELECT turns.* FROM open_turns AS open JOIN turns ON turns.position = open.position \
+                   WHERE open.thread_id = it.id AND turns.status = 'queued' \
                    AND (turns.due_at IS NULL OR turns.due_at <= $2) \
-                   ORDER BY turns.priority, turns.position LIMIT 1) AS turn";
+                   ORDER BY open.priority, open.position LIMIT 1) AS turn";
         Statement::from_sql_and_values(backend, sql, [threads.to_vec().into(), now.into()])
     } else {
         let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
         let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
-                   (SELECT waiting.position FROM turns AS waiting \
-                   WHERE waiting.thread_id = unhex(it.value) \
-                   AND waiting.outcome IS NULL AND waiting.status = 'queued' \
+                   (SELECT open.position FROM open_turns AS open JOIN turns AS waiting ON waiting.position = open.position \
+                   WHERE open.thread_id = unhex(it.value) AND waiting.status = 'queued' \
                    AND (waiting.due_at IS NULL OR waiting.due_at <= ?2) \
-                   ORDER BY waiting.priority, waiting.position LIMIT 1)";
+                   ORDER BY open.priority, open.position LIMIT 1)";
         Statement::from_sql_and_values(backend, sql, [ids.to_string().into(), now.into()])
     };
     let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;

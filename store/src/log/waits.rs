@@ -79,16 +79,17 @@ const UNFINISHED: &str = "\
     CASE WHEN turns.status = 'interrupted' THEN 'person' \
     WHEN turns.status = 'running' THEN 'could' \
     WHEN turns.due_at > $1 THEN 'not due' \
-    WHEN threads.status = 'busy' OR EXISTS (SELECT 1 FROM turns AS ahead \
-      WHERE ahead.thread_id = turns.thread_id AND ahead.outcome IS NULL AND ahead.status = 'queued' \
-      AND (ahead.due_at IS NULL OR ahead.due_at <= $1) AND (ahead.priority < turns.priority \
-      OR ahead.priority = turns.priority AND ahead.position < turns.position)) THEN 'behind' \
+    WHEN threads.status = 'busy' OR EXISTS (SELECT 1 FROM open_turns AS open JOIN turns AS ahead ON ahead.position = open.position \
+      WHERE open.thread_id = turns.thread_id AND ahead.status = 'queued' \
+      AND (ahead.due_at IS NULL OR ahead.due_at <= $1) AND (open.priority < turns.priority \
+      OR open.priority = turns.priority AND open.position < turns.position)) THEN 'behind' \
     ELSE 'could' END AS stance \
-    FROM turns JOIN threads ON threads.id = turns.thread_id \
-    WHERE ($2 = '' OR turns.tenant = $2) AND (turns.outcome IS NULL \
-    OR turns.outcome = 'interrupted' AND threads.stuck = 'interrupted' AND NOT EXISTS \
-      (SELECT 1 FROM turns AS later WHERE later.thread_id = turns.thread_id \
-      AND later.outcome = 'interrupted' AND later.position > turns.position))";
+    FROM (SELECT position FROM open_turns UNION ALL \
+      SELECT position FROM turns AS asking WHERE stuck = 'interrupted' AND NOT EXISTS \
+      (SELECT 1 FROM turns AS later WHERE later.thread_id = asking.thread_id \
+      AND later.stuck = 'interrupted' AND later.position > asking.position)) AS unfinished \
+    JOIN turns ON turns.position = unfinished.position JOIN threads ON threads.id = turns.thread_id \
+    WHERE ($2 = '' OR turns.tenant = $2) AND (turns.stuck IS NULL OR threads.stuck = 'interrupted')";
 
 impl Store {
     /// How many turns that are not over have which stance: of this tenant, or of all.
@@ -172,14 +173,14 @@ impl Store {
         let enough = signed(at_most(enough));
         let sql = |of: &str| {
             format!(
-                "SELECT count(*) AS many FROM (SELECT 1 FROM turns WHERE {of}outcome IS NULL AND status = 'queued' \
-                 AND coalesce(idempotency_key, '') NOT LIKE $1 LIMIT {enough}) AS it"
+                "SELECT count(*) AS many FROM (SELECT 1 FROM open_turns AS open JOIN turns ON turns.position = open.position \
+                 WHERE {of}status = 'queued' AND coalesce(idempotency_key, '') NOT LIKE $1 LIMIT {enough}) AS it"
             )
         };
         let db = &self.database.pool;
         let fed = format!("%{BETWEEN}");
         let statement = match tenant {
-            Some(tenant) => statement(db, &sql("tenant = $2 AND "), [fed.into(), tenant.into()]),
+            Some(tenant) => statement(db, &sql("open.tenant = $2 AND "), [fed.into(), tenant.into()]),
             None => statement(db, &sql(""), [fed.into()]),
         };
         unsigned(Row::find_by_statement(statement).one(db).await?.map_or(0, |it| it.many))

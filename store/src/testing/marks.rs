@@ -6,7 +6,7 @@ use tokio::sync::Barrier;
 use uuid::Uuid;
 
 use super::{decided, heard, log_of, opened, queued};
-use crate::{Error, Mark, Store, ThreadStatus, Turn, TurnMark, TurnStatus, Withdrawal};
+use crate::{Error, Mark, Store, ThreadStatus, Turn, TurnFilter, TurnMark, TurnStatus, Withdrawal};
 
 /// How often a turn is heard and called off at the same moment.
 const ROUNDS: usize = 20;
@@ -16,6 +16,12 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     let seen = async |turn: &Turn| {
         let row = store.turn(turn.id).await?.ok_or(Error::UnknownTurn(turn.id))?;
         let thread = store.thread(turn.thread).await?.ok_or(Error::UnknownThread(turn.thread))?;
+        for &status in TurnStatus::ALL {
+            let filter =
+                TurnFilter { thread: Some(turn.thread), status: Some(status), ..TurnFilter::default() };
+            let found = store.turns(filter, None, 9).await?.iter().any(|it| it.id == turn.id);
+            assert_eq!(found, status == row.status, "among those that are {status}");
+        }
         Ok::<_, Error>((thread.status, row.status, row.heard_seq, row.ended_seq, row.error))
     };
     assert_eq!(seen(&turn).await?, (ThreadStatus::Idle, TurnStatus::Queued, None, None, None));

@@ -156,10 +156,14 @@ async fn real_postgres_reads_what_is_asked_for() {
     }
     let asked = read(&postgres, store).await;
     assert!(asked < 3 * turns.len() as u64, "{asked} read to find {} turns", turns.len());
-    let store = connect().await;
-    assert_eq!(store.runnable_after(None, turns.len() as u64).await.unwrap().len(), turns.len());
-    let swept = read(&postgres, store).await;
-    assert!(swept < 4 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
+    // Who comes first marks the entries of what has ended, and nobody reads them again.
+    let mut swept = 0;
+    for _ in 0..2 {
+        let store = connect().await;
+        assert_eq!(store.runnable_after(None, turns.len() as u64).await.unwrap().len(), turns.len());
+        swept = read(&postgres, store).await;
+    }
+    assert!(swept < 3 * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
     let store = connect().await;
     run(&store, "quiet").await;
     let quiet = read(&postgres, store).await;
