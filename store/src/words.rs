@@ -10,66 +10,98 @@
 //! PostgreSQL's words leave it none: a row is looked up `LATERAL`, or the batch is said in terms of the rows, behind
 //! `OFFSET 0`, past which it does not look. In SQLite's words that is `CROSS JOIN`, and `it.key`.
 
-use sea_orm::{ConnectionTrait, DbBackend, Statement, Value, sea_query::ArrayType};
-use serde_json::Value as Json;
+use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
+use serde_json::{Map, Value as Json};
 use uuid::Uuid;
 
 /// One statement in the words of each engine. The rows come after all other values.
 pub(crate) struct Words {
     pub(crate) postgres: &'static str,
     pub(crate) sqlite: &'static str,
-    /// What a row has, in the order in which PostgreSQL's words take it.
-    pub(crate) columns: &'static [Column],
 }
 
-/// A field of every row. What is null comes to PostgreSQL, whose driver has no arrays with holes, as what is none: -1, or
-/// an empty text.
-#[derive(Clone, Copy)]
-pub(crate) enum Column {
-    Number(&'static str),
-    Text(&'static str),
+/// A field of every row, in their order, and its name.
+///
+/// What is null comes to PostgreSQL, whose driver has no arrays with holes, as what is none: -1, an empty text, or the
+/// identity of all zeros. To SQLite an identity comes in hexadecimal: it keeps its bytes.
+pub(crate) struct Column(&'static str, Fields);
+
+enum Fields {
+    Numbers(Vec<Option<i64>>),
+    Texts(Vec<Option<String>>),
+    Ids(Vec<Option<Uuid>>),
+}
+
+/// A whole number.
+pub(crate) fn number<T, V: Into<Option<i64>>>(
+    name: &'static str,
+    rows: &[T],
+    of: impl Fn(&T) -> V,
+) -> Column {
+    Column(name, Fields::Numbers(rows.iter().map(|row| of(row).into()).collect()))
+}
+
+/// Words.
+pub(crate) fn text<T, V: Into<Option<String>>>(
+    name: &'static str,
+    rows: &[T],
+    of: impl Fn(&T) -> V,
+) -> Column {
+    Column(name, Fields::Texts(rows.iter().map(|row| of(row).into()).collect()))
+}
+
+/// An identity.
+pub(crate) fn id<T, V: Into<Option<Uuid>>>(name: &'static str, rows: &[T], of: impl Fn(&T) -> V) -> Column {
+    Column(name, Fields::Ids(rows.iter().map(|row| of(row).into()).collect()))
 }
 
 impl Words {
-    /// The statement over rows, each a JSON object.
-    pub(crate) fn with(
+    /// The statement over rows: their columns stand in the order in which PostgreSQL's words take them.
+    pub(crate) fn with<const N: usize>(
         &self,
         db: &impl ConnectionTrait,
         values: impl IntoIterator<Item = Value>,
-        mut rows: Vec<Json>,
+        columns: [Column; N],
     ) -> Statement {
         let backend = db.get_database_backend();
-        let mut values: Vec<Value> = values.into_iter().collect();
+        let values = values.into_iter();
         if backend == DbBackend::Postgres {
-            values.extend(self.columns.iter().map(|it| it.of(&mut rows)));
+            let values = values.chain(columns.into_iter().map(|Column(_, fields)| fields.array()));
             return Statement::from_sql_and_values(backend, self.postgres, values);
         }
-        values.push(Json::Array(rows).to_string().into());
-        Statement::from_sql_and_values(backend, self.sqlite, values)
+        let rows = columns.iter().map(|Column(_, fields)| fields.len()).max().unwrap_or_default();
+        let field = |nth, Column(name, fields): &Column| ((*name).to_owned(), fields.json(nth));
+        let row = |nth| columns.iter().map(|it| field(nth, it)).collect::<Map<_, _>>();
+        let rows: Json = (0..rows).map(row).collect();
+        Statement::from_sql_and_values(backend, self.sqlite, values.chain([rows.to_string().into()]))
     }
 }
 
-impl Column {
-    /// This field of all rows, which are without it then.
-    fn of(self, rows: &mut [Json]) -> Value {
-        let (kind, values) = match self {
-            Self::Number(name) => {
-                let number = |row: &mut Json| row[name].as_i64().unwrap_or(-1).into();
-                (ArrayType::BigInt, rows.iter_mut().map(number).collect::<Vec<Value>>())
-            }
-            Self::Text(name) => {
-                let text = |row: &mut Json| {
-                    if let Json::String(it) = row[name].take() { it.into() } else { String::new().into() }
-                };
-                (ArrayType::String, rows.iter_mut().map(text).collect())
-            }
-        };
-        Value::Array(kind, Some(Box::new(values)))
+impl Fields {
+    fn len(&self) -> usize {
+        match self {
+            Self::Numbers(it) => it.len(),
+            Self::Texts(it) => it.len(),
+            Self::Ids(it) => it.len(),
+        }
     }
-}
 
-/// An identity as the rows hold it: SQLite keeps its bytes, and reads them from hexadecimal.
-pub(crate) fn name(db: &impl ConnectionTrait, id: Uuid) -> String {
-    let postgres = db.get_database_backend() == DbBackend::Postgres;
-    if postgres { id.to_string() } else { id.simple().to_string() }
+    fn array(self) -> Value {
+        fn whole<T: Clone>(fields: Vec<Option<T>>, none: T) -> Vec<T> {
+            fields.into_iter().map(|it| it.unwrap_or_else(|| none.clone())).collect()
+        }
+        match self {
+            Self::Numbers(it) => whole(it, -1).into(),
+            Self::Texts(it) => whole(it, String::new()).into(),
+            Self::Ids(it) => whole(it, Uuid::nil()).into(),
+        }
+    }
+
+    fn json(&self, nth: usize) -> Json {
+        match self {
+            Self::Numbers(it) => it[nth].into(),
+            Self::Texts(it) => it[nth].as_deref().into(),
+            Self::Ids(it) => it[nth].map(|it| it.simple().to_string()).into(),
+        }
+    }
 }

@@ -3,16 +3,13 @@
 use std::collections::{BTreeMap, HashSet};
 
 use sea_orm::{ConnectionTrait as _, FromQueryResult};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Item, Memo, lines::ROWS};
 use crate::{
     Error, Store, ThreadId, TurnId,
-    log::{plain, unsigned},
-    words::{
-        Column::{Number, Text},
-        Words,
-    },
+    log::{plain, signed, unsigned},
+    words::{Words, number, text},
 };
 
 /// What came of an earlier line that asked for the same under the same name.
@@ -59,11 +56,14 @@ impl Store {
                      AND (known.state = 'completed' OR known.state = 'reused') LIMIT 1) \
                      JOIN batch_results AS results ON results.batch_id = items.batch_id \
                      AND results.n = items.done_no",
-            columns: &[Number("nth"), Text("custom_id"), Text("memo")],
         };
         let pool = &self.database.hot;
-        let row = |it: &Item| json!({"nth": it.nth, "custom_id": it.custom_id, "memo": it.memo});
-        let statement = WORDS.with(pool, [tenant.into()], wanted.iter().map(row).collect());
+        let columns = [
+            number("nth", wanted, |it| signed(it.nth)),
+            text("custom_id", wanted, |it| it.custom_id.clone()),
+            text("memo", wanted, |it| it.memo.clone()),
+        ];
+        let statement = WORDS.with(pool, [tenant.into()], columns);
         let mut found = BTreeMap::new();
         for row in Row::find_by_statement(statement).all(pool).await? {
             let unread = |error| Error::Database(format!("a result cannot be read: {error}"));
@@ -93,13 +93,17 @@ impl Store {
                      (SELECT 1 FROM batch_items AS items WHERE items.tenant = ?1 \
                      AND items.custom_id = it.value ->> 'custom_id' AND items.memo = it.value ->> 'memo' \
                      AND (items.state = 'completed' OR items.state = 'reused'))",
-            columns: &[Number("nth"), Text("custom_id"), Text("memo")],
         };
         let pool = &self.database.hot;
         let mut known = HashSet::new();
         for (page, lines) in lines.chunks(ROWS).enumerate() {
-            let row = |(nth, (name, memo)): (usize, &(String, Memo))| json!({"nth": nth, "custom_id": plain(name), "memo": memo.hash});
-            let statement = WORDS.with(pool, [tenant.into()], lines.iter().enumerate().map(row).collect());
+            let lines: Vec<(u64, &(String, Memo))> = (0..).zip(lines).collect();
+            let columns = [
+                number("nth", &lines, |(nth, _)| signed(*nth)),
+                text("custom_id", &lines, |(_, (name, _))| plain(name)),
+                text("memo", &lines, |(_, (_, memo))| memo.hash.clone()),
+            ];
+            let statement = WORDS.with(pool, [tenant.into()], columns);
             for row in pool.query_all_raw(statement).await? {
                 let nth = usize::try_from(unsigned(row.try_get("", "nth")?)?).unwrap_or(usize::MAX);
                 known.insert(page * ROWS + nth);

@@ -7,7 +7,6 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
     QueryFilter as _,
 };
-use serde_json::{Value, json};
 
 use super::{
     Batch, BatchStatus, ItemState,
@@ -18,10 +17,7 @@ use super::{
 use crate::{
     Error, Priority, Store,
     log::{plain, signed, unsigned},
-    words::{
-        Column::{Number, Text},
-        Words,
-    },
+    words::{Words, number, text},
 };
 
 /// What is wrong with a line whose name an earlier line has.
@@ -52,6 +48,20 @@ pub struct Line {
     pub place: LinePlace,
     /// What it asks for; or what is wrong with it, for programs and for people.
     pub checked: Result<Memo, (String, String)>,
+}
+
+impl Line {
+    fn state(&self) -> ItemState {
+        if self.checked.is_ok() { ItemState::Waiting } else { ItemState::Bad }
+    }
+
+    fn memo(&self) -> Option<&Memo> {
+        self.checked.as_ref().ok()
+    }
+
+    fn fault(&self) -> Option<&(String, String)> {
+        self.checked.as_ref().err()
+    }
 }
 
 /// What a line asks for.
@@ -119,7 +129,7 @@ async fn take_lines(
     for (line, (code, message)) in refused {
         let error = Some((code.as_str(), message.as_str()));
         let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)?;
-        bad.push(json!({"nth": line.nth, "n": results.add(line.nth, told)}));
+        bad.push((results.add(line.nth, told), line.nth));
     }
     let faulty = bad.len() as u64;
     counts.add(ItemState::Bad, faulty);
@@ -137,8 +147,8 @@ async fn take_lines(
     Ok(())
 }
 
-/// Has items point at their results: which lines are bad shows only once they are inserted.
-async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<Value>) -> Result<(), Error> {
+/// Has items point at their results, each by the number of its line: which are bad shows only once they are inserted.
+async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET done_no = it.n \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
@@ -146,10 +156,10 @@ async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<Value>) -> Resu
                    WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
-        columns: &[Number("n"), Number("nth")],
     };
     if !bad.is_empty() {
-        tx.execute_raw(WORDS.with(tx, [batch.id.into()], bad)).await?;
+        let columns = [number("n", &bad, |(n, _)| *n), number("nth", &bad, |(_, nth)| signed(*nth))];
+        tx.execute_raw(WORDS.with(tx, [batch.id.into()], columns)).await?;
     }
     Ok(())
 }
@@ -178,43 +188,24 @@ async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Resu
                  value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'memo', value ->> 'strategy', 0, 0, 0, \
                  value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT DO NOTHING RETURNING nth",
-        columns: &[
-            Number("nth"),
-            Text("custom_id"),
-            Number("chunk"),
-            Number("start"),
-            Number("length"),
-            Text("state"),
-            Number("priority"),
-            Text("memo"),
-            Text("strategy"),
-            Text("code"),
-            Text("message"),
-        ],
     };
     if lines.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let row = |line: &Line| {
-        let (state, memo, strategy, error) = match &line.checked {
-            Ok(it) => (ItemState::Waiting, Some(&it.hash), Some(&it.strategy), None),
-            Err(error) => (ItemState::Bad, None, None, Some(error)),
-        };
-        json!({
-            "nth": line.nth,
-            "custom_id": line.custom_id.as_deref().map(plain),
-            "chunk": line.place.chunk,
-            "start": line.place.start,
-            "length": line.place.length,
-            "state": state.as_str(),
-            "priority": line.checked.as_ref().map_or(batch.priority, |it| it.priority).rank(),
-            "memo": memo,
-            "strategy": strategy,
-            "code": error.map(|(code, _)| plain(code)),
-            "message": error.map(|(_, message)| plain(message)),
-        })
-    };
+    let columns = [
+        number("nth", lines, |it| signed(it.nth)),
+        text("custom_id", lines, |it| it.custom_id.as_deref().map(plain)),
+        number("chunk", lines, |it| i64::from(it.place.chunk)),
+        number("start", lines, |it| i64::from(it.place.start)),
+        number("length", lines, |it| i64::from(it.place.length)),
+        text("state", lines, |it| it.state().to_string()),
+        number("priority", lines, |it| i64::from(it.memo().map_or(batch.priority, |it| it.priority).rank())),
+        text("memo", lines, |it| it.memo().map(|it| it.hash.clone())),
+        text("strategy", lines, |it| it.memo().map(|it| it.strategy.clone())),
+        text("code", lines, |it| it.fault().map(|(code, _)| plain(code))),
+        text("message", lines, |it| it.fault().map(|(_, message)| plain(message))),
+    ];
     let values = [batch.id.into(), batch.tenant.as_str().into()];
-    let rows = tx.query_all_raw(WORDS.with(tx, values, lines.iter().map(row).collect())).await?;
+    let rows = tx.query_all_raw(WORDS.with(tx, values, columns)).await?;
     rows.into_iter().map(|row| unsigned(row.try_get("", "nth")?)).collect()
 }

@@ -6,7 +6,7 @@ use sea_orm::{
     QueryFilter as _, QuerySelect as _,
 };
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use shared::Tally;
 
 use super::{
@@ -17,10 +17,7 @@ use crate::{
     Error, Store, ThreadId, TurnId,
     log::{plain, signed},
     time,
-    words::{
-        Column::{Number, Text},
-        Words, name,
-    },
+    words::{Words, id, number, text},
 };
 
 /// What an item is told whose turn failed, for programs.
@@ -114,7 +111,7 @@ async fn record(
 ) -> Result<(), Error> {
     let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.state.is_over());
     // What has no result needs no number.
-    change(tx, batch, on.iter().map(|it| changed(tx, it, None)).collect()).await?;
+    change(tx, batch, on.iter().map(|it| (it, None)).collect()).await?;
     let row = hold(tx, batch, &keeper).await?;
     let mut results = Results::after(row.done);
     let mut changes = Vec::new();
@@ -122,7 +119,7 @@ async fn record(
         let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
         let (nth, name) = (it.item.nth, it.item.custom_id.as_deref());
         let line = line_of(batch, nth, name, it.response.as_ref(), error)?;
-        changes.push(changed(tx, it, Some(results.add(nth, line))));
+        changes.push((it, Some(results.add(nth, line))));
     }
     change(tx, batch, changes).await?;
     let (mut counts, mut added) = (Batch::try_from(row.clone())?.counts, [0; 3]);
@@ -151,41 +148,26 @@ fn taken(it: &Tally) -> [i64; 3] {
     [it.input_tokens, it.output_tokens, it.micro_usd].map(signed)
 }
 
-/// How the row of an item changes, which has the result of this number, if it has one.
-fn changed(tx: &DatabaseTransaction, it: &Move, done_no: Option<i64>) -> Value {
-    let [input_tokens, output_tokens, micro_usd] = taken(&it.took);
-    let (item, error) = (&it.item, it.error.as_ref());
-    json!({
-        "nth": item.nth,
-        "was": item.state.as_str(),
-        "state": it.state.as_str(),
-        "thread_id": it.run.map(|(thread, _)| thread).or(item.thread).map(|it| name(tx, it)),
-        "turn_id": it.run.map(|(_, turn)| turn).or(item.turn).map(|it| name(tx, it)),
-        "fed_at": item.fed_at.or_else(|| (it.state == ItemState::Fed).then(time::now)),
-        "input_tokens": input_tokens,
-        "output_tokens": output_tokens,
-        "micro_usd": micro_usd,
-        "code": error.map(|(code, _)| plain(code)),
-        "message": error.map(|(_, message)| plain(message)),
-        "done_no": done_no,
-    })
-}
-
-/// Changes items that stand as they were read.
+/// Changes items that stand as they were read, each of which has the result of this number, if it has one.
 ///
 /// ## Why they need not be read again, or locked
 ///
 /// Only its keeper moves items of a batch, and none of them in two places at once. Whoever takes the batch over changes its
 /// row first: either that waits for this transaction, or this one finds the batch lost. What stands otherwise all the same
 /// was moved by a write whose answer was lost.
-async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -> Result<(), Error> {
+async fn change(
+    tx: &DatabaseTransaction,
+    batch: BatchId,
+    changes: Vec<(&Move, Option<i64>)>,
+) -> Result<(), Error> {
     const WORDS: Words = Words {
-        postgres: "UPDATE batch_items SET state = it.state, thread_id = nullif(it.thread_id, '')::uuid, \
-                   turn_id = nullif(it.turn_id, '')::uuid, fed_at = nullif(it.fed_at, -1), \
+        postgres: "UPDATE batch_items SET state = it.state, \
+                   thread_id = nullif(it.thread_id, '00000000-0000-0000-0000-000000000000'), \
+                   turn_id = nullif(it.turn_id, '00000000-0000-0000-0000-000000000000'), fed_at = nullif(it.fed_at, -1), \
                    input_tokens = it.input_tokens, output_tokens = it.output_tokens, micro_usd = it.micro_usd, \
                    code = nullif(it.code, ''), message = nullif(it.message, ''), done_no = nullif(it.done_no, -1) \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::text[], $4::text[], \
-                   $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], \
+                   $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], \
                    $12::text[], $13::bigint[]) AS it (nth, was, state, thread_id, turn_id, fed_at, input_tokens, \
                    output_tokens, micro_usd, code, message, done_no) OFFSET 0) AS it \
                    WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth \
@@ -199,26 +181,28 @@ async fn change(tx: &DatabaseTransaction, batch: BatchId, changes: Vec<Value>) -
                  FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth' \
                  AND batch_items.state = it.value ->> 'was'",
-        columns: &[
-            Number("nth"),
-            Text("was"),
-            Text("state"),
-            Text("thread_id"),
-            Text("turn_id"),
-            Number("fed_at"),
-            Number("input_tokens"),
-            Number("output_tokens"),
-            Number("micro_usd"),
-            Text("code"),
-            Text("message"),
-            Number("done_no"),
-        ],
     };
     let wanted = changes.len() as u64;
     if wanted == 0 {
         return Ok(());
     }
-    let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], changes)).await?;
+    let now = time::now();
+    let begun = |it: &Move| it.item.fed_at.or((it.state == ItemState::Fed).then_some(now));
+    let columns = [
+        number("nth", &changes, |(it, _)| signed(it.item.nth)),
+        text("was", &changes, |(it, _)| it.item.state.to_string()),
+        text("state", &changes, |(it, _)| it.state.to_string()),
+        id("thread_id", &changes, |(it, _)| it.run.map(|(thread, _)| thread).or(it.item.thread)),
+        id("turn_id", &changes, |(it, _)| it.run.map(|(_, turn)| turn).or(it.item.turn)),
+        number("fed_at", &changes, |(it, _)| begun(it)),
+        number("input_tokens", &changes, |(it, _)| signed(it.took.input_tokens)),
+        number("output_tokens", &changes, |(it, _)| signed(it.took.output_tokens)),
+        number("micro_usd", &changes, |(it, _)| signed(it.took.micro_usd)),
+        text("code", &changes, |(it, _)| it.error.as_ref().map(|(code, _)| plain(code))),
+        text("message", &changes, |(it, _)| it.error.as_ref().map(|(_, message)| plain(message))),
+        number("done_no", &changes, |(_, done_no)| *done_no),
+    ];
+    let changed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
     if changed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
 
@@ -236,11 +220,11 @@ async fn rename(
         sqlite: "UPDATE batch_items SET memo = it.value ->> 'memo' FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) \
                  AND batch_items.nth = it.value ->> 'nth' AND batch_items.state = 'waiting'",
-        columns: &[Number("nth"), Text("memo")],
     };
     let wanted = memos.len() as u64;
-    let rows = memos.into_iter().map(|(nth, memo)| json!({"nth": nth, "memo": memo})).collect();
-    let renamed = tx.execute_raw(WORDS.with(tx, [batch.into()], rows)).await?;
+    let columns =
+        [number("nth", &memos, |(nth, _)| signed(*nth)), text("memo", &memos, |(_, memo)| memo.clone())];
+    let renamed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
     hold(tx, batch, &keeper).await?;
     if renamed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
@@ -248,7 +232,8 @@ async fn rename(
 /// Results on their way into the database, each with its number.
 pub(super) struct Results {
     last: i64,
-    rows: Vec<Value>,
+    /// The number of each, that of its line, and what it says.
+    rows: Vec<(i64, u64, String)>,
 }
 
 impl Results {
@@ -260,7 +245,7 @@ impl Results {
     /// Adds one, and tells its number: its item is to point at it.
     pub(super) fn add(&mut self, nth: u64, line: String) -> i64 {
         self.last += 1;
-        self.rows.push(json!({"n": self.last, "nth": nth, "line": line}));
+        self.rows.push((self.last, nth, line));
         self.last
     }
 
@@ -271,10 +256,14 @@ impl Results {
                        FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS it (n, nth, line)",
             sqlite: "INSERT INTO batch_results (batch_id, n, nth, at, line) \
                      SELECT ?1, value ->> 'n', value ->> 'nth', ?2, value ->> 'line' FROM json_each(?3)",
-            columns: &[Number("n"), Number("nth"), Text("line")],
         };
         if !self.rows.is_empty() {
-            tx.execute_raw(WORDS.with(tx, [batch.into(), time::now().into()], self.rows)).await?;
+            let columns = [
+                number("n", &self.rows, |(n, ..)| *n),
+                number("nth", &self.rows, |(_, nth, _)| signed(*nth)),
+                text("line", &self.rows, |(.., line)| line.clone()),
+            ];
+            tx.execute_raw(WORDS.with(tx, [batch.into(), time::now().into()], columns)).await?;
         }
         Ok(self.last)
     }

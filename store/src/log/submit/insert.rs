@@ -7,7 +7,6 @@ use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
     QuerySelect as _,
 };
-use serde_json::{Value, json};
 use shared::Opened;
 use uuid::Uuid;
 
@@ -18,15 +17,12 @@ use crate::{
         append::Batch,
         corrupt,
         database::Database,
-        plain,
+        plain, signed,
         tables::{threads, turns},
         turns::policy_text,
     },
     time,
-    words::{
-        Column::{Number, Text},
-        Words, name,
-    },
+    words::{Words, id, number, text},
 };
 
 /// How many turns go well together in one [`Store::submit_many`]: more cost no less each, and hold up other writers.
@@ -165,41 +161,28 @@ impl Entry {
         self.idempotency.as_ref().map(|it| key_of(&self.turn.tenant, &it.key))
     }
 
-    fn row(&self, tx: &DatabaseTransaction) -> Result<Value, Error> {
-        let it = &self.turn;
-        let input = serde_json::to_string(&it.messages).map_err(|error| {
-            corrupt(it.thread, format_args!("the words of its next turn have no JSON: {error}"))
-        })?;
-        Ok(json!({
-            "id": name(tx, it.id),
-            "thread_id": name(tx, it.thread),
-            "policy": policy_text(it.policy),
-            "input": input,
-            "metadata": it.metadata.to_string(),
-            "author": it.author,
-            "idempotency_key": self.key(),
-            "request_hash": self.idempotency.as_ref().map(|it| plain(&it.request_hash)),
-            "tenant": it.tenant,
-            "priority": it.priority.rank(),
-            "due_at": it.due_at,
-            "answers_seq": it.answers_seq,
-        }))
+    /// Its words, as its row has them.
+    fn input(&self) -> Result<String, Error> {
+        let unwritable = |error| {
+            corrupt(self.turn.thread, format_args!("the words of its next turn have no JSON: {error}"))
+        };
+        serde_json::to_string(&self.turn.messages).map_err(unwritable)
     }
 }
 
 /// Queues those whose keys are new, in their order, and returns the positions of these.
-async fn queue(
+async fn queue<'a>(
     tx: &DatabaseTransaction,
-    entries: impl IntoIterator<Item = &Entry>,
+    entries: impl IntoIterator<Item = &'a Entry>,
     now: i64,
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO turns (id, thread_id, status, policy, input, metadata, author, idempotency_key, \
                    request_hash, created_at, updated_at, tenant, priority, due_at, answers_seq) \
-                   SELECT id::uuid, thread_id::uuid, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
+                   SELECT id, thread_id, $1, policy, input, metadata, author, nullif(idempotency_key, ''), \
                    CASE idempotency_key WHEN '' THEN NULL ELSE request_hash END, $2, $2, tenant, priority, \
                    nullif(due_at, -1), nullif(answers_seq, -1) \
-                   FROM unnest($3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
+                   FROM unnest($3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], \
                    $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[]) WITH ORDINALITY AS it (id, thread_id, \
                    policy, input, metadata, author, idempotency_key, request_hash, tenant, priority, due_at, answers_seq, \
                    nth) \
@@ -212,26 +195,27 @@ async fn queue(
                  value ->> 'answers_seq' \
                  FROM json_each(?3) WHERE true ORDER BY key \
                  ON CONFLICT (idempotency_key) DO NOTHING RETURNING id, position",
-        columns: &[
-            Text("id"),
-            Text("thread_id"),
-            Text("policy"),
-            Text("input"),
-            Text("metadata"),
-            Text("author"),
-            Text("idempotency_key"),
-            Text("request_hash"),
-            Text("tenant"),
-            Number("priority"),
-            Number("due_at"),
-            Number("answers_seq"),
-        ],
     };
-    let rows = entries.into_iter().map(|it| it.row(tx)).collect::<Result<Vec<_>, _>>()?;
+    let row = |it: &'a Entry| Ok((it, &it.turn, it.input()?));
+    let rows = entries.into_iter().map(row).collect::<Result<Vec<_>, Error>>()?;
     if rows.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], rows);
+    let columns = [
+        id("id", &rows, |(_, turn, _)| turn.id),
+        id("thread_id", &rows, |(_, turn, _)| turn.thread),
+        text("policy", &rows, |(_, turn, _)| policy_text(turn.policy).to_owned()),
+        text("input", &rows, |(_, _, input)| input.clone()),
+        text("metadata", &rows, |(_, turn, _)| turn.metadata.to_string()),
+        text("author", &rows, |(_, turn, _)| turn.author.clone()),
+        text("idempotency_key", &rows, |(it, ..)| it.key()),
+        text("request_hash", &rows, |(it, ..)| it.idempotency.as_ref().map(|it| plain(&it.request_hash))),
+        text("tenant", &rows, |(_, turn, _)| turn.tenant.clone()),
+        number("priority", &rows, |(_, turn, _)| i64::from(turn.priority.rank())),
+        number("due_at", &rows, |(_, turn, _)| turn.due_at),
+        number("answers_seq", &rows, |(_, turn, _)| turn.answers_seq.map(signed)),
+    ];
+    let statement = WORDS.with(tx, [TurnStatus::Queued.as_str().into(), now.into()], columns);
     let queued = tx.query_all_raw(statement).await?;
     queued.into_iter().map(|row| Ok((row.try_get("", "id")?, row.try_get("", "position")?))).collect()
 }
@@ -240,22 +224,21 @@ async fn queue(
 async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
-                   SELECT thread_id::uuid, strategy, $1, $2, $2, tenant \
-                   FROM unnest($3::text[], $4::text[], $5::text[]) AS it (thread_id, strategy, tenant)",
+                   SELECT thread_id, strategy, $1, $2, $2, tenant \
+                   FROM unnest($3::uuid[], $4::text[], $5::text[]) AS it (thread_id, strategy, tenant)",
         sqlite: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
                  SELECT unhex(value ->> 'thread_id'), value ->> 'strategy', ?1, ?2, ?2, value ->> 'tenant' \
                  FROM json_each(?3)",
-        columns: &[Text("thread_id"), Text("strategy"), Text("tenant")],
     };
     if entries.is_empty() {
         return Ok(());
     }
-    let row = |(entry, opened): &(&Entry, Opened)| {
-        let (thread, strategy) = (name(tx, entry.turn.thread), plain(&opened.strategy));
-        json!({"thread_id": thread, "strategy": strategy, "tenant": entry.turn.tenant})
-    };
-    let rows = entries.iter().map(row).collect();
-    tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], rows)).await?;
+    let columns = [
+        id("thread_id", &entries, |(entry, _)| entry.turn.thread),
+        text("strategy", &entries, |(_, opened)| plain(&opened.strategy)),
+        text("tenant", &entries, |(entry, _)| entry.turn.tenant.clone()),
+    ];
+    tx.execute_raw(WORDS.with(tx, [ThreadStatus::Idle.as_str().into(), now.into()], columns)).await?;
     let first = |(entry, opened): (&Entry, Opened)| {
         Batch::new(&Head::start(entry.turn.thread), &[opened.into()], now)
     };
