@@ -60,8 +60,9 @@ impl KnownBy {
         if !known {
             return Ok((turn, false));
         }
-        // Whoever asked for it would have an answer by now, or has given up.
-        if time::span(house.chat_wait) <= time::now().saturating_sub(turn.created_at) {
+        // Whoever asked for it would have its answer by now, or has given up.
+        let ended_for = turn.status.is_over().then(|| time::now().saturating_sub(turn.updated_at));
+        if ended_for.is_some_and(|it| time::span(house.chat_wait) <= it) {
             house.parts.store.give_up_key(turn.id).await?;
             return enqueue(house, new).await;
         }
@@ -85,7 +86,7 @@ impl KnownBy {
     }
 
     /// Whoever sent it has its answer now, and the next one like it is another; unless they are told to come again. Should that
-    /// not be noted, it is for as long as the answer might have been waited for.
+    /// not be noted, that is so once the turn has been over for as long as anybody waits.
     pub(super) fn answered(&self, house: &Arc<House>, turn: &Turn, response: &Response) {
         let comes_again = response.extensions().get().is_some_and(passes);
         if !matches!(self, Self::Words(..)) || comes_again {

@@ -51,7 +51,7 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 ///
 /// **Repeating.** With `Idempotency-Key`, the same body sent again gives the same turn. OpenAI's clients give none, but send
 /// a request again by themselves that has no answer, and say so in `X-Stainless-Retry-Count`: it is the same turn then, if the
-/// body and who submits it are the same, for `api.chat_wait_seconds`.
+/// body and who submits it are the same, until it has been over for `api.chat_wait_seconds`.
 ///
 /// **Parameters.** `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (who submits) and `turnfold`:
 /// `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`, `max_tokens`,

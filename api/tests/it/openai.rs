@@ -337,10 +337,17 @@ async fn what_differs_or_is_not_sent_again_is_another_turn() {
 }
 
 #[tokio::test]
-async fn what_nobody_can_wait_for_any_more_is_not_found_again() {
+async fn what_is_under_way_is_found_again_and_what_nobody_can_wait_for_any_more_is_not() {
     let wait = Duration::from_millis(200);
     let room = Room::with(|door| door.chat_wait = wait).await;
     let first = hung_up(&room, &[FIRST], say("echo hi")).await;
+    // Nobody works.
+    tokio::time::sleep(wait).await;
+    assert_eq!(hung_up(&room, &[AGAIN], say("echo hi")).await, first);
+    let turns = room.get("/v1/turns").await.json();
+    assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
+
+    room.live(thread_of(&turns["data"][0])).await;
     tokio::time::sleep(wait).await;
     let second = hung_up(&room, &[AGAIN], say("echo hi")).await;
     assert_ne!(first, second);
