@@ -16,7 +16,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
 use shared::{Fault, Replay, Request, Response};
 use store::{
     Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, QueueError, RedisNews, RedisQueue,
-    Store, Strategies, ThreadId, TurnStatus, When,
+    Store, Strategies, ThreadId, TurnStatus, When, log::Counts,
 };
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -35,7 +35,7 @@ use crate::{
 const LEASE: Duration = Duration::from_secs(120);
 
 /// How many turns are submitted side by side.
-const SUBMITTING: usize = 32;
+const SUBMITTING: usize = 256;
 
 /// How a worker goes on after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,38 +143,62 @@ impl Engine {
     /// **Invariant:** a lap counts only if the log says that every turn was completed with every event.
     pub(crate) async fn lap(&self, mode: Mode, slots: usize, threads: usize, steps: u32) -> Result<Lap> {
         let before = self.parts.store.counts().await?;
-        let threads = self.submit(threads, mode.walk(steps)).await?;
-        let each = mode.end(steps);
-        self.tally.expect(threads.len(), each);
+        let turns = (0..threads).map(|_| turn(Opening::New(walk::opened(mode.walk(steps)))));
+        let threads = self.submit(turns).await?;
+        let (wanted, each) = (threads.len(), mode.end(steps));
+        let (spent, threads) =
+            self.measure(before, mode.limits(slots), wanted, each, async { Ok(threads) }).await?;
+        Ok(Lap { spent, steps: threads.len() as f64 * f64::from(steps), threads })
+    }
+
+    /// Submits these turns while a worker does them, each of so many events with its thread's first: how many a second.
+    ///
+    /// **Invariant:** they count only if the log says that every turn was completed with every event.
+    pub(crate) async fn rush(&self, slots: usize, turns: Vec<NewTurn>, each: u64) -> Result<f64> {
+        let (before, wanted) = (self.parts.store.counts().await?, turns.len());
+        let limits = Mode::Local.limits(slots);
+        let (spent, _) = self.measure(before, limits, wanted, each, self.submit(turns.into_iter())).await?;
+        Ok(wanted as f64 / spent.wall)
+    }
+
+    async fn measure(
+        &self,
+        before: Counts,
+        limits: Limits,
+        wanted: usize,
+        each: u64,
+        submitted: impl Future<Output = Result<Vec<ThreadId>>>,
+    ) -> Result<(Spent, Vec<ThreadId>)> {
+        self.tally.expect(wanted, each);
         let stop = Stop::default();
-        let worker = Worker::new(self.hands(Arc::new(Echo)), mode.limits(slots));
+        let worker = Worker::new(self.hands(Arc::new(Echo)), limits);
         let meter = Meter::start(&self.servers)?;
         let worker = tokio::spawn(worker.run(stop.clone()));
+        let threads = submitted.await?;
         self.tally.complete().await;
         let spent = meter.read()?;
         stop.drain();
         worker.await?;
 
         let after = self.parts.store.counts().await?;
-        let completed = |it: &store::log::Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
+        let completed = |it: &Counts| it.turns.get(&TurnStatus::Completed).copied().unwrap_or(0);
         let (turns, events) = (completed(&after) - completed(&before), after.events - before.events);
-        let wanted = threads.len() as u64;
+        let wanted = wanted as u64;
         ensure!(
             turns == wanted && events == wanted * each,
             "{wanted} turns of {each} events were to be done, and the log holds {turns} with {events} events"
         );
-        Ok(Lap { spent, steps: threads.len() as f64 * f64::from(steps), threads })
+        Ok((spent, threads))
     }
 
     /// Opens threads with a turn each, and rings for them.
-    async fn submit(&self, threads: usize, walk: walk::Config) -> Result<Vec<ThreadId>> {
-        let one = |_| async move {
-            let turn = self.parts.store.submit(turn(Opening::New(walk::opened(walk)))).await?;
-            let thread = turn.into_turn().thread;
+    async fn submit(&self, turns: impl Iterator<Item = NewTurn>) -> Result<Vec<ThreadId>> {
+        let one = |turn: NewTurn| async move {
+            let thread = self.parts.store.submit(turn).await?.into_turn().thread;
             self.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
             Ok(thread)
         };
-        futures::stream::iter(0..threads).map(one).buffer_unordered(SUBMITTING).try_collect().await
+        futures::stream::iter(turns).map(one).buffer_unordered(SUBMITTING).try_collect().await
     }
 
     /// What a worker needs.

@@ -8,7 +8,9 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
-use serde_json::Value;
+use serde_json::{Value, json};
+use shared::Message;
+use store::{NewTurn, Opening};
 use tokio::time::sleep;
 
 use super::{Bench, Figure};
@@ -82,8 +84,24 @@ impl Figure for Bulk {
         );
         installation.check_output(&over, items).await?;
         let nodes = installation.nodes_of_one().await?;
-        lines(items, wall, nodes, &steps, &seen)
+        drop(installation);
+        let engine = Engine::postgres(&servers, &bench.database().await?).await?;
+        let mut turns = Vec::new();
+        for _ in 0..3 {
+            bench.round()?;
+            let same = (0..THREADS).map(one_of_them).collect::<Result<_>>()?;
+            // Its thread is opened, it is heard, and each node decides.
+            turns.push(engine.rush(SLOTS, same, 2 + nodes as u64).await?);
+        }
+        lines(items, wall, nodes, &steps, &turns, &seen)
     }
+}
+
+/// A turn as a line asks for it.
+fn one_of_them(nth: usize) -> Result<NewTurn> {
+    let opened = serde_json::from_value(json!({"strategy": "probe"}))?;
+    let words = vec![Message::user(format!("echo {nth}"))];
+    Ok(NewTurn::of(Opening::New(opened), words, "bench".to_owned()))
 }
 
 async fn watch(
@@ -149,7 +167,7 @@ fn eprint(words: &str) -> Result<()> {
     Ok(writeln!(std::io::stderr(), "{words}")?)
 }
 
-fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], seen: &Seen) -> Result<Vec<Line>> {
+fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], turns: &[f64], seen: &Seen) -> Result<Vec<Line>> {
     let rate = items as f64 / wall;
     let floor: Vec<f64> = steps.iter().map(|it| it / nodes).collect();
     let rates = vec![rate; floor.len()];
@@ -163,6 +181,9 @@ fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], seen: &Seen) -> Resul
                  Redis killed {} times; every custom_id once",
                 seen.kills
             )),
+        Line::new("bulk.turns", "items/s", &rates)
+            .over("the same turns, submitted one by one to one worker of this process, without a batch", &rates, turns)
+            .note("what a batch adds: its lines are looked at and become items, and their answers are read and kept"),
         Line::new("bulk.first_result", "s", &[first])
             .target(Target { id: "B2", of: Of::Value, bound: Bound::AtMost(2.0) })
             .note("from the batch's making; later lines are looked at meanwhile"),
