@@ -47,7 +47,7 @@ pub use index::MilvusIndex;
 pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
 pub use log::{
     Attested, Chain, Counts, Crowd, DryRun, Failure, Failures, Finding, Foreign, Fork, Grown, Head, Hold,
-    Idempotency, Log, MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Reader,
+    Idempotency, Log, MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Queued, Reader,
     Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId,
     ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified,
     Withdrawal, Wrong, rename_turns,

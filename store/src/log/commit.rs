@@ -33,8 +33,9 @@ use super::{
 };
 use crate::{Error, gather::Gather, time};
 
-/// How many steps one transaction writes at most: a larger batch costs no less a step.
-const STEPS_MAX: usize = 512;
+/// How many steps one transaction writes at most. A larger batch costs no less a step, and leaves the database or the worker
+/// without work for longer while it is made ready or written.
+const STEPS_MAX: usize = 128;
 
 /// How many batches are on their way at once: while one waits for the disk, one is written and the next is made ready.
 const HANDS: usize = 3;

@@ -4,7 +4,7 @@
 //! is said here, and fails in all the ways that are said here.
 
 use super::{
-    Head, Mark, Recorded, Runnable, Store, ThreadId, Turn, TurnFilter, TurnId, TurnStatus, Withdrawal,
+    Head, Mark, Queued, Recorded, Runnable, Store, ThreadId, TurnFilter, TurnId, TurnStatus, Withdrawal,
 };
 use crate::{Error, Lane, Pause, time};
 
@@ -38,7 +38,7 @@ pub trait Log: Clone + Send + Sync + 'static {
     fn running(&self, thread: ThreadId) -> impl Future<Output = Result<Option<TurnId>, Error>> + Send;
 
     /// As [`Store::next_queued`].
-    fn next_queued(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Turn>, Error>> + Send;
+    fn next_queued(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Queued>, Error>> + Send;
 
     /// As [`Store::refuse_queued`].
     fn refuse_queued(
@@ -93,7 +93,7 @@ impl Log for Store {
         Ok(self.turns(running, None, 1).await?.pop().map(|it| it.id))
     }
 
-    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {
         Store::next_queued(self, thread).await
     }
 

@@ -25,6 +25,7 @@ mod holds;
 mod matching;
 mod postgres;
 mod prune;
+mod queued;
 mod read;
 mod reader;
 mod round;
@@ -40,9 +41,9 @@ mod walk;
 use self::{
     commit::{Committer, committer},
     database::Database,
+    queued::Waiters,
     read::Loader,
     submit::Arrivals,
-    turns::Waiters,
 };
 use crate::Error;
 
@@ -60,6 +61,7 @@ pub use fork::{Fork, NewFork, rename_turns};
 pub use holds::Hold;
 pub use prune::{Prune, Pruned};
 pub(crate) use prune::{list, listed};
+pub use queued::Queued;
 pub use read::{Chain, Recorded, Stored};
 pub use reader::Reader;
 pub use round::Round;
@@ -105,7 +107,7 @@ pub struct Store {
 impl Store {
     fn over(database: Database) -> Self {
         let (committer, loader, waiters) =
-            (committer(&database), read::loader(&database), turns::waiters(&database));
+            (committer(&database), read::loader(&database), queued::waiters(&database));
         let arrivals = submit::arrivals(&database);
         Self { database, committer, loader, waiters, arrivals }
     }

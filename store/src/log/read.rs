@@ -1,6 +1,6 @@
 //! What reads a log: its end, its events, the bytes as they stand, and whether the chain holds.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
@@ -100,12 +100,14 @@ impl Store {
     ///
     /// [`Error::Unreadable`] if this build cannot read an event.
     pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
-        let rows = self.loader.bring((head.thread, signed(head.seq))).await.ok_or_else(Error::gone)??;
-        let head = match rows.last() {
+        let from = signed(head.seq);
+        let logs = self.loader.bring((head.thread, from)).await.ok_or_else(Error::gone)??;
+        let rows = logs.get(&head.thread).map_or(&[][..], Vec::as_slice);
+        let head = match rows.last().filter(|it| from <= it.seq) {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
             None => *head,
         };
-        let log = rows.iter().map(recorded).collect::<Result<_, _>>()?;
+        let log = rows.iter().filter(|it| from <= it.seq).map(recorded).collect::<Result<_, _>>()?;
         Ok((head, log))
     }
 
@@ -171,8 +173,12 @@ impl Store {
     }
 }
 
-/// Reads logs, many at once: whose, and from which number on.
-pub(super) type Loader = Gather<(ThreadId, i64), Result<Vec<events::Model>, Error>>;
+/// Reads logs, many at once: whose, and from which number on. Each who asked is told of all, of its own from that number or an
+/// earlier one, if another wants more of it.
+pub(super) type Loader = Gather<(ThreadId, i64), Result<Arc<Logs>, Error>>;
+
+/// Rows of logs, each in the order of its numbers.
+type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
 
 /// How many logs one query reads at most.
 const LOGS: usize = 64;
@@ -186,17 +192,17 @@ pub(super) fn loader(database: &Database) -> Loader {
         let pool = pool.clone();
         async move {
             match load(&pool, &wanted).await {
-                Ok(logs) => logs.into_iter().map(Ok).collect(),
+                Ok(logs) => {
+                    let logs = Arc::new(logs);
+                    wanted.iter().map(|_| Ok(logs.clone())).collect()
+                }
                 Err(error) => wanted.iter().map(|_| Err(error.again())).collect(),
             }
         }
     })
 }
 
-async fn load(
-    db: &impl ConnectionTrait,
-    wanted: &[(ThreadId, i64)],
-) -> Result<Vec<Vec<events::Model>>, Error> {
+async fn load(db: &impl ConnectionTrait, wanted: &[(ThreadId, i64)]) -> Result<Logs, Error> {
     // Of one that two want at once, all is read that either wants.
     let mut from = BTreeMap::<ThreadId, i64>::new();
     for (thread, seq) in wanted {
@@ -218,15 +224,11 @@ async fn load(
                    ORDER BY events.thread_id, events.seq";
         Statement::from_sql_and_values(backend, sql, [rows.to_string().into()])
     };
-    let mut logs = BTreeMap::<ThreadId, Vec<events::Model>>::new();
+    let mut logs = Logs::new();
     for row in events::Entity::find().from_raw_sql(statement).all(db).await? {
         logs.entry(row.thread_id).or_default().push(row);
     }
-    let log = |(thread, seq): &(ThreadId, i64)| {
-        let rows = logs.get(thread).map_or(&[][..], Vec::as_slice);
-        rows.iter().filter(|it| *seq <= it.seq).cloned().collect()
-    };
-    Ok(wanted.iter().map(log).collect())
+    Ok(logs)
 }
 
 /// The end of a log, as a transaction sees it.

@@ -1,11 +1,9 @@
 //! What reads turns as rows, and takes queued ones out of the queue unheard.
 
-use std::collections::BTreeMap;
-
 use futures::FutureExt as _;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect, QueryTrait, Select, Statement,
+    ActiveValue::Set, ColumnTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+    Select,
 };
 use serde_json::Value;
 use shared::{Message, Policy};
@@ -14,13 +12,12 @@ use super::{
     Store, ThreadId, TurnId, TurnStatus, at_most,
     cause::cause,
     corrupt,
-    database::Database,
     matching::{all_of, in_status},
     plain,
     tables::turns,
     unsigned,
 };
-use crate::{Error, conditions::Conditions, gather::Gather, queue::Priority, time};
+use crate::{Error, conditions::Conditions, queue::Priority, time};
 
 /// A turn, as the read model has it.
 #[derive(Clone, Debug, PartialEq)]
@@ -149,17 +146,6 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
     }
 
-    /// The turn that a thread should hear next: of the most urgent ones that which has waited longest. Those that are not
-    /// due yet are passed over.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Corrupt`] if its row is none that turnfold wrote.
-    pub async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
-        let row = self.waiters.bring(thread).await.ok_or_else(Error::gone)??;
-        row.map(Turn::try_from).transpose()
-    }
-
     /// Calls off a turn that is still queued.
     ///
     /// # Errors
@@ -205,50 +191,6 @@ impl Store {
     }
 }
 
-/// Looks for the turns that threads should hear next, for many threads at once.
-pub(super) type Waiters = Gather<ThreadId, Result<Option<turns::Model>, Error>>;
-
-/// How many threads one query looks at at most.
-const THREADS: usize = 256;
-
-pub(super) fn waiters(database: &Database) -> Waiters {
-    let pool = database.hot.clone();
-    Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
-        let pool = pool.clone();
-        async move {
-            match first_waiting(&pool, &threads).await {
-                Ok(rows) => threads.iter().map(|it| Ok(rows.get(it).cloned())).collect(),
-                Err(error) => threads.iter().map(|_| Err(error.again())).collect(),
-            }
-        }
-    })
-}
-
-async fn first_waiting(
-    db: &impl ConnectionTrait,
-    threads: &[ThreadId],
-) -> Result<BTreeMap<ThreadId, turns::Model>, Error> {
-    let (backend, now) = (db.get_database_backend(), time::now());
-    let statement = if backend == DbBackend::Postgres {
-        let sql = "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
-                   (SELECT turns.* FROM open_turns AS open JOIN turns ON turns.position = open.position \
-                   WHERE open.thread_id = it.id AND turns.status = 'queued' \
-                   AND (turns.due_at IS NULL OR turns.due_at <= $2) \
-                   ORDER BY open.priority, open.position LIMIT 1) AS turn";
-        Statement::from_sql_and_values(backend, sql, [threads.to_vec().into(), now.into()])
-    } else {
-        let ids: Value = threads.iter().map(|it| it.simple().to_string()).collect();
-        let sql = "SELECT turns.* FROM json_each(?1) AS it CROSS JOIN turns ON turns.position = \
-                   (SELECT open.position FROM open_turns AS open JOIN turns AS waiting ON waiting.position = open.position \
-                   WHERE open.thread_id = unhex(it.value) AND waiting.status = 'queued' \
-                   AND (waiting.due_at IS NULL OR waiting.due_at <= ?2) \
-                   ORDER BY open.priority, open.position LIMIT 1)";
-        Statement::from_sql_and_values(backend, sql, [ids.to_string().into(), now.into()])
-    };
-    let rows = turns::Entity::find().from_raw_sql(statement).all(db).await?;
-    Ok(rows.into_iter().map(|row| (row.thread_id, row)).collect())
-}
-
 impl TryFrom<turns::Model> for Turn {
     type Error = Error;
 
@@ -290,6 +232,6 @@ pub(super) fn policy_text(policy: Policy) -> &'static str {
     }
 }
 
-fn policy_of(text: &str) -> Option<Policy> {
+pub(super) fn policy_of(text: &str) -> Option<Policy> {
     [Policy::Auto, Policy::Answer, Policy::Replan].into_iter().find(|it| policy_text(*it) == text)
 }

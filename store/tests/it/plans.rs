@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shared::{Event, Heard, Hearing, Message, Opened, Policy};
 use store::{
-    Mark, NewTurn, Opening, Priority, Store, ThreadStatus, Turn, TurnMark, TurnStatus,
+    Mark, NewTurn, Opening, Priority, Queued, Store, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
         Batch, BatchId, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move,
         NewBatch, NewFile,
@@ -182,11 +182,10 @@ async fn real_postgres_reads_what_is_asked_for() {
 
 /// One conversation of many turns, each heard and ended as a worker does it.
 async fn converse(store: &Store, turns: u64) {
-    let first = submit(store, 0..1).await.remove(0);
-    let thread = first.thread;
-    let (mut head, mut next) = (store.head(thread).await.unwrap(), Some(first));
+    let thread = submit(store, 0..1).await.remove(0).thread;
+    let mut head = store.head(thread).await.unwrap();
     for nth in 1..=turns {
-        let Turn { id, author, messages, .. } = next.take().unwrap();
+        let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
         let heard = Heard { turn: id, by: author, time: String::new(), hearing: Hearing::Input, messages };
         for (events, thread, status) in [
             (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
@@ -201,7 +200,6 @@ async fn converse(store: &Store, turns: u64) {
         }
         let new = NewTurn { thread: Opening::Existing(thread), ..turn(nth) };
         store.submit(new).await.unwrap();
-        next = store.next_queued(thread).await.unwrap();
     }
 }
 

@@ -16,8 +16,8 @@ use shared::{
     strategies,
 };
 use store::{
-    Error, Head, Lane, Log, Mark, Parts, Pause, Recorded as Row, Runnable, Store, Strategies, ThreadId,
-    ThreadLog, Turn, TurnId, Withdrawal,
+    Error, Head, Lane, Log, Mark, Parts, Pause, Queued, Recorded as Row, Runnable, Store, Strategies,
+    ThreadId, ThreadLog, TurnId, Withdrawal,
 };
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
@@ -102,7 +102,7 @@ impl Log for Wire {
         self.store.running(thread).await
     }
 
-    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {
         self.store.next_queued(thread).await
     }
 

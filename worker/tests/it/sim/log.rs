@@ -8,8 +8,8 @@ use std::{
 
 use shared::{Event, Heard, Opened, Policy, Replay, strategies};
 use store::{
-    Error, Head, Lane, Log, Mark, Pause, Priority, Recorded, Runnable, ThreadId, ThreadStatus, Turn, TurnId,
-    TurnStatus, Withdrawal, log::chain,
+    Error, Head, Lane, Log, Mark, Pause, Priority, Queued, Recorded, Runnable, ThreadId, ThreadStatus, Turn,
+    TurnId, TurnStatus, Withdrawal, log::chain,
 };
 use tokio::time::Instant;
 
@@ -241,6 +241,13 @@ fn waits(turn: &Turn, now: i64) -> bool {
     turn.status == TurnStatus::Queued && turn.due_at.is_none_or(|it| it <= now)
 }
 
+/// As much of it as whoever hears it is told.
+fn queued(turn: &Turn) -> Queued {
+    let Turn { id, priority, policy, answers_seq, created_at, .. } = *turn;
+    let (messages, author) = (turn.messages.clone(), turn.author.clone());
+    Queued { id, priority, policy, messages, author, answers_seq, created_at }
+}
+
 /// The wire from one process to the log: slow, and it may break before or after the write.
 #[derive(Clone)]
 pub(super) struct Wire {
@@ -324,12 +331,12 @@ impl Log for Wire {
         Ok(self.log.tables().turns.iter().find(of_thread).map(|it| it.id))
     }
 
-    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Turn>, Error> {
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {
         self.there("next queued").await?;
         let now = self.log.now();
         let of_thread = |it: &&Turn| it.thread == thread && waits(it, now);
         let urgency = |it: &&Turn| (it.priority, it.position);
-        let next = self.log.tables().turns.iter().filter(of_thread).min_by_key(urgency).cloned();
+        let next = self.log.tables().turns.iter().filter(of_thread).min_by_key(urgency).map(queued);
         self.back().await;
         Ok(next)
     }
