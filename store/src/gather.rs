@@ -5,6 +5,8 @@ use tokio::sync::{Mutex, mpsc, oneshot, watch};
 
 use std::sync::Arc;
 
+use crate::Error;
+
 /// How many items may wait to be gathered; whoever brings one more waits with it.
 const WAITING: usize = 8192;
 
@@ -46,6 +48,14 @@ impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
         let (answer, answered) = oneshot::channel();
         self.0.send((item, answer)).await.ok()?;
         answered.await.ok()
+    }
+}
+
+/// The answers of a batch whose work was one for all: each is told of all, and looks for its own.
+pub(crate) fn told_of_all<A>(outcome: Result<A, Error>, many: usize) -> Vec<Result<Arc<A>, Error>> {
+    match outcome.map(Arc::new) {
+        Ok(all) => (0..many).map(|_| Ok(Arc::clone(&all))).collect(),
+        Err(error) => (0..many).map(|_| Err(error.again())).collect(),
     }
 }
 

@@ -140,6 +140,7 @@ async fn log(store: &Store) -> Result<(), Error> {
     bytes::of_the_future_are_refused(store).await?;
     bytes::that_change_break_the_chain(store).await?;
     bytes::are_paged(store).await?;
+    bytes::are_read_together(store).await?;
 
     append::a_gap_is_damage(store).await?;
     append::is_all_or_nothing(store).await?;

@@ -51,9 +51,6 @@ const INSERT_AND_MARK: &str = concat!(
      THEN 1 ELSE 0 END"
 );
 
-/// How many values the statement is given.
-const ARGUMENTS: usize = 18;
-
 /// How many bytes a row takes on its way besides its words, about.
 const EACH: usize = 96;
 
@@ -68,10 +65,15 @@ const DIVIDED: &str = "22012";
 /// model is not as its step expects it.
 pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
-    let (rows, marks) = (Events::of(steps), Marks::of(steps));
+    let mut rows = Events::default();
+    let mut marks = Marks::default();
+    for (_, step) in steps {
+        rows.add(step);
+        marks.add(step);
+    }
     let sql = if marks.threads.is_empty() { INSERT } else { INSERT_AND_MARK };
     let mut arguments = PgArguments::default();
-    arguments.reserve(ARGUMENTS, rows.bytes() + marks.bytes());
+    arguments.reserve(0, rows.bytes() + marks.bytes());
     let mut query = sqlx::query_with(sql, arguments)
         .bind(&rows.threads)
         .bind(&rows.ats)
@@ -115,6 +117,7 @@ fn count<T>(rows: &[T]) -> i64 {
 }
 
 /// Rows of `events`, a vector a column.
+#[derive(Default)]
 struct Events<'a> {
     threads: Vec<uuid::Uuid>,
     ats: Vec<i64>,
@@ -125,32 +128,21 @@ struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    fn of(steps: &'a [(usize, Step)]) -> Self {
-        let many = steps.iter().map(|(_, step)| step.batch.rows.len()).sum();
-        let mut this = Self {
-            threads: Vec::with_capacity(many),
-            ats: Vec::with_capacity(many),
-            seqs: Vec::with_capacity(many),
-            kinds: Vec::with_capacity(many),
-            payloads: Vec::with_capacity(many),
-            hashes: Vec::with_capacity(many),
-        };
-        for (_, Step { batch, .. }) in steps {
-            for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
-                this.threads.push(batch.from.thread);
-                this.ats.push(batch.at);
-                this.seqs.push(signed(seq));
-                this.kinds.push(row.kind);
-                this.payloads.push(&row.payload);
-                this.hashes.push(&row.hash);
-            }
+    fn add(&mut self, step: &'a Step) {
+        let batch = &step.batch;
+        for (seq, row) in (batch.from.seq..).zip(&batch.rows) {
+            self.threads.push(batch.from.thread);
+            self.ats.push(batch.at);
+            self.seqs.push(signed(seq));
+            self.kinds.push(row.kind);
+            self.payloads.push(&row.payload);
+            self.hashes.push(&row.hash);
         }
-        this
     }
 
     /// How many bytes they take on their way, about.
     fn bytes(&self) -> usize {
-        let words: usize = self.kinds.iter().chain(&self.payloads).map(|it| it.len()).sum();
+        let words: usize = self.payloads.iter().map(|it| it.len()).sum();
         words + self.threads.len() * EACH
     }
 }
@@ -170,24 +162,20 @@ struct Marks {
 }
 
 impl Marks {
-    fn of(steps: &[(usize, Step)]) -> Self {
-        let mut this = Self::default();
-        for (_, step) in steps {
-            let Some(mark) = &step.mark else { continue };
-            let thread = step.batch.from.thread;
-            this.threads.push(thread);
-            this.standings.push(mark.status.as_str());
-            if let Some(turn) = &mark.turn {
-                this.turns.push(turn.turn);
-                this.turn_threads.push(thread);
-                this.statuses.push(turn.status.as_str());
-                this.errors.push(turn.error.as_deref().map(plain));
-                this.causes.push(turn.cause());
-                this.ended.push(step.ended());
-                this.heard.push(step.heard.map(signed));
-            }
+    fn add(&mut self, step: &Step) {
+        let Some(mark) = &step.mark else { return };
+        let thread = step.batch.from.thread;
+        self.threads.push(thread);
+        self.standings.push(mark.status.as_str());
+        if let Some(turn) = &mark.turn {
+            self.turns.push(turn.turn);
+            self.turn_threads.push(thread);
+            self.statuses.push(turn.status.as_str());
+            self.errors.push(turn.error.as_deref().map(plain));
+            self.causes.push(turn.cause());
+            self.ended.push(step.ended());
+            self.heard.push(step.heard.map(signed));
         }
-        this
     }
 
     /// How many bytes they take on their way, about, where none failed.

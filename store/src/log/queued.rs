@@ -6,7 +6,12 @@ use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Statement};
 use shared::{Message, Policy};
 
 use super::{Store, ThreadId, TurnId, corrupt, database::Database, turns::policy_of, unsigned};
-use crate::{Error, gather::Gather, queue::Priority, time};
+use crate::{
+    Error,
+    gather::{Gather, told_of_all},
+    queue::Priority,
+    time,
+};
 
 /// A turn that its thread should hear next.
 #[derive(Clone, Debug, PartialEq)]
@@ -87,15 +92,7 @@ pub(super) fn waiters(database: &Database) -> Waiters {
     let pool = database.hot.clone();
     Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
         let pool = pool.clone();
-        async move {
-            match first_waiting(&pool, &threads).await {
-                Ok(rows) => {
-                    let rows = Arc::new(rows);
-                    threads.iter().map(|_| Ok(rows.clone())).collect()
-                }
-                Err(error) => threads.iter().map(|_| Err(error.again())).collect(),
-            }
-        }
+        async move { told_of_all(first_waiting(&pool, &threads).await, threads.len()) }
     })
 }
 

@@ -17,7 +17,10 @@ use super::{
     unsigned,
     walk::Walk,
 };
-use crate::{Error, gather::Gather};
+use crate::{
+    Error,
+    gather::{Gather, told_of_all},
+};
 
 /// How events are stored now.
 pub(super) const CODEC: &str = "json";
@@ -103,11 +106,13 @@ impl Store {
         let from = signed(head.seq);
         let logs = self.loader.bring((head.thread, from)).await.ok_or_else(Error::gone)??;
         let rows = logs.get(&head.thread).map_or(&[][..], Vec::as_slice);
-        let head = match rows.last().filter(|it| from <= it.seq) {
+        // Another may have wanted more of it.
+        let rows = &rows[rows.partition_point(|it| it.seq < from)..];
+        let head = match rows.last() {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
             None => *head,
         };
-        let log = rows.iter().filter(|it| from <= it.seq).map(recorded).collect::<Result<_, _>>()?;
+        let log = rows.iter().map(recorded).collect::<Result<_, _>>()?;
         Ok((head, log))
     }
 
@@ -173,8 +178,7 @@ impl Store {
     }
 }
 
-/// Reads logs, many at once: whose, and from which number on. Each who asked is told of all, of its own from that number or an
-/// earlier one, if another wants more of it.
+/// Reads logs, many at once: whose, and from which number on.
 pub(super) type Loader = Gather<(ThreadId, i64), Result<Arc<Logs>, Error>>;
 
 /// Rows of logs, each in the order of its numbers.
@@ -190,15 +194,7 @@ pub(super) fn loader(database: &Database) -> Loader {
     let pool = database.hot.clone();
     Gather::new(QUERIES, LOGS, move |wanted: Vec<(ThreadId, i64)>| {
         let pool = pool.clone();
-        async move {
-            match load(&pool, &wanted).await {
-                Ok(logs) => {
-                    let logs = Arc::new(logs);
-                    wanted.iter().map(|_| Ok(logs.clone())).collect()
-                }
-                Err(error) => wanted.iter().map(|_| Err(error.again())).collect(),
-            }
-        }
+        async move { told_of_all(load(&pool, &wanted).await, wanted.len()) }
     })
 }
 

@@ -117,6 +117,22 @@ pub(super) async fn are_paged(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+/// Who reads a log while others read more of it, or another, is told of what it asked for.
+pub(super) async fn are_read_together(store: &Store) -> Result<(), Error> {
+    let (one, two) = (opened(store).await?.0, opened(store).await?.0);
+    let middle = store.append(&one, &[decided(1), decided(2)], None).await?;
+    let end = store.append(&middle, &[decided(3)], None).await?;
+    let asked = [Head::start(one.thread), one, Head::start(two.thread), middle, end, two].repeat(20);
+    let told = futures::future::join_all(asked.iter().map(|from| store.load_since(from))).await;
+    for (from, told) in asked.iter().zip(told) {
+        let (to, log) = told?;
+        let last = if from.thread == one.thread { end } else { two };
+        let seqs: Vec<u64> = log.iter().map(|it| it.seq).collect();
+        assert_eq!((to, seqs), (last, (from.seq..last.seq).collect()), "from {} on", from.seq);
+    }
+    Ok(())
+}
+
 /// Changes one column of the event at `head`, as no turnfold would.
 async fn change(
     store: &Store,
