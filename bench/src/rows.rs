@@ -168,10 +168,17 @@ pub(crate) async fn postgres(url: &str, connections: u32) -> Result<PgPool> {
     Ok(pool.test_before_acquire(false).connect(url).await?)
 }
 
-/// Makes the floor's table, of the shape of the events' own.
+/// Makes the floor's table, of the shape of the events' own: with as many parts, each with its index.
 pub(crate) async fn make_floor(pool: &PgPool) -> Result<()> {
-    for sql in ["DROP TABLE IF EXISTS floor", "CREATE TABLE floor (LIKE events INCLUDING ALL)"] {
-        sea_orm::sqlx::query(sql).execute(pool).await?;
+    let sql = "DROP TABLE IF EXISTS floor; \
+               CREATE TABLE floor (LIKE events INCLUDING ALL) PARTITION BY HASH (thread_id)";
+    sea_orm::sqlx::raw_sql(sql).execute(pool).await?;
+    let sql = "SELECT format('CREATE TABLE %I PARTITION OF floor %s', \
+               replace(relname, 'events', 'floor'), pg_get_expr(relpartbound, oid)) \
+               FROM pg_class WHERE relispartition AND relkind = 'r' AND relname ~ '^events_[0-9]+$'";
+    for row in sea_orm::sqlx::query(sql).fetch_all(pool).await? {
+        let sql: String = row.try_get(0)?;
+        sea_orm::sqlx::query(sea_orm::sqlx::AssertSqlSafe(sql)).execute(pool).await?;
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ impl Seen {
 
     fn lines(self, figure: &Steps) -> Vec<Line> {
         let (name, (events, bytes)) = (figure.name(), self.step);
-        let what = "the same rows, 256 steps an INSERT, the better of 1 and 2 connections";
+        let what = "the same rows into a table in as many parts, 256 steps an INSERT, the better of 1 and 2 connections";
         let mut wall = Line::new(&name, "steps/s", &self.rate)
             .over(what, &self.rate, &self.floor.rate)
             .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, its share of `heard` included"));
