@@ -17,6 +17,15 @@ const WAITING: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct Gather<T, A>(mpsc::Sender<Item<T, A>>);
 
+/// What becomes of an item that is brought alone, where the last one left alone too.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lone {
+    /// It leaves at once: the last answer has woken nobody but whoever brings it.
+    Leaves,
+    /// It lets others come: whoever brings it wakes them.
+    Waits,
+}
+
 /// Something brought, and where its answer goes.
 type Item<T, A> = (T, oneshot::Sender<A>);
 
@@ -29,13 +38,13 @@ impl<T, A> Clone for Gather<T, A> {
 impl<T: Send + 'static, A: Send + 'static> Gather<T, A> {
     /// `hands` batches at a time may be on their way, of at most `most` items each. `work` gives one answer an item,
     /// in their order.
-    pub(crate) fn new<W, F>(hands: usize, most: usize, work: W) -> Self
+    pub(crate) fn new<W, F>(hands: usize, most: usize, lone: Lone, work: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Vec<A>> + Send + 'static,
     {
         let (items, waiting) = mpsc::channel(WAITING);
-        let gathered = Arc::new(Mutex::new(Gathered { waiting, most, left: 0 }));
+        let gathered = Arc::new(Mutex::new(Gathered { waiting, most, lone, left: 0 }));
         let all = Arc::new(watch::Sender::new(0));
         for _ in 0..hands {
             tokio::spawn(run(Arc::clone(&gathered), Arc::clone(&all), work.clone()));
@@ -63,16 +72,18 @@ pub(crate) fn told_of_all<A>(outcome: Result<A, Error>, many: usize) -> Vec<Resu
 struct Gathered<T, A> {
     waiting: mpsc::Receiver<Item<T, A>>,
     most: usize,
+    lone: Lone,
     /// How many left together the last time.
     left: usize,
 }
 
 impl<T, A> Gathered<T, A> {
-    /// Those whom the last answers have just woken bring their next items first, for as long as one of them does.
-    ///
-    /// Where one left alone the last time, its answer has woken nobody else, and there is nobody to wait for.
+    /// Those who have just been woken bring their items first, for as long as one of them does.
     async fn let_others_come(&mut self, batch: &mut Vec<Item<T, A>>) {
-        let mut before = if self.left > 1 { 0 } else { batch.len() };
+        let mut before = match self.lone {
+            Lone::Leaves if self.left <= 1 => return,
+            Lone::Leaves | Lone::Waits => 0,
+        };
         while before < batch.len() && batch.len() < self.most {
             before = batch.len();
             tokio::task::yield_now().await;
@@ -145,5 +156,47 @@ where
             let _ = waiting.send(answer);
         }
         drop(on_its_way);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        sync::{Mutex, PoisonError},
+    };
+
+    use futures::poll;
+    use tokio::{sync::Notify, task::yield_now};
+
+    use super::*;
+
+    /// How large the batches are if one item leaves alone, and then another is brought, whose bringer wakes somebody.
+    async fn batches(lone: Lone) -> Vec<usize> {
+        let sizes = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sizes);
+        let gather = Gather::new(1, 8, lone, move |items: Vec<u8>| {
+            seen.lock().unwrap_or_else(PoisonError::into_inner).push(items.len());
+            async move { items }
+        });
+        assert_eq!(gather.bring(1).await, Some(1));
+        let (woken, theirs) = (Arc::new(Notify::new()), gather.clone());
+        let wakes = Arc::clone(&woken);
+        let other = tokio::spawn(async move {
+            woken.notified().await;
+            theirs.bring(2).await
+        });
+        yield_now().await;
+        let mut brought = pin!(gather.bring(3));
+        assert!(poll!(&mut brought).is_pending(), "nobody has answered yet");
+        wakes.notify_one();
+        assert_eq!((brought.await, other.await.expect("it ends")), (Some(3), Some(2)));
+        sizes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[tokio::test]
+    async fn who_comes_alone_again_leaves_at_once_or_waits() {
+        assert_eq!(batches(Lone::Leaves).await, [1, 1, 1]);
+        assert_eq!(batches(Lone::Waits).await, [1, 2]);
     }
 }

@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures::{StreamExt as _, poll};
-use store::{Job, Log, Notice, Store, WORKERS, When, queue::HeldBy};
+use store::{Job, Log, Notice, Room, Store, WORKERS, When, queue::HeldBy};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field::Empty, info, info_span, warn};
@@ -124,14 +124,14 @@ impl<L: Log> Worker<L> {
     async fn take_jobs(&self, stop: &Stop) {
         let Desk { hands, slots, .. } = &*self.desk;
         loop {
-            let free = tokio::select! {
+            tokio::select! {
                 biased;
                 () = stop.told() => return,
-                free = slots.acquire() => free.map_or(0, |_| slots.available_permits()),
-            };
+                free = slots.acquire() => drop(free),
+            }
             // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
             // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = hands.parts.queue.take(free + 1).await;
+            let taken = hands.parts.queue.take(Room::of(slots)).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {

@@ -195,7 +195,7 @@ impl Room {
     /// Ends every ring there is.
     pub(crate) async fn silence(&self) {
         while self.parts.queue.len().await.unwrap().waiting > 0 {
-            for job in self.parts.queue.take(100).await.unwrap() {
+            for job in self.parts.queue.take(100.into()).await.unwrap() {
                 self.parts.queue.finish(&job, None).await.unwrap();
             }
         }
@@ -311,7 +311,7 @@ impl Queue for Away {
         Err(away())
     }
 
-    async fn take(&self, _: usize) -> Result<Vec<Job>, QueueError> {
+    async fn take(&self, _: store::Room) -> Result<Vec<Job>, QueueError> {
         Err(away())
     }
 

@@ -25,7 +25,7 @@ async fn groups(room: &Room) -> BTreeMap<String, (u64, Value)> {
 /// Takes what waits, and gives one thread back to wait for `why`.
 async fn held(room: &Room, thread: ThreadId, why: Why) {
     loop {
-        let jobs = room.parts.queue.take(1).await.unwrap();
+        let jobs = room.parts.queue.take(1.into()).await.unwrap();
         let job = jobs.first().unwrap_or_else(|| panic!("{thread} is not rung for"));
         if job.thread == thread {
             let next = When::Held { after: LONGEST_PAUSE, why: why.clone() };
@@ -44,10 +44,10 @@ async fn every_turn_that_does_not_run_tells_why() {
     room.lived("ask Well?").await;
     room.silence().await;
     let runs = room.probe("echo runs").await;
-    let taken = room.parts.queue.take(1).await.unwrap();
+    let taken = room.parts.queue.take(1.into()).await.unwrap();
     assert_eq!(taken[0].thread, thread_of(&runs));
     room.post("/v1/turns", json!({"thread_id": runs["thread_id"], "input": "echo behind"})).await;
-    let second = room.parts.queue.take(1).await.unwrap().remove(0);
+    let second = room.parts.queue.take(1.into()).await.unwrap().remove(0);
     room.parts.queue.finish(&second, None).await.unwrap();
     room.post("/v1/turns", json!({"strategy": "probe", "input": "echo", "delay_seconds": 3_600})).await;
     for why in [
@@ -60,7 +60,7 @@ async fn every_turn_that_does_not_run_tells_why() {
         held(&room, thread_of(&turn), why).await;
     }
     let lost = room.probe("echo lost").await;
-    let job = room.parts.queue.take(1).await.unwrap().remove(0);
+    let job = room.parts.queue.take(1.into()).await.unwrap().remove(0);
     assert_eq!(job.thread, thread_of(&lost));
     room.parts.queue.finish(&job, None).await.unwrap();
     let waits = [room.probe("echo waits").await, room.probe("echo waits too").await];
@@ -127,7 +127,7 @@ async fn a_turn_behind_a_person_is_not_unrung() {
     let asks = room.lived("ask Well?").await;
     room.silence().await;
     room.post("/v1/turns", json!({"thread_id": asks["thread_id"], "input": "and then"})).await;
-    let job = room.parts.queue.take(1).await.unwrap().remove(0);
+    let job = room.parts.queue.take(1.into()).await.unwrap().remove(0);
     assert_eq!(job.thread, thread_of(&asks));
     assert!(!groups(&room).await.contains_key("behind"), "a worker is at it");
     room.parts.queue.finish(&job, None).await.unwrap();

@@ -31,7 +31,11 @@ use super::{
     plain, postgres, signed,
     tables::events,
 };
-use crate::{Error, gather::Gather, time};
+use crate::{
+    Error,
+    gather::{Gather, Lone},
+    time,
+};
 
 /// How many steps one transaction writes at most. A larger batch costs no less a step, and leaves the database or the worker
 /// without work for longer while it is made ready or written.
@@ -99,7 +103,7 @@ pub(super) type Committer = Gather<Step, Result<(), Error>>;
 
 pub(super) fn committer(database: &Database) -> Committer {
     let database = database.clone();
-    Gather::new(HANDS, STEPS_MAX, move |steps| {
+    Gather::new(HANDS, STEPS_MAX, Lone::Leaves, move |steps| {
         let database = database.clone();
         async move { commit(&database, steps).await }
     })

@@ -8,7 +8,7 @@ use shared::{Message, Policy};
 use super::{Store, ThreadId, TurnId, corrupt, database::Database, turns::policy_of, unsigned};
 use crate::{
     Error,
-    gather::{Gather, told_of_all},
+    gather::{Gather, Lone, told_of_all},
     queue::Priority,
     time,
 };
@@ -90,7 +90,7 @@ const THREADS: usize = 256;
 
 pub(super) fn waiters(database: &Database) -> Waiters {
     let pool = database.hot.clone();
-    Gather::new(1, THREADS, move |threads: Vec<ThreadId>| {
+    Gather::new(1, THREADS, Lone::Leaves, move |threads: Vec<ThreadId>| {
         let pool = pool.clone();
         async move { told_of_all(first_waiting(&pool, &threads).await, threads.len()) }
     })

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::{
     Error,
-    gather::{Gather, told_of_all},
+    gather::{Gather, Lone, told_of_all},
 };
 
 /// How events are stored now.
@@ -192,7 +192,7 @@ const QUERIES: usize = 2;
 
 pub(super) fn loader(database: &Database) -> Loader {
     let pool = database.hot.clone();
-    Gather::new(QUERIES, LOGS, move |wanted: Vec<(ThreadId, i64)>| {
+    Gather::new(QUERIES, LOGS, Lone::Leaves, move |wanted: Vec<(ThreadId, i64)>| {
         let pool = pool.clone();
         async move { told_of_all(load(&pool, &wanted).await, wanted.len()) }
     })

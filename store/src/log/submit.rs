@@ -10,7 +10,11 @@ use serde_json::{Map, Value};
 use shared::{DEFAULT_TENANT, Message, Opened, Policy};
 
 use super::{Store, ThreadId, Turn, TurnId, database::Database, plain, tables::turns};
-use crate::{Error, gather::Gather, queue::Priority};
+use crate::{
+    Error,
+    gather::{Gather, Lone},
+    queue::Priority,
+};
 
 pub use insert::MOST_SUBMITTED;
 pub(super) use insert::insert_one;
@@ -175,7 +179,7 @@ const HANDS: usize = 2;
 
 pub(super) fn arrivals(database: &Database) -> Arrivals {
     let database = database.clone();
-    Gather::new(HANDS, MOST_SUBMITTED, move |new| {
+    Gather::new(HANDS, MOST_SUBMITTED, Lone::Leaves, move |new| {
         let database = database.clone();
         async move { arrive(&database, new).await }
     })

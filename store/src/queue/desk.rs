@@ -9,13 +9,13 @@ use redis::{
 use tokio::sync::oneshot;
 
 use super::{
-    Job, LONGEST_WAIT, Weights, When,
+    Job, LONGEST_WAIT, Room, Weights, When,
     keys::{GROUP, Keys},
-    partition::{millis, told},
+    partition::{millis, most, told},
     scripts,
     wire::Control,
 };
-use crate::gather::Gather;
+use crate::gather::{Gather, Lone};
 
 /// How many come at once at most, so that Redis is never busy with them for long.
 const MOST_SERVED: usize = 128;
@@ -28,7 +28,8 @@ pub(super) const MOST_DUE: usize = 256;
 /// ## Why one desk for both
 ///
 /// Of a worker with many jobs some end at any time, and their slots take others: what ends tokens and what takes them goes
-/// to Redis in one script, of which there is one a batch.
+/// to Redis in one script, of which there is one a batch. Also where one comes alone: whoever ends a token leaves a slot, and
+/// wakes whoever takes another.
 pub(super) type Desk = Gather<Ask, Result<bool, RedisError>>;
 
 /// Why somebody comes.
@@ -42,7 +43,7 @@ pub(super) enum Ask {
 /// Who takes tokens.
 pub(super) struct Taker {
     /// How many at most.
-    pub(super) room: usize,
+    pub(super) room: Room,
     /// For how long it waits after, if there is none.
     pub(super) wait: Duration,
     /// How tenants take turns.
@@ -64,7 +65,7 @@ const NO_GROUP: i64 = -2;
 
 pub(super) fn desk(keys: Keys, control: Control, consumer: &str, lease: Duration) -> Desk {
     let (keys, consumer): (_, Arc<str>) = (Arc::new(keys), consumer.into());
-    Gather::new(1, MOST_SERVED, move |asks| {
+    Gather::new(1, MOST_SERVED, Lone::Waits, move |asks| {
         let (keys, control, consumer) = (Arc::clone(&keys), control.clone(), Arc::clone(&consumer));
         async move { serve(&keys, &control, &consumer, lease, asks).await }
     })
@@ -92,7 +93,7 @@ async fn serve(
     }
     let mut script = keys.prepare(&scripts::SERVE);
     script.arg(GROUP).arg(consumer).arg(millis(lease));
-    script.arg(taker.as_ref().map_or(0, |it| it.room)).arg(MOST_DUE);
+    script.arg(taker.as_ref().map_or(0, |it| most(&it.room))).arg(MOST_DUE);
     script.arg(millis(taker.as_ref().map_or(Duration::ZERO, |it| it.wait))).arg(millis(LONGEST_WAIT));
     let weights: Vec<(&str, u32)> = taker.iter().flat_map(|it| it.weights.iter()).collect();
     script.arg(weights.len());

@@ -14,8 +14,8 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When, Why,
-    lanes::Lanes,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Room, Rung, Weights, When,
+    Why, lanes::Lanes,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -112,8 +112,8 @@ impl Queue for MemoryQueue {
         Ok(())
     }
 
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
-        if max == 0 {
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
+        if room.free() == 0 {
             return Ok(Vec::new());
         }
         let deadline = Instant::now() + LONGEST_WAIT;
@@ -122,7 +122,7 @@ impl Queue for MemoryQueue {
             let rung = self.bell.rung.notified();
             let (jobs, next) = {
                 let mut tokens = self.tokens();
-                (tokens.take(&self.consumer, self.bell.lease, max), tokens.next())
+                (tokens.take(&self.consumer, self.bell.lease, room.free()), tokens.next())
             };
             if !jobs.is_empty() || Instant::now() >= deadline {
                 return Ok(jobs);

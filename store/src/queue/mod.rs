@@ -25,6 +25,7 @@ pub mod memory;
 pub(crate) mod partition;
 mod reader;
 pub mod redis;
+mod room;
 mod rung;
 mod scripts;
 pub mod testing;
@@ -40,6 +41,7 @@ pub use self::{
     lane::{Lane, Priority, UnknownPriority, Weights},
     memory::MemoryQueue,
     redis::RedisQueue,
+    room::Room,
     rung::Rung,
 };
 
@@ -240,8 +242,9 @@ pub trait Queue: Send + Sync {
         Ok(())
     }
 
-    /// Takes up to `max` tokens, each under a fresh lease: those whose lease ran out, and then those that wait, tenants
-    /// in turn and each tenant's most urgent first. Delayed ones that are due wait in their lanes by then. Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
+    /// Takes as many tokens as there is room for, each under a fresh lease: those whose lease ran out, and then those that
+    /// wait, tenants in turn and each tenant's most urgent first. Delayed ones that are due wait in their lanes by then.
+    /// Waits until there is one, and comes back with none after [`LONGEST_WAIT`].
     ///
     /// A token comes back to the consumer that holds it too, if that did not renew it in time.
     ///
@@ -251,7 +254,7 @@ pub trait Queue: Send + Sync {
     /// # Errors
     ///
     /// [`QueueError`]; nothing was taken that is not taken again after its lease.
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError>;
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError>;
 
     /// Renews the leases of those jobs that this consumer still holds and returns the others: they are lost, and
     /// whoever works on them should stop.

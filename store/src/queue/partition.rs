@@ -9,7 +9,7 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Rung, Weights, When,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Room, Rung, Weights, When,
     alarm::Alarm,
     desk::{Ask, Desk, desk},
     keys::{GROUP, Keys},
@@ -85,21 +85,20 @@ impl Partition {
     }
 
     /// As [`Queue::take`], with another longest wait.
-    pub(super) async fn take_within(&self, max: usize, longest: Duration) -> Result<Vec<Job>, QueueError> {
-        let room = max.min(MOST_TAKEN);
-        if room == 0 {
+    pub(super) async fn take_within(&self, room: Room, longest: Duration) -> Result<Vec<Job>, QueueError> {
+        if room.free() == 0 {
             return Ok(Vec::new());
         }
         let mut reader = self.reader.lock().await;
         let deadline = Instant::now() + longest;
         loop {
-            let mut jobs = self.claim(&mut reader, room).await?;
+            let mut jobs = self.claim(&mut reader, most(&room)).await?;
             if jobs.is_empty() {
                 let until = deadline.min(self.claims_at(&reader));
                 let wait = until.saturating_duration_since(Instant::now());
-                jobs = self.draw(room, wait).await?;
+                jobs = self.draw(&room, wait).await?;
                 if jobs.is_empty() {
-                    jobs = self.read(&mut reader, room, wait).await?;
+                    jobs = self.read(&mut reader, most(&room), wait).await?;
                 }
             }
             if !jobs.is_empty() || Instant::now() >= deadline {
@@ -134,8 +133,8 @@ impl Queue for Partition {
         Ok(())
     }
 
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
-        self.take_within(max, LONGEST_WAIT).await
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
+        self.take_within(room, LONGEST_WAIT).await
     }
 
     async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
@@ -181,6 +180,11 @@ impl Queue for Partition {
     async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
         self.places(limit).await.map_err(|error| self.wire.error("list tokens", &error))
     }
+}
+
+/// How many tokens one command takes at most.
+pub(super) fn most(room: &Room) -> usize {
+    room.free().min(MOST_TAKEN)
 }
 
 /// What the scripts are told of a ring: its delay in milliseconds, and what it says.

@@ -11,7 +11,7 @@ use tokio::{sync::oneshot, time::Instant};
 use tracing::{debug, warn};
 
 use super::{
-    Job, LONGEST_WAIT, QueueError,
+    Job, LONGEST_WAIT, QueueError, Room,
     desk::{Ask, MOST_DUE, Taken, Taker},
     keys::GROUP,
     partition::{Partition, millis, read},
@@ -42,11 +42,13 @@ impl Reader {
 impl Partition {
     /// Takes what waits, after delayed rings that are due have come to wait too; leaves a ticket, if there is nothing,
     /// for whoever rings within `wait`.
-    pub(super) async fn draw(&self, room: usize, wait: Duration) -> Result<Vec<Job>, QueueError> {
+    pub(super) async fn draw(&self, room: &Room, wait: Duration) -> Result<Vec<Job>, QueueError> {
         for _ in 0..TRIES {
             let (to, taken) = oneshot::channel();
             self.look_again_later();
-            self.desk.bring(Ask::Take(Taker { room, wait, weights: self.weights.clone(), to })).await;
+            self.desk
+                .bring(Ask::Take(Taker { room: room.clone(), wait, weights: self.weights.clone(), to }))
+                .await;
             // A process that comes to its end takes nothing more.
             let Ok(taken) = taken.await else { break };
             let Taken { next, entries } = taken.map_err(|error| self.wire.error("take tokens", &error))?;

@@ -73,7 +73,7 @@ use uuid::Uuid;
 
 pub use super::keys::{GROUP, Keys};
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Rung, Weights, When,
+    Depth, Job, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Room, Rung, Weights, When,
     partition::Partition, rung::partition, wire::Wire,
 };
 
@@ -199,7 +199,7 @@ impl Takes {
         for number in asked {
             let partition = Arc::clone(&partitions[number]);
             self.rooms.insert(number, share);
-            let take = async move { Taken { number, jobs: partition.take_within(share, wait).await } };
+            let take = async move { Taken { number, jobs: partition.take_within(share.into(), wait).await } };
             self.under_way.push(take.boxed());
         }
     }
@@ -229,10 +229,11 @@ impl Queue for RedisQueue {
         join_all(sorted.iter().map(ring)).await.into_iter().collect()
     }
 
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
         if let [alone] = self.partitions.as_slice() {
-            return alone.take(max).await;
+            return alone.take(room).await;
         }
+        let max = room.free();
         let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;
         let mut jobs = Vec::new();

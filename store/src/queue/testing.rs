@@ -85,7 +85,7 @@ async fn many_are_rung_in_order(queue: &dyn Queue) {
     queue.ring_many(&[], &lane).await.expect("nobody is nothing");
     let mut taken = Vec::new();
     while taken.len() < threads.len() {
-        let jobs = queue.take(1000).await.expect("take");
+        let jobs = queue.take(1000.into()).await.expect("take");
         assert!(jobs.iter().all(|it| it.lane == lane));
         finish_all(queue, &jobs).await;
         taken.extend(jobs.into_iter().map(|it| it.thread));
@@ -97,8 +97,12 @@ async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {
     for _ in 0..5 {
         ring(queue, Uuid::now_v7(), When::Now).await;
     }
-    assert_eq!(queue.take(0).await.expect("take nothing"), [], "who asks for nothing is given nothing");
-    let mut jobs = queue.take(2).await.expect("take two");
+    assert_eq!(
+        queue.take(0.into()).await.expect("take nothing"),
+        [],
+        "who asks for nothing is given nothing"
+    );
+    let mut jobs = queue.take(2.into()).await.expect("take two");
     assert!((1..=2).contains(&jobs.len()), "took {} for 2", jobs.len());
     while jobs.len() < 5 {
         jobs.push(take_one(queue).await);
@@ -109,7 +113,7 @@ async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {
 
 async fn a_take_without_rings_comes_back(queue: &dyn Queue) {
     let began = Instant::now();
-    assert_eq!(queue.take(1).await.expect("take"), [], "there is nothing to take");
+    assert_eq!(queue.take(1.into()).await.expect("take"), [], "there is nothing to take");
     let waited = began.elapsed();
     assert!(waited > Duration::from_millis(500), "it waits and does not spin: {waited:?}");
     assert!(waited < PATIENCE, "it comes back: {waited:?}");
@@ -156,7 +160,7 @@ async fn many_are_finished_side_by_side(queue: &Arc<dyn Queue>) {
     }
     let mut jobs = Vec::new();
     while jobs.len() < MANY {
-        jobs.extend(queue.take(MANY).await.expect("take"));
+        jobs.extend(queue.take(MANY.into()).await.expect("take"));
     }
     let finishing = jobs.iter().enumerate().map(|(nth, job)| {
         let next = (nth % 2 == 0).then_some(When::NowAt(nth as u64));
@@ -165,7 +169,7 @@ async fn many_are_finished_side_by_side(queue: &Arc<dyn Queue>) {
     futures::future::join_all(finishing).await;
     assert_eq!(depth(&**queue).await, Depth { waiting: MANY as u64 / 2, ..Depth::default() });
     while depth(&**queue).await.waiting > 0 {
-        for job in queue.take(MANY).await.expect("take") {
+        for job in queue.take(MANY.into()).await.expect("take") {
             let nth = jobs.iter().position(|it| it.thread == job.thread).expect("one of them");
             assert_eq!(job.head, Some(nth as u64), "each has its own successor");
             finish(&**queue, &job, None).await;
@@ -183,7 +187,7 @@ async fn delays_fire_in_order_and_not_early(queue: &dyn Queue) {
     }
     let mut order = Vec::new();
     while order.len() < threads.len() {
-        for job in queue.take(8).await.expect("take") {
+        for job in queue.take(8.into()).await.expect("take") {
             let place = threads.iter().position(|it| *it == job.thread).expect("a thread of this check");
             assert!(began.elapsed() >= delays[place], "{:?} fired early", delays[place]);
             order.push(place);
@@ -286,7 +290,7 @@ async fn each_token_is_taken_once(ada: &Arc<dyn Queue>, bob: &Arc<dyn Queue>) {
             let mut taken = Vec::new();
             while count.load(Ordering::SeqCst) < RINGS {
                 assert!(began.elapsed() < PATIENCE, "not every token was taken: {count:?} of {RINGS}");
-                for job in queue.take(7).await.expect("take") {
+                for job in queue.take(7.into()).await.expect("take") {
                     finish(&*queue, &job, None).await;
                     taken.push(job.thread);
                     count.fetch_add(1, Ordering::SeqCst);
@@ -425,7 +429,7 @@ async fn a_renewed_lease_stays(ada: &dyn Queue, bob: &dyn Queue) {
     let began = Instant::now();
     let waiting = async {
         while began.elapsed() < 3 * SHORT {
-            assert_eq!(bob.take(1).await.expect("take"), [], "bob is not given what ada renews");
+            assert_eq!(bob.take(1.into()).await.expect("take"), [], "bob is not given what ada renews");
         }
     };
     while_renewing(ada, &jobs, waiting).await;
@@ -441,7 +445,7 @@ async fn live_leases_do_not_hide_expired_ones(ada: &dyn Queue, bob: &dyn Queue) 
     }
     let mut live = Vec::new();
     while live.len() <= LIVE {
-        live.extend(ada.take(LIVE + 1 - live.len()).await.expect("take"));
+        live.extend(ada.take((LIVE + 1 - live.len()).into()).await.expect("take"));
     }
     let abandoned = live.pop().expect("the last");
     let claimed = while_renewing(ada, &live, take_one(bob)).await;
@@ -467,7 +471,7 @@ async fn ring(queue: &dyn Queue, thread: Uuid, when: When) {
 async fn take_one(queue: &dyn Queue) -> Job {
     let began = Instant::now();
     loop {
-        let mut jobs = queue.take(1).await.expect("take");
+        let mut jobs = queue.take(1.into()).await.expect("take");
         assert!(jobs.len() <= 1, "asked for one, given {}", jobs.len());
         if let Some(job) = jobs.pop() {
             return job;

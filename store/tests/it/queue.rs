@@ -5,18 +5,21 @@ use std::{
     error::Error,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
+    pin::pin,
     slice::from_ref as one,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
+use futures::poll;
 use store::queue::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Weights,
-    When,
+    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, MemoryQueue, Priority, Queue, QueueError, RedisQueue, Room,
+    Weights, When,
     redis::{Keys, PARTITIONS},
     testing::queue_conformance,
 };
 use testing::{Redis, RedisCluster};
+use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -44,7 +47,7 @@ async fn memory_has_a_limit() {
         queue.ring(Uuid::nil(), &Lane::default(), When::Now).await,
         Err(QueueError::Full { .. })
     ));
-    let jobs = queue.take(1).await.unwrap();
+    let jobs = queue.take(1.into()).await.unwrap();
     queue.finish(&jobs[0], None).await.unwrap();
     queue.ring(Uuid::nil(), &Lane::default(), When::Now).await.unwrap();
 }
@@ -63,6 +66,22 @@ async fn real_redis() {
         assert!(began.elapsed() < PATIENCE, "{} keys are left behind", redis.ask("DBSIZE"));
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
+}
+
+/// Slots that come free while somebody is on the way to Redis are filled too: in one thread nothing goes there before this
+/// test waits.
+#[tokio::test]
+async fn room_is_counted_when_tokens_are_handed_out() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let threads: Vec<Uuid> = (0..4).map(|_| Uuid::now_v7()).collect();
+    queue.ring_many(&threads, &Lane::default()).await.unwrap();
+    let slots = Arc::new(Semaphore::new(4));
+    let busy = slots.acquire_many(3).await.unwrap();
+    let mut taking = pin!(queue.take(Room::of(&slots)));
+    assert!(poll!(&mut taking).is_pending(), "nothing has been taken yet");
+    drop(busy);
+    assert_eq!(taking.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
 }
 
 /// The doorbell of a cluster: rings go to all its nodes, each is heard once, and a node that dies takes no more with it than
@@ -98,7 +117,7 @@ async fn real_redis_cluster() {
     while jobs.len() < 300 {
         assert!(began.elapsed() < PATIENCE, "only {} of 300 were heard", jobs.len());
         for (queue, most) in [(&*ada, 3), (&bob, 40)] {
-            let taken = queue.take(most).await.unwrap();
+            let taken = queue.take(most.into()).await.unwrap();
             assert!(taken.len() <= most, "{} were given and {most} asked for", taken.len());
             for job in &taken {
                 *heard.entry(job.thread).or_default() += 1;
@@ -125,7 +144,7 @@ async fn real_redis_cluster() {
     }
     let began = Instant::now();
     let again = loop {
-        if let [job] = ada.take(1).await.unwrap().as_slice() {
+        if let [job] = ada.take(1.into()).await.unwrap().as_slice() {
             break job.clone();
         }
         assert!(began.elapsed() < PATIENCE, "the successor is not heard");
@@ -138,14 +157,14 @@ async fn real_redis_cluster() {
     for _ in 0..PARTITIONS {
         let waits = tokio::spawn({
             let ada = Arc::clone(&ada);
-            async move { (ada.take(64).await.unwrap(), Instant::now()) }
+            async move { (ada.take(64.into()).await.unwrap(), Instant::now()) }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         let rung = Instant::now();
         bob.ring(Uuid::now_v7(), &lane, When::Now).await.unwrap();
         let (jobs, heard) = waits.await.unwrap();
         // In a pause between two waits it is heard in the next.
-        let jobs = if jobs.is_empty() { ada.take(64).await.unwrap() } else { jobs };
+        let jobs = if jobs.is_empty() { ada.take(64.into()).await.unwrap() } else { jobs };
         assert_eq!(jobs.len(), 1);
         assert!(heard.saturating_duration_since(rung) < Duration::from_millis(900), "heard late");
         ada.finish(&jobs[0], None).await.unwrap();
@@ -157,7 +176,7 @@ async fn real_redis_cluster() {
     let (mut held, began) = (Vec::new(), Instant::now());
     while held.len() < before.len() {
         assert!(began.elapsed() < PATIENCE, "only {} of 50 were heard", held.len());
-        held.extend(ada.take(64).await.unwrap());
+        held.extend(ada.take(64.into()).await.unwrap());
     }
     cluster.nodes()[1].kill();
     let threads: Vec<Uuid> = (0..30).map(|_| Uuid::now_v7()).collect();
@@ -188,7 +207,7 @@ async fn real_redis_cluster() {
     let (mut heard, began) = (BTreeSet::new(), Instant::now());
     while heard.len() < threads.len() {
         assert!(began.elapsed() < PATIENCE, "only {} of 30 were heard", heard.len());
-        for job in ada.take(64).await.unwrap_or_default() {
+        for job in ada.take(64.into()).await.unwrap_or_default() {
             heard.extend(threads.contains(&job.thread).then_some(job.thread));
             ada.finish(&job, None).await.unwrap();
         }
@@ -210,7 +229,7 @@ async fn real_redis_emptied_with_tokens_in_every_place_is_used_again() {
             }
         }
         // In the middle of a turn.
-        let held = queue.take(2).await.unwrap();
+        let held = queue.take(2.into()).await.unwrap();
         assert_eq!(queue.len().await.unwrap(), Depth { waiting: 10, in_flight: 2, delayed: 6 });
         redis.flush_all();
         assert_eq!(queue.renew(&held).await.unwrap(), held);
@@ -234,7 +253,7 @@ async fn real_redis_hands_what_a_dead_worker_waited_for_to_another() {
     let dead = Arc::new(RedisQueue::connect(&redis.url(), LONG_LEASE, "dead").await.unwrap());
     let waiting = tokio::spawn({
         let dead = Arc::clone(&dead);
-        async move { dead.take(1).await }
+        async move { dead.take(1.into()).await }
     });
     wait_until(|| redis.ask("INFO clients").contains("blocked_clients:1")).await;
     waiting.abort();
@@ -245,7 +264,7 @@ async fn real_redis_hands_what_a_dead_worker_waited_for_to_another() {
     for thread in threads {
         queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
     }
-    let jobs = queue.take(9).await.unwrap();
+    let jobs = queue.take(9.into()).await.unwrap();
     assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
 }
 
@@ -291,7 +310,7 @@ async fn real_redis_killed_and_started_again_is_used_again() {
     // As a worker does: what it is told while Redis is away is to try again.
     let taking = tokio::spawn(async move {
         loop {
-            match taker.take(1).await {
+            match taker.take(1.into()).await {
                 Ok(mut jobs) => {
                     if let Some(job) = jobs.pop() {
                         return job;
@@ -332,10 +351,10 @@ async fn real_redis_that_was_away_gives_no_token_to_another_worker_at_once() {
     tokio::time::sleep(lease / 2).await;
     assert_eq!(ada.renew(one(&job)).await.unwrap(), []);
     redis.kill();
-    assert!(matches!(bob.take(1).await, Err(QueueError::Unavailable { .. })));
+    assert!(matches!(bob.take(1.into()).await, Err(QueueError::Unavailable { .. })));
     tokio::time::sleep(lease + lease / 10).await;
     redis.restart();
-    assert_eq!(bob.take(1).await.unwrap(), [], "Ada may be well");
+    assert_eq!(bob.take(1.into()).await.unwrap(), [], "Ada may be well");
     assert_eq!(ada.renew(one(&job)).await.unwrap(), [], "and is");
     let began = Instant::now();
     let taken_over = take_one(&bob).await;
@@ -348,13 +367,13 @@ async fn real_redis_that_was_away_gives_no_token_to_another_worker_at_once() {
 async fn real_redis_restarted_while_idle_is_not_noticed() {
     let mut redis = Redis::start();
     let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
-    assert_eq!(queue.take(1).await.unwrap(), []);
+    assert_eq!(queue.take(1.into()).await.unwrap(), []);
     redis.restart();
     let thread = Uuid::now_v7();
     queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
-    assert_eq!(queue.take(1).await.unwrap().pop().expect("a job").thread, thread);
+    assert_eq!(queue.take(1.into()).await.unwrap().pop().expect("a job").thread, thread);
     redis.restart();
-    assert_eq!(queue.take(1).await.unwrap(), []);
+    assert_eq!(queue.take(1.into()).await.unwrap(), []);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -369,7 +388,7 @@ async fn real_redis_hands_out_more_than_a_page() {
     assert_eq!(rung(&queue).await, threads.iter().copied().collect());
     let mut jobs = Vec::new();
     while jobs.len() < threads.len() {
-        jobs.extend(queue.take(usize::MAX).await.unwrap());
+        jobs.extend(queue.take(usize::MAX.into()).await.unwrap());
     }
     assert_eq!(queue.renew(&jobs).await.unwrap(), []);
     assert_eq!(rung(&queue).await, threads.into_iter().collect());
@@ -409,7 +428,7 @@ async fn real_redis_that_is_full_loses_no_successor() {
     queue.finish(&job, Some(When::NowAt(7))).await.unwrap();
     redis.ask("CONFIG SET maxmemory 0");
     assert_eq!(queue.len().await.unwrap(), Depth { waiting: 2, ..Depth::default() });
-    let jobs = queue.take(2).await.unwrap();
+    let jobs = queue.take(2.into()).await.unwrap();
     assert_eq!(
         jobs.iter().map(|it| (it.thread, it.head)).collect::<Vec<_>>(),
         [(other, None), (thread, Some(7))]
@@ -540,7 +559,7 @@ async fn rung(queue: &RedisQueue) -> BTreeSet<Uuid> {
 async fn take_one(queue: &dyn Queue) -> Job {
     let began = Instant::now();
     loop {
-        if let Some(job) = queue.take(1).await.unwrap().pop() {
+        if let Some(job) = queue.take(1.into()).await.unwrap().pop() {
             return job;
         }
         assert!(began.elapsed() < PATIENCE, "there was nothing to take for {PATIENCE:?}");

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, Queue, QueueError, Rung, ThreadId, When};
+use store::{Depth, Job, Lane, Listed, Queue, QueueError, Room, Rung, ThreadId, When};
 
 /// A queue that notes whose tokens were taken.
 pub(crate) struct Noted {
@@ -37,8 +37,8 @@ impl Queue for Noted {
         self.queue.ring(thread, lane, when).await
     }
 
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
-        let jobs = self.queue.take(max).await?;
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
+        let jobs = self.queue.take(room).await?;
         self.taken.lock().unwrap().extend(jobs.iter().map(|it| it.thread));
         Ok(jobs)
     }

@@ -179,7 +179,7 @@ async fn a_dead_workers_token_brings_no_second_worker_to_a_node() {
 
 async fn a_dead_workers_token_is_not_sure(two: &Two) {
     let thread = two.says(None, "wait 4").await;
-    let dead = two.parts[1].queue.take(1).await.unwrap();
+    let dead = two.parts[1].queue.take(1.into()).await.unwrap();
     assert_eq!(dead[0].thread, thread);
     let stop = Stop::default();
     let first = tokio::spawn(two.worker(0).run(stop.clone()));
@@ -386,7 +386,7 @@ async fn halting_gives_jobs_back_at_once() {
     stop.halt();
     let began = Instant::now();
     worker.await.unwrap();
-    let taken = two.parts[1].queue.take(1).await.unwrap();
+    let taken = two.parts[1].queue.take(1.into()).await.unwrap();
     assert_eq!(taken.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }

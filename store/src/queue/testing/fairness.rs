@@ -12,7 +12,7 @@ const FLOOD: usize = 10_000;
 
 /// Lets every earlier wait come to its end: what is rung from now on waits in lanes.
 async fn nobody_waits(queue: &dyn Queue) {
-    assert_eq!(queue.take(1).await.expect("take"), [], "there is nothing to take");
+    assert_eq!(queue.take(1.into()).await.expect("take"), [], "there is nothing to take");
 }
 
 async fn flood(queue: &dyn Queue, tenant: &str, priority: Priority, tokens: usize) {
@@ -35,7 +35,7 @@ async fn tenants_of(queue: &dyn Queue, tokens: usize) -> Vec<String> {
 
 async fn empty(queue: &dyn Queue) {
     while depth(queue).await != Depth::default() {
-        finish_all(queue, &queue.take(1000).await.expect("take")).await;
+        finish_all(queue, &queue.take(1000.into()).await.expect("take")).await;
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn tenants_are_served_by_their_weights(ada: &dyn Queue, bob: &d
     // In larger takes too, which end in the middle of a turn.
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for room in [3, 5, 6, 2] {
-        let jobs = ada.take(room).await.expect("take");
+        let jobs = ada.take(room.into()).await.expect("take");
         assert_eq!(jobs.len(), room);
         for job in &jobs {
             *count.entry(job.lane.tenant.to_string()).or_default() += 1;
@@ -115,9 +115,9 @@ pub(super) async fn many_tenants_take_turns_within_one_take(queue: &dyn Queue) {
     }
     let count = |jobs: &[Job], name: &String| jobs.iter().filter(|it| *it.lane.tenant == **name).count();
     // Fewer than there are tenants, then more: the second goes on where the first left off.
-    let first = queue.take(TENANTS / 4).await.expect("take");
+    let first = queue.take((TENANTS / 4).into()).await.expect("take");
     assert!(names.iter().enumerate().all(|(nth, it)| count(&first, it) == usize::from(nth < TENANTS / 4)));
-    let second = queue.take(TENANTS / 4 * 3 + 5).await.expect("take");
+    let second = queue.take((TENANTS / 4 * 3 + 5).into()).await.expect("take");
     let both: Vec<Job> = first.iter().chain(&second).cloned().collect();
     assert_eq!(both.len(), TENANTS + 5);
     assert!(names.iter().enumerate().all(|(nth, it)| count(&both, it) == 1 + usize::from(nth < 5)));

@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Rung, When};
+use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Room, Rung, When};
 use tokio::time::sleep;
 use uuid::Uuid;
 
@@ -80,9 +80,9 @@ impl Queue for Consumer {
         self.bell().ring(thread, lane, when).await
     }
 
-    async fn take(&self, max: usize) -> Result<Vec<Job>, QueueError> {
+    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
         self.way().await;
-        let jobs = self.bell().take(max).await?;
+        let jobs = self.bell().take(room).await?;
         self.way().await;
         // They were handed out, and nobody hears of them until their lease ends.
         if self.fails(20) { Err(away()) } else { Ok(jobs) }
