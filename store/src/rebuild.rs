@@ -69,6 +69,8 @@ pub enum Differs {
     TurnEnded,
     /// Another error stood in the turn's row.
     TurnError,
+    /// `open_turns` said otherwise than the turn's row whether it is over.
+    TurnOpen,
     /// The turn's row says that it was heard, and the log does not: left as it is.
     Unheard,
     /// The thread, or a turn of it, has a row, and there is no log: left as it is.
@@ -93,7 +95,8 @@ impl Differs {
             | Differs::TurnStatus
             | Differs::TurnHeard
             | Differs::TurnEnded
-            | Differs::TurnError => true,
+            | Differs::TurnError
+            | Differs::TurnOpen => true,
             Differs::Unheard | Differs::NoLog | Differs::Unfolded | Differs::Moving => false,
         }
     }
@@ -112,6 +115,7 @@ impl Differs {
             Differs::TurnHeard => "turn had another place of hearing",
             Differs::TurnEnded => "turn had another end",
             Differs::TurnError => "turn had another error",
+            Differs::TurnOpen => "turn was wrongly told as open, or as over",
             Differs::Unheard => "turn is heard in its row only (left as it is)",
             Differs::NoLog => "thread has a row and no log (left as it is)",
             Differs::Unfolded => "log cannot be folded (left as it is)",

@@ -178,6 +178,7 @@ async fn read_models(
             | Differs::TurnHeard
             | Differs::TurnEnded
             | Differs::TurnError
+            | Differs::TurnOpen
             | Differs::Unheard => {
                 report.found += count;
                 for it in differences.iter().filter(|it| it.differs == *differs) {

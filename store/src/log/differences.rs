@@ -6,14 +6,16 @@ use futures::FutureExt as _;
 use sea_orm::{
     ActiveModelTrait as _,
     ActiveValue::{NotSet, Set, Unchanged},
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
 };
 
 use super::{
     DryRun, Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
     append::hold,
     cause::cause,
-    corrupt, signed,
+    corrupt,
+    database::statement,
+    signed,
     tables::{threads, turns},
     turns::policy_text,
 };
@@ -27,6 +29,8 @@ use crate::{
 struct Rows {
     thread: Option<threads::Model>,
     turns: BTreeMap<TurnId, turns::Model>,
+    /// Turns of which `open_turns` tells otherwise than their rows, and what those say.
+    untold: Vec<(TurnId, String)>,
 }
 
 impl Store {
@@ -63,7 +67,40 @@ async fn put_right(
             write_turn(tx, &folded, id, turn, rows.turns.get(&id)).await?;
         }
     }
+    if differences.iter().any(|it| it.differs == Differs::TurnOpen) {
+        tell_open_turns(tx, folded.head.thread).await?;
+    }
     Ok(differences)
+}
+
+/// Writes into `open_turns` what the rows of a thread's turns say, while others submit more.
+async fn tell_open_turns(tx: &DatabaseTransaction, thread: ThreadId) -> Result<(), Error> {
+    let statements = [
+        "DELETE FROM open_turns WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM turns \
+         WHERE turns.position = open_turns.position AND turns.status IN ('queued', 'running'))",
+        "INSERT INTO open_turns (thread_id, priority, position, tenant) SELECT thread_id, priority, position, tenant \
+         FROM turns WHERE thread_id = $1 AND status IN ('queued', 'running') ON CONFLICT DO NOTHING",
+    ];
+    for sql in statements {
+        tx.execute_raw(statement(tx, sql, [thread.into()])).await?;
+    }
+    Ok(())
+}
+
+/// Turns of which `open_turns` tells otherwise than their rows: one that waits and stands there not is never heard. One
+/// statement, as turns are submitted meanwhile. In SQLite it is a view, and always right.
+async fn untold(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Vec<(TurnId, String)>, Error> {
+    if db.get_database_backend() != DbBackend::Postgres {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT id, status FROM turns WHERE thread_id = $1 AND (status IN ('queued', 'running')) <> EXISTS \
+               (SELECT 1 FROM open_turns AS open WHERE open.thread_id = turns.thread_id \
+               AND open.priority = turns.priority AND open.position = turns.position)";
+    let found = db.query_all_raw(statement(db, sql, [thread.into()])).await?;
+    Ok(found
+        .iter()
+        .map(|row| row.try_get_many("", &["id".to_owned(), "status".to_owned()]))
+        .collect::<Result<_, _>>()?)
 }
 
 async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error> {
@@ -71,6 +108,7 @@ async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error
     Ok(Rows {
         thread: threads::Entity::find_by_id(thread).one(db).await?,
         turns: turns.into_iter().map(|it| (it.id, it)).collect(),
+        untold: untold(db, thread).await?,
     })
 }
 
@@ -120,6 +158,11 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
             let what = format!("its row says {}, and the log has never heard it", row.status);
             find(Some(*id), Differs::Unheard, what);
         }
+    }
+    for (id, status) in &rows.untold {
+        let is_open = [TurnStatus::Queued, TurnStatus::Running].iter().any(|it| it.as_str() == status);
+        let stands = if is_open { "does not stand" } else { "stands" };
+        find(Some(*id), Differs::TurnOpen, format!("its row says {status}, and it {stands} in open_turns"));
     }
     found
 }

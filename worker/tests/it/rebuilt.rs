@@ -1,12 +1,16 @@
 //! The read models of every fixture, lived by a worker: beside it nothing in them is ever wrong, and once they are
 //! wrecked they are made again as they were, from the events alone.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
-use shared::strategies;
+use shared::{Message, Opened, strategies};
 use store::{
-    Conditions, Differs, DryRun, MemoryNews, MemoryQueue, Parts, Rebuilt, Round, Store, Strategies, ThreadId,
-    TurnFilter, TurnId, testing::wreck,
+    Conditions, Differs, DryRun, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Rebuilt, Round, Store,
+    Strategies, ThreadId, TurnFilter, TurnId, testing::wreck,
 };
 
 use crate::lived::{fixtures, live_in, read};
@@ -21,6 +25,39 @@ async fn sqlite_read_models_are_made_again() {
 async fn real_postgres_read_models_are_made_again() {
     let postgres = testing::Postgres::start();
     made_again(&postgres.url()).await;
+}
+
+/// What PostgreSQL keeps beside the rows of turns is put right by them, whoever wrote past it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_postgres_open_turns_are_told_again() {
+    let postgres = testing::Postgres::start();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let submitted = async || {
+        let opened: Opened = serde_json::from_str(r#"{"strategy": "probe"}"#).unwrap();
+        let turn = NewTurn::of(Opening::New(opened), vec![Message::user("go on")], "ada".to_owned());
+        store.submit(turn).await.unwrap().into_turn()
+    };
+    let (waits, over) = (submitted().await, submitted().await);
+    store.cancel_queued(over.id).await.unwrap();
+    postgres.query("DELETE FROM open_turns");
+    let stale = "INSERT INTO open_turns SELECT thread_id, priority, position, tenant FROM turns WHERE status = 'cancelled'";
+    postgres.query(stale);
+    assert_eq!(store.next_queued(waits.thread).await.unwrap(), None, "nobody hears of it");
+
+    let told = BTreeMap::from([(Differs::TurnOpen, 2)]);
+    assert_eq!(rebuild(&store, DryRun::Yes).await.found, told);
+    let found = rebuild(&store, DryRun::No).await;
+    assert_eq!(found.found, told);
+    let what: BTreeSet<&str> = found.differences.iter().map(|it| it.what.as_str()).collect();
+    let said = [
+        "its row says cancelled, and it stands in open_turns",
+        "its row says queued, and it does not stand in open_turns",
+    ];
+    assert_eq!(what, said.into());
+    assert_eq!(store.next_queued(waits.thread).await.unwrap().map(|it| it.id), Some(waits.id));
+    assert_eq!(postgres.query("SELECT thread_id FROM open_turns"), [[waits.thread.to_string()]]);
+    assert_eq!(rebuild(&store, DryRun::No).await.found, BTreeMap::new(), "a second time finds nothing");
 }
 
 async fn made_again(url: &str) {
