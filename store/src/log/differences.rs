@@ -160,8 +160,8 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
         }
     }
     for (id, status) in &rows.untold {
-        let is_open = [TurnStatus::Queued, TurnStatus::Running].iter().any(|it| it.as_str() == status);
-        let stands = if is_open { "does not stand" } else { "stands" };
+        let is_over = status.parse().is_ok_and(TurnStatus::is_over);
+        let stands = if is_over { "stands" } else { "does not stand" };
         find(Some(*id), Differs::TurnOpen, format!("its row says {status}, and it {stands} in open_turns"));
     }
     found

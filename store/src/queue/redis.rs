@@ -233,12 +233,11 @@ impl Queue for RedisQueue {
         if let [alone] = self.partitions.as_slice() {
             return alone.take(room).await;
         }
-        let max = room.free();
         let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;
         let mut jobs = Vec::new();
         loop {
-            takes.begin(&self.partitions, max);
+            takes.begin(&self.partitions, room.free());
             let Ok(taken) = timeout_at(deadline, takes.under_way.next()).await else { break };
             let Some(taken) = taken else {
                 // Every partition is left alone for a while.
@@ -264,7 +263,7 @@ impl Queue for RedisQueue {
             }
         }
         // Whoever takes with less room than before was asked for too much: it goes back.
-        let many = jobs.split_off(jobs.len().min(max));
+        let many = jobs.split_off(jobs.len().min(room.free()));
         for job in many {
             debug!(thread = %job.thread, "there is no room for it any more");
             self.finish(&job, Some(job.head.map_or(When::Now, When::NowAt))).await?;
