@@ -228,10 +228,25 @@ impl Batch {
     /// Inserts all events of all of them, within a transaction if that takes more than one statement. No two are of one
     /// thread.
     pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
-        Insert::new(db.get_database_backend(), batches).run(db).await
+        // Of several nobody knows which was refused.
+        let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
+        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
+        let statements: Vec<_> = if db.get_database_backend() == DbBackend::Postgres {
+            rows.chunks(ROWS_MAX).map(for_postgres).collect()
+        } else {
+            rows.chunks(SQLITE_ROWS_MAX).map(for_sqlite).collect()
+        };
+        for statement in statements {
+            db.execute_raw(statement).await.map_err(|error| match error.sql_err() {
+                Some(SqlErr::UniqueConstraintViolation(_)) => Error::Stale { thread, seq },
+                _ => error.into(),
+            })?;
+        }
+        Ok(())
     }
 
-    fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
+    /// Its rows with their numbers.
+    pub(super) fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
         (self.from.seq..).zip(&self.rows).map(move |(seq, row)| (self, seq, row))
     }
 }
@@ -242,45 +257,6 @@ pub(crate) const ROWS_MAX: usize = 5_000;
 /// How many of them in SQLite, whose text depends on how many there are: so most statements are this one, which a
 /// connection prepares once, and none takes more values than SQLite allows.
 const SQLITE_ROWS_MAX: usize = 250;
-
-/// What inserts events, made ready before anybody has to wait for it.
-pub(super) struct Insert {
-    /// Where the first begins: of several nobody knows which was refused.
-    from: Option<Head>,
-    statements: Vec<Statement>,
-}
-
-impl Insert {
-    pub(super) fn new(backend: DbBackend, batches: &[&Batch]) -> Self {
-        let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
-        let statements = if backend == DbBackend::Postgres {
-            rows.chunks(ROWS_MAX).map(for_postgres).collect()
-        } else {
-            rows.chunks(SQLITE_ROWS_MAX).map(for_sqlite).collect()
-        };
-        Self { from: batches.first().map(|it| it.from), statements }
-    }
-
-    /// Whether it is all or nothing without a transaction around it.
-    pub(super) fn is_one_statement(&self) -> bool {
-        self.statements.len() == 1
-    }
-
-    pub(super) async fn run(self, db: &impl ConnectionTrait) -> Result<(), Error> {
-        for statement in self.statements {
-            match (db.execute_raw(statement).await, self.from) {
-                (Ok(_), _) => (),
-                (Err(error), Some(Head { thread, seq, .. }))
-                    if matches!(error.sql_err(), Some(SqlErr::UniqueConstraintViolation(_))) =>
-                {
-                    return Err(Error::Stale { thread, seq });
-                }
-                (Err(error), _) => return Err(error.into()),
-            }
-        }
-        Ok(())
-    }
-}
 
 fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
     let (mut threads, mut ats, mut seqs) = (Vec::new(), Vec::new(), Vec::new());

@@ -15,26 +15,21 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use sea_orm::{
-    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend, EntityTrait as _,
-    QueryFilter as _, Statement,
-};
-use serde_json::{Value, json};
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
 use shared::Event;
 use tokio::time::{Instant, sleep};
 use tracing::warn;
 
 use super::{
     Mark, ThreadId, TurnId,
-    append::{Batch, Insert, alone},
+    append::{Batch, alone},
     database::{Database, settle},
-    plain, postgres, signed,
+    postgres, signed, sqlite,
     tables::events,
 };
 use crate::{
     Error,
     gather::{Gather, Lone},
-    time,
 };
 
 /// How many steps one transaction writes at most. A larger batch costs no less a step, and leaves the database or the worker
@@ -156,15 +151,14 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
-    let outcome = match (database.postgres(), steps) {
-        (Some(pool), _) => postgres::write(pool, steps).await,
-        (None, [(_, step)]) => one(database, step).await,
-        (None, _) => many(database, steps).await,
+    let outcome = match database.postgres() {
+        Some(pool) => postgres::write(pool, steps).await,
+        None => sqlite::write(database.writer.get_sqlite_connection_pool(), steps).await,
     };
     let [(_, step)] = steps else { return outcome };
-    let outcome = match outcome {
-        Err(Error::Stale { .. } | Error::Database(_)) if step.mark.is_some() => one(database, step).await,
-        outcome => outcome,
+    let outcome = match (outcome, &step.mark) {
+        (Err(Error::Stale { .. } | Error::Database(_)), Some(mark)) => one(database, step, mark).await,
+        (outcome, _) => outcome,
     };
     match outcome {
         Err(Error::Stale { .. }) if in_doubt && stands(database, &step.batch).await? => Ok(()),
@@ -173,15 +167,10 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
 }
 
 /// A step that stands alone hears exactly what is wrong with it.
-async fn one(database: &Database, step: &Step) -> Result<(), Error> {
-    match &step.mark {
-        None => insert(database, &[&step.batch]).await,
-        Some(mark) => {
-            let tx = database.begin().await?;
-            let outcome = alone(&tx, &step.batch, step.heard, mark).await;
-            settle(tx, outcome).await
-        }
-    }
+async fn one(database: &Database, step: &Step, mark: &Mark) -> Result<(), Error> {
+    let tx = database.begin().await?;
+    let outcome = alone(&tx, &step.batch, step.heard, mark).await;
+    settle(tx, outcome).await
 }
 
 /// Whether these very events are in the log: the hash at their end chains all of them.
@@ -193,96 +182,4 @@ async fn stands(database: &Database, batch: &Batch) -> Result<bool, Error> {
         .one(&database.pool)
         .await?;
     Ok(row.is_some_and(|it| it.hash == batch.end.hash))
-}
-
-/// Events that change no status: all of them or none.
-async fn insert(database: &Database, batches: &[&Batch]) -> Result<(), Error> {
-    let insert = Insert::new(database.pool.get_database_backend(), batches);
-    if insert.is_one_statement() {
-        return insert.run(&database.writer).await;
-    }
-    let tx = database.begin().await?;
-    let outcome = insert.run(&tx).await;
-    settle(tx, outcome).await
-}
-
-/// All steps of a batch in SQLite.
-///
-/// **Invariant:** whatever can be made ready is, before it waits for the one connection that writes.
-async fn many(database: &Database, steps: &[(usize, Step)]) -> Result<(), Error> {
-    let batches: Vec<&Batch> = steps.iter().map(|(_, step)| &step.batch).collect();
-    if steps.iter().all(|(_, step)| step.mark.is_none()) {
-        return insert(database, &batches).await;
-    }
-    let insert = Insert::new(DbBackend::Sqlite, &batches);
-    let marks = [mark_threads(steps), mark_turns(steps)];
-    let tx = database.begin().await?;
-    let outcome = async {
-        insert.run(&tx).await?;
-        for mark in marks {
-            mark.run(&tx).await?;
-        }
-        Ok(())
-    };
-    let outcome = outcome.await;
-    settle(tx, outcome).await
-}
-
-fn mark_threads(steps: &[(usize, Step)]) -> Marks {
-    let row = |(_, step): &(usize, Step)| {
-        let mark = step.mark.as_ref()?;
-        Some(json!({ "id": bytes(step.thread()), "status": mark.status.as_str() }))
-    };
-    let sql = "UPDATE threads SET status = it.value ->> 'status', updated_at = ?1 \
-               FROM json_each(?2) AS it WHERE threads.id = unhex(it.value ->> 'id')";
-    Marks::new(sql, steps.iter().filter_map(row).collect())
-}
-
-fn mark_turns(steps: &[(usize, Step)]) -> Marks {
-    let row = |(_, step): &(usize, Step)| {
-        let mark = step.mark.as_ref()?.turn.as_ref()?;
-        Some(json!({
-            "id": bytes(mark.turn),
-            "thread_id": bytes(step.thread()),
-            "status": mark.status.as_str(),
-            "error": mark.error.as_deref().map(plain),
-            "cause": mark.cause(),
-            "ended_seq": step.ended(),
-            "heard_seq": step.heard,
-        }))
-    };
-    let sql = "UPDATE turns SET status = it.value ->> 'status', error = it.value ->> 'error', \
-               cause = it.value ->> 'cause', \
-               ended_seq = it.value ->> 'ended_seq', \
-               heard_seq = coalesce(it.value ->> 'heard_seq', turns.heard_seq), updated_at = ?1 \
-               FROM json_each(?2) AS it \
-               WHERE turns.id = unhex(it.value ->> 'id') AND turns.thread_id = unhex(it.value ->> 'thread_id') \
-               AND (it.value ->> 'heard_seq' IS NULL OR turns.status = 'queued')";
-    Marks::new(sql, steps.iter().filter_map(row).collect())
-}
-
-/// An identity as the statement's JSON holds it: SQLite keeps its bytes, and reads them from hexadecimal.
-fn bytes(id: uuid::Uuid) -> String {
-    id.simple().to_string()
-}
-
-/// Changes one row for each of its rows, or refuses.
-struct Marks {
-    statement: Statement,
-    rows: u64,
-}
-
-impl Marks {
-    fn new(sql: &str, rows: Vec<Value>) -> Self {
-        let many = rows.len() as u64;
-        let values = [time::now().into(), Value::Array(rows).to_string().into()];
-        Self { statement: Statement::from_sql_and_values(DbBackend::Sqlite, sql, values), rows: many }
-    }
-
-    async fn run(self, tx: &DatabaseTransaction) -> Result<(), Error> {
-        if self.rows == 0 || tx.execute_raw(self.statement).await?.rows_affected() == self.rows {
-            return Ok(());
-        }
-        Err(Error::Database("not every row was as a batch expected it".to_owned()))
-    }
 }

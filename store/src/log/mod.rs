@@ -29,6 +29,7 @@ mod queued;
 mod read;
 mod reader;
 mod round;
+mod sqlite;
 pub(crate) mod status;
 mod submit;
 pub(crate) mod tables;

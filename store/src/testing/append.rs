@@ -9,7 +9,8 @@ use uuid::Uuid;
 
 use super::{decided, heard, intruder, log_of, opened};
 use crate::{
-    Error, Head, Mark, MemoryNews, MemoryQueue, Parts, Store, Strategies, ThreadLog, ThreadStatus,
+    Error, Head, Mark, MemoryNews, MemoryQueue, Parts, Store, Strategies, ThreadLog, ThreadStatus, TurnMark,
+    TurnStatus,
     log::{ROWS_MAX, signed, tables::events},
 };
 
@@ -136,6 +137,14 @@ pub(super) async fn knows_what_it_does_not_know(store: &Store) -> Result<(), Err
     let lost = store.append(&Head::start(nobody), &[decided(1)], Some(&mark)).await;
     assert!(matches!(lost, Err(Error::UnknownThread(id)) if id == nobody), "{lost:?}");
     assert_eq!(store.stored(nobody, 0, 9).await?, [], "an append to no thread leaves nothing behind");
+
+    let (head, turn) = opened(store).await?;
+    intruder::say(store, "DELETE FROM threads WHERE id = $1", head.thread).await?;
+    let running = TurnMark { turn: turn.id, status: TurnStatus::Running, error: None };
+    let mark = Mark { status: ThreadStatus::Busy, turn: Some(running) };
+    let lost = store.append(&head, &[decided(1)], Some(&mark)).await;
+    assert!(matches!(lost, Err(Error::UnknownThread(id)) if id == head.thread), "{lost:?}");
+    assert_eq!(store.stored(head.thread, head.seq, 9).await?, [], "nor one to a turn of no thread");
     Ok(())
 }
 

@@ -228,6 +228,27 @@ async fn sqlite_file_is_shared_between_two_stores() {
     assert_eq!(one.head(turn.thread).await.unwrap(), head);
 }
 
+/// What refuses a row and undoes nothing, as a trigger of somebody else's may, leaves a transaction open that has to be ended.
+#[tokio::test(flavor = "multi_thread")]
+async fn sqlite_goes_on_after_a_refusal() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("sqlite:{}", folder.path().join("log.db").display());
+    let store = Store::connect(&url).await.unwrap();
+    store.migrate().await.unwrap();
+    let turn = store.submit(new_turn()).await.unwrap().into_turn();
+    let head = store.head(turn.thread).await.unwrap();
+    let mut another_process = SqliteConnection::connect(&url).await.unwrap();
+    let refuses =
+        "CREATE TRIGGER refuses BEFORE INSERT ON events BEGIN SELECT RAISE(ABORT, 'not today'); END";
+    another_process.execute(refuses).await.unwrap();
+
+    let refused = store.append(&head, &[decided()], None).await;
+
+    assert!(matches!(&refused, Err(Error::Database(it)) if it.contains("not today")), "{refused:?}");
+    another_process.execute("DROP TRIGGER refuses").await.unwrap();
+    store.append(&head, &[decided()], None).await.unwrap();
+}
+
 /// Made by another implementation: `hashlib` of Python.
 #[test]
 fn the_chain_hashes_as_documented() {
