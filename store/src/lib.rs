@@ -58,7 +58,7 @@ pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
 pub use predicate::Predicate;
 pub use queue::{
-    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, Room, Rung,
+    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, Room, Rung, Slot,
     UnknownPriority, Weights, When,
     lane::{TENANT_MAX, is_tenant},
 };

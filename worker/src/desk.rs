@@ -12,11 +12,8 @@ use std::{
 
 use futures::FutureExt as _;
 use shared::Standing;
-use store::{Job, Log, PauseKind, Store, ThreadLog, When, limits::LONGEST_PAUSE, queue::HeldBy};
-use tokio::{
-    sync::{Notify, Semaphore},
-    time::Instant,
-};
+use store::{Job, Log, PauseKind, Room, Store, ThreadLog, When, limits::LONGEST_PAUSE, queue::HeldBy};
+use tokio::{sync::Notify, time::Instant};
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
@@ -44,7 +41,7 @@ pub(crate) struct Desk<L = Store> {
     pub(crate) warm: Warm,
     pub(crate) strange: Strange,
     /// A job holds one of them until its token is on its way back.
-    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) slots: Room,
     pub(crate) flights: Flights,
     /// Jobs until they are acknowledged.
     pub(crate) jobs: TaskTracker,
@@ -120,7 +117,7 @@ impl<L: Log> Desk<L> {
             let done = self.hands.step(log, rung).await?;
             nodes += 1;
             // While a slot is free, nobody waits for this one.
-            let others_turn = self.slots.available_permits() == 0 && began.elapsed() > self.crowded;
+            let others_turn = self.slots.free() == 0 && began.elapsed() > self.crowded;
             let goes_on = match done {
                 Done::Moved => true,
                 // A turn that is less urgent waits as such.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use futures::{StreamExt as _, poll};
-use store::{Job, Log, Notice, Room, Store, WORKERS, When, queue::HeldBy};
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use store::{Job, Log, Notice, Room, Slot, Store, WORKERS, When, queue::HeldBy};
+use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::{Instrument, field::Empty, info, info_span, warn};
 
@@ -93,7 +93,7 @@ impl<L: Log> Worker<L> {
             crowded: FREED.saturating_mul(others).min(GOES_ON),
             warm: Warm::new(),
             strange: Strange::new(),
-            slots: Arc::new(Semaphore::new(limits.slots)),
+            slots: Room::from(limits.slots),
             flights: Flights::default(),
             jobs: TaskTracker::new(),
             paused: Notify::new(),
@@ -123,15 +123,9 @@ impl<L: Log> Worker<L> {
 
     async fn take_jobs(&self, stop: &Stop) {
         let Desk { hands, slots, .. } = &*self.desk;
-        loop {
-            tokio::select! {
-                biased;
-                () = stop.told() => return,
-                free = slots.acquire() => drop(free),
-            }
-            // Whatever is free stays free, as only this loop takes slots: the one just held, at least. The queue comes
-            // back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = hands.parts.queue.take(Room::of(slots)).await;
+        while !stop.is_told() {
+            // It comes back within a second by itself; what it hands to someone who no longer listens waits for its lease.
+            let taken = hands.parts.queue.take(slots.clone()).await;
             let jobs = match taken {
                 Ok(jobs) => jobs,
                 Err(err) => {
@@ -143,14 +137,14 @@ impl<L: Log> Worker<L> {
             for job in jobs {
                 if stop.is_told() {
                     self.desk.finish(&job, Some(When::Now)).await;
-                } else if let Ok(slot) = slots.clone().acquire_owned().await {
-                    self.start(job, slot, stop).await;
+                } else {
+                    self.start(job, slots.fill().await, stop).await;
                 }
             }
         }
     }
 
-    async fn start(&self, mut job: Job, slot: OwnedSemaphorePermit, stop: &Stop) {
+    async fn start(&self, mut job: Job, slot: Slot, stop: &Stop) {
         let rung = match self.desk.flights.begin(&job) {
             Begun::Anew(rung) => rung,
             // The job under way will look once more; this ring has done its work.

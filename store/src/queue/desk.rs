@@ -1,12 +1,18 @@
 //! Where a consumer hands in the tokens that it ends, and is handed others: in one round trip, whoever comes.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use redis::{
-    RedisError, RedisResult,
+    RedisResult,
     streams::{StreamId, StreamRangeReply},
 };
-use tokio::sync::oneshot;
+use tokio::{
+    sync::oneshot,
+    time::{Instant, timeout_at},
+};
 
 use super::{
     Job, LONGEST_WAIT, Room, Weights, When,
@@ -23,39 +29,52 @@ const MOST_SERVED: usize = 128;
 /// How many delayed rings one script moves at most, for the same reason.
 pub(super) const MOST_DUE: usize = 256;
 
-/// Serves whoever comes, and all at once who came while the last were served. Answered is whether a token was held.
+/// Serves whoever comes, and all at once who came while the last were served.
 ///
 /// ## Why one desk for both
 ///
 /// Of a worker with many jobs some end at any time, and their slots take others: what ends tokens and what takes them goes
-/// to Redis in one script, of which there is one a batch. Also where one comes alone: whoever ends a token leaves a slot, and
-/// wakes whoever takes another.
-pub(super) type Desk = Gather<Ask, Result<bool, RedisError>>;
+/// to Redis in one script, of which there is one a batch.
+///
+/// ## Why whoever takes stands there before there is room
+///
+/// Whoever ends tokens makes room, and wakes whoever waits for it: on a machine that is busy that is late by a moment, in
+/// which the tokens are ended by one script, and it would take others by a second. So it stands there, and a script that ends
+/// tokens takes as many for it as there is room by then.
+pub(super) struct Desk {
+    asks: Gather<Ask, RedisResult<bool>>,
+    stands: Stands,
+}
+
+/// Who stands at the desk to take tokens, if somebody does.
+type Stands = Arc<Mutex<Option<Taker>>>;
 
 /// Why somebody comes.
-pub(super) enum Ask {
-    /// To end a token, which may have a successor.
+enum Ask {
+    /// To end a token, which may have a successor. Answered is whether it was held.
     End(Job, Option<When>),
-    /// To take tokens.
-    Take(Taker),
+    /// There is room for whoever stands there.
+    Room,
 }
 
 /// Who takes tokens.
-pub(super) struct Taker {
+struct Taker {
     /// How many at most.
-    pub(super) room: Room,
-    /// For how long it waits after, if there is none.
-    pub(super) wait: Duration,
+    room: Room,
+    /// Until when it waits after, if there is none.
+    until: Instant,
     /// How tenants take turns.
-    pub(super) weights: Weights,
+    weights: Weights,
     /// Where it waits. Nothing is taken for whoever has left.
-    pub(super) to: oneshot::Sender<RedisResult<Taken>>,
+    to: oneshot::Sender<RedisResult<Taken>>,
 }
 
 /// What was taken.
 pub(super) struct Taken {
     /// In how many milliseconds to come for delayed rings; less than 0, if there are none.
     pub(super) next: i64,
+    /// For how long a ticket is left, where there was nothing to take.
+    pub(super) wait: Duration,
     /// The entries; none at all, if there is no group to take them for.
     pub(super) entries: Option<Vec<StreamId>>,
 }
@@ -63,12 +82,51 @@ pub(super) struct Taken {
 /// What the script says instead of a time when there is no group.
 const NO_GROUP: i64 = -2;
 
-pub(super) fn desk(keys: Keys, control: Control, consumer: &str, lease: Duration) -> Desk {
-    let (keys, consumer): (_, Arc<str>) = (Arc::new(keys), consumer.into());
-    Gather::new(1, MOST_SERVED, Lone::Waits, move |asks| {
-        let (keys, control, consumer) = (Arc::clone(&keys), control.clone(), Arc::clone(&consumer));
-        async move { serve(&keys, &control, &consumer, lease, asks).await }
-    })
+impl Desk {
+    pub(super) fn new(keys: Keys, control: Control, consumer: &str, lease: Duration) -> Self {
+        let (keys, consumer): (_, Arc<str>) = (Arc::new(keys), consumer.into());
+        let stands = Stands::default();
+        let who = Arc::clone(&stands);
+        let asks = Gather::new(1, MOST_SERVED, Lone::Waits, move |asks| {
+            let (keys, control, consumer) = (Arc::clone(&keys), control.clone(), Arc::clone(&consumer));
+            let who = Arc::clone(&who);
+            async move { serve(&keys, &control, &consumer, lease, asks, &who).await }
+        });
+        Self { asks, stands }
+    }
+
+    /// Ends a token, and says whether it was held; nothing, if the process is coming to its end.
+    pub(super) async fn end(&self, job: Job, next: Option<When>) -> Option<RedisResult<bool>> {
+        self.asks.bring(Ask::End(job, next)).await
+    }
+
+    /// Takes tokens; nothing, if there is no room until then, or the process is coming to its end.
+    ///
+    /// **Invariant:** one at a time.
+    pub(super) async fn take(
+        &self,
+        room: &Room,
+        weights: &Weights,
+        until: Instant,
+    ) -> Option<RedisResult<Taken>> {
+        let (to, mut taken) = oneshot::channel();
+        *standing(&self.stands) = Some(Taker { room: room.clone(), until, weights: weights.clone(), to });
+        tokio::select! {
+            biased;
+            taken = &mut taken => return taken.ok(),
+            is_room = timeout_at(until, room.any()) => match is_room {
+                Ok(()) => drop(self.asks.bring(Ask::Room).await),
+                // Unless it is being served.
+                Err(_) => drop(standing(&self.stands).take()),
+            }
+        }
+        taken.await.ok()
+    }
+}
+
+fn standing(stands: &Stands) -> MutexGuard<'_, Option<Taker>> {
+    // Nothing here panics half way through a change.
+    stands.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 async fn serve(
@@ -77,24 +135,26 @@ async fn serve(
     consumer: &str,
     lease: Duration,
     asks: Vec<Ask>,
-) -> Vec<Result<bool, RedisError>> {
-    let (mut ends, mut taker) = (Vec::new(), None);
-    // A taker is served by what it is told, and whatever stands here for it is nothing to it.
-    let mut answers: Vec<Result<bool, RedisError>> = asks.iter().map(|_| Ok(false)).collect();
+    stands: &Stands,
+) -> Vec<RedisResult<bool>> {
+    let mut ends = Vec::new();
+    let mut answers: Vec<RedisResult<bool>> = asks.iter().map(|_| Ok(false)).collect();
     for (nth, ask) in asks.into_iter().enumerate() {
         match ask {
             Ask::End(job, next) => ends.push((nth, job, next)),
-            Ask::Take(it) if it.to.is_closed() => {}
-            Ask::Take(it) => taker = Some(it),
+            Ask::Room => {}
         }
     }
+    let taker = standing(stands).take_if(|it| it.room.free() > 0).filter(|it| !it.to.is_closed());
     if ends.is_empty() && taker.is_none() {
         return answers;
     }
     let mut script = keys.prepare(&scripts::SERVE);
     script.arg(GROUP).arg(consumer).arg(millis(lease));
     script.arg(taker.as_ref().map_or(0, |it| most(&it.room))).arg(MOST_DUE);
-    script.arg(millis(taker.as_ref().map_or(Duration::ZERO, |it| it.wait))).arg(millis(LONGEST_WAIT));
+    let wait =
+        taker.as_ref().map(|it| it.until.saturating_duration_since(Instant::now())).unwrap_or_default();
+    script.arg(millis(wait)).arg(millis(LONGEST_WAIT));
     let weights: Vec<(&str, u32)> = taker.iter().flat_map(|it| it.weights.iter()).collect();
     script.arg(weights.len());
     for (tenant, weight) in weights {
@@ -111,7 +171,7 @@ async fn serve(
     let (held, taken) = match served {
         Ok((held, next, entries)) => {
             let entries = Some(entries.ids).filter(|_| next != NO_GROUP);
-            (Ok(held), Ok(Taken { next, entries }))
+            (Ok(held), Ok(Taken { next, wait, entries }))
         }
         Err(error) => (Err(error.clone()), Err(error)),
     };

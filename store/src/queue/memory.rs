@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until},
+    time::{Instant, sleep_until, timeout_at},
 };
 use uuid::Uuid;
 
@@ -113,10 +113,10 @@ impl Queue for MemoryQueue {
     }
 
     async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
-        if room.free() == 0 {
+        let deadline = Instant::now() + LONGEST_WAIT;
+        if timeout_at(deadline, room.any()).await.is_err() {
             return Ok(Vec::new());
         }
-        let deadline = Instant::now() + LONGEST_WAIT;
         loop {
             // Listening before looking, so that a ring in between is heard.
             let rung = self.bell.rung.notified();

@@ -4,14 +4,17 @@ use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
 use redis::{RedisError, streams::StreamId};
-use tokio::{sync::Mutex, time::Instant};
+use tokio::{
+    sync::Mutex,
+    time::{Instant, timeout_at},
+};
 use tracing::debug;
 use uuid::Uuid;
 
 use super::{
     Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Room, Rung, Weights, When,
     alarm::Alarm,
-    desk::{Ask, Desk, desk},
+    desk::Desk,
     keys::{GROUP, Keys},
     reader::Reader,
     scripts,
@@ -46,7 +49,7 @@ impl Partition {
     /// On a connection that stands, under these keys.
     pub(super) fn new(keys: Keys, wire: Wire, control: Control, lease: Duration, consumer: &str) -> Self {
         let (alarm, reader) = (Alarm::at(Instant::now()), Mutex::new(Reader::new()));
-        let desk = desk(keys.clone(), control.clone(), consumer, lease);
+        let desk = Desk::new(keys.clone(), control.clone(), consumer, lease);
         let (consumer, weights) = (consumer.to_owned(), Weights::default());
         Self { keys, wire, control, consumer, lease, alarm, weights, reader, desk }
     }
@@ -86,17 +89,21 @@ impl Partition {
 
     /// As [`Queue::take`], with another longest wait.
     pub(super) async fn take_within(&self, room: Room, longest: Duration) -> Result<Vec<Job>, QueueError> {
-        if room.free() == 0 {
-            return Ok(Vec::new());
-        }
         let mut reader = self.reader.lock().await;
         let deadline = Instant::now() + longest;
         loop {
-            let mut jobs = self.claim(&mut reader, most(&room)).await?;
+            let mut jobs = Vec::new();
+            // Also by who is always busy: else nobody would.
+            if Instant::now() >= self.claims_at(&reader) {
+                if timeout_at(deadline, room.any()).await.is_err() {
+                    return Ok(Vec::new());
+                }
+                jobs = self.claim(&mut reader, most(&room)).await?;
+            }
             if jobs.is_empty() {
                 let until = deadline.min(self.claims_at(&reader));
-                let wait = until.saturating_duration_since(Instant::now());
-                jobs = self.draw(&room, wait).await?;
+                let Some((drawn, wait)) = self.draw(&room, until).await? else { return Ok(Vec::new()) };
+                jobs = drawn;
                 if jobs.is_empty() {
                     jobs = self.read(&mut reader, most(&room), wait).await?;
                 }
@@ -155,7 +162,7 @@ impl Queue for Partition {
         let error = |error: &RedisError| self.wire.error("finish a token", error);
         let delay = next.as_ref().and_then(When::delay_ms);
         // A process that comes to its end leaves the token to its lease.
-        let Some(held) = self.desk.bring(Ask::End(job.clone(), next)).await else { return Ok(true) };
+        let Some(held) = self.desk.end(job.clone(), next).await else { return Ok(true) };
         let held = held.map_err(|it| error(&it))?;
         if !held {
             debug!(thread = %job.thread, token = job.token, "the token was not ours any more");

@@ -7,12 +7,12 @@ use redis::{
     aio::MultiplexedConnection,
     streams::{StreamAutoClaimReply, StreamId, StreamReadOptions, StreamReadReply},
 };
-use tokio::{sync::oneshot, time::Instant};
+use tokio::time::Instant;
 use tracing::{debug, warn};
 
 use super::{
     Job, LONGEST_WAIT, QueueError, Room,
-    desk::{Ask, MOST_DUE, Taken, Taker},
+    desk::{MOST_DUE, Taken},
     keys::GROUP,
     partition::{Partition, millis, read},
     scripts,
@@ -40,25 +40,26 @@ impl Reader {
 }
 
 impl Partition {
-    /// Takes what waits, after delayed rings that are due have come to wait too; leaves a ticket, if there is nothing,
-    /// for whoever rings within `wait`.
-    pub(super) async fn draw(&self, room: &Room, wait: Duration) -> Result<Vec<Job>, QueueError> {
+    /// Takes what waits as soon as there is room, after delayed rings that are due have come to wait too. If there is
+    /// nothing, leaves a ticket for whoever rings until then, and says for how long. Says nothing, if there is no room
+    /// until then.
+    pub(super) async fn draw(
+        &self,
+        room: &Room,
+        until: Instant,
+    ) -> Result<Option<(Vec<Job>, Duration)>, QueueError> {
         for _ in 0..TRIES {
-            let (to, taken) = oneshot::channel();
             self.look_again_later();
-            self.desk
-                .bring(Ask::Take(Taker { room: room.clone(), wait, weights: self.weights.clone(), to }))
-                .await;
-            // A process that comes to its end takes nothing more.
-            let Ok(taken) = taken.await else { break };
-            let Taken { next, entries } = taken.map_err(|error| self.wire.error("take tokens", &error))?;
+            let Some(taken) = self.desk.take(room, &self.weights, until).await else { break };
+            let Taken { next, wait, entries } =
+                taken.map_err(|error| self.wire.error("take tokens", &error))?;
             self.look_again_in(next);
             match entries {
-                Some(entries) => return Ok(self.jobs(entries).await),
+                Some(entries) => return Ok(Some((self.jobs(entries).await, wait))),
                 None => self.make_group().await?,
             }
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
     /// Has delayed rings that are due come to wait, if it is time to look.
@@ -100,12 +101,9 @@ impl Partition {
         reader.claim_at.max(answers_since + self.lease / 2)
     }
 
-    /// Takes over tokens whose lease ran out. A round over all leases takes as many calls as it needs, and the
-    /// next one begins a third of a lease later.
+    /// Takes over tokens whose lease ran out, when that may be. A round over all leases takes as many calls as it needs, and
+    /// the next one begins a third of a lease later.
     pub(super) async fn claim(&self, reader: &mut Reader, room: usize) -> Result<Vec<Job>, QueueError> {
-        if Instant::now() < self.claims_at(reader) {
-            return Ok(Vec::new());
-        }
         let mut command = redis::cmd("XAUTOCLAIM");
         command
             .arg(&self.keys.stream)

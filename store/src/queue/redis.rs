@@ -235,6 +235,9 @@ impl Queue for RedisQueue {
         }
         let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;
+        if timeout_at(deadline, room.any()).await.is_err() {
+            return Ok(Vec::new());
+        }
         let mut jobs = Vec::new();
         loop {
             takes.begin(&self.partitions, room.free());

@@ -15,7 +15,7 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Depth, HeldBy, Job, Lane, Listed, Place, Priority, Queue, WHY_MAX, Weights, When};
+use super::{Depth, HeldBy, Job, Lane, Listed, Place, Priority, Queue, Room, WHY_MAX, Weights, When};
 pub use crate::news::testing::news_conformance;
 
 /// A lease that no check outlives.
@@ -38,6 +38,7 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Ar
     let (ada, bob) = (make("ada", LONG, weights()).await, make("bob", LONG, weights()).await);
     a_ring_is_taken_and_finished(&*ada).await;
     no_more_is_taken_than_asked_for(&*ada).await;
+    a_take_waits_for_room(&*ada).await;
     a_take_without_rings_comes_back(&*ada).await;
     a_finish_may_ring_again(&*ada).await;
     a_head_travels_with_its_ring(&*ada).await;
@@ -59,6 +60,7 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Ar
     let (ada, bob) = (make("ada", SHORT, weights()).await, make("bob", SHORT, weights()).await);
     another_holder_is_seen(&*ada, &*bob).await;
     an_expired_lease_moves_the_token(&*ada, &*bob).await;
+    who_waits_for_room_takes_over_first(&*ada, &*bob).await;
     a_renewed_lease_stays(&*ada, &*bob).await;
     live_leases_do_not_hide_expired_ones(&*ada, &*bob).await;
     a_consumer_is_given_its_own_expired_token(&*ada).await;
@@ -97,11 +99,7 @@ async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {
     for _ in 0..5 {
         ring(queue, Uuid::now_v7(), When::Now).await;
     }
-    assert_eq!(
-        queue.take(0.into()).await.expect("take nothing"),
-        [],
-        "who asks for nothing is given nothing"
-    );
+    assert_eq!(queue.take(0.into()).await.expect("take nothing"), [], "who has no room is given nothing");
     let mut jobs = queue.take(2.into()).await.expect("take two");
     assert!((1..=2).contains(&jobs.len()), "took {} for 2", jobs.len());
     while jobs.len() < 5 {
@@ -109,6 +107,22 @@ async fn no_more_is_taken_than_asked_for(queue: &dyn Queue) {
     }
     finish_all(queue, &jobs).await;
     assert_empty(queue, "all were finished").await;
+}
+
+async fn a_take_waits_for_room(queue: &dyn Queue) {
+    let thread = Uuid::now_v7();
+    ring(queue, thread, When::Now).await;
+    let slots = Room::from(1);
+    let slot = slots.fill().await;
+    let comes_free = async {
+        sleep(SHORT).await;
+        assert_eq!(depth(queue).await.waiting, 1, "there is no room for it");
+        drop(slot);
+    };
+    let (jobs, ()) = tokio::join!(queue.take(slots.clone()), comes_free);
+    let jobs = jobs.expect("take");
+    assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
+    finish(queue, &jobs[0], None).await;
 }
 
 async fn a_take_without_rings_comes_back(queue: &dyn Queue) {
@@ -394,6 +408,30 @@ async fn another_holder_is_seen(ada: &dyn Queue, bob: &dyn Queue) {
     assert!(!is_held(&his).await, "nobody holds another any more");
     finish(bob, &his, None).await;
     assert_empty(ada, "all were finished").await;
+}
+
+/// Else who is always busy would never take over anything.
+async fn who_waits_for_room_takes_over_first(ada: &dyn Queue, bob: &dyn Queue) {
+    let [abandoned, waiting] = [Uuid::now_v7(), Uuid::now_v7()];
+    ring(bob, abandoned, When::Now).await;
+    assert_eq!(take_one(bob).await.thread, abandoned);
+    ring(bob, waiting, When::Now).await;
+    let slots = Room::from(1);
+    let slot = slots.fill().await;
+    let taken = async {
+        loop {
+            if let Some(job) = ada.take(slots.clone()).await.expect("take").pop() {
+                return job;
+            }
+        }
+    };
+    let comes_free = async {
+        sleep(2 * SHORT).await;
+        drop(slot);
+    };
+    let (first, ()) = tokio::join!(taken, comes_free);
+    assert_eq!(first.thread, abandoned);
+    finish_all(ada, &[first, take_one(ada).await]).await;
 }
 
 async fn an_expired_lease_moves_the_token(ada: &dyn Queue, bob: &dyn Queue) {

@@ -18,7 +18,6 @@ use store::queue::{
     testing::queue_conformance,
 };
 use testing::Redis;
-use tokio::sync::Semaphore;
 use uuid::Uuid;
 
 const LEASE: Duration = Duration::from_millis(300);
@@ -75,12 +74,35 @@ async fn room_is_counted_when_tokens_are_handed_out() {
     let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
     let threads: Vec<Uuid> = (0..4).map(|_| Uuid::now_v7()).collect();
     queue.ring_many(&threads, &Lane::default()).await.unwrap();
-    let slots = Arc::new(Semaphore::new(4));
-    let busy = slots.acquire_many(3).await.unwrap();
-    let mut taking = pin!(queue.take(Room::of(&slots)));
+    let slots = Room::from(4);
+    let busy = [slots.fill().await, slots.fill().await, slots.fill().await];
+    let mut taking = pin!(queue.take(slots));
     assert!(poll!(&mut taking).is_pending(), "nothing has been taken yet");
     drop(busy);
     assert_eq!(taking.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), threads);
+}
+
+/// Whoever ends a token takes another for whom there is room by then, also if that one has not heard of it yet.
+#[tokio::test]
+async fn what_ends_a_token_takes_another() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    let [first, second] = [Uuid::now_v7(), Uuid::now_v7()];
+    queue.ring_many(&[first, second], &Lane::default()).await.unwrap();
+    let slots = Room::from(1);
+    let held = queue.take(slots.clone()).await.unwrap().pop().unwrap();
+    assert_eq!(held.thread, first);
+    let slot = slots.fill().await;
+    let mut taking = pin!(queue.take(slots));
+    assert!(poll!(&mut taking).is_pending(), "there is no room");
+
+    let mut ending = pin!(queue.finish(&held, None));
+    assert!(poll!(&mut ending).is_pending(), "nobody has gone to Redis");
+    drop(slot);
+    assert!(ending.await.unwrap());
+
+    assert_eq!(queue.len().await.unwrap(), Depth { waiting: 0, in_flight: 1, delayed: 0 });
+    assert_eq!(taking.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), [second]);
 }
 
 /// Tokens in every place, and all of them gone at once.
