@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt as _, poll};
+use futures::{FutureExt as _, StreamExt as _, poll};
 use store::{Job, Log, Notice, Room, Slot, Store, WORKERS, When, queue::HeldBy};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -112,7 +112,9 @@ impl<L: Log> Worker<L> {
         let pauses = tokio::spawn(keep_pauses(self.desk.clone(), self.limits.sweep));
         let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
         let recalls = tokio::spawn(hear_news(self.desk.clone()));
-        self.take_jobs(&stop).await;
+        // Who is told to stop is handed nothing more, whatever comes free.
+        let closes = stop.told().map(|()| self.desk.slots.close());
+        tokio::join!(self.take_jobs(&stop), closes);
         sweep.abort();
         self.drain(&stop).await;
         pauses.abort();

@@ -9,10 +9,7 @@ use redis::{
     RedisResult,
     streams::{StreamId, StreamRangeReply},
 };
-use tokio::{
-    sync::oneshot,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     Job, LONGEST_WAIT, Room, Weights, When,
@@ -114,10 +111,10 @@ impl Desk {
         tokio::select! {
             biased;
             taken = &mut taken => return taken.ok(),
-            is_room = timeout_at(until, room.any()) => match is_room {
-                Ok(()) => drop(self.asks.bring(Ask::Room).await),
+            is_room = room.any_until(until) => match is_room {
+                true => drop(self.asks.bring(Ask::Room).await),
                 // Unless it is being served.
-                Err(_) => drop(standing(&self.stands).take()),
+                false => drop(standing(&self.stands).take()),
             }
         }
         taken.await.ok()

@@ -9,7 +9,7 @@ use std::{
 use async_trait::async_trait;
 use tokio::{
     sync::Notify,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, sleep_until},
 };
 use uuid::Uuid;
 
@@ -114,7 +114,7 @@ impl Queue for MemoryQueue {
 
     async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
         let deadline = Instant::now() + LONGEST_WAIT;
-        if timeout_at(deadline, room.any()).await.is_err() {
+        if !room.any_until(deadline).await {
             return Ok(Vec::new());
         }
         loop {

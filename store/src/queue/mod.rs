@@ -244,7 +244,8 @@ pub trait Queue: Send + Sync {
 
     /// Takes as many tokens as there is room for, each under a fresh lease: those whose lease ran out, and then those that
     /// wait, tenants in turn and each tenant's most urgent first. Delayed ones that are due wait in their lanes by then.
-    /// Waits until there is room and one to take, and comes back with none after [`LONGEST_WAIT`].
+    /// Waits until there is room and one to take, and comes back with none after [`LONGEST_WAIT`], or when the room is closed
+    /// while it waits for that.
     ///
     /// A token comes back to the consumer that holds it too, if that did not renew it in time.
     ///

@@ -4,10 +4,7 @@ use std::{collections::BTreeSet, time::Duration};
 
 use async_trait::async_trait;
 use redis::{RedisError, streams::StreamId};
-use tokio::{
-    sync::Mutex,
-    time::{Instant, timeout_at},
-};
+use tokio::{sync::Mutex, time::Instant};
 use tracing::debug;
 use uuid::Uuid;
 
@@ -95,7 +92,7 @@ impl Partition {
             let mut jobs = Vec::new();
             // Also by who is always busy: else nobody would.
             if Instant::now() >= self.claims_at(&reader) {
-                if timeout_at(deadline, room.any()).await.is_err() {
+                if !room.any_until(deadline).await {
                     return Ok(Vec::new());
                 }
                 jobs = self.claim(&mut reader, most(&room)).await?;

@@ -235,7 +235,7 @@ impl Queue for RedisQueue {
         }
         let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;
-        if timeout_at(deadline, room.any()).await.is_err() {
+        if !room.any_until(deadline).await {
             return Ok(Vec::new());
         }
         let mut jobs = Vec::new();

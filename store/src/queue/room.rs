@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
 
 /// How many tokens somebody can take: as many as are free when they are handed out.
 ///
@@ -11,22 +14,40 @@ use tokio::sync::watch;
 /// Slots come free many at once, when a batch of steps is stored. Whoever counted them on their way to the queue would be
 /// there before most of them, be given one token or two, and have these go through all their steps in small batches.
 #[derive(Clone, Debug)]
-pub struct Room(Arc<watch::Sender<usize>>);
+pub struct Room(Arc<watch::Sender<Count>>);
+
+#[derive(Debug)]
+struct Count {
+    free: usize,
+    is_closed: bool,
+}
+
+impl Count {
+    fn open(&self) -> usize {
+        if self.is_closed { 0 } else { self.free }
+    }
+}
 
 impl Room {
     /// How many now.
     pub fn free(&self) -> usize {
-        *self.0.borrow()
+        self.0.borrow().open()
     }
 
-    /// One less, once there is one, until what is returned is dropped.
+    /// From now on, none.
+    pub fn close(&self) {
+        self.0.send_modify(|it| it.is_closed = true);
+    }
+
+    /// Takes up one, once one is free, until what is returned is dropped. Also if it was closed: what was taken needs its place.
     pub async fn fill(&self) -> Slot {
-        let mut filled = false;
+        let (mut counts, mut filled) = (self.0.subscribe(), false);
         while !filled {
-            self.any().await;
-            self.0.send_if_modified(|free| {
-                filled = *free > 0;
-                *free -= usize::from(filled);
+            // Its sender is held here.
+            let _ = counts.wait_for(|it| it.free > 0).await;
+            self.0.send_if_modified(|it| {
+                filled = it.free > 0;
+                it.free -= usize::from(filled);
                 // Nobody waits for there to be less.
                 false
             });
@@ -34,17 +55,18 @@ impl Room {
         Slot(self.clone())
     }
 
-    /// Until there is any.
-    pub(super) async fn any(&self) {
-        // It cannot end before there is: what it waits for is held here.
-        let _ = self.0.subscribe().wait_for(|free| *free > 0).await;
+    /// Waits until there is any, no longer than so, and says whether there is.
+    pub(super) async fn any_until(&self, deadline: Instant) -> bool {
+        let mut counts = self.0.subscribe();
+        let any = counts.wait_for(|it| it.is_closed || it.free > 0);
+        timeout_at(deadline, any).await.is_ok_and(|it| it.is_ok_and(|it| !it.is_closed))
     }
 }
 
 /// So many.
 impl From<usize> for Room {
-    fn from(many: usize) -> Self {
-        Self(Arc::new(watch::Sender::new(many)))
+    fn from(free: usize) -> Self {
+        Self(Arc::new(watch::Sender::new(Count { free, is_closed: false })))
     }
 }
 
@@ -54,6 +76,6 @@ pub struct Slot(Room);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.0.send_modify(|free| *free += 1);
+        self.0.0.send_modify(|it| it.free += 1);
     }
 }

@@ -15,7 +15,9 @@ use std::{
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
-use super::{Depth, HeldBy, Job, Lane, Listed, Place, Priority, Queue, Room, WHY_MAX, Weights, When};
+use super::{
+    Depth, HeldBy, Job, LONGEST_WAIT, Lane, Listed, Place, Priority, Queue, Room, WHY_MAX, Weights, When,
+};
 pub use crate::news::testing::news_conformance;
 
 /// A lease that no check outlives.
@@ -122,7 +124,19 @@ async fn a_take_waits_for_room(queue: &dyn Queue) {
     let (jobs, ()) = tokio::join!(queue.take(slots.clone()), comes_free);
     let jobs = jobs.expect("take");
     assert_eq!(jobs.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
-    finish(queue, &jobs[0], None).await;
+    finish(queue, &jobs[0], Some(When::Now)).await;
+
+    let slot = slots.fill().await;
+    let is_closed = async {
+        sleep(SHORT / 4).await;
+        slots.close();
+        drop(slot);
+    };
+    let began = Instant::now();
+    let (jobs, ()) = tokio::join!(queue.take(slots.clone()), is_closed);
+    assert_eq!((jobs.expect("take"), depth(queue).await.waiting), (vec![], 1), "there is no room any more");
+    assert!(began.elapsed() < LONGEST_WAIT, "who has closed the room need not wait");
+    finish(queue, &take_one(queue).await, None).await;
 }
 
 async fn a_take_without_rings_comes_back(queue: &dyn Queue) {

@@ -336,6 +336,27 @@ async fn draining_finishes_what_is_under_way() {
     other.await.unwrap();
 }
 
+/// Also where it waited for room when it was told.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn draining_takes_nothing_more() {
+    let mut two = two(Duration::from_secs(60)).await;
+    let noted = Arc::new(Noted::new(two.parts[0].queue.clone()));
+    two.parts[0].queue = noted.clone();
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    for _ in 0..SLOTS {
+        two.says(None, "wait 0.5; echo end").await;
+    }
+    while two.world.begun.load(Ordering::SeqCst) < SLOTS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    two.says(None, "echo end").await;
+    let before = noted.taken();
+    stop.drain();
+    worker.await.unwrap();
+    assert_eq!(noted.taken(), before, "all slots were taken when it was told");
+}
+
 /// A worker that was told to stop ends once its tokens are handed in, however long that takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_hands_in_every_token() {
