@@ -97,7 +97,7 @@ impl Desk {
         self.asks.bring(Ask::End(job, next)).await
     }
 
-    /// Takes tokens; nothing, if there is no room until then, or the process is coming to its end.
+    /// Takes tokens; nothing, if there is no room until then or it is closed, or the process is coming to its end.
     ///
     /// **Invariant:** one at a time.
     pub(super) async fn take(
@@ -111,10 +111,12 @@ impl Desk {
         tokio::select! {
             biased;
             taken = &mut taken => return taken.ok(),
-            is_room = room.any_until(until) => match is_room {
-                true => drop(self.asks.bring(Ask::Room).await),
-                // Unless it is being served.
-                false => drop(standing(&self.stands).take()),
+            is_room = room.any_until(until) => {
+                if is_room {
+                    self.asks.bring(Ask::Room).await;
+                }
+                // Who stands there still is not served any more: there was no room, or it was closed on the way.
+                drop(standing(&self.stands).take());
             }
         }
         taken.await.ok()

@@ -186,9 +186,9 @@ impl Queue for Partition {
     }
 }
 
-/// How many tokens one command takes at most.
+/// How many tokens one command takes at most; one, if the room was closed just now, as none would mean all.
 pub(super) fn most(room: &Room) -> usize {
-    room.free().min(MOST_TAKEN)
+    room.free().clamp(1, MOST_TAKEN)
 }
 
 /// What the scripts are told of a ring: its delay in milliseconds, and what it says.

@@ -105,6 +105,20 @@ async fn what_ends_a_token_takes_another() {
     assert_eq!(taking.await.unwrap().into_iter().map(|it| it.thread).collect::<Vec<_>>(), [second]);
 }
 
+/// Also of one that has been told of room and is on its way to Redis.
+#[tokio::test]
+async fn a_take_ends_when_its_room_is_closed() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LONG_LEASE, "ada").await.unwrap();
+    queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
+    let slots = Room::from(1);
+    let mut taking = pin!(queue.take(slots.clone()));
+    assert!(poll!(&mut taking).is_pending(), "nothing has been taken yet");
+    slots.close();
+    assert_eq!(tokio::time::timeout(PATIENCE, taking).await.expect("it ends").unwrap(), []);
+    assert_eq!(queue.len().await.unwrap(), Depth { waiting: 1, ..Depth::default() });
+}
+
 /// Tokens in every place, and all of them gone at once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_redis_emptied_with_tokens_in_every_place_is_used_again() {
