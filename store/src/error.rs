@@ -165,13 +165,19 @@ impl From<DbErr> for Error {
         | DbErr::Exec(RuntimeErr::SqlxError(it))
         | DbErr::Query(RuntimeErr::SqlxError(it)) = &error
         {
-            let (kind, words) = sorted(it);
-            return kind(words);
+            return Error::from(&**it);
         }
         if let DbErr::ConnectionAcquire(_) = error {
             return Error::Unavailable(NO_CONNECTION.to_owned());
         }
         Error::Database(error.to_string())
+    }
+}
+
+impl From<&sqlx::Error> for Error {
+    fn from(error: &sqlx::Error) -> Self {
+        let (kind, words) = sorted(error);
+        kind(words)
     }
 }
 

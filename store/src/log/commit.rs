@@ -64,11 +64,22 @@ impl Step {
         self.batch.from.thread
     }
 
+    /// That its first number is taken, or that of another of its batch.
+    pub(super) fn stale(&self) -> Error {
+        let from = self.batch.from;
+        Error::Stale { thread: from.thread, seq: from.seq }
+    }
+
     /// The number of the event that ended the marked turn, or after which it waits for a person.
     pub(super) fn ended(&self) -> Option<i64> {
         let over = self.mark.as_ref()?.turn.as_ref()?.status.is_over();
         over.then_some(signed(self.batch.end.seq.saturating_sub(1)))
     }
+}
+
+/// That a row of a read model is not as one step of a batch expects it.
+pub(super) fn unexpected() -> Error {
+    Error::Database("not every row was as a batch expected it".to_owned())
 }
 
 /// The turn that is heard by this event.

@@ -22,8 +22,11 @@
 
 use sea_orm::sqlx::{self, Arguments as _, PgPool, postgres::PgArguments};
 
-use super::{commit::Step, plain, signed};
-use crate::{Error, error, time};
+use super::{
+    commit::{Step, unexpected},
+    plain, signed,
+};
+use crate::{Error, time};
 
 /// What a batch inserts. Its text does not depend on how many events there are, so it is prepared once a connection.
 macro_rules! insert {
@@ -98,17 +101,9 @@ pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), 
     }
     match query.execute(pool).await {
         Ok(_) => Ok(()),
-        Err(sqlx::Error::Database(it)) if it.is_unique_violation() => {
-            let from = first.batch.from;
-            Err(Error::Stale { thread: from.thread, seq: from.seq })
-        }
-        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVIDED) => {
-            Err(Error::Database("not every row was as a batch expected it".to_owned()))
-        }
-        Err(it) => {
-            let (kind, words) = error::sorted(&it);
-            Err(kind(words))
-        }
+        Err(sqlx::Error::Database(it)) if it.is_unique_violation() => Err(first.stale()),
+        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVIDED) => Err(unexpected()),
+        Err(it) => Err((&it).into()),
     }
 }
 

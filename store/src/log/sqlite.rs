@@ -15,8 +15,11 @@ use sea_orm::sqlx::{
     self, Arguments as _, AssertSqlSafe, SqlitePool, error::ErrorKind, sqlite::SqliteArguments,
 };
 
-use super::{commit::Step, plain, signed};
-use crate::{Error, error, time};
+use super::{
+    commit::{Step, unexpected},
+    plain, signed,
+};
+use crate::{Error, time};
 
 /// How many events one statement inserts at most: SQLite allows 32,766 values.
 const ROWS_MAX: usize = 256;
@@ -37,21 +40,16 @@ pub(super) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<
     insert(&mut text, steps)?;
     mark(&mut text, steps)?;
     text.say("; COMMIT");
-    let mut connection = pool.acquire().await.map_err(failed)?;
+    let mut connection = pool.acquire().await.map_err(|it| Error::from(&it))?;
     let written = sqlx::query_with(AssertSqlSafe(text.sql), text.values).execute(&mut *connection).await;
     let Err(error) = written else { return Ok(()) };
     // A taken number or a wrong row has undone all of it, and then there is nothing left to undo.
     let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
     let kind = error.as_database_error().map(|it| it.kind());
     Err(match kind {
-        Some(ErrorKind::UniqueViolation) => {
-            let from = first.batch.from;
-            Error::Stale { thread: from.thread, seq: from.seq }
-        }
-        Some(ErrorKind::NotNullViolation) => {
-            Error::Database("not every row was as a batch expected it".to_owned())
-        }
-        _ => failed(error),
+        Some(ErrorKind::UniqueViolation) => first.stale(),
+        Some(ErrorKind::NotNullViolation) => unexpected(),
+        _ => (&error).into(),
     })
 }
 
@@ -166,9 +164,4 @@ type Unbound = sqlx::error::BoxDynError;
 
 fn unbound(error: Unbound) -> Error {
     Error::Database(format!("a value cannot be handed to SQLite: {error}"))
-}
-
-fn failed(error: sqlx::Error) -> Error {
-    let (kind, words) = error::sorted(&error);
-    kind(words)
 }

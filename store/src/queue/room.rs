@@ -22,16 +22,11 @@ struct Count {
     is_closed: bool,
 }
 
-impl Count {
-    fn open(&self) -> usize {
-        if self.is_closed { 0 } else { self.free }
-    }
-}
-
 impl Room {
     /// How many now.
     pub fn free(&self) -> usize {
-        self.0.borrow().open()
+        let count = self.0.borrow();
+        if count.is_closed { 0 } else { count.free }
     }
 
     /// From now on, none.

@@ -5,6 +5,7 @@ use std::{os::unix::fs::PermissionsExt, time::Duration};
 use sea_orm::sqlx::{self, Connection, Executor, PgConnection, SqliteConnection};
 use shared::{Decided, Event, Goto};
 use store::{Error, Idempotency, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
+use tempfile::TempDir;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_conforms() {
@@ -172,9 +173,7 @@ async fn a_sqlite_file_that_cannot_be_made_says_why() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_reads_while_writers_wait() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("log.db").display());
-    let store = Store::connect(&url).await.unwrap();
-    store.migrate().await.unwrap();
+    let (store, url) = sqlite(&folder).await;
     store.submit(new_turn()).await.unwrap();
 
     let mut another_process = SqliteConnection::connect(&url).await.unwrap();
@@ -212,9 +211,8 @@ async fn sqlite_file_is_migrated_once_by_two_stores() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_is_shared_between_two_stores() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("log.db").display());
-    let (one, two) = (Store::connect(&url).await.unwrap(), Store::connect(&url).await.unwrap());
-    one.migrate().await.unwrap();
+    let (one, url) = sqlite(&folder).await;
+    let two = Store::connect(&url).await.unwrap();
     two.check_migrated().await.unwrap();
     let turn = one.submit(new_turn()).await.unwrap().into_turn();
     let mut head = two.head(turn.thread).await.unwrap();
@@ -232,9 +230,7 @@ async fn sqlite_file_is_shared_between_two_stores() {
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_goes_on_after_a_refusal() {
     let folder = tempfile::tempdir().unwrap();
-    let url = format!("sqlite:{}", folder.path().join("log.db").display());
-    let store = Store::connect(&url).await.unwrap();
-    store.migrate().await.unwrap();
+    let (store, url) = sqlite(&folder).await;
     let turn = store.submit(new_turn()).await.unwrap().into_turn();
     let head = store.head(turn.thread).await.unwrap();
     let mut another_process = SqliteConnection::connect(&url).await.unwrap();
@@ -266,6 +262,14 @@ fn times_read_as_rfc_3339() {
     assert!(time::rfc3339(i64::MAX).ends_with('Z') && time::rfc3339(i64::MIN).ends_with('Z'));
     let year = Duration::from_secs(365 * 24 * 3600).as_micros() as i64;
     assert!((50 * year..500 * year).contains(&time::now()));
+}
+
+/// A store on a file of its own, and its address.
+async fn sqlite(folder: &TempDir) -> (Store, String) {
+    let url = format!("sqlite:{}", folder.path().join("log.db").display());
+    let store = Store::connect(&url).await.unwrap();
+    store.migrate().await.unwrap();
+    (store, url)
 }
 
 fn new_turn() -> NewTurn {

@@ -1,5 +1,7 @@
 //! Leases, order and the end of a worker.
 
+mod draining;
+
 use std::{
     sync::{
         Arc,
@@ -12,15 +14,13 @@ use async_trait::async_trait;
 use shared::{Event, Message, Opened, Replay, Request, Response, strategies};
 use store::{
     Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, RedisQueue, Store, Strategies, Submitted,
-    ThreadId, When, limits::LONGEST_PAUSE, queue::LONGEST_WAIT,
+    ThreadId, When, limits::LONGEST_PAUSE,
 };
 use tokio::sync::Notify;
 use worker::{
     Backoff, Bounds, Hands, Limits, Stop, Worker,
     world::{Ask, Outcome, World},
 };
-
-use crate::noted::Noted;
 
 /// Takes as long as a rehearsal says, and counts.
 #[derive(Default)]
@@ -317,62 +317,6 @@ async fn a_store_that_takes_nothing_has_nothing_asked() {
     worker.await.unwrap();
 }
 
-/// Told to stop, a worker finishes the node that it has begun and leaves the next to others.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn draining_finishes_what_is_under_way() {
-    let two = two(Duration::from_secs(60)).await;
-    let stop = Stop::default();
-    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
-    let thread = two.says(None, "wait 0.5; echo end").await;
-    two.world.first.notified().await;
-    stop.drain();
-    worker.await.unwrap();
-    assert_eq!(two.kinds(thread).await.last().unwrap(), "decided", "the wait was finished");
-    assert_eq!(ends(&two.parts[0].store.load(thread).await.unwrap().1), 0, "nothing more was begun");
-    let stop = Stop::default();
-    let other = tokio::spawn(two.worker(1).run(stop.clone()));
-    two.until(thread, |log| ends(log) == 1).await;
-    stop.drain();
-    other.await.unwrap();
-}
-
-/// Also where it waited for room when it was told.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn draining_takes_nothing_more() {
-    let mut two = two(Duration::from_secs(60)).await;
-    let noted = Arc::new(Noted::new(two.parts[0].queue.clone()));
-    two.parts[0].queue = noted.clone();
-    let stop = Stop::default();
-    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
-    for _ in 0..SLOTS {
-        two.says(None, "wait 0.5; echo end").await;
-    }
-    while two.world.begun.load(Ordering::SeqCst) < SLOTS {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    two.says(None, "echo end").await;
-    let before = noted.taken();
-    stop.drain();
-    worker.await.unwrap();
-    assert_eq!(noted.taken(), before, "all slots were taken when it was told");
-}
-
-/// A worker that was told to stop ends once its tokens are handed in, however long that takes.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn draining_hands_in_every_token() {
-    let mut two = two(Duration::from_secs(60)).await;
-    // Longer than the worker listens to the queue after it was told.
-    let slow = LONGEST_WAIT + Duration::from_secs(1);
-    two.parts[0].queue = Arc::new(Noted::slow(two.parts[0].queue.clone(), slow));
-    let stop = Stop::default();
-    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
-    let thread = two.says(None, "echo end").await;
-    two.until(thread, |log| ends(log) == 1).await;
-    stop.drain();
-    worker.await.unwrap();
-    assert_eq!(two.parts[1].queue.len().await.unwrap().in_flight, 0, "nothing is left to a lease");
-}
-
 /// A call under way ends when its turn is called off, whichever worker is at it and whoever takes the ring.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calling_off_reaches_a_call_in_flight() {
@@ -393,23 +337,6 @@ async fn calling_off_reaches_a_call_in_flight() {
     }
     stop.drain();
     worker.await.unwrap();
-}
-
-/// Told so again, it gives its jobs back at once: nobody waits for the lease.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn halting_gives_jobs_back_at_once() {
-    let two = two(Duration::from_secs(600)).await;
-    let stop = Stop::default();
-    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
-    let thread = two.says(None, "wait 600").await;
-    two.world.first.notified().await;
-    stop.drain();
-    stop.halt();
-    let began = Instant::now();
-    worker.await.unwrap();
-    let taken = two.parts[1].queue.take(1.into()).await.unwrap();
-    assert_eq!(taken.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
-    assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
 }
 
 /// What is said while a thread is busy is heard in the order in which it was said.
