@@ -271,8 +271,9 @@ pub(crate) fn fold(strategies: &Strategies, head: Head, recorded: &[Recorded]) -
             folded.turns.insert(turn, FoldedTurn::heard(it));
         }
         let now = status(&*thread, Some(&it.event));
-        // A fork leaves all as it stood, and does not tell whether what rests was called off.
-        if now == said || matches!(it.event, Event::Forked(_)) {
+        // A fork goes on with what had failed. It leaves what rests as it stood, and does not tell whether that was called off.
+        let rests = matches!(it.event, Event::Forked(_)) && now.thread == ThreadStatus::Idle;
+        if now == said || rests {
             continue;
         }
         if let Some(mark) = &now.turn

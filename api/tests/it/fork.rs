@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use shared::{Budget, Event, Standing};
-use store::{DryRun, ThreadId};
+use store::{DryRun, Log as _, ThreadId};
 
 use crate::room::{Room, id_of, thread_of};
 
@@ -100,6 +100,8 @@ async fn a_failed_thread_lives_on_where_it_failed() {
     assert!(matches!(room.log(source).await.thread().standing(), Standing::Failed { .. }));
     let forked = fork(&room, source, json!({})).await;
     assert_eq!((&forked["standing"], &forked["node"]), (&json!("busy"), &json!("fail")));
+    // And its rows say so too: a worker leaves a thread alone whose turn is over by them.
+    assert!(room.parts.store.running(id(&forked)).await.unwrap().is_some());
 }
 
 #[tokio::test]

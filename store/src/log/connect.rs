@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector,
     sqlx::{
-        self, ConnectOptions,
+        self, ConnectOptions, Connection as _,
         postgres::{PgConnectOptions, PgPoolOptions},
         sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
     },
@@ -195,6 +195,12 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
     tokio::fs::create_dir_all(folder).await.map_err(|error| {
         Error::Address(format!("failed to create the folder {} for its file: {error}", folder.display()))
     })?;
+    // SQLite ends a transaction by itself that a full disk refuses. The driver, whose own ROLLBACK is refused then, takes it
+    // for open, and would make whatever is written next a part of it: such a connection is closed.
+    let writer = writer.before_acquire(|connection, _| {
+        let is_at_rest = !connection.is_in_transaction();
+        Box::pin(async move { Ok(is_at_rest) })
+    });
     // A file becomes one with a WAL under a lock that nobody waits for: of two that open a new file at the same moment,
     // one must try again.
     let began = Instant::now();

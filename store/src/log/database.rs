@@ -98,7 +98,7 @@ pub(super) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>
             Ok(it)
         }
         Err(error) => {
-            // The first error says more; a connection that cannot roll back is closed, which rolls back.
+            // The first error says more; a connection that cannot roll back is closed before its next use.
             let _ = tx.rollback().await;
             Err(error)
         }
@@ -114,4 +114,37 @@ pub(crate) fn statement(
     let backend = db.get_database_backend();
     let sql = if backend == DbBackend::Postgres { sql.to_owned() } else { sql.replace('$', "?") };
     Statement::from_sql_and_values(backend, sql, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use sea_orm::ConnectionTrait as _;
+
+    use super::statement;
+    use crate::{Error, Store};
+
+    /// SQLite ends by itself what a full disk refuses, and the driver does not hear of it.
+    #[tokio::test]
+    async fn what_is_written_after_the_disk_was_full_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("log.db").display());
+        let database = Store::connect(&url).await.unwrap().database;
+        let say = |words: &'static str| {
+            let database = database.clone();
+            async move {
+                database
+                    .transact(move |tx| Box::pin(async move { Ok(tx.execute_unprepared(words).await?) }))
+                    .await
+            }
+        };
+        say("CREATE TABLE said (words BLOB)").await.unwrap();
+        database.writer.execute_unprepared("PRAGMA max_page_count = 20").await.unwrap();
+        say("INSERT INTO said VALUES (zeroblob(1000000))").await.unwrap_err();
+        database.writer.execute_unprepared("PRAGMA max_page_count = 100000").await.unwrap();
+        let refused = database.transact(|_| Box::pin(async { Err::<(), _>(Error::KeyReused) })).await;
+        refused.unwrap_err();
+        say("INSERT INTO said VALUES ('acknowledged')").await.unwrap();
+        let told = statement(&database.pool, "SELECT words FROM said", []);
+        assert_eq!(database.pool.query_all_raw(told).await.unwrap().len(), 1);
+    }
 }
