@@ -201,7 +201,8 @@ impl<L: Log> Desk<L> {
     }
 
     /// A job goes on whose token the queue has lost: it looks whether it was overtaken. If Redis came back empty nobody is at
-    /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it.
+    /// the thread but we, and a ring that is delayed keeps the sweeps from bringing others to it: each time anew, so that it
+    /// comes when we are gone.
     pub(crate) async fn goes_on_without_token(&self, job: &Job) {
         if !self.flights.doubt(job) {
             return;

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use futures::{FutureExt as _, StreamExt as _, poll};
+use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
 use store::{Job, Log, Notice, Room, Slot, Store, WORKERS, When, queue::HeldBy};
 use tokio::sync::Notify;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -160,15 +160,15 @@ impl<L: Log> Worker<L> {
         let task = self.desk.jobs.spawn(
             async move {
                 let (done, head) = desk.attempt(&job, rung, stop).await;
-                let now = head.map_or(When::Now, When::NowAt);
                 let rung_again = desk.flights.end(&job);
+                // Whoever rang may have appended something.
+                let now = head.filter(|_| !rung_again).map_or(When::Now, When::NowAt);
                 if let Done::Next(priority) = done {
                     job.lane.priority = priority;
                 }
                 let next = match done {
                     Done::Moved | Done::Next(_) => Some(now),
-                    // Whoever rang may have appended something.
-                    Done::Rested | Done::Faltered { .. } | Done::Held { .. } if rung_again => Some(When::Now),
+                    Done::Rested | Done::Faltered { .. } | Done::Held { .. } if rung_again => Some(now),
                     Done::Faltered { after, why } => {
                         Some(When::Held { after, why: HeldBy::Retry.because(why) })
                     }
@@ -201,10 +201,12 @@ impl<L: Log> Worker<L> {
             () = stop.halted.cancelled() => (),
             () = tokio::time::sleep(self.limits.drain) => (),
         }
-        for job in self.desk.flights.break_off() {
-            self.desk.finish(&job, Some(When::Now)).await;
+        // At once, and not one after the other: a queue that is gone keeps each waiting.
+        join_all(self.desk.flights.break_off().iter().map(async |job| {
+            self.desk.finish(job, Some(When::Now)).await;
             info!(thread = %job.thread, "given back");
-        }
+        }))
+        .await;
     }
 }
 

@@ -14,8 +14,8 @@ use tokio::{
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Room, Rung, Weights, When,
-    Why, lanes::Lanes,
+    Depth, HeldBy, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Room, Rung, Weights,
+    When, Why, lanes::Lanes,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -72,6 +72,14 @@ struct Delayed {
     due: Instant,
     lane: Lane,
     why: Option<Why>,
+}
+
+impl Delayed {
+    /// Whether who is at the thread says the same again.
+    fn puts_off(&self, earlier: &Self) -> bool {
+        let is_at_it = self.why.as_ref().is_some_and(|it| it.held == HeldBy::Worker);
+        is_at_it && self.why == earlier.why && self.lane == earlier.lane
+    }
 }
 
 impl MemoryQueue {
@@ -199,10 +207,10 @@ impl Tokens {
     fn ring(&mut self, thread: Uuid, lane: &Lane, when: &When) {
         let Some(delay) = when.delay_ms() else { return self.add(lane, Ring { thread, head: when.head() }) };
         let due = Instant::now() + Duration::from_millis(delay);
-        if self.later.get(&thread).is_some_and(|earlier| earlier.due <= due) {
+        let delayed = Delayed { due, lane: lane.clone(), why: when.why() };
+        if self.later.get(&thread).is_some_and(|earlier| earlier.due <= due && !delayed.puts_off(earlier)) {
             return;
         }
-        let delayed = Delayed { due, lane: lane.clone(), why: when.why() };
         if let Some(before) = self.later.insert(thread, delayed) {
             self.dues.remove(&(before.due, thread));
         }

@@ -223,7 +223,8 @@ pub enum QueueError {
 #[async_trait]
 pub trait Queue: Send + Sync {
     /// Says that a thread may be able to move; its token waits in this lane. Of several delayed rings for one thread
-    /// the earliest counts, with its lane and what holds it back, and becomes one token.
+    /// the earliest counts, with its lane and what holds it back, and becomes one token. Only what a
+    /// [worker](HeldBy::Worker) holds back that says the same again is put off: it is at the thread still.
     ///
     /// # Errors
     ///

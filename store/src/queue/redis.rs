@@ -8,7 +8,7 @@
 //! | stream [`stream`](Keys::stream) | Tokens that are taken, or are just being handed to a worker that waits: an entry `job <priority:tenant> <uuid>`, perhaps with the number behind it where the log ended. Its id is the token's name. Entries are deleted when they are finished and only ever added at the tail, so the stream holds leases only. Never trimmed: a trimmed entry would be a lost token. |
 //! | group [`GROUP`] on it | Redis' list of pending entries is the list of leases: who holds a token, and for how long it was not renewed. Reading hands a token to one consumer; claiming moves it when the lease has run out. |
 //! | sorted set [`hungry`](Keys::hungry) | Tickets of workers that wait with nothing to take: `<until> <room> <consumer>`, in the order in which they began to wait. Ends by itself when nobody waits any more. |
-//! | sorted set [`later`](Keys::later) | Delayed rings: member `<uuid>`, score the time it is due, in milliseconds of Redis' clock. A thread is in it at most once, with its earliest time. |
+//! | sorted set [`later`](Keys::later) | Delayed rings: member `<uuid>`, score the time it is due, in milliseconds of Redis' clock. A thread is in it at most once, with its earliest time, or the latest that one worker tells that is at it. |
 //! | hash [`notes`](Keys::notes) | What a delayed ring says beside its time: `<priority:tenant> <what holds it back>`. |
 //!
 //! All keys carry a version, so that two generations of workers can share a Redis, and a tag, so that they stay together

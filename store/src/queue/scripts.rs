@@ -81,13 +81,16 @@ const PUT: &str = r"
 ";
 
 /// How a ring is heard: at once, if its delay is 0; of delayed ones the earliest counts, with its lane and what holds it
-/// back.
+/// back. But who is at the thread and says the same again puts its own ring off.
 const HEAR: &str = r"
     local function ring(lane, wait, says)
         if wait == '0' then return put(says, lane) end
         local thread, why = string.match(says, '^(%S+) (.*)$')
-        if redis.call('ZADD', later, 'LT', 'CH', counted_from + wait, thread) == 1 then
-            redis.call('HSET', notes, thread, lane .. ' ' .. why)
+        local due, note = counted_from + wait, lane .. ' ' .. why
+        if string.find(why, '^worker ') and redis.call('HGET', notes, thread) == note then
+            redis.call('ZADD', later, due, thread)
+        elseif redis.call('ZADD', later, 'LT', 'CH', due, thread) == 1 then
+            redis.call('HSET', notes, thread, note)
         end
     end
 ";

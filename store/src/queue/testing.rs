@@ -43,6 +43,7 @@ pub async fn queue_conformance(make: impl AsyncFn(&str, Duration, Weights) -> Ar
     no_more_is_taken_than_asked_for(&*ada).await;
     a_take_waits_for_room(&*ada).await;
     a_take_without_rings_comes_back(&*ada).await;
+    who_is_at_a_thread_puts_its_ring_off(&*ada).await;
     a_finish_may_ring_again(&*ada).await;
     a_head_travels_with_its_ring(&*ada).await;
     many_are_finished_side_by_side(&ada).await;
@@ -400,6 +401,27 @@ async fn whoever_looks_finds_every_token(queue: &dyn Queue) {
     }
     assert_eq!(queue.list(9).await.expect("list"), []);
     assert_empty(queue, "all were finished").await;
+}
+
+/// A worker that is at a thread says so for as long as it is.
+async fn who_is_at_a_thread_puts_its_ring_off(queue: &dyn Queue) {
+    let (thread, hour) = (Uuid::now_v7(), Duration::from_secs(3600));
+    let held = |after, held: HeldBy, words: &str| When::Held { after, why: held.because(words) };
+    let due_in = async || match &queue.list(9).await.expect("list")[..] {
+        [Listed { place: Place::Delayed { due_in, .. }, .. }] => *due_in,
+        other => panic!("one is delayed: {other:?}"),
+    };
+    ring(queue, thread, held(hour, HeldBy::Worker, "ada is at it")).await;
+    ring(queue, thread, held(2 * hour, HeldBy::Worker, "bob is at it")).await;
+    assert!(due_in().await < hour + PATIENCE, "of two that say different things the earliest counts");
+    ring(queue, thread, held(2 * hour, HeldBy::Worker, "ada is at it")).await;
+    assert!(hour + PATIENCE < due_in().await, "it is put off by whoever said so before");
+    ring(queue, thread, held(hour, HeldBy::Retry, "it faltered")).await;
+    ring(queue, thread, held(2 * hour, HeldBy::Retry, "it faltered")).await;
+    assert!(due_in().await < hour + PATIENCE, "nothing else is put off");
+    ring(queue, thread, When::After(Duration::from_millis(1))).await;
+    finish(queue, &take_one(queue).await, None).await;
+    assert_empty(queue, "it was finished").await;
 }
 
 async fn ring(queue: &dyn Queue, thread: Uuid, when: When) {
