@@ -1,14 +1,21 @@
-//! What queues up while the last batch was on its way goes together in the next: no timer, and nobody waits while nothing
-//! is on its way.
+//! What queues up while the last batch was on its way goes together in the next: nobody waits while nothing is on its way,
+//! or for long.
 
-use tokio::sync::{Mutex, mpsc, oneshot, watch};
+use std::{sync::Arc, time::Duration};
 
-use std::sync::Arc;
+use tokio::{
+    sync::{Mutex, mpsc, oneshot, watch},
+    time::sleep,
+};
 
 use crate::Error;
 
 /// How many items may wait to be gathered; whoever brings one more waits with it.
 const WAITING: usize = 8192;
+
+/// How long a batch waits for company at most, while a hand is free: what is on its way may not arrive for hours, where
+/// somebody else holds a lock that it needs.
+const COMPANY: Duration = Duration::from_millis(50);
 
 /// Gathers single items into batches.
 ///
@@ -100,21 +107,24 @@ impl<T, A> Gathered<T, A> {
     /// ## Why it may wait for company after all
     ///
     /// A batch costs something however small it is, and while another is on its way, those whom that one's answers will
-    /// wake have nothing to bring. So the next leaves when it is no smaller than what is on its way, or that has arrived.
-    /// While nothing is on its way, it leaves at once.
+    /// wake have nothing to bring. So the next leaves when it is no smaller than what is on its way, or that has arrived;
+    /// after [`COMPANY`] all the same. While nothing is on its way, it leaves at once.
     async fn next(&mut self, mut on_its_way: watch::Receiver<usize>) -> Option<Vec<Item<T, A>>> {
         let mut batch = Vec::new();
         if self.waiting.recv_many(&mut batch, self.most).await == 0 {
             return None;
         }
+        let late = sleep(COMPANY);
+        tokio::pin!(late);
         loop {
             self.let_others_come(&mut batch).await;
-            if batch.len() >= self.most.min(*on_its_way.borrow_and_update()) {
+            if late.is_elapsed() || batch.len() >= self.most.min(*on_its_way.borrow_and_update()) {
                 self.left = batch.len();
                 return Some(batch);
             }
             let nobody_brings_more = tokio::select! {
                 _ = on_its_way.changed() => false,
+                () = &mut late => false,
                 brought = self.waiting.recv_many(&mut batch, 1) => brought == 0,
             };
             if nobody_brings_more {
@@ -192,6 +202,21 @@ mod tests {
         wakes.notify_one();
         assert_eq!((brought.await, other.await.expect("it ends")), (Some(3), Some(2)));
         sizes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_never_arrives_keeps_nobody_else() {
+        let gather = Gather::new(2, 8, Lone::Leaves, async |items: Vec<u8>| {
+            if items.contains(&0) {
+                std::future::pending::<()>().await;
+            }
+            items
+        });
+        let (first, second) = (gather.clone(), gather.clone());
+        let stuck = tokio::spawn(async move { tokio::join!(first.bring(0), second.bring(1)) });
+        yield_now().await;
+        assert_eq!(tokio::time::timeout(2 * COMPANY, gather.bring(2)).await, Ok(Some(2)));
+        stuck.abort();
     }
 
     #[tokio::test]
