@@ -12,8 +12,13 @@ use std::{
 
 use futures::FutureExt as _;
 use shared::Standing;
-use store::{Job, Log, PauseKind, Room, Store, ThreadLog, When, limits::LONGEST_PAUSE, queue::HeldBy};
-use tokio::{sync::Notify, time::Instant};
+use store::{
+    Job, Log, PauseKind, QueueError, Room, Store, ThreadLog, When, limits::LONGEST_PAUSE, queue::HeldBy,
+};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
 use tokio_util::task::TaskTracker;
 use tracing::{error, warn};
 
@@ -27,6 +32,9 @@ use crate::{
 
 /// How long a job is put off that could not be done.
 const PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a token is given back to a queue that is away: for about as long as a server takes to start.
+const TRIES: usize = 10;
 
 /// How many nodes are decided before they are stored, at most: a batch has a size, and a cancellation is heard.
 const TOGETHER: usize = 64;
@@ -187,16 +195,31 @@ impl<L: Log> Desk<L> {
 
     /// Gives the token back, and rings again when that is to be.
     pub(crate) async fn finish(&self, job: &Job, next: Option<When>) {
+        if let Err(err) = self.give_back(job, next).await {
+            warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
+        }
+    }
+
+    /// The same. A queue that is away is told when it is back: nobody renews this token any more, and its lease is long.
+    pub(crate) async fn finish_at_last(&self, job: &Job, next: Option<When>, stop: &Stop) {
+        for _ in 1..TRIES {
+            match self.give_back(job, next.clone()).await {
+                Err(QueueError::Unavailable { .. }) if !stop.is_told() => sleep(PAUSE).await,
+                Err(_) => break,
+                Ok(()) => return,
+            }
+        }
+        self.finish(job, next).await;
+    }
+
+    async fn give_back(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {
         let queue = &self.hands.parts.queue;
-        let done = match (queue.finish(job, next.clone()).await, next) {
+        match (queue.finish(job, next.clone()).await, next) {
             // The queue has forgotten the token, and who is at the thread knows that it goes on. Or the answer was lost that
             // told of its successor: then this one is no other, and looks who is at the thread.
             (Ok(false), Some(when)) => queue.ring(job.thread, &job.lane, when.without_head()).await,
             (Ok(_), _) => Ok(()),
             (Err(err), _) => Err(err),
-        };
-        if let Err(err) = done {
-            warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
         }
     }
 

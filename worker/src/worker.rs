@@ -140,26 +140,32 @@ impl<L: Log> Worker<L> {
                 if stop.is_told() {
                     self.desk.finish(&job, Some(When::Now)).await;
                 } else {
-                    self.start(job, slots.fill().await, stop).await;
+                    self.start(job, slots.fill().await, stop);
                 }
             }
         }
     }
 
-    async fn start(&self, mut job: Job, slot: Slot, stop: &Stop) {
+    fn start(&self, mut job: Job, slot: Slot, stop: &Stop) {
+        let (desk, stop) = (self.desk.clone(), stop.clone());
         let rung = match self.desk.flights.begin(&job) {
             Begun::Anew(rung) => rung,
-            // The job under way will look once more; this ring has done its work.
-            Begun::Rung => return self.desk.finish(&job, None).await,
+            // The job under way will look once more; this ring has done its work. Whoever was taken with it does not wait.
+            Begun::Rung => {
+                self.desk.jobs.spawn(async move {
+                    desk.finish_at_last(&job, None, &stop).await;
+                    drop(slot);
+                });
+                return;
+            }
             // Its lease ran out and it came back to us; whoever is at it still holds it.
             Begun::Same => return,
         };
-        let (desk, stop) = (self.desk.clone(), stop.clone());
         let thread = job.thread;
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
         let task = self.desk.jobs.spawn(
             async move {
-                let (done, head) = desk.attempt(&job, rung, stop).await;
+                let (done, head) = desk.attempt(&job, rung, stop.clone()).await;
                 let rung_again = desk.flights.end(&job);
                 // Whoever rang may have appended something.
                 let now = head.filter(|_| !rung_again).map_or(When::Now, When::NowAt);
@@ -175,7 +181,7 @@ impl<L: Log> Worker<L> {
                     Done::Held { after, why } => Some(When::Held { after, why }),
                     Done::Rested => None,
                 };
-                let mut finish = pin!(desk.finish(&job, next));
+                let mut finish = pin!(desk.finish_at_last(&job, next, &stop));
                 let finished = poll!(&mut finish);
                 // Whoever takes the slot comes to the queue after the token and its successor, so that tenants have
                 // their turns; but with them, and not after they are acknowledged.

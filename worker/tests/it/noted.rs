@@ -1,7 +1,10 @@
 //! A queue as another, and what is seen of it.
 
 use std::{
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,16 +16,24 @@ pub(crate) struct Noted {
     queue: Arc<dyn Queue>,
     taken: Mutex<Vec<ThreadId>>,
     finishes_within: Duration,
+    /// How often it is not there yet when a token ends.
+    away: AtomicUsize,
 }
 
 impl Noted {
     pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
-        Self { queue, taken: Mutex::default(), finishes_within: Duration::ZERO }
+        let (taken, away) = (Mutex::default(), AtomicUsize::new(0));
+        Self { queue, taken, finishes_within: Duration::ZERO, away }
     }
 
     /// The same, and ending a token takes so long.
     pub(crate) fn slow(queue: Arc<dyn Queue>, finishes_within: Duration) -> Self {
         Self { finishes_within, ..Self::new(queue) }
+    }
+
+    /// The same, and it is not there so many times when a token ends.
+    pub(crate) fn away(queue: Arc<dyn Queue>, times: usize) -> Self {
+        Self { away: AtomicUsize::new(times), ..Self::new(queue) }
     }
 
     /// Whose tokens were taken, in their order.
@@ -51,6 +62,10 @@ impl Queue for Noted {
         // To sleep for no time is to wait as well.
         if !self.finishes_within.is_zero() {
             tokio::time::sleep(self.finishes_within).await;
+        }
+        let one_less = |it: usize| it.checked_sub(1);
+        if self.away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+            return Err(QueueError::Unavailable { what: "finish a token".to_owned(), source: "away".into() });
         }
         self.queue.finish(job, next).await
     }

@@ -22,6 +22,8 @@ use worker::{
     world::{Ask, Outcome, World},
 };
 
+use crate::noted::Noted;
+
 /// Takes as long as a rehearsal says, and counts.
 #[derive(Default)]
 struct Slow {
@@ -201,6 +203,25 @@ async fn a_dead_workers_token_is_not_sure(two: &Two) {
     for worker in [first, second] {
         worker.await.unwrap();
     }
+}
+
+/// The queue is away for a moment as a job ends: its token is not left to its lease.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_is_given_back_once_the_queue_is_back() {
+    let mut two = two(Duration::from_secs(600)).await;
+    two.parts[0].queue = Arc::new(Noted::away(two.parts[0].queue.clone(), 2));
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    let thread = two.says(None, "echo end").await;
+    two.until(thread, |log| ends(log) == 1).await;
+    let given_back = async {
+        while two.parts[1].queue.len().await.unwrap().in_flight > 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), given_back).await.unwrap();
+    stop.drain();
+    worker.await.unwrap();
 }
 
 /// Redis comes back empty while a call is under way: nobody makes it again, and its thread goes on as soon as it is over.
