@@ -34,7 +34,7 @@ use self::{
 use crate::lived::{fixtures, read};
 
 /// How many seeds the two tests live.
-const SEEDS: u64 = 1_000;
+const SEEDS: u64 = 3_000;
 
 /// How many processes there are at a time.
 const WORKERS: usize = 3;
