@@ -63,10 +63,10 @@ pub(crate) struct Desk<L = Store> {
 impl<L: Log> Desk<L> {
     /// Does a job, and says where its log ends then; a panic is a bug in one strategy and must not take the worker down
     /// or ring for ever.
-    pub(crate) async fn attempt(&self, job: &Job, rung: Arc<Notify>, stop: Stop) -> (Done, Option<u64>) {
+    pub(crate) async fn attempt(&self, job: &Job, rung: Arc<Notify>, stop: &Stop) -> (Done, Option<u64>) {
         let hands = &self.hands;
         let mut log = None;
-        let done = match AssertUnwindSafe(self.nodes(job, &mut log, &rung, &stop)).catch_unwind().await {
+        let done = match AssertUnwindSafe(self.nodes(job, &mut log, &rung, stop)).catch_unwind().await {
             Ok(Ok((done, head))) => return (done, head),
             Ok(Err(err @ store::Error::Stuck { .. })) => self.store_decided(log).await.and(Err(err)),
             // The turn that was to be heard may have been called off, and another may wait behind it.
@@ -193,23 +193,18 @@ impl<L: Log> Desk<L> {
         }
     }
 
-    /// Gives the token back, and rings again when that is to be.
-    pub(crate) async fn finish(&self, job: &Job, next: Option<When>) {
-        if let Err(err) = self.give_back(job, next).await {
-            warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
-        }
-    }
-
-    /// The same. A queue that is away is told when it is back: nobody renews this token any more, and its lease is long.
-    pub(crate) async fn finish_at_last(&self, job: &Job, next: Option<When>, stop: &Stop) {
-        for _ in 1..TRIES {
-            match self.give_back(job, next.clone()).await {
-                Err(QueueError::Unavailable { .. }) if !stop.is_told() => sleep(PAUSE).await,
-                Err(_) => break,
-                Ok(()) => return,
+    /// Gives the token back, and rings again when that is to be. A queue that is away is told when it is back, unless the
+    /// worker stops meanwhile: nobody renews this token any more, and its lease is long.
+    pub(crate) async fn finish(&self, job: &Job, next: Option<When>, stop: &Stop) {
+        let mut tries_left = TRIES;
+        while let Err(err) = self.give_back(job, next.clone()).await {
+            tries_left -= 1;
+            if tries_left == 0 || stop.is_told() || !matches!(err, QueueError::Unavailable { .. }) {
+                warn!(thread = %job.thread, error = %err, "cannot acknowledge; the job comes back when its lease ends");
+                return;
             }
+            sleep(PAUSE).await;
         }
-        self.finish(job, next).await;
     }
 
     async fn give_back(&self, job: &Job, next: Option<When>) -> Result<(), QueueError> {

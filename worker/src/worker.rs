@@ -138,7 +138,7 @@ impl<L: Log> Worker<L> {
             };
             for job in jobs {
                 if stop.is_told() {
-                    self.desk.finish(&job, Some(When::Now)).await;
+                    self.desk.finish(&job, Some(When::Now), stop).await;
                 } else {
                     self.start(job, slots.fill().await, stop);
                 }
@@ -153,7 +153,7 @@ impl<L: Log> Worker<L> {
             // The job under way will look once more; this ring has done its work. Whoever was taken with it does not wait.
             Begun::Rung => {
                 self.desk.jobs.spawn(async move {
-                    desk.finish_at_last(&job, None, &stop).await;
+                    desk.finish(&job, None, &stop).await;
                     drop(slot);
                 });
                 return;
@@ -165,7 +165,7 @@ impl<L: Log> Worker<L> {
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
         let task = self.desk.jobs.spawn(
             async move {
-                let (done, head) = desk.attempt(&job, rung, stop.clone()).await;
+                let (done, head) = desk.attempt(&job, rung, &stop).await;
                 let rung_again = desk.flights.end(&job);
                 // Whoever rang may have appended something.
                 let now = head.filter(|_| !rung_again).map_or(When::Now, When::NowAt);
@@ -181,7 +181,7 @@ impl<L: Log> Worker<L> {
                     Done::Held { after, why } => Some(When::Held { after, why }),
                     Done::Rested => None,
                 };
-                let mut finish = pin!(desk.finish_at_last(&job, next, &stop));
+                let mut finish = pin!(desk.finish(&job, next, &stop));
                 let finished = poll!(&mut finish);
                 // Whoever takes the slot comes to the queue after the token and its successor, so that tenants have
                 // their turns; but with them, and not after they are acknowledged.
@@ -209,7 +209,7 @@ impl<L: Log> Worker<L> {
         }
         // At once, and not one after the other: a queue that is gone keeps each waiting.
         join_all(self.desk.flights.break_off().iter().map(async |job| {
-            self.desk.finish(job, Some(When::Now)).await;
+            self.desk.finish(job, Some(When::Now), stop).await;
             info!(thread = %job.thread, "given back");
         }))
         .await;

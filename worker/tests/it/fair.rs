@@ -18,7 +18,7 @@ use worker::{
     world::{Ask, Outcome, World},
 };
 
-use crate::noted::Noted;
+use crate::noted::{Finish, Noted};
 
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -81,7 +81,7 @@ fn start(parts: &Parts, gate: &Arc<Gate>, stop: &Stop) -> tokio::task::JoinHandl
 
 async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     const FLOOD: usize = 60;
-    let noted = Arc::new(Noted::new(queue));
+    let noted = Arc::new(Noted::new(queue, Finish::AtOnce));
     let parts = parts(noted.clone()).await;
     let gate = Arc::new(Gate { asked: Mutex::default(), open: Semaphore::new(0) });
     for _ in 0..FLOOD {
@@ -96,7 +96,7 @@ async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     let lone = says(&parts, None, "lone", Priority::Low).await;
     gate.open.add_permits(10_000);
     gate.until(|it| it.contains(&lone)).await;
-    let taken = noted.taken()[before..].to_vec();
+    let taken: Vec<ThreadId> = noted.taken()[before..].iter().map(|it| it.thread).collect();
     let first = taken.iter().position(|it| *it == lone);
     assert!(first.is_some_and(|it| it < 2), "the lone turn began after {first:?} nodes of the flood");
     let every_other = taken.iter().skip(first.unwrap_or_default()).step_by(2).take(3);

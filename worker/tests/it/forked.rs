@@ -3,17 +3,22 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
 use async_trait::async_trait;
 use futures::future::join_all;
-use serde_json::Value;
-use shared::{Event, Graph, Replay, Standing, reenact, strategies, verify};
+use serde_json::{Value, json};
+use shared::{
+    Event, Fault, Goto, Graph, Message, Replay, Request, Response, Standing, reenact, strategies, verify,
+};
 use store::{
-    Conditions, DryRun, Foreign, Lane, NewFork, Parts, RedisNews, RedisQueue, Round, Store, Strategies,
-    ThreadId, ThreadStatus, When, rename_turns, time,
+    Conditions, DryRun, Foreign, Lane, NewFork, NewTurn, Opening, Parts, RedisNews, RedisQueue, Round, Store,
+    Strategies, Submitted, ThreadId, ThreadStatus, TurnStatus, When, rename_turns, time,
 };
 use uuid::Uuid;
 use worker::{
@@ -52,6 +57,48 @@ async fn after_every_decision() {
     let forks: Vec<usize> = join_all(all).await.into_iter().map(Result::unwrap).collect();
     println!("{forks:?} forks of each strategy");
     assert!(forks.iter().all(|it| 20 < *it), "{forks:?} forks of each strategy");
+}
+
+/// Fails what it is asked first.
+#[derive(Default)]
+struct FailsOnce(AtomicBool);
+
+#[async_trait]
+impl World for FailsOnce {
+    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+        let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
+        match &it.fails {
+            Some(reason) if !self.0.swap(true, Ordering::SeqCst) => Err(Fault::operator(reason.as_str())),
+            _ => Ok((Response::Echo { says: it.says.clone() }, None)),
+        }
+    }
+}
+
+/// A worker goes on with the fork of a thread that failed, where that failed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn after_a_failure() {
+    let parts = parts().await;
+    let hands = tokio::spawn(worker(&parts, Arc::<FailsOnce>::default(), "forked").run(Stop::default()));
+    let opened = serde_json::from_value(json!({"strategy": "probe"})).unwrap();
+    let question = vec![Message::user("fail the disk is full; echo end")];
+    let new = NewTurn::of(Opening::New(opened), question, "test".to_owned());
+    let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
+    parts.queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
+    let has_failed = async {
+        while parts.store.turn(turn.id).await.unwrap().unwrap().status != TurnStatus::Failed {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), has_failed).await.expect("the turn fails");
+
+    let head = parts.store.head(turn.thread).await.unwrap().seq;
+    let strategies = Strategies::new(strategies::all());
+    let fork = parts.store.fork(&strategies, plain(turn.thread, head - 1)).await.unwrap().thread();
+    parts.queue.ring(fork, &Lane::default(), When::Now).await.unwrap();
+    let log = rested(&parts, fork).await;
+    assert!(matches!(log.last(), Some(Event::Decided(it)) if it.to == Goto::End), "{:?}", told(&log));
+    hands.abort();
+    whole(&parts.store, 1).await;
 }
 
 /// Over PostgreSQL and Redis: some threads of each strategy, after some of their decisions.

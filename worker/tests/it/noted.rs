@@ -10,34 +10,32 @@ use std::{
 
 use async_trait::async_trait;
 use store::{Depth, Job, Lane, Listed, Queue, QueueError, Room, Rung, ThreadId, When};
+use tokio::sync::Barrier;
 
-/// A queue that notes whose tokens were taken.
+/// A queue that notes what was taken.
 pub(crate) struct Noted {
     queue: Arc<dyn Queue>,
-    taken: Mutex<Vec<ThreadId>>,
-    finishes_within: Duration,
-    /// How often it is not there yet when a token ends.
-    away: AtomicUsize,
+    taken: Mutex<Vec<Job>>,
+    finish: Finish,
+}
+
+/// How a token ends.
+pub(crate) enum Finish {
+    AtOnce,
+    Within(Duration),
+    /// The queue is not there yet, so many times more.
+    Away(AtomicUsize),
+    /// At once; but one that is given back ends only with others.
+    Together(Barrier),
 }
 
 impl Noted {
-    pub(crate) fn new(queue: Arc<dyn Queue>) -> Self {
-        let (taken, away) = (Mutex::default(), AtomicUsize::new(0));
-        Self { queue, taken, finishes_within: Duration::ZERO, away }
+    pub(crate) fn new(queue: Arc<dyn Queue>, finish: Finish) -> Self {
+        Self { queue, taken: Mutex::default(), finish }
     }
 
-    /// The same, and ending a token takes so long.
-    pub(crate) fn slow(queue: Arc<dyn Queue>, finishes_within: Duration) -> Self {
-        Self { finishes_within, ..Self::new(queue) }
-    }
-
-    /// The same, and it is not there so many times when a token ends.
-    pub(crate) fn away(queue: Arc<dyn Queue>, times: usize) -> Self {
-        Self { away: AtomicUsize::new(times), ..Self::new(queue) }
-    }
-
-    /// Whose tokens were taken, in their order.
-    pub(crate) fn taken(&self) -> Vec<ThreadId> {
+    /// What was taken, in its order.
+    pub(crate) fn taken(&self) -> Vec<Job> {
         self.taken.lock().unwrap().clone()
     }
 }
@@ -50,7 +48,7 @@ impl Queue for Noted {
 
     async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
         let jobs = self.queue.take(room).await?;
-        self.taken.lock().unwrap().extend(jobs.iter().map(|it| it.thread));
+        self.taken.lock().unwrap().extend(jobs.iter().cloned());
         Ok(jobs)
     }
 
@@ -59,13 +57,17 @@ impl Queue for Noted {
     }
 
     async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
-        // To sleep for no time is to wait as well.
-        if !self.finishes_within.is_zero() {
-            tokio::time::sleep(self.finishes_within).await;
-        }
-        let one_less = |it: usize| it.checked_sub(1);
-        if self.away.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
-            return Err(QueueError::Unavailable { what: "finish a token".to_owned(), source: "away".into() });
+        match &self.finish {
+            Finish::Within(time) => tokio::time::sleep(*time).await,
+            Finish::Away(times) => {
+                let one_less = |it: usize| it.checked_sub(1);
+                if times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+                    let what = "finish a token".to_owned();
+                    return Err(QueueError::Unavailable { what, source: "away".into() });
+                }
+            }
+            Finish::Together(barrier) if next == Some(When::Now) => _ = barrier.wait().await,
+            Finish::AtOnce | Finish::Together(_) => (),
         }
         self.queue.finish(job, next).await
     }

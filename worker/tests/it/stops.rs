@@ -1,6 +1,7 @@
 //! Leases, order and the end of a worker.
 
 mod draining;
+mod rings;
 
 use std::{
     sync::{
@@ -22,7 +23,7 @@ use worker::{
     world::{Ask, Outcome, World},
 };
 
-use crate::noted::Noted;
+use crate::noted::{Finish, Noted};
 
 /// Takes as long as a rehearsal says, and counts.
 #[derive(Default)]
@@ -63,6 +64,8 @@ struct Two {
     world: Arc<Slow>,
     lease: Duration,
     sweep: Duration,
+    /// How many nodes one job lets happen.
+    nodes: usize,
 }
 
 async fn two(lease: Duration) -> Two {
@@ -72,7 +75,7 @@ async fn two(lease: Duration) -> Two {
     let queues: [Arc<dyn Queue>; 2] = ["w1", "w2"].map(|name| Arc::new(queue.consumer(name)) as _);
     let news = Arc::new(MemoryNews::new());
     let parts = queues.map(|queue| Parts { store: store.clone(), queue, news: news.clone() });
-    Two { parts, world: Arc::default(), lease, sweep: Duration::from_secs(60) }
+    Two { parts, world: Arc::default(), lease, sweep: Duration::from_secs(60), nodes: 16 }
 }
 
 /// The same over a queue in Redis.
@@ -95,8 +98,8 @@ impl Two {
             name: format!("w{n}"),
         };
         let minute = Duration::from_secs(60);
-        let (lease, sweep) = (self.lease, self.sweep);
-        Worker::new(hands, Limits { slots: SLOTS, nodes: 16, lease, sweep, drain: minute })
+        let Self { lease, sweep, nodes, .. } = *self;
+        Worker::new(hands, Limits { slots: SLOTS, nodes, lease, sweep, drain: minute })
     }
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
@@ -134,35 +137,6 @@ async fn a_node_longer_than_the_lease_runs_once() {
     let thread = two.says(None, "wait 2").await;
     two.until(thread, |log| ends(log) == 1).await;
     assert_eq!(two.world.begun.load(Ordering::SeqCst), 1);
-    stop.drain();
-    for worker in workers {
-        worker.await.unwrap();
-    }
-}
-
-/// Somebody rings for a thread that a worker is at, as whoever calls off a turn behind it: no other worker asks what that one
-/// is asking, and the thread goes on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_ring_brings_no_second_worker_to_a_node() {
-    let two = two(Duration::from_secs(60)).await;
-    let stop = Stop::default();
-    let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
-    let thread = two.says(None, "wait 1; echo end").await;
-    two.world.first.notified().await;
-    let queue = &two.parts[0].queue;
-    // Both workers take some of them. A successor of an earlier node may have been rung for twice.
-    for when in [When::NowAt(1), When::Now] {
-        for _ in 0..20 {
-            queue.ring(thread, &Lane::default(), when.clone()).await.unwrap();
-        }
-    }
-    two.until(thread, |log| ends(log) == 1).await;
-    assert_eq!(
-        two.world.begun.load(Ordering::SeqCst),
-        1,
-        "nobody asked again: {:?}",
-        two.kinds(thread).await
-    );
     stop.drain();
     for worker in workers {
         worker.await.unwrap();
@@ -209,7 +183,8 @@ async fn a_dead_workers_token_is_not_sure(two: &Two) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_given_back_once_the_queue_is_back() {
     let mut two = two(Duration::from_secs(600)).await;
-    two.parts[0].queue = Arc::new(Noted::away(two.parts[0].queue.clone(), 2));
+    let away = Finish::Away(AtomicUsize::new(2));
+    two.parts[0].queue = Arc::new(Noted::new(two.parts[0].queue.clone(), away));
     let stop = Stop::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "echo end").await;

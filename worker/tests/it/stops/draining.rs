@@ -6,10 +6,11 @@ use std::{
 };
 
 use store::queue::LONGEST_WAIT;
+use tokio::{sync::Barrier, time::timeout};
 use worker::Stop;
 
 use super::{SLOTS, ends, two};
-use crate::noted::Noted;
+use crate::noted::{Finish, Noted};
 
 /// Told to stop, a worker finishes the node that it has begun and leaves the next to others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -34,7 +35,7 @@ async fn draining_finishes_what_is_under_way() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn draining_takes_nothing_more() {
     let mut two = two(Duration::from_secs(60)).await;
-    let noted = Arc::new(Noted::new(two.parts[0].queue.clone()));
+    let noted = Arc::new(Noted::new(two.parts[0].queue.clone(), Finish::AtOnce));
     two.parts[0].queue = noted.clone();
     let stop = Stop::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
@@ -57,7 +58,7 @@ async fn draining_hands_in_every_token() {
     let mut two = two(Duration::from_secs(60)).await;
     // Longer than the worker listens to the queue after it was told.
     let slow = LONGEST_WAIT + Duration::from_secs(1);
-    two.parts[0].queue = Arc::new(Noted::slow(two.parts[0].queue.clone(), slow));
+    two.parts[0].queue = Arc::new(Noted::new(two.parts[0].queue.clone(), Finish::Within(slow)));
     let stop = Stop::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "echo end").await;
@@ -82,4 +83,23 @@ async fn halting_gives_jobs_back_at_once() {
     let taken = two.parts[1].queue.take(1.into()).await.unwrap();
     assert_eq!(taken.iter().map(|it| it.thread).collect::<Vec<_>>(), [thread]);
     assert!(began.elapsed() < Duration::from_secs(60), "{:?}", began.elapsed());
+}
+
+/// All of them at once: a queue that is slow to take one back keeps no other waiting.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn halting_gives_jobs_back_side_by_side() {
+    let mut two = two(Duration::from_secs(600)).await;
+    let together = Finish::Together(Barrier::new(SLOTS));
+    two.parts[0].queue = Arc::new(Noted::new(two.parts[0].queue.clone(), together));
+    for _ in 0..SLOTS {
+        two.says(None, "wait 600").await;
+    }
+    let stop = Stop::default();
+    let worker = tokio::spawn(two.worker(0).run(stop.clone()));
+    while two.world.begun.load(Ordering::SeqCst) < SLOTS {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    stop.halt();
+    timeout(Duration::from_secs(60), worker).await.expect("each waits for all others").unwrap();
+    assert_eq!(two.parts[1].queue.len().await.unwrap().waiting, SLOTS as u64);
 }
