@@ -1,6 +1,10 @@
 //! A door over memory, and somebody who plays the worker.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use api::{Door, router};
 use async_trait::async_trait;
@@ -15,7 +19,7 @@ use shared::Request as Wish;
 use shared::{Attempted, Event, Fault, Next, Rehearsal, Response, Standing, strategies};
 use store::{
     Depth, Job, Lane, Listed, MemoryNews, MemoryQueue, Parts, Queue, QueueError, Rung, Store, Strategies,
-    ThreadId, ThreadLog, When, time,
+    ThreadId, ThreadLog, When, queue::LIST_MAX, time,
 };
 use tower::ServiceExt;
 
@@ -189,7 +193,8 @@ impl Room {
 
     /// The threads that are rung for.
     pub(crate) async fn rung(&self) -> Vec<ThreadId> {
-        self.parts.queue.rung().await.unwrap().threads().collect()
+        let listed = self.parts.queue.list(LIST_MAX).await.unwrap();
+        listed.iter().map(|it| it.thread).collect::<BTreeSet<ThreadId>>().into_iter().collect()
     }
 
     /// Ends every ring there is.

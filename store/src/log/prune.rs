@@ -5,16 +5,17 @@
 //!
 //! The row of the thread is locked first, and then, in a statement that sees what was written until that moment, is
 //! deleted if it may be. Whoever submits to the thread, holds it or marks a step of it locks that row too: so either
-//! they come first and the thread stays, or they find it gone. Whoever appends without a mark takes the thread's id from
-//! its row ([`append`](super::append)), and only a writer that was overtaken can be at a thread that rests.
+//! they come first and the thread stays, or they find it gone. Whoever appends without a mark asks no row: it is in the
+//! middle of a turn, whose first step marked the thread, and a thread that is not at rest stays
+//! ([`append`](super::append)).
 
 use futures::FutureExt as _;
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Statement, Value};
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Value};
 use serde_json::json;
 use tracing::info;
 use uuid::Uuid;
 
-use super::{DryRun, Store, ThreadId, plain};
+use super::{DryRun, Store, ThreadId, database::statement, plain};
 use crate::Error;
 
 /// How many threads one transaction deletes.
@@ -196,8 +197,4 @@ async fn ids<const N: usize>(
 ) -> Result<Vec<ThreadId>, Error> {
     let rows = Row::find_by_statement(statement(db, sql, values)).all(db).await?;
     Ok(rows.into_iter().map(|it| it.id).collect())
-}
-
-fn statement<const N: usize>(db: &impl ConnectionTrait, sql: &str, values: [Value; N]) -> Statement {
-    super::database::statement(db, sql, values)
 }

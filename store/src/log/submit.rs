@@ -127,8 +127,8 @@ impl Store {
         if let Opening::Existing(_) | Opening::Asking(..) = new.thread {
             return alone(&self.database, new).await;
         }
-        let ending = || Error::Unavailable("the process is coming to its end".to_owned());
-        self.arrivals.bring(new).await.unwrap_or_else(|| Err(ending()))
+        let outcome = self.arrivals.bring(new).await;
+        outcome.unwrap_or_else(|| Err(Error::Unavailable("the process is coming to its end".to_owned())))
     }
 
     /// The turn that was submitted to a thread of this tenant with this key before, if there is one.

@@ -12,65 +12,36 @@ use super::{
     Depth, Job, LIST_MAX, Lane, Listed, Place, Priority, Why,
     keys::GROUP,
     partition::{Partition, read},
+    rung::Threads,
     scripts,
 };
 
 /// How many one command reads at most, so that Redis is never busy with it for long.
 const PAGE: isize = 250;
 
-/// The threads that were met so far: their names in one list and nothing besides, as very many may wait.
-struct Met {
-    threads: Vec<Uuid>,
-    /// How many of them, from the first, are in order and each there once.
-    sorted: usize,
-}
-
-impl Met {
-    fn with_room(threads: u64) -> Self {
-        Self { threads: Vec::with_capacity(usize::try_from(threads).unwrap_or_default()), sorted: 0 }
-    }
-
-    /// Adds those that are not among the sorted.
-    fn add(&mut self, threads: impl IntoIterator<Item = Uuid>) {
-        for it in threads {
-            if self.threads[..self.sorted].binary_search(&it).is_err() {
-                self.threads.push(it);
-            }
-        }
-    }
-
-    fn sort(&mut self) {
-        self.threads.sort_unstable();
-        self.threads.dedup();
-        self.sorted = self.threads.len();
-    }
-}
-
 impl Partition {
     /// Every thread with a token or a delayed ring.
     ///
     /// Delayed rings come to wait, what waits is taken, and what is taken waits or is delayed again. So whoever looks in
     /// that order, and then back, meets all that changed its place once.
-    pub(super) async fn every_thread(&self) -> RedisResult<Vec<Uuid>> {
-        let Depth { waiting, in_flight, delayed } = self.depth().await?;
-        let mut met = Met::with_room(waiting + in_flight + delayed);
+    pub(super) async fn every_thread(&self) -> RedisResult<Threads> {
+        let mut met = Threads::default();
         self.add_delayed(&mut met).await?;
         self.add_waiting(&mut met).await?;
         self.add_taken(&mut met).await?;
-        met.sort();
         self.add_waiting(&mut met).await?;
         self.add_delayed(&mut met).await?;
-        met.sort();
-        Ok(met.threads)
+        Ok(met)
     }
 
-    async fn add_delayed(&self, met: &mut Met) -> RedisResult<()> {
-        met.add(self.members(&self.keys.later).await?.iter().filter_map(|it| it.parse::<Uuid>().ok()));
-        Ok(())
+    async fn add_delayed(&self, met: &mut Threads) -> RedisResult<()> {
+        self.each_member(&self.keys.later, |it| met.extend(it.parse::<Uuid>().ok())).await
     }
 
-    async fn add_waiting(&self, met: &mut Met) -> RedisResult<()> {
-        for tenant in self.members(&self.keys.tenants).await? {
+    async fn add_waiting(&self, met: &mut Threads) -> RedisResult<()> {
+        let mut tenants = BTreeSet::new();
+        self.each_member(&self.keys.tenants, |it| _ = tenants.insert(it.to_owned())).await?;
+        for tenant in tenants {
             for priority in Priority::ALL {
                 self.add_lane(&Lane::new(&tenant, priority), met).await?;
             }
@@ -80,23 +51,24 @@ impl Partition {
 
     /// From its end, because it is taken from at its beginning: what remains keeps its distance from the end, and what
     /// is added pushes it further, where it is met again.
-    async fn add_lane(&self, lane: &Lane, met: &mut Met) -> RedisResult<()> {
+    async fn add_lane(&self, lane: &Lane, met: &mut Threads) -> RedisResult<()> {
         let mut last = -1;
         loop {
             let mut command = redis::cmd("LRANGE");
             command.arg(format!("{}{lane}", self.keys.lane)).arg(last - PAGE + 1).arg(last);
             let page: Vec<String> = self.control.ask(&command).await?;
-            let threads = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
-            met.add(threads.filter_map(|it| it.parse::<Uuid>().ok()));
             if page.is_empty() {
                 return Ok(());
             }
+            let threads = page.iter().map(|it| it.split(' ').next().unwrap_or_default());
+            met.extend(threads.filter_map(|it| it.parse::<Uuid>().ok()));
             last -= PAGE;
         }
     }
 
-    async fn add_taken(&self, met: &mut Met) -> RedisResult<()> {
-        self.each_taken(|entries| met.add(entries.iter().filter_map(read).map(|(_, thread, _)| thread))).await
+    async fn add_taken(&self, met: &mut Threads) -> RedisResult<()> {
+        self.each_taken(|entries| met.extend(entries.iter().filter_map(read).map(|(_, thread, _)| thread)))
+            .await
     }
 
     /// Shows every token that is taken, page by page.
@@ -132,16 +104,16 @@ impl Partition {
         Ok(false)
     }
 
-    /// All members of a sorted set.
-    async fn members(&self, key: &str) -> RedisResult<BTreeSet<String>> {
-        let (mut all, mut cursor) = (BTreeSet::new(), 0);
+    /// Shows the members of a sorted set, page by page, and some of them twice if it changes meanwhile.
+    async fn each_member(&self, key: &str, mut see: impl FnMut(&str)) -> RedisResult<()> {
+        let mut cursor = 0;
         loop {
             let mut command = redis::cmd("ZSCAN");
             command.arg(key).arg(cursor).arg("COUNT").arg(PAGE);
             let (next, members): (u64, Vec<(String, f64)>) = self.control.ask(&command).await?;
-            all.extend(members.into_iter().map(|(member, _)| member));
+            members.iter().for_each(|(member, _)| see(member));
             if next == 0 {
-                return Ok(all);
+                return Ok(());
             }
             cursor = next;
         }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::{
     Depth, HeldBy, Job, LIST_MAX, LONGEST_WAIT, Lane, Listed, Place, Queue, QueueError, Room, Rung, Weights,
-    When, Why, lanes::Lanes,
+    When, Why, lanes::Lanes, rung::Threads,
 };
 
 /// How many tokens and delayed rings it may hold: some 100 MB of them.
@@ -169,9 +169,8 @@ impl Queue for MemoryQueue {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);
-        let mut all: Vec<Uuid> = waiting.chain(held).chain(tokens.later.keys().copied()).collect();
-        all.sort_unstable();
-        all.dedup();
+        let mut all = Threads::default();
+        all.extend(waiting.chain(held).chain(tokens.later.keys().copied()));
         Ok(Rung::of(vec![Some(all)]))
     }
 

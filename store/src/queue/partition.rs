@@ -2,18 +2,18 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use async_trait::async_trait;
 use redis::{RedisError, streams::StreamId};
 use tokio::{sync::Mutex, time::Instant};
 use tracing::debug;
 use uuid::Uuid;
 
 use super::{
-    Depth, Job, LONGEST_WAIT, Lane, Listed, Queue, QueueError, Room, Rung, Weights, When,
+    Depth, Job, Lane, Listed, QueueError, Room, Weights, When,
     alarm::Alarm,
     desk::Desk,
     keys::{GROUP, Keys},
     reader::Reader,
+    rung::Threads,
     scripts,
     wire::{Control, Wire},
 };
@@ -62,8 +62,8 @@ impl Partition {
         Ok(())
     }
 
-    /// Every thread that has a token or a delayed ring, once and in order.
-    pub(super) async fn threads(&self) -> Result<Vec<Uuid>, QueueError> {
+    /// Every thread that has a token or a delayed ring.
+    pub(super) async fn threads(&self) -> Result<Threads, QueueError> {
         self.every_thread().await.map_err(|error| self.wire.error("list tokens", &error))
     }
 
@@ -84,7 +84,7 @@ impl Partition {
         }
     }
 
-    /// As [`Queue::take`], with another longest wait.
+    /// As [`Queue::take`](super::Queue::take), and waits for so long at most.
     pub(super) async fn take_within(&self, room: Room, longest: Duration) -> Result<Vec<Job>, QueueError> {
         let mut reader = self.reader.lock().await;
         let deadline = Instant::now() + longest;
@@ -110,11 +110,8 @@ impl Partition {
             }
         }
     }
-}
 
-#[async_trait]
-impl Queue for Partition {
-    async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
+    pub(super) async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
         let mut script = self.keys.prepare(&scripts::RING);
         let (delay, says) = told(thread, &when);
         script.arg(lane.to_string()).arg(delay).arg(says);
@@ -125,7 +122,7 @@ impl Queue for Partition {
         rung.map_err(|error| self.wire.error("ring", &error))
     }
 
-    async fn ring_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
+    pub(super) async fn ring_many(&self, threads: &[Uuid], lane: &Lane) -> Result<(), QueueError> {
         for threads in threads.chunks(MOST_RUNG) {
             let mut script = self.keys.prepare(&scripts::RING_MANY);
             script.arg(lane.to_string());
@@ -137,11 +134,7 @@ impl Queue for Partition {
         Ok(())
     }
 
-    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
-        self.take_within(room, LONGEST_WAIT).await
-    }
-
-    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+    pub(super) async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
         let mut lost = BTreeSet::new();
         for jobs in jobs.chunks(MOST_RENEWED) {
             let mut script = self.keys.prepare(&scripts::RENEW);
@@ -155,7 +148,7 @@ impl Queue for Partition {
         Ok(jobs.iter().filter(|job| lost.contains(&job.token)).cloned().collect())
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
+    pub(super) async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
         let error = |error: &RedisError| self.wire.error("finish a token", error);
         let delay = next.as_ref().and_then(When::delay_ms);
         // A process that comes to its end leaves the token to its lease.
@@ -169,19 +162,15 @@ impl Queue for Partition {
         Ok(held)
     }
 
-    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+    pub(super) async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
         self.has_another_holder(job).await.map_err(|error| self.wire.error("look who holds tokens", &error))
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
-        Ok(Rung::of(vec![Some(self.threads().await?)]))
-    }
-
-    async fn len(&self) -> Result<Depth, QueueError> {
+    pub(super) async fn len(&self) -> Result<Depth, QueueError> {
         self.depth().await.map_err(|error| self.wire.error("measure", &error))
     }
 
-    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+    pub(super) async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
         self.places(limit).await.map_err(|error| self.wire.error("list tokens", &error))
     }
 }

@@ -231,7 +231,7 @@ impl Queue for RedisQueue {
 
     async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
         if let [alone] = self.partitions.as_slice() {
-            return alone.take(room).await;
+            return alone.take_within(room, LONGEST_WAIT).await;
         }
         let mut takes = self.takes.lock().await;
         let deadline = Instant::now() + LONGEST_WAIT;

@@ -245,7 +245,6 @@ async fn everything_that_was_rung_is_listed(queue: &dyn Queue) {
     ring(queue, delayed, When::After(Duration::from_millis(200))).await;
     let rung = queue.rung().await.expect("list");
     let all = [held, waiting, delayed];
-    assert_eq!(rung.threads().collect::<Vec<Uuid>>(), all);
     assert_eq!(all.map(|it| rung.has(it)), [Some(true); 3]);
     assert_eq!(rung.has(Uuid::now_v7()), Some(false));
     assert_eq!(depth(queue).await, Depth { waiting: 1, in_flight: 1, delayed: 1 });
