@@ -1,13 +1,14 @@
 //! How Redis is reached: its connections, their patience, and errors that show no secret.
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use redis::{
     AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ConnectionInfo, ErrorKind, FromRedisValue, InfoDict,
-    IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, RetryMethod, ScriptInvocation, Value,
+    IntoConnectionInfo, Pipeline, RedisError, RedisFuture, RedisResult, RetryMethod, ScriptInvocation,
+    ServerErrorKind, Value,
     aio::{ConnectionLike, ConnectionManager, ConnectionManagerConfig, MultiplexedConnection, PubSub},
     cluster::ClusterClient,
     cluster_async::ClusterConnection,
@@ -28,6 +29,9 @@ const RECONNECTS: usize = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long a new connection is kept at least though its server takes no writes: many may hear of that at the same time.
+const STAYS: Duration = Duration::from_secs(1);
+
 /// How often a command to a node of a cluster is tried: long enough for a move of its keys, and about a second if it is gone.
 const CLUSTER_TRIES: u32 = 3;
 
@@ -47,8 +51,16 @@ pub(crate) struct Wire {
 #[derive(Clone)]
 pub(crate) struct Control {
     link: Link,
+    answers: Arc<Mutex<Answers>>,
+}
+
+/// What is known of a server by its answers.
+#[derive(Clone, Copy)]
+struct Answers {
     /// Since when whatever was asked has been answered; none, if the last was not.
-    answers: Arc<Mutex<Option<Instant>>>,
+    since: Option<Instant>,
+    /// When its connection was closed last because it takes no writes.
+    left: Option<Instant>,
 }
 
 #[derive(Clone)]
@@ -192,7 +204,8 @@ impl Wire {
 
 impl Control {
     fn over(link: Link) -> Self {
-        Self { link, answers: Arc::new(Mutex::new(Some(Instant::now()))) }
+        let answers = Answers { since: Some(Instant::now()), left: None };
+        Self { link, answers: Arc::new(Mutex::new(answers)) }
     }
 
     /// The same connection, of whose answers a record of its own is kept: of a cluster one node may be away while the others
@@ -203,22 +216,43 @@ impl Control {
 
     /// Since when whatever was asked has been answered, as far as is known here; none, if the last was not.
     pub(crate) fn answers_since(&self) -> Option<Instant> {
-        *self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers().since
     }
 
-    fn heard<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
-        let mut since = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn heard<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
         match &answer {
             // No word from it, or that it is not there yet.
             Err(error) if error.code().is_none() || !matches!(error.retry_method(), RetryMethod::NoRetry) => {
-                *since = None;
+                self.answers().since = None;
             }
             Ok(_) | Err(_) => {
-                since.get_or_insert_with(Instant::now);
+                self.answers().since.get_or_insert_with(Instant::now);
             }
         }
-        drop(since);
+        if let (Err(error), Link::One(link)) = (&answer, &self.link)
+            && error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
+        {
+            self.leave(link.clone()).await;
+        }
         answer
+    }
+
+    /// Closes the connection to a server that takes no writes. It was made a replica, and the same name may lead to another by now;
+    /// the client would keep the connection for as long as it stands. In a cluster the client asks whose turn it is by itself.
+    async fn leave(&self, mut link: ConnectionManager) {
+        {
+            let mut answers = self.answers();
+            if answers.left.is_some_and(|it| it.elapsed() < STAYS) {
+                return;
+            }
+            answers.left = Some(Instant::now());
+        }
+        // It closes it whatever it says.
+        let _ = redis::cmd("QUIT").query_async::<()>(&mut link).await;
     }
 
     /// Whether it goes to the nodes of a cluster.
@@ -261,21 +295,25 @@ impl Control {
     }
 
     pub(crate) async fn ask_once<T: FromRedisValue>(&self, command: &Cmd) -> RedisResult<T> {
-        self.heard(command.query_async(&mut self.link.clone()).await)
+        self.heard(command.query_async(&mut self.link.clone()).await).await
     }
 
     pub(crate) async fn ask_all(&self, commands: &Pipeline) -> RedisResult<()> {
         let mut link = self.link.clone();
-        match self.heard(commands.query_async(&mut link).await) {
-            Err(error) if error.is_connection_dropped() => self.heard(commands.query_async(&mut link).await),
+        match self.heard(commands.query_async(&mut link).await).await {
+            Err(error) if error.is_connection_dropped() => {
+                self.heard(commands.query_async(&mut link).await).await
+            }
             answer => answer,
         }
     }
 
     pub(crate) async fn run<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> RedisResult<T> {
         let mut link = self.link.clone();
-        match self.heard(script.invoke_async(&mut link).await) {
-            Err(error) if error.is_connection_dropped() => self.heard(script.invoke_async(&mut link).await),
+        match self.heard(script.invoke_async(&mut link).await).await {
+            Err(error) if error.is_connection_dropped() => {
+                self.heard(script.invoke_async(&mut link).await).await
+            }
             answer => answer,
         }
     }

@@ -1,13 +1,15 @@
 //! Servers that cannot be used, and what is said of them: the cause, and no password.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     io::{BufRead, BufReader, Write},
     net::TcpListener,
 };
 
-use store::queue::{QueueError, RedisQueue};
+use store::queue::{Lane, Queue as _, QueueError, RedisQueue, When};
 use testing::Redis;
+use uuid::Uuid;
 
 use super::LEASE;
 
@@ -50,6 +52,28 @@ async fn an_old_redis_is_told_what_it_lacks() {
     let error = connect(&format!("redis://{place}")).await.unwrap_err();
     assert!(matches!(&error, QueueError::TooOld { found } if found == "6.0.16"), "{error:?}");
     assert!(error.to_string().contains("XAUTOCLAIM"), "{error}");
+}
+
+/// A server was made a replica: whoever stayed with it would never come to the one that its name leads to by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_redis_that_was_made_a_replica_is_left() {
+    let redis = Redis::start();
+    let queue = RedisQueue::connect(&redis.url(), LEASE, "ada").await.unwrap();
+    let ring = async || queue.ring(Uuid::now_v7(), &Lane::default(), When::Now).await;
+    let clients = || -> BTreeSet<String> {
+        let list = redis.ask("CLIENT LIST TYPE normal");
+        list.lines().filter_map(|it| it.split(' ').next()).map(str::to_owned).collect()
+    };
+    ring().await.unwrap();
+    let before = clients();
+    redis.ask("REPLICAOF 127.0.0.1 1");
+    let refused = ring().await.unwrap_err();
+    assert!(matches!(refused, QueueError::Unavailable { .. }), "{refused:?}");
+    assert_eq!(queue.len().await.unwrap().waiting, 1, "it can still be read");
+    let after = clients();
+    assert!(!before.is_empty() && before.is_disjoint(&after), "{before:?} and now {after:?}");
+    redis.ask("REPLICAOF NO ONE");
+    ring().await.unwrap();
 }
 
 /// A server that answers every command so; says where it is.
