@@ -11,8 +11,7 @@ use worker::Stop;
 use super::{ends, two};
 use crate::noted::{Finish, Noted};
 
-/// As whoever calls off a turn behind it: no other worker asks what that one
-/// is asking, and the thread goes on.
+/// As whoever calls off a turn behind it: no other worker asks what that one is asking, and the thread goes on.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ring_brings_no_second_worker_to_a_node() {
     let two = two(Duration::from_secs(60)).await;
