@@ -46,7 +46,9 @@ impl<L: Log> Sweep<L> {
     async fn once(&mut self) -> Result<usize, Failure> {
         let (mut due, now) = (unrung(&self.parts).await?, Instant::now());
         let since = |it: &Unrung| self.missed.as_ref().and_then(|before| before.get(&it.thread)).copied();
-        let missed = due.values().flatten().map(|it| (it.thread, since(it).unwrap_or(now))).collect();
+        // Put in one by one: collected, they would be sorted in two lists first.
+        let mut missed = BTreeMap::new();
+        missed.extend(due.values().flatten().map(|it| (it.thread, since(it).unwrap_or(now))));
         let is_first = self.missed.is_none();
         let is_due = |it: &Unrung| match it.is_running {
             true if is_first => !self.parts.queue.outlives_process(),

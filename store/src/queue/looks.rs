@@ -25,7 +25,8 @@ impl Partition {
     /// Delayed rings come to wait, what waits is taken, and what is taken waits or is delayed again. So whoever looks in
     /// that order, and then back, meets all that changed its place once.
     pub(super) async fn every_thread(&self) -> RedisResult<Threads> {
-        let mut met = Threads::default();
+        let Depth { waiting, in_flight, delayed } = self.depth().await?;
+        let mut met = Threads::about(waiting + in_flight + delayed);
         self.add_delayed(&mut met).await?;
         self.add_waiting(&mut met).await?;
         self.add_taken(&mut met).await?;

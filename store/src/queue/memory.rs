@@ -169,7 +169,8 @@ impl Queue for MemoryQueue {
         let tokens = self.tokens();
         let waiting = tokens.waiting.iter().map(|(_, _, (_, ring))| ring.thread);
         let held = tokens.held.values().map(|held| held.ring.thread);
-        let mut all = Threads::default();
+        let many = tokens.waiting.len() + tokens.held.len() + tokens.later.len();
+        let mut all = Threads::about(many as u64);
         all.extend(waiting.chain(held).chain(tokens.later.keys().copied()));
         Ok(Rung::of(vec![Some(all)]))
     }
