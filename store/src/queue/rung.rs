@@ -40,16 +40,19 @@ pub(super) fn partition(thread: Uuid, of: usize) -> usize {
 ///
 /// ## Why it is in pieces
 ///
-/// They are alike, whatever the number of threads: what one look leaves to the allocator is used by the next.
+/// They are alike, whatever the number of threads: what one look leaves to the allocator is used by the next. In one piece, as
+/// crates have it, each look takes a place of another size, and with huge pages several times the memory.
 #[derive(Debug)]
 pub(super) struct Threads {
     key: RandomState,
     pieces: Vec<Piece>,
 }
 
-/// So many marks, 64 in each number.
-type Piece = Box<[u64; 512]>;
-const MARKS: u64 = 512 * 64;
+type Piece = Box<[u64; WORDS]>;
+
+/// How many words a piece has, and how many marks: a bit each.
+const WORDS: usize = 512;
+const MARKS: u64 = WORDS as u64 * 64;
 
 /// How many marks there are for a thread, and how many of them it sets. With twice as many threads as were expected, one
 /// in three hundred seems to be in it.
@@ -60,7 +63,7 @@ impl Threads {
     /// None, and room for about so many.
     pub(super) fn about(many: u64) -> Self {
         let pieces = (many * MARKS_EACH).div_ceil(MARKS).max(1);
-        Self { key: RandomState::new(), pieces: (0..pieces).map(|_| Box::new([0; 512])).collect() }
+        Self { key: RandomState::new(), pieces: (0..pieces).map(|_| Box::new([0; WORDS])).collect() }
     }
 
     fn have(&self, thread: Uuid) -> bool {
