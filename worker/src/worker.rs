@@ -190,7 +190,9 @@ impl<L: Log> Worker<L> {
                     finish.await;
                 }
             }
-            .instrument(span),
+            .instrument(span)
+            // A task is copied as a whole when it begins, and twice when it ends.
+            .boxed(),
         );
         self.desk.flights.hold(thread, task.abort_handle());
     }

@@ -1,20 +1,18 @@
 //! Where a consumer hands in the tokens that it ends, and is handed others: in one round trip, whoever comes.
 
 use std::{
+    collections::BTreeSet,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use redis::{
-    RedisResult,
-    streams::{StreamId, StreamRangeReply},
-};
+use redis::RedisResult;
 use tokio::{sync::oneshot, time::Instant};
 
 use super::{
     Job, LONGEST_WAIT, Room, Weights, When,
     keys::{GROUP, Keys},
-    partition::{millis, most, told},
+    partition::{Entry, millis, most, told},
     scripts,
     wire::Control,
 };
@@ -73,7 +71,7 @@ pub(super) struct Taken {
     /// For how long a ticket is left, where there was nothing to take.
     pub(super) wait: Duration,
     /// The entries; none at all, if there is no group to take them for.
-    pub(super) entries: Option<Vec<StreamId>>,
+    pub(super) entries: Option<Vec<Entry>>,
 }
 
 /// What the script says instead of a time when there is no group.
@@ -166,11 +164,12 @@ async fn serve(
             None => script.arg("").arg(""),
         };
     }
-    let served = control.run::<(Vec<u64>, i64, StreamRangeReply)>(&script).await;
-    let (held, taken) = match served {
-        Ok((held, next, entries)) => {
-            let entries = Some(entries.ids).filter(|_| next != NO_GROUP);
-            (Ok(held), Ok(Taken { next, wait, entries }))
+    let served = control.run::<(BTreeSet<usize>, i64, Vec<(String, String)>)>(&script).await;
+    let (lost, taken) = match served {
+        Ok((lost, next, entries)) => {
+            let entries = entries.into_iter().map(|(token, says)| Entry { token, says });
+            let entries = (next != NO_GROUP).then(|| entries.collect());
+            (Ok(lost), Ok(Taken { next, wait, entries }))
         }
         Err(error) => (Err(error.clone()), Err(error)),
     };
@@ -179,7 +178,7 @@ async fn serve(
         let _ = it.to.send(taken);
     }
     for (place, (nth, ..)) in ends.iter().enumerate() {
-        answers[*nth] = held.as_ref().map(|it| it.get(place) == Some(&1)).map_err(Clone::clone);
+        answers[*nth] = lost.as_ref().map(|it| !it.contains(&place)).map_err(Clone::clone);
     }
     answers
 }

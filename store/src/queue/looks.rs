@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::{
     Depth, Job, LIST_MAX, Lane, Listed, Place, Priority, Why,
     keys::GROUP,
-    partition::{Partition, read},
+    partition::{Entry, Partition},
     rung::Threads,
     scripts,
 };
@@ -68,20 +68,19 @@ impl Partition {
     }
 
     async fn add_taken(&self, met: &mut Threads) -> RedisResult<()> {
-        self.each_taken(|entries| met.extend(entries.iter().filter_map(read).map(|(_, thread, _)| thread)))
-            .await
+        self.each_taken(|jobs| met.extend(jobs.map(|it| it.thread))).await
     }
 
     /// Shows every token that is taken, page by page.
-    async fn each_taken(&self, mut see: impl FnMut(&[StreamId])) -> RedisResult<()> {
+    async fn each_taken(&self, mut see: impl FnMut(&mut dyn Iterator<Item = Job>)) -> RedisResult<()> {
         let mut start = "-".to_owned();
         loop {
             let mut command = redis::cmd("XRANGE");
             command.arg(&self.keys.stream).arg(&start).arg("+").arg("COUNT").arg(PAGE);
             let page: StreamRangeReply = self.control.ask(&command).await?;
-            see(&page.ids);
             let Some(StreamId { id, .. }) = page.ids.last() else { return Ok(()) };
             start = format!("({id}");
+            see(&mut page.ids.into_iter().filter_map(|it| Entry::from(it).job()));
         }
     }
 
@@ -89,11 +88,8 @@ impl Partition {
     /// so every token that is taken may be looked at.
     pub(super) async fn has_another_holder(&self, job: &Job) -> RedisResult<bool> {
         let mut others = Vec::new();
-        let other = |it: &&StreamId| {
-            it.id != job.token && read(it).is_some_and(|(_, thread, _)| thread == job.thread)
-        };
-        self.each_taken(|entries| others.extend(entries.iter().filter(other).map(|it| it.id.clone())))
-            .await?;
+        let other = |it: &Job| it.token != job.token && it.thread == job.thread;
+        self.each_taken(|jobs| others.extend(jobs.filter(other).map(|it| it.token))).await?;
         for token in others {
             let mut command = redis::cmd("XPENDING");
             command.arg(&self.keys.stream).arg(GROUP).arg(&token).arg(&token).arg(1);

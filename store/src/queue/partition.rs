@@ -191,13 +191,27 @@ pub(super) fn told(thread: Uuid, when: &When) -> (u64, String) {
     }
 }
 
-/// What an entry of the stream says: the lane, the thread, and where its log ends, if that is said. None, if it names no
-/// thread.
-pub(super) fn read(entry: &StreamId) -> Option<(Lane, Uuid, Option<u64>)> {
-    let says: String = entry.get(JOB)?;
-    let mut words = says.split(' ');
-    let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
-    Some((lane, thread, words.next().and_then(|it| it.parse().ok())))
+/// An entry of the stream.
+pub(super) struct Entry {
+    pub(super) token: String,
+    /// What it says; nothing, if it is none of ours.
+    pub(super) says: String,
+}
+
+impl Entry {
+    /// As a job; none, if it names no thread.
+    pub(super) fn job(&self) -> Option<Job> {
+        let mut words = self.says.split(' ');
+        let (lane, thread) = (words.next()?.parse().unwrap_or_default(), words.next()?.parse().ok()?);
+        let head = words.next().and_then(|it| it.parse().ok());
+        Some(Job { thread, token: self.token.clone(), head, lane })
+    }
+}
+
+impl From<StreamId> for Entry {
+    fn from(it: StreamId) -> Self {
+        Self { says: it.get(JOB).unwrap_or_default(), token: it.id }
+    }
 }
 
 pub(crate) fn millis(duration: Duration) -> u64 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redis::{
     AsyncCommands, RedisError, RedisResult,
     aio::MultiplexedConnection,
-    streams::{StreamAutoClaimReply, StreamId, StreamReadOptions, StreamReadReply},
+    streams::{StreamAutoClaimReply, StreamReadOptions, StreamReadReply},
 };
 use tokio::time::Instant;
 use tracing::{debug, warn};
@@ -14,7 +14,7 @@ use super::{
     Job, LONGEST_WAIT, QueueError, Room,
     desk::{MOST_DUE, Taken},
     keys::GROUP,
-    partition::{Partition, millis, read},
+    partition::{Entry, Partition, millis},
     scripts,
 };
 
@@ -55,7 +55,7 @@ impl Partition {
                 taken.map_err(|error| self.wire.error("take tokens", &error))?;
             self.look_again_in(next);
             match entries {
-                Some(entries) => return Ok(Some((self.jobs(entries).await, wait))),
+                Some(entries) => return Ok(Some((self.jobs(entries.into_iter()).await, wait))),
                 None => self.make_group().await?,
             }
         }
@@ -119,7 +119,7 @@ impl Partition {
                     reader.claim_at = Instant::now() + self.lease / 3;
                 }
                 reader.cursor = reply.next_stream_id;
-                Ok(self.jobs(reply.claimed).await)
+                Ok(self.jobs(reply.claimed.into_iter().map(Entry::from)).await)
             }
             Err(error) if group_is_gone(&error) => self.make_group().await.map(|()| Vec::new()),
             Err(error) if error.is_connection_dropped() => Ok(Vec::new()),
@@ -176,7 +176,7 @@ impl Partition {
                 Ok(reply) => {
                     *link = Some(connection);
                     let entries = reply.into_iter().flat_map(|reply| reply.keys).flat_map(|key| key.ids);
-                    return Ok(self.jobs(entries.collect()).await);
+                    return Ok(self.jobs(entries.map(Entry::from)).await);
                 }
                 Err(it) if tries_left == 0 => return Err(error(&it)),
                 Err(it) if group_is_gone(&it) => {
@@ -191,21 +191,19 @@ impl Partition {
     }
 
     /// Reads entries as jobs. What is no token of ours would come back for ever, so it is removed.
-    async fn jobs(&self, entries: Vec<StreamId>) -> Vec<Job> {
-        let mut jobs = Vec::with_capacity(entries.len());
+    async fn jobs(&self, entries: impl Iterator<Item = Entry>) -> Vec<Job> {
+        let mut jobs = Vec::with_capacity(entries.size_hint().0);
         for entry in entries {
-            match read(&entry) {
-                Some((lane, thread, head)) => {
-                    jobs.push(Job { thread, token: entry.id, head, lane });
-                }
+            match entry.job() {
+                Some(job) => jobs.push(job),
                 None => {
-                    warn!(entry = entry.id, "removed an entry of the job stream that names no thread");
+                    warn!(entry = entry.token, "removed an entry of the job stream that names no thread");
                     let mut remove = redis::pipe();
                     remove
                         .atomic()
-                        .xack(&self.keys.stream, GROUP, &[&entry.id])
+                        .xack(&self.keys.stream, GROUP, &[&entry.token])
                         .ignore()
-                        .xdel(&self.keys.stream, &[&entry.id])
+                        .xdel(&self.keys.stream, &[&entry.token])
                         .ignore();
                     if let Err(error) = self.control.ask_all(&remove).await {
                         debug!(error = self.wire.without_password(&error), "it will come again");
