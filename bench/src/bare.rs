@@ -1,4 +1,4 @@
-//! What a step cannot do without: a commit, and a cycle of a token through Redis. Timed one at a time.
+//! What a step cannot do without: a commit, and a cycle of a token through Redis.
 
 use std::time::Instant;
 
@@ -31,42 +31,55 @@ pub(crate) async fn commits(pool: &PgPool, step: &[Event], times: usize) -> Resu
     Ok(took)
 }
 
-/// A token that goes round.
+/// Tokens that go round together.
 pub(crate) struct Cycle {
     connection: MultiplexedConnection,
+    tokens: usize,
 }
 
 impl Cycle {
-    /// Puts one token into a stream.
-    pub(crate) async fn connect(url: &str) -> Result<Self> {
+    /// Puts so many tokens into a stream.
+    pub(crate) async fn connect(url: &str, tokens: usize) -> Result<Self> {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let client = redis::Client::open(url)?;
         let mut connection = client.get_multiplexed_async_connection_with_config(&config).await?;
         let _: () = connection.del(STREAM).await?;
         let _: () = connection.xgroup_create_mkstream(STREAM, GROUP, "0").await?;
-        let _: String = connection.xadd(STREAM, "*", &[("thread", "0")]).await?;
-        Ok(Self { connection })
+        let () = add(&mut redis::pipe(), tokens).query_async(&mut connection).await?;
+        Ok(Self { connection, tokens })
     }
 
-    /// How long so many cycles take, each in microseconds: one read, then its end and its successor in one transaction.
+    /// All go round once: one read, then their ends and their successors in one transaction.
+    pub(crate) async fn once(&mut self) -> Result<()> {
+        let options = StreamReadOptions::default().group(GROUP, "one").count(self.tokens).block(1000);
+        let read: Option<StreamReadReply> =
+            self.connection.xread_options(&[STREAM], &[">"], &options).await?;
+        let entries = read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids);
+        let ids: Vec<String> = entries.map(|it| it.id).collect();
+        ensure!(ids.len() == self.tokens, "{} tokens go round, and {} were read", self.tokens, ids.len());
+        let mut turn = redis::pipe();
+        add(turn.atomic(), self.tokens);
+        turn.xack(STREAM, GROUP, &ids).ignore().xdel(STREAM, &ids).ignore();
+        Ok(turn.query_async(&mut self.connection).await?)
+    }
+
+    /// How long so many cycles take, each in microseconds.
     pub(crate) async fn cycles(&mut self, times: usize) -> Result<Vec<f64>> {
         let mut took = Vec::with_capacity(times);
         for _ in 0..times {
             let began = Instant::now();
-            let options = StreamReadOptions::default().group(GROUP, "one").count(1).block(1000);
-            let read: Option<StreamReadReply> =
-                self.connection.xread_options(&[STREAM], &[">"], &options).await?;
-            let entries = read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids);
-            let ids: Vec<String> = entries.map(|it| it.id).collect();
-            ensure!(ids.len() == 1, "one token goes round, and {} were read", ids.len());
-            let mut turn = redis::pipe();
-            turn.atomic().xadd(STREAM, "*", &[("thread", "0")]).ignore();
-            turn.xack(STREAM, GROUP, &ids).ignore().xdel(STREAM, &ids).ignore();
-            let () = turn.query_async(&mut self.connection).await?;
+            self.once().await?;
             took.push(micros(began));
         }
         Ok(took)
     }
+}
+
+fn add(pipe: &mut redis::Pipeline, tokens: usize) -> &mut redis::Pipeline {
+    for _ in 0..tokens {
+        pipe.xadd(STREAM, "*", &[("thread", "0")]).ignore();
+    }
+    pipe
 }
 
 fn micros(since: Instant) -> f64 {

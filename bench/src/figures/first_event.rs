@@ -31,7 +31,7 @@ impl Figure for FirstEvent {
         let engine = Engine::postgres(&servers, &url).await?;
         let pool = rows::postgres(&url, 1).await?;
         rows::make_floor(&pool).await?;
-        let mut redis = bare::Cycle::connect(&servers.redis.url()).await?;
+        let mut redis = bare::Cycle::connect(&servers.redis.url(), 1).await?;
         let thread = engine.lap(Mode::Local, 1, 1, 1).await?.threads[0];
         let stop = Stop::default();
         let worker = Worker::new(engine.hands(Arc::new(Echo)), Mode::Local.limits(8));

@@ -31,7 +31,7 @@ impl Figure for Lone {
         let engine = Engine::postgres(&servers, &url).await?;
         let pool = rows::postgres(&url, 1).await?;
         rows::make_floor(&pool).await?;
-        let mut redis = bare::Cycle::connect(&servers.redis.url()).await?;
+        let mut redis = bare::Cycle::connect(&servers.redis.url(), 1).await?;
         let warm = engine.lap(self.mode, 1, 1, 10).await?;
         let step = one_step(&engine, warm.threads[0]).await?;
         let (mut p50, mut p99, mut commit, mut both) = (vec![], vec![], vec![], vec![]);

@@ -6,19 +6,19 @@ use sea_orm::sqlx::PgPool;
 
 use super::{Bench, Figure};
 use crate::{
+    bare::Cycle,
     engine::{Engine, Lap, Mode},
-    machine::{Meter, Spent},
+    machine::Meter,
     report::{Bound, Line, Of, Target},
     rows::{self, Rows, Table},
-    servers::Servers,
     stats::median,
 };
 
 /// How many nodes a turn has.
 const STEPS: u32 = 10;
 
-/// How many steps the floor writes in one statement.
-const BATCH: f64 = 256.0;
+/// How many steps the floor writes in one statement, and how many tokens go round together beside it.
+const BATCH: usize = 256;
 
 pub(super) struct Steps {
     pub(super) slots: usize,
@@ -37,6 +37,7 @@ impl Figure for Steps {
         let (servers, url) = (bench.servers().await?, bench.database().await?);
         let engine = Engine::postgres(&servers, &url).await?;
         let pool = rows::postgres(&url, 2).await?;
+        let mut redis = Cycle::connect(&servers.redis.url(), BATCH).await?;
         engine.lap(self.mode, self.slots, self.slots.min(64), STEPS).await?;
         let mut seen = Seen::default();
         for nth in 0..bench.effort.rounds() {
@@ -46,14 +47,32 @@ impl Figure for Steps {
             seen.wal.push((servers.wal_bytes()? - before) / lap.steps);
             let rows = Rows::of_postgres(&pool, &lap.threads, 0).await?;
             seen.add(&lap, &rows);
-            let size = (rows.len() as f64 * BATCH / lap.steps).ceil() as usize;
+            let size = (rows.len() as f64 * BATCH as f64 / lap.steps).ceil() as usize;
             let batches = rows.batches(size);
+            let tokens = match self.mode {
+                Mode::Local | Mode::Asked => lap.threads.len(),
+                Mode::HandOff => lap.threads.len() * STEPS as usize,
+            };
             // Which comes first changes, so that neither always finds the disk as the engine left it.
             let order = if nth % 2 == 0 { [1, 2] } else { [2, 1] };
-            for (table, floor) in [(Table::Floor, &mut seen.floor), (Table::Streamed, &mut seen.streamed)] {
+            let floors = [
+                (Table::Floor, 0, &mut seen.floor),
+                (Table::Streamed, 0, &mut seen.streamed),
+                (Table::Floor, tokens.div_ceil(BATCH), &mut seen.both),
+            ];
+            for (table, cycles, floor) in floors {
                 let (mut rate, mut per_cpu) = (0.0_f64, 0.0_f64);
                 for connections in order {
-                    let spent = bare(&servers, &pool, &batches, table, connections).await?;
+                    rows::make_floor(&pool).await?;
+                    let meter = Meter::start(&servers.processes)?;
+                    let round = async {
+                        for _ in 0..cycles {
+                            redis.once().await?;
+                        }
+                        anyhow::Ok(())
+                    };
+                    tokio::try_join!(insert(&pool, &batches, table, connections), round)?;
+                    let spent = meter.read()?;
                     rate = rate.max(lap.steps / spent.wall);
                     per_cpu = per_cpu.max(lap.steps / spent.cpu);
                 }
@@ -66,15 +85,7 @@ impl Figure for Steps {
 }
 
 /// Writes these batches and nothing else, over one connection or two.
-async fn bare(
-    servers: &Servers,
-    pool: &PgPool,
-    batches: &[Rows],
-    table: Table,
-    connections: usize,
-) -> Result<Spent> {
-    rows::make_floor(pool).await?;
-    let meter = Meter::start(&servers.processes)?;
+async fn insert(pool: &PgPool, batches: &[Rows], table: Table, connections: usize) -> Result<()> {
     let one = |nth: usize| async move {
         for batch in batches.iter().skip(nth).step_by(connections) {
             batch.insert_postgres(pool, table).await?;
@@ -82,7 +93,7 @@ async fn bare(
         anyhow::Ok(())
     };
     futures::future::try_join_all((0..connections).map(one)).await?;
-    meter.read()
+    Ok(())
 }
 
 /// What the bare insert does, in steps a second and a CPU second.
@@ -99,6 +110,8 @@ struct Seen {
     floor: Floor,
     /// The same, if the arrays are taken apart as the engine does it.
     streamed: Floor,
+    /// The bare insert, while as many tokens go round in Redis as the engine takes.
+    both: Floor,
     wal: Vec<f64>,
     /// Microseconds of CPU a step: PostgreSQL, Redis, the worker.
     micros: [Vec<f64>; 3],
@@ -151,6 +164,17 @@ impl Seen {
         );
         let wal = Line::new(format!("{name}.wal"), "bytes/step", &self.wal)
             .note("what PostgreSQL's WAL grew by, submitting the turns included");
-        vec![wall, cpu, streamed, streamed_cpu, wal]
+        let what = "the bare insert, beside a bare cycle in Redis for each token, 256 together";
+        let both = Line::new(format!("{name}.over_both"), "steps/s", &self.rate).over(
+            what,
+            &self.rate,
+            &self.both.rate,
+        );
+        let both_cpu = Line::new(format!("{name}.over_both.cpu"), "steps/CPU s", &self.per_cpu).over(
+            what,
+            &self.per_cpu,
+            &self.both.per_cpu,
+        );
+        vec![wall, cpu, streamed, streamed_cpu, both, both_cpu, wal]
     }
 }
