@@ -54,6 +54,8 @@ impl Partition {
     /// Makes the group if there is none, and tidies up.
     pub(super) async fn open(&self) -> Result<(), QueueError> {
         self.make_group().await?;
+        // What it is held against when tokens are taken over.
+        self.is_clock_steady(&mut *self.reader.lock().await).await?;
         // What it does not forget today it forgets another day.
         match self.forget_consumers(FORGET_AFTER).await {
             Ok(forgotten) => debug!(forgotten, "forgot consumers that were gone"),

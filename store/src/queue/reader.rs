@@ -31,11 +31,13 @@ pub(super) struct Reader {
     /// leases at the front would hide the abandoned ones behind them for ever.
     cursor: String,
     claim_at: Instant,
+    /// What Redis' clock said last, and when that was.
+    clock: Option<(u64, Instant)>,
 }
 
 impl Reader {
     pub(super) fn new() -> Self {
-        Self { link: None, cursor: START.to_owned(), claim_at: Instant::now() }
+        Self { link: None, cursor: START.to_owned(), claim_at: Instant::now(), clock: None }
     }
 }
 
@@ -104,6 +106,13 @@ impl Partition {
     /// Takes over tokens whose lease ran out, when that may be. A round over all leases takes as many calls as it needs, and
     /// the next one begins a third of a lease later.
     pub(super) async fn claim(&self, reader: &mut Reader, room: usize) -> Result<Vec<Job>, QueueError> {
+        if !self.is_clock_steady(reader).await? {
+            reader.claim_at = Instant::now() + self.lease / 2;
+        }
+        // Its answer may also have told that Redis had been away.
+        if Instant::now() < self.claims_at(reader) {
+            return Ok(Vec::new());
+        }
         let mut command = redis::cmd("XAUTOCLAIM");
         command
             .arg(&self.keys.stream)
@@ -125,6 +134,28 @@ impl Partition {
             Err(error) if error.is_connection_dropped() => Ok(Vec::new()),
             Err(error) => Err(self.wire.error("claim expired tokens", &error)),
         }
+    }
+
+    /// Whether Redis' clock has gained less on ours than a third of a lease since this was last asked. Asked first, nobody
+    /// knows.
+    ///
+    /// ## Why tokens are not taken over otherwise
+    ///
+    /// Leases run out by Redis' clock. Where that is set forward, or a replica takes over whose clock is ahead, all of them
+    /// may look abandoned as after an absence, and their workers are well.
+    pub(super) async fn is_clock_steady(&self, reader: &mut Reader) -> Result<bool, QueueError> {
+        let now = self.control.run(&self.keys.prepare(&scripts::NOW)).await;
+        let now = now.map_err(|error| self.wire.error("ask for the time", &error))?;
+        let Some((before, asked)) = reader.clock.replace((now, Instant::now())) else { return Ok(false) };
+        let gained = now.saturating_sub(before).saturating_sub(millis(asked.elapsed()));
+        if gained > millis(self.lease / 3) {
+            warn!(
+                gained_ms = gained,
+                "Redis' clock was set forward; no tokens are taken over before their workers could renew"
+            );
+            return Ok(false);
+        }
+        Ok(true)
     }
 
     /// Waits for tokens that are handed over, no longer than so and no shorter than the ticket says that was left. While

@@ -30,6 +30,7 @@
 //! | `finish` is sent, its answer lost | all of it happened, or nothing | repeated, it does nothing or all of it |
 //! | Redis dies and comes back empty, `FLUSHALL` | nothing | the group is made anew; workers are told that their tokens are lost, go on, and ring when they are done; the sweep rings for the others |
 //! | Redis is away for longer than a lease, and comes back with all | leases that ran out | nothing is taken over before Redis has answered for half a lease; who is well renews within a third |
+//! | Redis' clock is set forward, or a replica takes over whose clock is ahead | leases that ran out | nothing is taken over for half a lease; who is well renews within a third |
 //! | Redis comes back with its last second lost | lost or resurrected tokens | the sweep rings; the resurrected find nothing to do |
 //! | nobody rings while a delayed ring comes due | a sorted set | whoever waits in `take` has set its alarm |
 //! | a node of a cluster dies | its partitions, until a replica takes over or it comes back | the others go on; the sweep rings |

@@ -304,6 +304,9 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
     script(&[NAMES, body])
 });
 
+/// Redis' clock, in milliseconds.
+pub(super) static NOW: LazyLock<Script> = LazyLock::new(|| script(&[NAMES, CLOCK, "return now"]));
+
 /// How many tokens wait, how many are held, and how many rings are delayed: group.
 pub(super) static DEPTH: LazyLock<Script> = LazyLock::new(|| {
     let body = r"

@@ -1,4 +1,4 @@
-//! Redis comes back empty, or is away: nobody waits for ever, and nothing is taken from whoever is well.
+//! Redis comes back empty, or is away, or its clock is set: nobody waits for ever, and nothing is taken from whoever is well.
 
 use std::{
     error::Error as _,
@@ -114,23 +114,53 @@ async fn real_redis_killed_and_started_again_is_used_again() {
     assert_eq!(queue.len().await.unwrap(), Depth::default());
 }
 
-/// Redis is away until every lease has run out. On its return nothing is taken over before whoever is well could renew; what
-/// nobody renews then is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[tokio::test]
 async fn real_redis_that_was_away_gives_no_token_to_another_worker_at_once() {
+    nothing_is_taken_over_at_once(async |redis, bob, long| {
+        redis.kill();
+        assert!(matches!(bob.take(1.into()).await, Err(QueueError::Unavailable { .. })));
+        tokio::time::sleep(long).await;
+        redis.restart();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn real_redis_that_was_away_unnoticed_gives_no_token_to_another_worker_at_once() {
+    nothing_is_taken_over_at_once(async |redis, _, long| {
+        redis.kill();
+        tokio::time::sleep(long).await;
+        redis.restart();
+    })
+    .await;
+}
+
+/// For those who ask it, Redis' clock goes forward while their own stands still.
+#[tokio::test]
+#[expect(clippy::disallowed_methods, reason = "nothing here is to go on meanwhile")]
+async fn real_redis_whose_clock_is_set_forward_gives_no_token_to_another_worker_at_once() {
+    nothing_is_taken_over_at_once(async |_, _, long| {
+        tokio::time::pause();
+        std::thread::sleep(long);
+        tokio::time::resume();
+    })
+    .await;
+}
+
+/// Something happens to Redis, or to its clock, by which every lease seems to have run out: it takes longer than one. After
+/// that nothing is taken over before whoever is well could renew; what nobody renews then is.
+async fn nothing_is_taken_over_at_once(happens: impl AsyncFn(&mut Redis, &RedisQueue, Duration)) {
     let mut redis = Redis::durable();
     let lease = Duration::from_secs(3);
-    let consumer = async |name| RedisQueue::connect(&redis.url(), lease, name).await.unwrap();
+    let url = redis.url();
+    let consumer = async |name| RedisQueue::connect(&url, lease, name).await.unwrap();
     let (ada, bob) = (consumer("ada").await, consumer("bob").await);
     ada.ring(Uuid::now_v7(), &Lane::default(), When::Now).await.unwrap();
     let job = take_one(&ada).await;
     // Bob has been there for long enough to take over what is abandoned.
     tokio::time::sleep(lease / 2).await;
     assert_eq!(ada.renew(one(&job)).await.unwrap(), []);
-    redis.kill();
-    assert!(matches!(bob.take(1.into()).await, Err(QueueError::Unavailable { .. })));
-    tokio::time::sleep(lease + lease / 10).await;
-    redis.restart();
+    happens(&mut redis, &bob, lease + lease / 10).await;
     assert_eq!(bob.take(1.into()).await.unwrap(), [], "Ada may be well");
     assert_eq!(ada.renew(one(&job)).await.unwrap(), [], "and is");
     let began = Instant::now();
