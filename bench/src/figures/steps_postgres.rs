@@ -151,30 +151,25 @@ impl Seen {
             wall = wall.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.0) });
             cpu = cpu.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.1) });
         }
-        let what = "the same INSERT with its arrays streamed, as in the engine's statement";
-        let streamed = Line::new(format!("{name}.streamed"), "steps/s", &self.rate).over(
-            what,
-            &self.rate,
-            &self.streamed.rate,
-        );
-        let streamed_cpu = Line::new(format!("{name}.streamed.cpu"), "steps/CPU s", &self.per_cpu).over(
-            what,
-            &self.per_cpu,
-            &self.streamed.per_cpu,
-        );
         let wal = Line::new(format!("{name}.wal"), "bytes/step", &self.wal)
             .note("what PostgreSQL's WAL grew by, submitting the turns included");
-        let what = "the bare insert, beside a bare cycle in Redis for each token, 256 together";
-        let both = Line::new(format!("{name}.over_both"), "steps/s", &self.rate).over(
-            what,
-            &self.rate,
-            &self.both.rate,
-        );
-        let both_cpu = Line::new(format!("{name}.over_both.cpu"), "steps/CPU s", &self.per_cpu).over(
-            what,
-            &self.per_cpu,
-            &self.both.per_cpu,
-        );
-        vec![wall, cpu, streamed, streamed_cpu, both, both_cpu, wal]
+        let others = [
+            (
+                "streamed",
+                "the same INSERT with its arrays streamed, as in the engine's statement",
+                &self.streamed,
+            ),
+            (
+                "over_both",
+                "the bare insert, beside a bare cycle in Redis for each token, 256 together",
+                &self.both,
+            ),
+        ];
+        let others = others.into_iter().flat_map(|(word, what, floor)| {
+            let rate = Line::new(format!("{name}.{word}"), "steps/s", &self.rate);
+            let per_cpu = Line::new(format!("{name}.{word}.cpu"), "steps/CPU s", &self.per_cpu);
+            [rate.over(what, &self.rate, &floor.rate), per_cpu.over(what, &self.per_cpu, &floor.per_cpu)]
+        });
+        [wall, cpu].into_iter().chain(others).chain([wal]).collect()
     }
 }
