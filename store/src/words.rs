@@ -8,7 +8,8 @@
 //! Whoever plans a statement over a young table knows little of how many items a batch has by now, and keeps the plan. Left
 //! the choice, it reads all items of the batch or the tenant for every page, and compares each with all rows of that. So
 //! PostgreSQL's words leave it none: a row is looked up `LATERAL`, or the batch is said in terms of the rows, behind
-//! `OFFSET 0`, past which it does not look. In SQLite's words that is `CROSS JOIN`, and `it.key`.
+//! `OFFSET 0`, past which it does not look, and as the element of an array, for which `looked_up` says why. In SQLite's words
+//! that is `CROSS JOIN`, and `it.key`.
 
 use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
 use serde_json::{Map, Value as Json};

@@ -9,7 +9,7 @@ use shared::Tally;
 use super::{BatchId, ItemState, LinePlace, tables::items};
 use crate::{
     Error, Idempotency, Priority, Store, ThreadId, Turn, TurnId,
-    log::{BETWEEN, at_most, signed, statement, tables::turns, unsigned},
+    log::{BETWEEN, at_most, looked_up, signed, statement, tables::turns, unsigned},
 };
 
 /// How many bytes of lines are taken up together: of lines that are long, that many and not a page full.
@@ -152,20 +152,25 @@ impl Store {
         const TURN: &str = "last_";
         let turn = |it: turns::Column| format!("turns.{name} AS {TURN}{name}", name = it.as_str());
         let turn: Vec<String> = turns::Column::iter().map(turn).collect();
-        let sql = format!(
-            "SELECT * FROM (SELECT moved.*, sum(length) OVER (ROWS UNBOUNDED PRECEDING) AS so_far FROM \
-             (SELECT items.*, {} FROM batch_items AS items JOIN turns AS own ON own.id = items.turn_id \
-             JOIN turns ON turns.position = CASE WHEN own.status <> 'interrupted' THEN own.position \
+        let pool = &self.database.hot;
+        let own = looked_up(pool, "own.id", "items.turn_id");
+        let last = looked_up(
+            pool,
+            "turns.position",
+            "CASE WHEN own.status <> 'interrupted' THEN own.position \
              ELSE coalesce((SELECT later.position FROM turns AS later WHERE later.thread_id = items.thread_id \
              AND later.heard_seq > own.heard_seq ORDER BY later.status = 'interrupted', \
              CASE WHEN later.status = 'interrupted' THEN -later.heard_seq ELSE later.heard_seq END LIMIT 1), \
-             own.position) END \
+             own.position) END",
+        );
+        let sql = format!(
+            "SELECT * FROM (SELECT moved.*, sum(length) OVER (ROWS UNBOUNDED PRECEDING) AS so_far FROM \
+             (SELECT items.*, {} FROM batch_items AS items JOIN turns AS own ON {own} JOIN turns ON {last} \
              WHERE items.batch_id = $1 AND {which} LIMIT $2) AS moved) AS moved \
              WHERE so_far - length < $3",
             turn.join(", ")
         );
         let bytes = signed(PAGE_BYTES);
-        let pool = &self.database.hot;
         let statement = statement(pool, &sql, [batch.into(), signed(at_most(limit)).into(), bytes.into()]);
         let both = |row: QueryResult| {
             let item = items::Model::from_query_result(&row, "")?.try_into()?;
@@ -187,11 +192,14 @@ impl Store {
         after: u64,
         limit: u64,
     ) -> Result<Vec<Item>, Error> {
-        let sql = "SELECT items.* FROM batch_items AS items JOIN turns ON turns.id = items.turn_id \
-                   WHERE items.batch_id = $1 AND items.fed_at < $2 \
-                   AND items.state = 'fed' AND turns.status = 'running' AND items.nth > $3 ORDER BY items.nth LIMIT $4";
+        let its_turn = looked_up(&self.database.hot, "turns.id", "items.turn_id");
+        let sql = format!(
+            "SELECT items.* FROM batch_items AS items JOIN turns ON {its_turn} \
+             WHERE items.batch_id = $1 AND items.fed_at < $2 \
+             AND items.state = 'fed' AND turns.status = 'running' AND items.nth > $3 ORDER BY items.nth LIMIT $4"
+        );
         let values = [batch.into(), fed_before.into(), signed(after).into(), signed(at_most(limit)).into()];
-        self.items(sql, values).await
+        self.items(&sql, values).await
     }
 
     /// Items of a batch that are under way, and then those that wait for a person, whose turn was queued before `fed_before`,

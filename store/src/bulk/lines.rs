@@ -153,7 +153,7 @@ async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<(i64, u64)>) ->
         postgres: "UPDATE batch_items SET done_no = it.n \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
                    (n, nth) OFFSET 0) AS it \
-                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth",
+                   WHERE batch_items.batch_id = ANY (ARRAY[it.batch_id]) AND batch_items.nth = it.nth",
         sqlite: "UPDATE batch_items SET done_no = it.value ->> 'n' FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
     };

@@ -170,7 +170,7 @@ async fn change(
                    $5::uuid[], $6::uuid[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::text[], \
                    $12::text[], $13::bigint[]) AS it (nth, was, state, thread_id, turn_id, fed_at, input_tokens, \
                    output_tokens, micro_usd, code, message, done_no) OFFSET 0) AS it \
-                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth \
+                   WHERE batch_items.batch_id = ANY (ARRAY[it.batch_id]) AND batch_items.nth = it.nth \
                    AND batch_items.state = it.was",
         sqlite: "UPDATE batch_items SET state = it.value ->> 'state', \
                  thread_id = unhex(it.value ->> 'thread_id'), turn_id = unhex(it.value ->> 'turn_id'), \
@@ -215,7 +215,7 @@ async fn rename(
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET memo = it.memo FROM (SELECT $1::uuid AS batch_id, it.* \
                    FROM unnest($2::bigint[], $3::text[]) AS it (nth, memo) OFFSET 0) AS it \
-                   WHERE batch_items.batch_id = it.batch_id AND batch_items.nth = it.nth \
+                   WHERE batch_items.batch_id = ANY (ARRAY[it.batch_id]) AND batch_items.nth = it.nth \
                    AND batch_items.state = 'waiting'",
         sqlite: "UPDATE batch_items SET memo = it.value ->> 'memo' FROM json_each(?2) AS it \
                  WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) \

@@ -116,6 +116,23 @@ pub(crate) fn statement(
     Statement::from_sql_and_values(backend, sql, values)
 }
 
+/// That `column` of a table has this value, which another table says, so that its row is looked up by it.
+///
+/// ## Why PostgreSQL is not told that they are equal
+///
+/// What is equal it can also merge, and to that end it may walk over a whole index in its order. While there are few rows
+/// that costs least, and a plan once made is kept while there come many: each step then read all threads there were,
+/// until somebody had PostgreSQL count them anew. Nothing is merged with an element of an array, so that only the way by
+/// the value is left.
+pub(crate) fn looked_up(db: &impl ConnectionTrait, column: &str, value: &str) -> String {
+    let value = if db.get_database_backend() == DbBackend::Postgres {
+        format!("ANY (ARRAY[{value}])")
+    } else {
+        value.to_owned()
+    };
+    format!("{column} = {value}")
+}
+
 #[cfg(test)]
 mod tests {
     use sea_orm::ConnectionTrait as _;

@@ -50,7 +50,7 @@ use crate::Error;
 
 pub(crate) use append::ROWS_MAX;
 pub(crate) use commit::heard_by;
-pub(crate) use database::statement;
+pub(crate) use database::{looked_up, statement};
 
 pub use adopt::Foreign;
 pub use append::{Head, Mark, TurnMark};

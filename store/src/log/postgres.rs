@@ -10,10 +10,11 @@
 //! `FROM unnest(…)` makes a copy of all rows before it gives out the first, and of a large batch a file. In the list each
 //! row goes on as it is made, which takes a fifth less. All arrays are of one length.
 //!
-//! ## Why the thread of a turn is not compared by `=`
+//! ## Why neither a thread nor a turn is looked up by `=`
 //!
-//! Whoever plans over a young table may then look for a turn among all of its thread, which for a long conversation are many.
-//! This leaves only the way by the turn's own key.
+//! `looked_up` says why: the plan would be kept that walks over all of them. And the thread of a turn is compared otherwise
+//! still: whoever plans over a young table may else look for a turn among all of its thread, which for a long conversation
+//! are many. This leaves only the way by the turn's own key.
 //!
 //! ## Why its values do not go through sea-orm
 //!
@@ -43,12 +44,12 @@ const INSERT_AND_MARK: &str = concat!(
     "WITH appended AS (",
     insert!(),
     "), standing AS (UPDATE threads SET status = it.status, updated_at = $7 \
-     FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = it.id RETURNING 1), \
+     FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = ANY (ARRAY[it.id]) RETURNING 1), \
      told AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, ended_seq = it.ended_seq, \
      heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $7 \
      FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[]) \
      AS it (id, thread_id, status, error, ended_seq, heard_seq, cause) \
-     WHERE turns.id = it.id AND turns.thread_id IS NOT DISTINCT FROM it.thread_id \
+     WHERE turns.id = ANY (ARRAY[it.id]) AND turns.thread_id IS NOT DISTINCT FROM it.thread_id \
      AND (it.heard_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
      SELECT 1 / CASE WHEN (SELECT count(*) FROM standing) = $16 AND (SELECT count(*) FROM told) = $17 \
      THEN 1 ELSE 0 END"

@@ -104,7 +104,7 @@ async fn first_waiting(
     let statement = if backend == DbBackend::Postgres {
         let sql = format!(
             "SELECT turn.* FROM unnest($1::uuid[]) AS it (id) CROSS JOIN LATERAL \
-             (SELECT {COLUMNS} FROM open_turns AS open JOIN turns ON turns.position = open.position \
+             (SELECT {COLUMNS} FROM open_turns AS open JOIN turns ON turns.position = ANY (ARRAY[open.position]) \
              WHERE open.thread_id = it.id AND turns.status = 'queued' \
              AND (turns.due_at IS NULL OR turns.due_at <= $2) \
              ORDER BY open.priority, open.position LIMIT 1) AS turn"

@@ -80,7 +80,7 @@ impl Store {
     ///
     /// [`Error::UnknownThread`] if it has no event.
     pub async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
-        head(&self.database.pool, thread).await
+        head(&self.database.hot, thread).await
     }
 
     /// A whole log and its end.

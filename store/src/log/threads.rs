@@ -9,7 +9,7 @@ use sea_orm::{
 
 use super::{
     Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt,
-    database::statement,
+    database::{looked_up, statement},
     matching::stands,
     signed,
     tables::{events, threads, turns},
@@ -164,14 +164,15 @@ impl Store {
             priority: i32,
             running: i32,
         }
+        let db = &self.database.hot;
+        let its_turn = looked_up(db, "turns.position", "open.position");
         let sql = format!(
             "SELECT open.thread_id AS id, MIN(open.tenant) AS tenant, \
              COALESCE(MIN(CASE WHEN status = 'running' THEN open.priority END), MIN(open.priority)) AS priority, \
              MAX(CASE WHEN status = 'running' THEN 1 ELSE 0 END) AS running \
-             FROM open_turns AS open JOIN turns ON turns.position = open.position WHERE {which}"
+             FROM open_turns AS open JOIN turns ON {its_turn} WHERE {which}"
         );
         let values = std::iter::once(time::now().into()).chain(values);
-        let db = &self.database.hot;
         let rows = Row::find_by_statement(statement(db, &sql, values)).all(db).await?;
         let lane = |row: Row| {
             let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use shared::{Event, Heard, Hearing, Message, Opened, Policy};
 use store::{
-    Mark, NewTurn, Opening, Priority, Queued, Store, ThreadStatus, Turn, TurnMark, TurnStatus,
+    Mark, NewTurn, Opening, Priority, Queued, Store, ThreadId, ThreadStatus, Turn, TurnMark, TurnStatus,
     bulk::{
         Batch, BatchId, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move,
         NewBatch, NewFile,
@@ -96,16 +96,18 @@ fn line(memo: &str, nth: u64) -> Line {
 }
 
 /// Runs a batch as its keeper does, from its lines to the pages of its results.
-async fn run(store: &Store, memo: &str) {
+async fn run(store: &Store, memo: &str, lines: u64) {
     let id = batch(store).await.id;
-    for from in (1..=LINES).step_by(PAGE as usize) {
+    for from in (1..=lines).step_by(PAGE as usize) {
         let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
-        let last = from + PAGE - 1;
+        let last = lines.min(from + PAGE - 1);
+        let page = last + 1 - from;
         let lines = (from..=last).map(|nth| line(memo, nth)).collect();
-        store.take_lines(&kept[0], KEEPER, lines, last).await.unwrap();
+        let batch = kept.iter().find(|it| it.id == id).unwrap();
+        store.take_lines(batch, KEEPER, lines, last).await.unwrap();
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
-        assert_eq!(waiting.len() as u64, PAGE);
+        assert_eq!(waiting.len() as u64, page);
         assert!(store.earlier_results(TENANT, &waiting).await.unwrap().is_empty());
         let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
         let begun = |(item, turn): (&Item, &Turn)| Move {
@@ -113,11 +115,12 @@ async fn run(store: &Store, memo: &str) {
             ..Move::new(item.clone(), ItemState::Fed)
         };
         store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+        assert!(store.running_items(id, i64::MAX, from - 1, PAGE).await.unwrap().is_empty());
         for turn in &turns {
             store.refuse_queued(turn.id, "the test wants none").await.unwrap();
         }
         let moved = store.moved_items(id, PAGE).await.unwrap();
-        assert_eq!(moved.len() as u64, PAGE);
+        assert_eq!(moved.len() as u64, page);
         let ended = moved.into_iter().map(|(item, _)| Move::new(item, ItemState::Completed)).collect();
         store.record(id, KEEPER, ended).await.unwrap();
     }
@@ -125,9 +128,9 @@ async fn run(store: &Store, memo: &str) {
     while let Some(last) = store.final_results(id, Good::Yes, after, PAGE).await.unwrap().last() {
         after = last.n;
     }
-    assert_eq!(after, LINES);
+    assert_eq!(after, lines);
     let batch = store.batch(id).await.unwrap().unwrap();
-    assert_eq!(batch.counts.of(ItemState::Completed), LINES);
+    assert_eq!(batch.counts.of(ItemState::Completed), lines);
     assert!(store.advance_batch(&batch, KEEPER, BatchStatus::Failed, None).await.unwrap());
 }
 
@@ -141,7 +144,7 @@ async fn real_postgres_reads_what_is_asked_for() {
 
     // Its tables are empty when the statements are planned, and nobody looks at them meanwhile.
     let store = connect().await;
-    run(&store, "young").await;
+    run(&store, "young", LINES).await;
     let young = read(&postgres, store).await;
     assert!(young < MOST_OF_A_LINE * LINES, "{young} read for {LINES} lines of young tables");
 
@@ -164,7 +167,7 @@ async fn real_postgres_reads_what_is_asked_for() {
         assert!(swept < most * turns.len() as u64, "{swept} read to sweep {} threads", turns.len());
     }
     let store = connect().await;
-    run(&store, "quiet").await;
+    run(&store, "quiet", LINES).await;
     let quiet = read(&postgres, store).await;
     assert!(quiet < MOST_OF_A_LINE * LINES, "{quiet} read for {LINES} lines after a quiet minute");
 
@@ -183,23 +186,24 @@ async fn real_postgres_reads_what_is_asked_for() {
 /// One conversation of many turns, each heard and ended as a worker does it.
 async fn converse(store: &Store, turns: u64) {
     let thread = submit(store, 0..1).await.remove(0).thread;
-    let mut head = store.head(thread).await.unwrap();
     for nth in 1..=turns {
-        let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
-        let heard = Heard { turn: id, by: author, time: String::new(), hearing: Hearing::Input, messages };
-        for (events, thread, status) in [
-            (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
-            (
-                vec![shared::Cancelled { by: "test".to_owned() }.into()],
-                ThreadStatus::Idle,
-                TurnStatus::Completed,
-            ),
-        ] {
-            let mark = Mark { status: thread, turn: Some(TurnMark { turn: id, status, error: None }) };
-            head = store.append(&head, &events, Some(&mark)).await.unwrap();
-        }
+        hear(store, thread).await;
         let new = NewTurn { thread: Opening::Existing(thread), ..turn(nth) };
         store.submit(new).await.unwrap();
+    }
+}
+
+/// The next turn of a thread is heard and ended as a worker does it.
+async fn hear(store: &Store, thread: ThreadId) {
+    let mut head = store.head(thread).await.unwrap();
+    let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
+    let heard = Heard { turn: id, by: author, time: String::new(), hearing: Hearing::Input, messages };
+    for (events, thread, status) in [
+        (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
+        (vec![shared::Cancelled { by: "test".to_owned() }.into()], ThreadStatus::Idle, TurnStatus::Completed),
+    ] {
+        let mark = Mark { status: thread, turn: Some(TurnMark { turn: id, status, error: None }) };
+        head = store.append(&head, &events, Some(&mark)).await.unwrap();
     }
 }
 
@@ -218,6 +222,43 @@ async fn real_postgres_reads_no_more_for_the_last_turn_of_a_conversation_than_fo
         let asked = read(&postgres, store).await;
         assert!(asked < MOST_OF_A_TURN * TURNS, "{asked} read for {TURNS} turns of {tables} tables");
         postgres.query("ANALYZE");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn real_postgres_reads_what_is_asked_for_by_plans_of_when_there_was_little() {
+    const LITTLE: u64 = 1;
+    const MOST_OF_A_TURN: u64 = 40;
+    let postgres = Postgres::start();
+    let connect = async || Store::connect(&postgres.url()).await.unwrap();
+    let store = connect().await;
+    store.migrate().await.unwrap();
+    converse_in(&store, LITTLE).await;
+    run(&store, "first", LITTLE).await;
+    asks(&store).await;
+    read(&postgres, store).await;
+    postgres.query("ANALYZE");
+
+    // Plans are made while there is little, and stand: nobody looks at the tables again.
+    let store = connect().await;
+    converse_in(&store, LITTLE).await;
+    run(&store, "little", LITTLE).await;
+    converse_in(&store, LINES).await;
+    run(&store, "much", LINES).await;
+    let asked = read(&postgres, store).await;
+    assert!(
+        asked < (MOST_OF_A_TURN + MOST_OF_A_LINE) * LINES,
+        "{asked} read for {LINES} turns and as many lines"
+    );
+}
+
+/// A turn each on so many new threads, heard and ended as a worker does it.
+async fn converse_in(store: &Store, threads: u64) {
+    let turns = submit(store, 0..threads).await;
+    assert!(store.runnable_after(None, 2 * LINES).await.unwrap().len() as u64 >= threads);
+    for turn in &turns {
+        assert!(store.lane(turn.thread).await.unwrap().is_some());
+        hear(store, turn.thread).await;
     }
 }
 
