@@ -107,7 +107,8 @@ impl Counted {
                 // The lap itself looks at the end what became of it.
                 "SELECT" if query.contains("COUNT(") => {}
                 "SELECT" => this.reads += calls,
-                // With steps that change where a thread or turn stands, the hot statement begins with `WITH`; no other of a lap does.
+                // With steps that change where a thread or turn stands, the hot statement begins with `WITH`; of a lap, no
+                // other does.
                 "INSERT" | "UPDATE" | "DELETE" | "WITH" => this.writes += calls,
                 _ => {}
             }

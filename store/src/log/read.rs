@@ -223,6 +223,8 @@ async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, E
     Ok(logs)
 }
 
+/// Logs from PostgreSQL, each from an event on.
+///
 /// ## Why its rows do not go through sea-orm
 ///
 /// The connection is sea-orm's. But sea-orm waits for the last row before it looks at the first, and looks for each column
