@@ -1,51 +1,36 @@
-//! The door: turns come in over HTTP; events, states and results go out.
+//! The HTTP API: accepts turns and serves events, states and results.
 //!
 //! ```text
-//!   request ──auth──▶ route ──▶ store: a turn is queued, an event appended ──▶ queue: its thread is rung for
-//!   response ◀── fold of the log ◀── store                    news ──▶ long polls and event streams wake up
+//!   request ──auth──▶ handler ──▶ store: queue a turn, append an event ──▶ queue: enqueue the thread
+//!   response ◀── fold of the log ◀── store        notifications ──▶ wake long polls and event streams
 //! ```
 //!
-//! **Invariant:** the door decides nothing about a conversation. It writes what came from outside (a turn, a
-//! verdict, a retry, a cancellation) and shows folds of logs; whatever follows from an event is a worker's to find.
+//! **Invariant:** the API makes no decision in a conversation. It records input from outside (a turn, a verdict, a retry, a
+//! cancellation) and serves folds of logs. A worker derives everything that follows from an event.
 //!
-//! Beside the door stands a keeper, who looks after batches: it submits their lines as turns, and collects what came of
-//! them; and a courier, who tells webhooks how batches ended.
+//! Two background tasks run beside the handlers. The batch coordinator submits the lines of batches as turns and collects
+//! their results. The webhook dispatcher reports the ends of batches to webhooks.
 
-mod door;
-mod exposure;
+#![warn(missing_docs)]
 
-mod acts;
-mod answers;
 mod batches;
-mod compare;
-mod events;
-mod failures;
 mod files;
-mod fork;
-mod health;
 mod inbox;
+mod logs;
 mod openai;
-mod page;
 mod pauses;
+mod router;
+mod server;
 mod strategies;
-mod submit;
 mod threads;
 mod turns;
-mod waits;
+mod views;
 mod webhooks;
 
-mod auth;
-mod ears;
-mod extract;
-mod fold;
-mod house;
-mod problem;
-mod said;
-mod schema;
-mod threshold;
-
-pub use batches::{Bulk, Capacity, batch_line};
-pub use door::{Door, keep, openapi, router, serve};
-pub use exposure::{Exposed, check_exposure};
-pub use threshold::WaitingMax;
-pub use webhooks::Webhooks;
+pub use batches::batch_line;
+pub use router::{openapi, router, run_background, serve};
+pub use server::{
+    admission::AdmissionLimits,
+    bind_guard::{UnprotectedBind, check_bind},
+    config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+};

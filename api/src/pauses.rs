@@ -1,131 +1,141 @@
-//! What an operator pauses and resumes: a strategy, a model, a tenant.
+//! Routes that pause and resume strategies, models and tenants.
 
+use api_types::{NewPause, Page, Problem};
 use axum::{Json, extract::State};
-use store::{Notice, Pause, PauseKind, WORKERS};
+use queue::{ALL_WORKERS, Notification};
+use store::{Pause, PauseKind};
 
 use crate::{
-    auth::{By, Operator},
-    extract::{Body, Path},
-    house::{House, Inside},
-    problem::{Kind, Problem},
-    schema::{NewPause, PausePage, PauseView},
-    submit::unknown,
+    server::{
+        auth::{Actor, Operator},
+        extract::{Body, Path},
+        pagination::whole,
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    turns::submit::unknown_strategy,
+    views,
 };
 
-/// Lists what is paused
+/// List active pauses
+///
+/// Returns all pauses, sorted by kind and name. Requires an operator.
 #[utoipa::path(
     get, path = "/v1/pauses", tag = "pauses", operation_id = "list_pauses",
-    responses((status = 200, description = "All of it, by kind and name.", body = PausePage))
+    responses((status = 200, description = "All pauses.", body = Page<api_types::Pause>))
 )]
-pub(crate) async fn list(State(house): Inside, _: Operator) -> Result<Json<PausePage>, Problem> {
-    let data = house.parts.store.pauses().await?.into_iter().map(PauseView::from).collect();
-    Ok(Json(PausePage { data, has_more: false }))
+pub(crate) async fn list(
+    State(app): SharedState,
+    _: Operator,
+) -> Result<Json<Page<api_types::Pause>>, ApiError> {
+    Ok(Json(whole(app.parts.store.pauses().await?.into_iter().map(views::pause).collect())))
 }
 
-/// Shows a pause
+/// Show a pause
+///
+/// Returns the active pause of a strategy, a model or a tenant. Requires an operator.
 #[utoipa::path(
     get, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "get_pause",
     params(
         ("kind" = String, Path, description = "`strategy`, `model` or `tenant`.", example = "model"),
-        ("name" = String, Path, description = "Which; a slash in it is written `%2F`.", example = "openai/gpt-4o")
+        ("name" = String, Path, description = "Name of the strategy, model or tenant. Write a slash as `%2F`.", example = "openai/gpt-4o")
     ),
     responses(
-        (status = 200, description = "The pause.", body = PauseView),
+        (status = 200, description = "The pause.", body = api_types::Pause),
         (status = 404, description = "It is not paused.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn get(
-    State(house): Inside,
+    State(app): SharedState,
     _: Operator,
     Path((kind, name)): Path<(String, String)>,
-) -> Result<Json<PauseView>, Problem> {
-    Ok(Json(find(&house, self::kind(&kind)?, &name).await?.into()))
+) -> Result<Json<api_types::Pause>, ApiError> {
+    Ok(Json(views::pause(find(&app, self::kind(&kind)?, &name).await?)))
 }
 
-/// Pauses a strategy, a model or a tenant
+/// Pause a strategy, a model or a tenant
 ///
-/// Requests that are under way are finished, and nothing new is begun: no node of a thread under the strategy or of the
-/// tenant, no request to the model. For operators. Workers hear of it at once. What is paused already is so for this reason from now on.
+/// Running requests finish. No node of a thread with this strategy or of this tenant starts, and no request to this model is
+/// sent. Workers are notified at once. If it is already paused, the reason is replaced. Requires an operator.
 #[utoipa::path(
     put, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "pause", request_body = NewPause,
     params(
         ("kind" = String, Path, description = "`strategy`, `model` or `tenant`.", example = "model"),
-        ("name" = String, Path, description = "Which; a slash in it is written `%2F`.", example = "openai/gpt-4o"),
-        ("X-Turnfold-User" = Option<String>, Header, description = "Who says so; `api` if nobody does.")
+        ("name" = String, Path, description = "Name of the strategy, model or tenant. Write a slash as `%2F`.", example = "openai/gpt-4o"),
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who pauses it. Default: `api`.")
     ),
     responses(
-        (status = 200, description = "It is paused.", body = PauseView),
-        (status = 422, description = "There is nothing of that name to pause.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The pause.", body = api_types::Pause),
+        (status = 422, description = "Nothing with this name can be paused.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn put(
-    State(house): Inside,
+    State(app): SharedState,
     _: Operator,
-    By(by): By,
+    Actor(by): Actor,
     Path((kind, name)): Path<(String, String)>,
     Body { value: new, .. }: Body<NewPause>,
-) -> Result<Json<PauseView>, Problem> {
+) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = self::kind(&kind)?;
     match kind {
-        PauseKind::Strategy if house.strategies.find(&name).is_none() => {
-            return Err(unknown(Kind::NamesNoStrategy, &house, &name));
+        PauseKind::Strategy if app.strategies.find(&name).is_none() => {
+            return Err(unknown_strategy(Kind::NamesNoStrategy, &app, &name));
         }
         PauseKind::Model if !name.contains('/') => {
-            let words = format!("model: {name:?} names no provider");
-            return Err(Kind::Invalid
-                .because(words)
-                .mend("write it as provider/model, and the slash as %2F"));
+            let detail = format!("model: {name:?} does not name a provider");
+            return Err(Kind::Invalid.because(detail).hint("write provider/model, with the slash as %2F"));
         }
-        PauseKind::Tenant if !store::is_tenant(&name) => {
-            return Err(Kind::Invalid.because(format!("tenant: {name:?} is no tenant's name")));
+        PauseKind::Tenant if !queue::is_valid_tenant(&name) => {
+            return Err(Kind::Invalid.because(format!("tenant: {name:?} is not a valid tenant name")));
         }
         PauseKind::Strategy | PauseKind::Model | PauseKind::Tenant => (),
     }
     let pause = Pause::new(kind, &name, &new.reason, &by);
-    house.parts.store.pause(&pause).await?;
+    app.parts.store.pause(&pause).await?;
     tracing::info!("{pause}");
-    house.parts.news.publish(WORKERS, Notice::Paused).await;
-    Ok(Json(pause.into()))
+    app.parts.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
+    Ok(Json(views::pause(pause)))
 }
 
-/// Resumes a strategy, a model or a tenant
+/// Resume a strategy, a model or a tenant
 ///
-/// Threads that were put off for it go on at once.
+/// Threads that the pause blocked continue at once. Requires an operator.
 #[utoipa::path(
     delete, path = "/v1/pauses/{kind}/{name}", tag = "pauses", operation_id = "resume",
     params(
         ("kind" = String, Path, description = "`strategy`, `model` or `tenant`.", example = "model"),
-        ("name" = String, Path, description = "Which; a slash in it is written `%2F`.", example = "openai/gpt-4o")
+        ("name" = String, Path, description = "Name of the strategy, model or tenant. Write a slash as `%2F`.", example = "openai/gpt-4o")
     ),
     responses(
-        (status = 200, description = "The pause that was ended.", body = PauseView),
+        (status = 200, description = "The pause that was ended.", body = api_types::Pause),
         (status = 404, description = "It is not paused.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn delete(
-    State(house): Inside,
+    State(app): SharedState,
     _: Operator,
     Path((kind, name)): Path<(String, String)>,
-) -> Result<Json<PauseView>, Problem> {
+) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = self::kind(&kind)?;
-    let pause = find(&house, kind, &name).await?;
-    if !house.parts.store.resume(kind, &name).await? {
+    let pause = find(&app, kind, &name).await?;
+    if !app.parts.store.resume(kind, &name).await? {
         return Err(not_paused(kind, &name));
     }
     tracing::info!(%kind, name, "resumed");
-    house.parts.news.publish(WORKERS, Notice::Paused).await;
-    Ok(Json(pause.into()))
+    app.parts.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
+    Ok(Json(views::pause(pause)))
 }
 
-async fn find(house: &House, kind: PauseKind, name: &str) -> Result<Pause, Problem> {
-    let all = house.parts.store.pauses().await?;
+async fn find(app: &AppState, kind: PauseKind, name: &str) -> Result<Pause, ApiError> {
+    let all = app.parts.store.pauses().await?;
     all.into_iter().find(|it| it.kind == kind && it.name == name).ok_or_else(|| not_paused(kind, name))
 }
 
-fn not_paused(kind: PauseKind, name: &str) -> Problem {
-    Kind::UnknownPause.because(format!("{kind} {name:?} is not paused")).mend("GET /v1/pauses tells what is")
+fn not_paused(kind: PauseKind, name: &str) -> ApiError {
+    let detail = format!("{kind} {name:?} is not paused");
+    Kind::UnknownPause.because(detail).hint("GET /v1/pauses lists the active pauses")
 }
 
-fn kind(text: &str) -> Result<PauseKind, Problem> {
+fn kind(text: &str) -> Result<PauseKind, ApiError> {
     text.parse().map_err(|unknown: store::UnknownKind| Kind::Invalid.because(unknown.to_string()))
 }

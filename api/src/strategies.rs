@@ -1,61 +1,97 @@
-//! Which strategies there are, and what each is like.
+//! Routes that list strategies, show one and draw its graph.
 
+use api_types::{EdgeKind, Page, Problem, Strategy, StrategyEdge, StrategySummary};
 use axum::{Json, extract::State, http::header::CONTENT_TYPE, response::IntoResponse};
-use shared::Graph;
+use shared::{Edge, Graph};
 
 use crate::{
-    extract::Path,
-    house::{House, Inside},
-    problem::{Kind, Problem},
-    schema::{StrategyLine, StrategyPage, StrategyView},
-    submit::unknown,
+    server::{
+        extract::Path,
+        pagination::whole,
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    turns::submit::unknown_strategy,
 };
 
-/// Lists strategies
+/// List strategies
+///
+/// Returns all strategies, sorted by name.
 #[utoipa::path(
     get, path = "/v1/strategies", tag = "strategies", operation_id = "list_strategies",
-    responses((status = 200, description = "All of them, by name.", body = StrategyPage))
+    responses((status = 200, description = "All strategies.", body = Page<StrategySummary>))
 )]
-pub(crate) async fn list(State(house): Inside) -> Json<StrategyPage> {
-    let data = house.strategies.all().map(StrategyLine::from).collect();
-    Json(StrategyPage { data, has_more: false })
+pub(crate) async fn list(State(app): SharedState) -> Json<Page<StrategySummary>> {
+    Json(whole(app.strategies.all().map(summary).collect()))
 }
 
-/// Shows a strategy
+/// Show a strategy
+///
+/// Returns the strategy's graph, its default configuration and the JSON Schema of its configuration.
 #[utoipa::path(
     get, path = "/v1/strategies/{name}", tag = "strategies", operation_id = "get_strategy",
-    params(("name" = String, Path, description = "The strategy.", example = "probe")),
+    params(("name" = String, Path, description = "Name of the strategy.", example = "probe")),
     responses(
-        (status = 200, description = "Its shape, and what may be configured.", body = StrategyView),
-        (status = 404, description = "There is no such strategy.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The strategy.", body = Strategy),
+        (status = 404, description = "The strategy does not exist.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn get(
-    State(house): Inside,
+    State(app): SharedState,
     Path(name): Path<String>,
-) -> Result<Json<StrategyView>, Problem> {
-    Ok(Json(StrategyView::from(find(&house, &name)?)))
+) -> Result<Json<Strategy>, ApiError> {
+    Ok(Json(strategy(find(&app, &name)?)))
 }
 
-/// Draws a strategy
+/// Draw a strategy
 ///
-/// Its nodes and edges in Mermaid.
+/// Returns the strategy's graph as a Mermaid flowchart.
 #[utoipa::path(
     get, path = "/v1/strategies/{name}/map", tag = "strategies", operation_id = "get_strategy_map",
-    params(("name" = String, Path, description = "The strategy.", example = "probe")),
+    params(("name" = String, Path, description = "Name of the strategy.", example = "probe")),
     responses(
-        (status = 200, description = "A flowchart.", body = String, content_type = "text/plain", example = "flowchart TD\n    heard([heard]) --> read\n"),
-        (status = 404, description = "There is no such strategy.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The flowchart.", body = String, content_type = "text/plain", example = "flowchart TD\n    start([turn started]) --> read\n"),
+        (status = 404, description = "The strategy does not exist.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn map(
-    State(house): Inside,
+    State(app): SharedState,
     Path(name): Path<String>,
-) -> Result<impl IntoResponse, Problem> {
-    let map = shared::map(&find(&house, &name)?.topology(), None);
+) -> Result<impl IntoResponse, ApiError> {
+    let map = shared::map(&find(&app, &name)?.topology(), None);
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], map))
 }
 
-fn find(house: &House, name: &str) -> Result<&'static dyn Graph, Problem> {
-    house.strategies.find(name).ok_or_else(|| unknown(Kind::UnknownStrategy, house, name))
+fn find(app: &AppState, name: &str) -> Result<&'static dyn Graph, ApiError> {
+    app.strategies.find(name).ok_or_else(|| unknown_strategy(Kind::UnknownStrategy, app, name))
+}
+
+fn summary(graph: &dyn Graph) -> StrategySummary {
+    StrategySummary {
+        name: graph.name().to_owned(),
+        version: graph.version(),
+        about: graph.about().to_owned(),
+    }
+}
+
+fn strategy(graph: &dyn Graph) -> Strategy {
+    let topology = graph.topology();
+    let edges = topology.edges.iter().flat_map(|(from, edges)| edges.iter().map(move |to| edge(from, to)));
+    Strategy {
+        summary: summary(graph),
+        defaults: graph.defaults(),
+        config_schema: graph.config_schema(),
+        edges: edges.collect(),
+        nodes: topology.edges.iter().map(|(node, _)| node.clone()).collect(),
+        entrances: topology.entrances,
+    }
+}
+
+fn edge(from: &str, edge: &Edge<String>) -> StrategyEdge {
+    let (kind, to) = match edge {
+        Edge::To(node) => (EdgeKind::To, Some(node.clone())),
+        Edge::Ask(node) => (EdgeKind::Ask, Some(node.clone())),
+        Edge::End => (EdgeKind::End, None),
+    };
+    StrategyEdge { from: from.to_owned(), kind, to }
 }

@@ -1,61 +1,60 @@
-//! The first event of a log at which something holds: a predicate on the thread, or that today's code would decide
-//! otherwise.
+//! Finds the first event of a log after which a predicate holds, or at which today's code decides differently.
 //!
-//! ## Why every event is looked at
+//! ## Why a linear search
 //!
-//! What holds at one event need not hold at the next, so halving would find some such event and not the first. A fold goes
-//! by every event anyway.
+//! A predicate that holds after one event need not hold after the next, so a binary search would find some matching
+//! event and not the first. Folding visits every event anyway.
 
 use serde::Serialize;
-use shared::{Corrupt, Divergence, Event, Graph, Verifier};
+use shared::{Divergence, Event, Graph, InvalidLog, Replayer};
 use store::Predicate;
 
-/// What is looked for.
+/// The condition to search for.
 #[derive(Clone, Debug)]
-pub enum Sought {
-    /// An event after which this holds.
+pub enum Condition {
+    /// The first event after which the predicate holds.
     Holds(Predicate),
-    /// A decision that today's code would take otherwise; not a prompt that is only worded otherwise.
+    /// The first decision that today's code would take differently. Reworded prompts are ignored.
     Diverges,
 }
 
-/// Where it was found.
+/// A matching event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Found {
-    /// The number of the event.
+    /// Sequence number of the event.
     pub seq: usize,
-    /// The event.
+    /// Text of the event.
     pub text: String,
-    /// How today's code would decide it, if that was looked for.
+    /// Today's decision, if the search was for a divergence.
     pub divergence: Option<Divergence>,
 }
 
-/// Somebody who goes along a log until it is found.
+/// Searches a log event by event.
 pub struct Search {
-    sought: Sought,
-    verifier: Verifier,
+    sought: Condition,
+    verifier: Replayer,
 }
 
 impl Search {
-    /// Before the first event of a log of this strategy.
-    pub fn new(graph: &dyn Graph, sought: Sought) -> Self {
-        Self { sought, verifier: Verifier::new(graph) }
+    /// Starts a search before the first event of a log of this strategy.
+    pub fn new(graph: &dyn Graph, sought: Condition) -> Self {
+        Self { sought, verifier: Replayer::new(graph) }
     }
 
-    /// Goes on by one event; what is found there, if it is.
+    /// Reads the next event and returns a match, if it is one.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] if no thread of this strategy could have written the log.
-    pub fn see(&mut self, event: &Event) -> Result<Option<Found>, Corrupt> {
+    /// [`InvalidLog`] if no thread of this strategy could have written the log.
+    pub fn see(&mut self, event: &Event) -> Result<Option<Found>, InvalidLog> {
         let seq = self.verifier.thread().seq();
         let found = |divergence| Found { seq, text: event.to_string(), divergence };
         match &self.sought {
-            Sought::Diverges => {
+            Condition::Diverges => {
                 let divergence = self.verifier.see(event)?;
                 Ok(divergence.filter(|it| !it.field.is_prompt()).map(|it| found(Some(it))))
             }
-            Sought::Holds(predicate) => {
+            Condition::Holds(predicate) => {
                 self.verifier.pass(event)?;
                 let holds = predicate.holds(self.verifier.thread(), event)?;
                 Ok(holds.then(|| found(None)))

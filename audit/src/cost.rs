@@ -1,36 +1,36 @@
-//! What threads took of the world, counted from their logs.
+//! Usage of models and tools, summed from the logs of threads.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use shared::{Event, Meter, Request};
+use shared::{Event, Request, Usage};
 use uuid::Uuid;
 
-/// What some answers took together.
+/// Summed usage of some answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Took {
-    /// How many answers of models, replies of no use among them.
+    /// Number of model responses, unusable ones included.
     pub model_calls: u64,
-    /// How many answers of tools.
+    /// Number of tool results.
     pub tool_calls: u64,
-    /// Tokens that models read.
+    /// Tokens read by models.
     pub input_tokens: u64,
-    /// Tokens that models wrote.
+    /// Tokens written by models.
     pub output_tokens: u64,
-    /// What they cost, in millionths of a US dollar.
+    /// Cost in millionths of a US dollar.
     pub micro_usd: u64,
-    /// Of that, what had no price then, by the prices of today.
+    /// The part of the cost without a recorded price, computed by today's prices.
     pub micro_usd_by_todays_prices: u64,
-    /// How long the world was at work, in milliseconds.
+    /// Total time of the calls in milliseconds.
     pub ms: u64,
-    /// How many answers of models came without their tokens.
-    pub untold: u64,
-    /// How many answers of models have no price, then or today.
-    pub unpriced: u64,
+    /// Number of model responses without token counts.
+    pub responses_without_usage: u64,
+    /// Number of model responses without a price, recorded or today.
+    pub responses_without_price: u64,
 }
 
 impl Took {
-    /// Adds what others took.
+    /// Adds the usage of other answers.
     pub fn add(&mut self, it: &Self) {
         for (sum, more) in [
             (&mut self.model_calls, it.model_calls),
@@ -40,29 +40,29 @@ impl Took {
             (&mut self.micro_usd, it.micro_usd),
             (&mut self.micro_usd_by_todays_prices, it.micro_usd_by_todays_prices),
             (&mut self.ms, it.ms),
-            (&mut self.untold, it.untold),
-            (&mut self.unpriced, it.unpriced),
+            (&mut self.responses_without_usage, it.responses_without_usage),
+            (&mut self.responses_without_price, it.responses_without_price),
         ] {
             *sum = sum.saturating_add(more);
         }
     }
 }
 
-/// Which answers are counted together.
+/// The group of answers that are counted together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Share {
-    /// The turn that they were asked in.
+    /// Turn of the requests.
     pub turn: Uuid,
-    /// The node that asked.
+    /// Node that made the requests.
     pub node: String,
-    /// The model, as `provider/model`; empty where no model was asked.
+    /// The model as `provider/model`; empty if no model was asked.
     pub model: String,
 }
 
-/// What the tokens of a model cost today, in millionths of a US dollar, if it has a price.
-pub type Price<'a> = &'a dyn Fn(&str, &Meter) -> Option<u64>;
+/// Today's cost of a model's tokens in millionths of a US dollar, if the model has a price.
+pub type Price<'a> = &'a dyn Fn(&str, &Usage) -> Option<u64>;
 
-/// What one thread took, event by event. What a fork was copied from took its answers itself, so they are not counted.
+/// Usage of one thread, summed event by event. Answers that a fork copied are counted in the original thread only.
 #[derive(Clone, Debug, Default)]
 pub struct Spending {
     at: Share,
@@ -71,28 +71,28 @@ pub struct Spending {
 }
 
 impl Spending {
-    /// Goes on by one event.
+    /// Reads the next event.
     pub fn see(&mut self, event: &Event, price: Price<'_>) {
         match event {
-            Event::Heard(it) => self.at.turn = it.turn,
-            Event::Supplied(it) => self.at.turn = it.turn,
+            Event::TurnStarted(it) => self.at.turn = it.turn,
+            Event::InputProvided(it) => self.at.turn = it.turn,
             Event::Asked(it) => {
                 self.at.node.clone_from(&it.node);
                 self.requests.clone_from(&it.requests);
             }
-            Event::Answered(it) => self.count(it.slot, &it.meter.clone().unwrap_or_default(), price),
-            Event::Faltered(it) => {
-                if let Some(meter) = &it.meter {
+            Event::Answered(it) => self.count(it.slot, &it.usage.clone().unwrap_or_default(), price),
+            Event::AttemptFailed(it) => {
+                if let Some(meter) = &it.usage {
                     self.count(it.slot, meter, price);
                 }
             }
             Event::Forked(_) => self.shares.clear(),
             Event::Opened(_)
             | Event::Attempted(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
             | Event::Reconciled(_)
-            | Event::Wanted(_)
+            | Event::InputRequired(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
@@ -100,13 +100,14 @@ impl Spending {
         }
     }
 
-    /// What each share took.
+    /// Usage by group.
     pub fn shares(&self) -> &BTreeMap<Share, Took> {
         &self.shares
     }
 
-    fn count(&mut self, slot: usize, meter: &Meter, price: Price<'_>) {
-        let Meter { by: _, input_tokens, output_tokens, micro_usd, ms, form: _ } = meter;
+    fn count(&mut self, slot: usize, meter: &Usage, price: Price<'_>) {
+        let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms: ms, response_format: _ } =
+            meter;
         let mut took = Took {
             input_tokens: *input_tokens,
             output_tokens: *output_tokens,
@@ -118,13 +119,13 @@ impl Spending {
         match self.requests.get(slot) {
             Some(Request::Chat { model, .. }) => {
                 took.model_calls = 1;
-                took.untold = u64::from(*input_tokens == 0 && *output_tokens == 0);
+                took.responses_without_usage = u64::from(*input_tokens == 0 && *output_tokens == 0);
                 match (micro_usd, price(model, meter)) {
                     (Some(_), _) => (),
                     (None, Some(today)) => {
                         (took.micro_usd, took.micro_usd_by_todays_prices) = (today, today);
                     }
-                    (None, None) => took.unpriced = 1,
+                    (None, None) => took.responses_without_price = 1,
                 }
                 share.model.clone_from(model);
             }
@@ -136,7 +137,7 @@ impl Spending {
                 | Request::Describe { .. }
                 | Request::Search { .. }
                 | Request::Index { .. }
-                | Request::Rehearse(_),
+                | Request::Simulate(_),
             )
             | None => (),
         }

@@ -1,110 +1,110 @@
-//! Two logs side by side: where they part, and in what.
+//! Compares two logs: aligned events, and the first divergence.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde_json::Value;
-use shared::{Corrupt, Differing, Event, Graph, Replay, Tally, differences};
+use shared::{DynThread, Event, Graph, InvalidLog, UsageTotal, ValueDifference, diff_values};
 use similar::{Algorithm, DiffOp, capture_diff_slices_deadline};
 
-/// How many things that differ are told of one event, or of two states.
+/// Maximum differences listed for one event or for two states.
 const TOLD: usize = 50;
 
-/// How long it is tried to match as many steps as there can be.
+/// Maximum time for the search of the best alignment.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// Two logs side by side.
+/// Two logs, compared.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Diffed {
-    /// How many events stand in both, and are the same.
+pub struct ThreadDiff {
+    /// Number of events that are equal in both logs.
     pub same: usize,
-    /// The others, in order.
+    /// Events that are not equal in both, in order.
     pub rows: Vec<Row>,
-    /// Where the two part, if they do; to have been forked is no difference yet.
-    pub split: Option<Split>,
+    /// The first divergence. The event `forked` does not count as one.
+    pub split: Option<Divergence>,
 }
 
-/// Events that are not the same in both.
+/// An event that is not equal in both logs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "row", rename_all = "snake_case")]
 pub enum Row {
-    /// The same step, taken otherwise.
+    /// A step of both logs with different content.
     Changed {
-        /// Its number in the left log.
+        /// Sequence number in the left log.
         left: usize,
-        /// Its number in the right log.
+        /// Sequence number in the right log.
         right: usize,
-        /// What step it is.
+        /// Description of the step.
         step: String,
-        /// In what it differs.
-        differs: Vec<Differing>,
+        /// Values that differ.
+        differs: Vec<ValueDifference>,
     },
-    /// A step that only the left log has.
+    /// A step of the left log only.
     Left {
-        /// Its number.
+        /// Sequence number of the event.
         left: usize,
-        /// The event.
+        /// Text of the event.
         text: String,
     },
-    /// A step that only the right log has.
+    /// A step of the right log only.
     Right {
-        /// Its number.
+        /// Sequence number of the event.
         right: usize,
-        /// The event.
+        /// Text of the event.
         text: String,
     },
 }
 
-/// Where two logs part.
+/// The point at which two logs diverge.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Split {
-    /// How many events of the left log come before.
+pub struct Divergence {
+    /// Number of events of the left log before it.
     pub left: usize,
-    /// How many events of the right log come before.
+    /// Number of events of the right log before it.
     pub right: usize,
-    /// In what the states differ right after it.
-    pub state: Vec<Differing>,
-    /// What had been taken until then.
+    /// Differences between the states right after it.
+    pub state: Vec<ValueDifference>,
+    /// Usage up to that point.
     pub before: Sides,
-    /// What is taken in all.
+    /// Total usage of both.
     pub all: Sides,
 }
 
-/// What each took.
+/// Usage of both threads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Sides {
-    /// The left one.
-    pub left: Tally,
-    /// The right one.
-    pub right: Tally,
+    /// Usage of the left thread.
+    pub left: UsageTotal,
+    /// Usage of the right thread.
+    pub right: UsageTotal,
 }
 
-/// A log, and the strategy that wrote it.
+/// A log and its strategy.
 #[derive(Clone, Copy)]
 pub struct Side<'a> {
-    /// The strategy.
+    /// Strategy that wrote the log.
     pub graph: &'static dyn Graph,
-    /// The log.
+    /// Events of the log.
     pub log: &'a [Event],
 }
 
-/// Lays two logs side by side: events are aligned by what step they are, and then held against each other.
+/// Compares two logs: aligns events by step, then compares the events of equal steps.
 ///
-/// ## Why they are walked hand in hand at first
+/// ## Why the common beginning is compared event by event
 ///
-/// What both did until one decided otherwise is the same story, step by step. An alignment of the whole would as soon match
-/// that decision with a later one of the same node, and show the parting as something that was left out.
+/// Up to the first differing decision both logs have the same steps. An alignment of the whole logs could match that decision
+/// with a later one of the same node, and would then show the divergence as a missing step.
 ///
-/// ## Why the rest may be told with more rows than it takes
+/// ## Why there may be more rows than necessary
 ///
-/// To match as many steps as there can be takes time in proportion to how long the logs are and to how much they differ: of
-/// long threads with little in common, minutes. After three seconds, what was not compared by then is told as steps of one side only:
-/// every event is told once all the same, and where the logs part is not looked for here.
+/// The best alignment takes time in proportion to the lengths of the logs and to their differences: minutes for long threads
+/// with little in common. Steps that were not matched within three seconds are listed as steps of one log only. Every event is
+/// still listed once, and the first divergence does not depend on it.
 ///
 /// # Errors
 ///
-/// [`Corrupt`] if no thread of its strategy could have written one of them.
-pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<Diffed, Corrupt> {
+/// [`InvalidLog`] if no thread of its strategy could have written one of them.
+pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<ThreadDiff, InvalidLog> {
     let mut laid = Laid { left, right, steps: steps(left.log), same: 0, rows: Vec::new(), split: None };
     let steps_right = steps(right.log);
     let (mut l, mut r, mut parted) = (0, 0, false);
@@ -140,19 +140,19 @@ pub fn diff(left: Side<'_>, right: Side<'_>) -> Result<Diffed, Corrupt> {
         }
     }
     let split = laid.split.map(|it| split(left, right, it)).transpose()?;
-    Ok(Diffed { same: laid.same, rows: laid.rows, split })
+    Ok(ThreadDiff { same: laid.same, rows: laid.rows, split })
 }
 
-/// Which of these steps stand in both: as many as there can be, or as were found by then.
+/// Matches equal steps: as many as possible, or as many as were found before the timeout.
 fn aligned(left: &[String], right: &[String], patience: Duration) -> Vec<DiffOp> {
     capture_diff_slices_deadline(Algorithm::Myers, left, right, Instant::now().checked_add(patience))
 }
 
-/// What was laid side by side so far.
+/// Rows of the comparison so far.
 struct Laid<'a> {
     left: Side<'a>,
     right: Side<'a>,
-    /// What step each event of the left log is.
+    /// Step of each event of the left log.
     steps: Vec<String>,
     same: usize,
     rows: Vec<Row>,
@@ -160,10 +160,10 @@ struct Laid<'a> {
 }
 
 impl Laid<'_> {
-    /// Holds two events of the same step against each other; whether they are the same.
-    fn both(&mut self, left: usize, right: usize) -> Result<bool, Corrupt> {
+    /// Compares two events of the same step. Returns true if they are equal.
+    fn both(&mut self, left: usize, right: usize) -> Result<bool, InvalidLog> {
         let (a, b) = (telling(&self.left.log[left])?, telling(&self.right.log[right])?);
-        let differs = differences("event", &a, &b, TOLD);
+        let differs = diff_values("event", &a, &b, TOLD);
         if differs.is_empty() {
             self.same += 1;
             return Ok(true);
@@ -173,7 +173,7 @@ impl Laid<'_> {
         Ok(false)
     }
 
-    /// Before event `r` of the other, only the left one has this.
+    /// Adds an event that only the left log has, before event `r` of the right log.
     fn left_alone(&mut self, left: usize, r: usize) {
         let event = &self.left.log[left];
         if !matches!(event, Event::Forked(_)) {
@@ -182,7 +182,7 @@ impl Laid<'_> {
         self.rows.push(Row::Left { left, text: event.to_string() });
     }
 
-    /// Before event `l` of the other, only the right one has this.
+    /// Adds an event that only the right log has, before event `l` of the left log.
     fn right_alone(&mut self, l: usize, right: usize) {
         let event = &self.right.log[right];
         if !matches!(event, Event::Forked(_)) {
@@ -192,7 +192,7 @@ impl Laid<'_> {
     }
 }
 
-/// What step each event is: its kind, the node that it belongs to, and the slot.
+/// Step of each event: its kind, its node and its slot.
 fn steps(log: &[Event]) -> Vec<String> {
     let mut node = String::new();
     log.iter()
@@ -201,15 +201,15 @@ fn steps(log: &[Event]) -> Vec<String> {
                 Event::Asked(it) => node.clone_from(&it.node),
                 Event::Decided(it) => node.clone_from(&it.node),
                 Event::Failed(it) => node.clone_from(&it.node),
-                Event::Opened(_) | Event::Heard(_) | Event::Forked(_) => node.clear(),
+                Event::Opened(_) | Event::TurnStarted(_) | Event::Forked(_) => node.clear(),
                 Event::Attempted(_)
                 | Event::Answered(_)
-                | Event::Faltered(_)
-                | Event::GaveUp(_)
-                | Event::Doubted(_)
+                | Event::AttemptFailed(_)
+                | Event::Abandoned(_)
+                | Event::InDoubt(_)
                 | Event::Reconciled(_)
-                | Event::Wanted(_)
-                | Event::Supplied(_)
+                | Event::InputRequired(_)
+                | Event::InputProvided(_)
                 | Event::Retried(_)
                 | Event::Cancelled(_) => (),
             }
@@ -220,30 +220,31 @@ fn steps(log: &[Event]) -> Vec<String> {
         .collect()
 }
 
-/// What an event tells of what happened. Who did it and when, the names of turns, and what it took may differ.
-fn telling(event: &Event) -> Result<Value, Corrupt> {
+/// The compared content of an event. Actors, times, turn ids and usage may differ.
+fn telling(event: &Event) -> Result<Value, InvalidLog> {
     let mut value = serde_json::to_value(event)?;
     if let Some(fields) = value.as_object_mut() {
-        fields.retain(|name, _| !["turn", "by", "time", "worker", "meter"].contains(&name.as_str()));
-        // How long the pause is was drawn at random; that there is one says that it may be asked again.
-        if let Some(pause) = fields.get_mut("again_after_ms") {
+        fields.retain(|name, _| !["turn", "actor", "time", "worker", "usage"].contains(&name.as_str()));
+        // The length of the pause is random. Its presence says that the request may be repeated.
+        if let Some(pause) = fields.get_mut("retry_after_ms") {
             *pause = Value::Bool(true);
         }
     }
     Ok(value)
 }
 
-/// Where they part: after so many events of each.
-fn split(left: Side<'_>, right: Side<'_>, (l, r): (usize, usize)) -> Result<Split, Corrupt> {
-    let fold = |side: Side<'_>, until: usize| side.graph.replay(&side.log[..until.min(side.log.len())]);
+/// Describes the divergence after this number of events of each log.
+fn split(left: Side<'_>, right: Side<'_>, (l, r): (usize, usize)) -> Result<Divergence, InvalidLog> {
+    let fold = |side: Side<'_>, until: usize| side.graph.fold(&side.log[..until.min(side.log.len())]);
     let (before_left, before_right) = (fold(left, l)?, fold(right, r)?);
     let (after_left, after_right) = (fold(left, l + 1)?, fold(right, r + 1)?);
     let (end_left, end_right) = (fold(left, left.log.len())?, fold(right, right.log.len())?);
-    let took = |left: &dyn Replay, right: &dyn Replay| Sides { left: *left.took(), right: *right.took() };
-    Ok(Split {
+    let took =
+        |left: &dyn DynThread, right: &dyn DynThread| Sides { left: *left.usage(), right: *right.usage() };
+    Ok(Divergence {
         left: l,
         right: r,
-        state: differences("state", &after_left.state()?, &after_right.state()?, TOLD),
+        state: diff_values("state", &after_left.state()?, &after_right.state()?, TOLD),
         before: took(&*before_left, &*before_right),
         all: took(&*end_left, &*end_right),
     })
@@ -253,7 +254,7 @@ fn split(left: Side<'_>, right: Side<'_>, (l, r): (usize, usize)) -> Result<Spli
 mod tests {
     use super::*;
 
-    /// The fewest rows of two long threads that have nothing in common take some 10^9 compares.
+    /// The best alignment of two long threads without common steps would take about 10^9 comparisons.
     #[test]
     fn what_is_unlike_is_aligned_in_bounded_time() {
         let steps = |name: &str| (0..20_000).map(|n| format!("{name} {n}")).collect::<Vec<_>>();

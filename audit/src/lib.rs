@@ -1,17 +1,20 @@
-//! The second look: what an auditor asks of logs that were written long ago. It reads, and never asks the world anything.
+//! Checks of recorded threads: replay, schema compatibility, signed checkpoints, and explanations of decisions.
+//!
+//! The crate reads logs and never calls a model or a tool.
+
+#![warn(missing_docs)]
 
 mod bisect;
-mod broken;
-pub mod corpus;
+pub mod checkpoints;
 mod cost;
 mod diff;
+mod explain;
 pub mod replay;
 pub mod schema;
-mod why;
-pub mod witness;
+#[cfg(feature = "testing")]
+pub mod testing;
 
-pub use bisect::{Found, Search, Sought};
-pub use broken::Broken;
+pub use bisect::{Condition, Found, Search};
 pub use cost::{Price, Share, Spending, Took};
-pub use diff::{Diffed, Row, Side, Sides, Split, diff};
-pub use why::{Decision, Explainer, Line, Why};
+pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};
+pub use explain::{Decision, Explainer, Explanation, Line};

@@ -1,4 +1,5 @@
-//! Today's code at every point of many old logs: which threads it would live otherwise, sorted by where they part first.
+//! Runs today's code against recorded logs and groups the threads that would now go differently by their first
+//! divergence.
 
 mod junit;
 mod sarif;
@@ -6,87 +7,87 @@ mod sarif;
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc};
 
 use serde::Serialize;
-use shared::{Divergence, Event, Field, Verifier};
-use store::{Error, Reader, Recorded, Round, Store, Strategies, ThreadId};
+use shared::{Divergence, Event, Field};
+use store::{Error, Reader, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan};
 
 pub use junit::junit;
 pub use sarif::sarif;
 
-/// How many of the threads that could not be checked are kept; all are counted.
+/// Maximum number of listed threads that could not be checked; all are counted.
 const KEPT: usize = 100;
 
-/// What came of it.
+/// Result of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// How many threads were looked at.
+    /// Number of threads read.
     pub threads: u64,
-    /// How many events.
+    /// Number of events read.
     pub events: u64,
-    /// How many of the threads would be lived otherwise.
+    /// Number of threads that would now go differently.
     pub diverged: u64,
-    /// Those, by where they part first: decisions before questions before prompts, and what is frequent before what is
-    /// rare.
+    /// Divergent threads, grouped by their first divergence: decisions before requests before prompts, then by
+    /// frequency.
     pub clusters: Vec<Cluster>,
-    /// How many threads could not be checked to their end.
+    /// Number of threads that could not be checked completely.
     pub unchecked: u64,
-    /// The first of those, at most a hundred.
+    /// The first hundred of the threads that could not be checked.
     pub not_checked: Vec<NotChecked>,
-    /// The threads by their strategy.
+    /// Threads by strategy.
     pub strategies: BTreeMap<String, Share>,
 }
 
-/// The threads of one strategy.
+/// Threads of one strategy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Share {
-    /// How many there were.
+    /// Number of threads.
     pub threads: u64,
-    /// How many of them would go as they went.
+    /// Number of threads without a divergence.
     pub same: u64,
 }
 
-/// Threads that part from today's code in one place.
+/// Threads with the same first divergence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Cluster {
-    /// Their strategy.
+    /// Strategy of the threads.
     pub strategy: String,
-    /// The node that decides otherwise.
+    /// Node that decides differently.
     pub node: String,
-    /// What of its decision differs: a path, with `*` for every number in it.
+    /// Path of the differing value, with `*` in place of list indexes.
     pub field: String,
-    /// How many threads.
+    /// Number of threads in the cluster.
     pub threads: u64,
-    /// One of them: the oldest.
+    /// The oldest thread of the cluster.
     pub example: Example,
 }
 
 /// One thread of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// Which.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// Where it parts first.
+    /// First divergence of the thread.
     #[serde(flatten)]
     pub divergence: Divergence,
 }
 
-/// A thread that could not be checked to its end.
+/// A thread that could not be checked completely.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct NotChecked {
-    /// Which.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// Why, in words.
+    /// Reason why it could not be checked.
     pub why: String,
 }
 
-/// Sets the logs of a round against today's code; reworded prompts only if they are asked for.
+/// Replays the logs of a range of threads. Reworded prompts count only if they are requested.
 ///
 /// # Errors
 ///
 /// As [`Store::read_logs`].
 pub async fn replay(
     store: &Store,
-    strategies: &Strategies,
-    round: &Round,
+    strategies: &StrategyRegistry,
+    round: &ThreadScan,
     prompts: bool,
 ) -> Result<Report, Error> {
     let strategies = Arc::new(strategies.clone());
@@ -96,9 +97,9 @@ pub async fn replay(
     Ok(read.into_iter().map(Replayer::done).fold(Found::default(), Found::and).report())
 }
 
-/// Reads some of the logs.
+/// Replays logs of a part of the range.
 struct Replayer {
-    strategies: Arc<Strategies>,
+    strategies: Arc<StrategyRegistry>,
     prompts: bool,
     found: Found,
     log: Option<Log>,
@@ -108,9 +109,9 @@ struct Replayer {
 struct Log {
     thread: ThreadId,
     strategy: String,
-    /// None once it cannot be checked any further.
-    verifier: Option<Verifier>,
-    /// Where it parts first; a reworded prompt counts only until something else is found.
+    /// `None` once the log cannot be checked further.
+    replayer: Option<shared::Replayer>,
+    /// The first divergence. A reworded prompt is replaced by a later divergence of another kind.
     first: Option<Divergence>,
 }
 
@@ -122,9 +123,9 @@ impl Reader for Replayer {
         }
         self.found.events += 1;
         let Some(log) = &mut self.log else { return };
-        let Some(verifier) = &mut log.verifier else { return };
+        let Some(replayer) = &mut log.replayer else { return };
         let seen = match event {
-            Ok(it) => verifier.see(&it.event).map_err(|error| format!("event {}: {error}", it.seq)),
+            Ok(it) => replayer.see(&it.event).map_err(|error| format!("event {}: {error}", it.seq)),
             Err(error) => Err(error.to_string()),
         };
         match seen {
@@ -138,7 +139,7 @@ impl Reader for Replayer {
                 }
             }
             Err(why) => {
-                log.verifier = None;
+                log.replayer = None;
                 self.found.not_checked(thread, why);
             }
         }
@@ -146,7 +147,7 @@ impl Reader for Replayer {
 }
 
 impl Replayer {
-    /// Begins with the log that begins with this event.
+    /// Starts the log that begins with this event.
     fn begin(&mut self, thread: ThreadId, first: Option<&Recorded>) -> Log {
         let strategy = match first.map(|it| &it.event) {
             Some(Event::Opened(opened)) => opened.strategy.clone(),
@@ -159,12 +160,12 @@ impl Replayer {
                 thread,
                 match strategy.as_str() {
                     "" => "its first event does not say under which strategy it opened".to_owned(),
-                    other => format!("no strategy is called {other:?} here; known: {known}"),
+                    other => format!("unknown strategy {other:?}; known: {known}"),
                 },
             );
         }
         self.found.strategies.entry(strategy.clone()).or_default().threads += 1;
-        Log { thread, strategy, verifier: graph.map(Verifier::new), first: None }
+        Log { thread, strategy, replayer: graph.map(shared::Replayer::new), first: None }
     }
 
     fn end(&mut self) {
@@ -172,7 +173,7 @@ impl Replayer {
             Some(Log { thread, strategy, first: Some(divergence), .. }) => {
                 self.found.diverged(strategy, Example { thread, divergence });
             }
-            Some(Log { strategy, verifier: Some(_), .. }) => {
+            Some(Log { strategy, replayer: Some(_), .. }) => {
                 self.found.strategies.entry(strategy).or_default().same += 1;
             }
             Some(Log { .. }) | None => {}
@@ -185,10 +186,10 @@ impl Replayer {
     }
 }
 
-/// What differs, in the order in which it matters, and where.
+/// Kind of the divergence in order of severity, and its place.
 type Place = (Field, String, String);
 
-/// What was found so far.
+/// Divergences found so far.
 #[derive(Default)]
 struct Found {
     events: u64,
@@ -268,7 +269,7 @@ fn rank(field: &Field) -> u8 {
     }
 }
 
-/// The same field, whichever of a list it is in.
+/// The same path without list indexes.
 fn anywhere(field: &Field) -> Field {
     let star = |part: &str| match part.parse::<usize>() {
         Ok(_) => "*".to_owned(),
@@ -283,16 +284,14 @@ fn anywhere(field: &Field) -> Field {
 }
 
 impl Cluster {
-    /// The place in one word: `planner/assess/to`.
+    /// The place as one word: `planner/assess/to`.
     pub fn place(&self) -> String {
         format!("{}/{}/{}", self.strategy, self.node, self.field)
     }
 
-    /// What its example would do otherwise, in words.
+    /// Describes the divergence of the example.
     pub fn words(&self) -> String {
         let Example { thread, divergence: Divergence { seq, node, field, then, today } } = &self.example;
-        format!(
-            "thread {thread}, event {seq}: {node} had {field} {then}, and today's code would have {today}"
-        )
+        format!("thread {thread}, event {seq}: {node} recorded {field} {then}, today's code gives {today}")
     }
 }

@@ -1,4 +1,4 @@
-//! What a step cannot do without: a commit, and a cycle of a token through Redis.
+//! Lower bounds of a step: a commit, and a round trip of a job through Redis.
 
 use std::time::Instant;
 
@@ -14,11 +14,11 @@ use uuid::Uuid;
 
 use crate::rows::{Rows, Table};
 
-/// A stream of our own beside the engine's.
+/// A stream of the benchmark, separate from the engine's.
 const STREAM: &str = "bench:bare";
 const GROUP: &str = "bench";
 
-/// How long so many commits of one step take, each in microseconds.
+/// Durations of this many commits of one step, in microseconds.
 pub(crate) async fn commits(pool: &PgPool, step: &[Event], times: usize) -> Result<Vec<f64>> {
     let mut took = Vec::with_capacity(times);
     for _ in 0..times {
@@ -31,14 +31,14 @@ pub(crate) async fn commits(pool: &PgPool, step: &[Event], times: usize) -> Resu
     Ok(took)
 }
 
-/// Tokens that go round together.
+/// Jobs that pass through Redis together.
 pub(crate) struct Cycle {
     connection: MultiplexedConnection,
     tokens: usize,
 }
 
 impl Cycle {
-    /// Puts so many tokens into a stream.
+    /// Adds this many jobs to a stream.
     pub(crate) async fn connect(url: &str, tokens: usize) -> Result<Self> {
         let config = AsyncConnectionConfig::new().set_response_timeout(None);
         let client = redis::Client::open(url)?;
@@ -49,7 +49,7 @@ impl Cycle {
         Ok(Self { connection, tokens })
     }
 
-    /// All go round once: one read, then their ends and their successors in one transaction.
+    /// Passes all jobs through once: one read, then acknowledgements and successors in one transaction.
     pub(crate) async fn once(&mut self) -> Result<()> {
         let options = StreamReadOptions::default().group(GROUP, "one").count(self.tokens).block(1000);
         let read: Option<StreamReadReply> =
@@ -63,7 +63,7 @@ impl Cycle {
         Ok(turn.query_async(&mut self.connection).await?)
     }
 
-    /// How long so many cycles take, each in microseconds.
+    /// Durations of this many cycles, in microseconds.
     pub(crate) async fn cycles(&mut self, times: usize) -> Result<Vec<f64>> {
         let mut took = Vec::with_capacity(times);
         for _ in 0..times {

@@ -1,5 +1,5 @@
-//! The engine as an installation runs it, driven through its public doors: turns are submitted, a worker does them, and
-//! somebody counts.
+//! The engine as in an installation, used through its public API: turns are submitted, a worker runs them, and a
+//! counter waits for the end.
 
 use std::{
     path::Path,
@@ -13,16 +13,17 @@ use std::{
 use anyhow::{Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _, stream::BoxStream};
-use shared::{Fault, Replay, Request, Response};
-use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, News, Notice, Opening, Parts, QueueError, RedisNews, RedisQueue,
-    Store, Strategies, ThreadId, TurnStatus, When, log::Counts,
+use queue::{
+    Lane, MemoryNotifications, MemoryQueue, Notification, Notifications, QueueError, RedisNotifications,
+    RedisQueue, Schedule,
 };
+use shared::{DynThread, Fault, Request, Response};
+use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus, log::Counts};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
-    Backoff, Bounds, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use crate::{
@@ -31,32 +32,32 @@ use crate::{
     walk::{self, Walk},
 };
 
-/// Longer than any lap: no lease runs out under a machine that is busy with others.
+/// Longer than any lap, so that no lease expires on a busy machine.
 const LEASE: Duration = Duration::from_secs(120);
 
-/// How many turns are submitted side by side.
+/// Number of concurrent submissions.
 const SUBMITTING: usize = 256;
 
-/// How a worker goes on after a step.
+/// The way in which a worker continues after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
-    /// It goes on to the next node by itself, as it does by default. No node asks anything of the world, so what up to
-    /// sixteen decide is stored together.
+    /// Continues in place with the next node, which is the default. No node makes a request, so up to sixteen
+    /// decisions are stored together.
     Local,
-    /// The same, and every node asks a world that answers at once: each is stored before the next begins.
+    /// As `Local`, but every node makes a request that is answered at once, so each is stored before the next begins.
     Asked,
-    /// It gives the thread back to the queue, and whoever is free takes it.
+    /// Returns the thread to the queue, from which any free slot takes it.
     HandOff,
 }
 
 impl Mode {
-    /// All there are.
+    /// All modes, in the order of the report.
     pub(crate) const ALL: [Mode; 3] = [Mode::Local, Mode::Asked, Mode::HandOff];
 
-    /// Those in which a step is stored before the next begins.
+    /// Modes in which a step is stored before the next begins.
     pub(crate) const ONE_BY_ONE: [Mode; 2] = [Mode::Asked, Mode::HandOff];
 
-    /// Its name in a figure's.
+    /// Name within the name of a figure.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Mode::Local => "local",
@@ -65,22 +66,29 @@ impl Mode {
         }
     }
 
-    /// The limits of a worker that goes on so.
-    pub(crate) fn limits(self, slots: usize) -> Limits {
-        // A lone job goes on by itself only beside a free slot.
+    /// Configuration of a worker in this mode.
+    pub(crate) fn limits(self, slots: usize) -> WorkerConfig {
+        // A job continues in place only beside a free slot.
         let (slots, nodes) = match self {
             Mode::Local | Mode::Asked => (slots + 1, 16),
             Mode::HandOff => (slots, 1),
         };
-        Limits { slots, nodes, lease: LEASE, sweep: LEASE, drain: LEASE }
+        WorkerConfig {
+            slots,
+            max_jobs_in_place: nodes,
+            lease: LEASE,
+            sweep_interval: LEASE,
+            drain_timeout: LEASE,
+        }
     }
 
-    /// What is walked so.
+    /// Configuration of the walk in this mode.
     fn walk(self, steps: u32) -> walk::Config {
         walk::Config { steps, asks: self == Mode::Asked }
     }
 
-    /// How long the log of such a walk is: `opened` and `heard`, then a decision a step, after a request and its answer if it asks.
+    /// Length of a log: `opened` and `turn_started`, then per step a decision, preceded by a request and its answer
+    /// if the mode makes requests.
     fn end(self, steps: u32) -> u64 {
         let each = match self {
             Mode::Local | Mode::HandOff => 1,
@@ -90,57 +98,58 @@ impl Mode {
     }
 }
 
-/// The log, the doorbell and the news, and whoever counts the threads that came to their end.
+/// Store, queue and notifications, with a counter of finished threads.
 pub(crate) struct Engine {
-    pub(crate) parts: Parts,
+    pub(crate) parts: Backends,
     tally: Arc<Tally>,
     servers: Vec<u32>,
 }
 
-/// A stretch of work that is over.
+/// A completed measurement.
 pub(crate) struct Lap {
-    /// What it took.
+    /// Time and CPU that it took.
     pub(crate) spent: Spent,
-    /// How many nodes were done.
+    /// Number of nodes that ran.
     pub(crate) steps: f64,
-    /// Whose.
+    /// Threads that took part.
     pub(crate) threads: Vec<ThreadId>,
 }
 
 impl Lap {
-    /// Steps a second.
+    /// Steps per second.
     pub(crate) fn rate(&self) -> f64 {
         self.steps / self.spent.wall
     }
 
-    /// Steps a CPU second of worker and servers together.
+    /// Steps per CPU second of the worker and the servers together.
     pub(crate) fn per_cpu(&self) -> f64 {
         self.steps / self.spent.cpu
     }
 }
 
 impl Engine {
-    /// Over PostgreSQL and Redis, in that database; Redis is emptied.
+    /// Connects to this PostgreSQL database and to Redis, which is emptied.
     pub(crate) async fn postgres(servers: &Servers, url: &str) -> Result<Self> {
         servers.redis.flush_all();
         let redis = servers.redis.url();
         let queue = Arc::new(RedisQueue::connect(&redis, LEASE, "bench").await?);
-        let tally = Arc::new(Tally::over(Arc::new(RedisNews::connect(&redis).await?)));
-        let parts = Parts { store: migrated(url).await?, queue, news: tally.clone() };
+        let tally = Arc::new(Tally::over(Arc::new(RedisNotifications::connect(&redis).await?)));
+        let parts = Backends { store: migrated(url).await?, queue, notifications: tally.clone() };
         Ok(Self { parts, tally, servers: servers.processes.to_vec() })
     }
 
-    /// Over a SQLite file and the queue in process.
+    /// Opens a SQLite file, with the queue in process.
     pub(crate) async fn sqlite(file: &Path) -> Result<Self> {
         let store = migrated(&format!("sqlite:{}", file.display())).await?;
-        let tally = Arc::new(Tally::over(Arc::new(MemoryNews::new())));
-        let parts = Parts { store, queue: Arc::new(MemoryQueue::new(LEASE)), news: tally.clone() };
+        let tally = Arc::new(Tally::over(Arc::new(MemoryNotifications::new())));
+        let parts =
+            Backends { store, queue: Arc::new(MemoryQueue::new(LEASE)), notifications: tally.clone() };
         Ok(Self { parts, tally, servers: Vec::new() })
     }
 
-    /// Does a turn on each of so many new threads, and measures from the worker's start to the last event.
+    /// Runs a turn on each of `threads` new threads, and measures from the worker's start to the last event.
     ///
-    /// **Invariant:** a lap counts only if the log says that every turn was completed with every event.
+    /// **Invariant:** a lap counts only if the log contains every event of every turn, all completed.
     pub(crate) async fn lap(&self, mode: Mode, slots: usize, threads: usize, steps: u32) -> Result<Lap> {
         let before = self.parts.store.counts().await?;
         let turns = (0..threads).map(|_| turn(Opening::New(walk::opened(mode.walk(steps)))));
@@ -151,9 +160,10 @@ impl Engine {
         Ok(Lap { spent, steps: threads.len() as f64 * f64::from(steps), threads })
     }
 
-    /// Submits these turns while a worker does them, each of so many events with its thread's first: how many a second.
+    /// Submits these turns while a worker runs them, each with `each` events including the thread's first. Returns
+    /// turns per second.
     ///
-    /// **Invariant:** they count only if the log says that every turn was completed with every event.
+    /// **Invariant:** the result counts only if the log contains every event of every turn, all completed.
     pub(crate) async fn rush(&self, slots: usize, turns: Vec<NewTurn>, each: u64) -> Result<f64> {
         let (before, wanted) = (self.parts.store.counts().await?, turns.len());
         let limits = Mode::Local.limits(slots);
@@ -164,13 +174,13 @@ impl Engine {
     async fn measure(
         &self,
         before: Counts,
-        limits: Limits,
+        limits: WorkerConfig,
         wanted: usize,
         each: u64,
         submitted: impl Future<Output = Result<Vec<ThreadId>>>,
     ) -> Result<(Spent, Vec<ThreadId>)> {
         self.tally.expect(wanted, each);
-        let stop = Stop::default();
+        let stop = Shutdown::default();
         let worker = Worker::new(self.hands(Arc::new(Echo)), limits);
         let meter = Meter::start(&self.servers)?;
         let worker = tokio::spawn(worker.run(stop.clone()));
@@ -191,78 +201,78 @@ impl Engine {
         Ok((spent, threads))
     }
 
-    /// Opens threads with a turn each, and rings for them.
+    /// Creates threads with a turn each, and enqueues them.
     async fn submit(&self, turns: impl Iterator<Item = NewTurn>) -> Result<Vec<ThreadId>> {
         let one = |turn: NewTurn| async move {
             let thread = self.parts.store.submit(turn).await?.into_turn().thread;
-            self.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
+            self.parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await?;
             Ok(thread)
         };
         futures::stream::iter(turns).map(one).buffer_unordered(SUBMITTING).try_collect().await
     }
 
-    /// What a worker needs.
-    pub(crate) fn hands(&self, world: Arc<dyn World>) -> Hands {
+    /// The step runner of a worker.
+    pub(crate) fn hands(&self, world: Arc<dyn World>) -> StepRunner {
         hands(self.parts.clone(), world)
     }
 }
 
-/// A store with its tables.
+/// Connects to a store and migrates it.
 pub(crate) async fn migrated(url: &str) -> Result<Store> {
     let store = Store::connect(url).await?;
     store.migrate().await?;
     Ok(store)
 }
 
-/// What a worker over these needs.
-pub(crate) fn hands(parts: Parts, world: Arc<dyn World>) -> Hands {
-    Hands {
+/// The step runner of a worker with these backends.
+pub(crate) fn hands(parts: Backends, world: Arc<dyn World>) -> StepRunner {
+    StepRunner {
         parts,
         strategies: strategies(),
         world,
         backoff: Backoff::default(),
-        bounds: Bounds::default(),
+        admission: RequestAdmission::default(),
         name: "bench".to_owned(),
     }
 }
 
-/// What is known here: the walk, and the probe, which can wait.
-pub(crate) fn strategies() -> Strategies {
-    Strategies::new(shared::strategies::all()).with(&Walk)
+/// Registered strategies: the walk, and the probe, which can wait.
+pub(crate) fn strategies() -> StrategyRegistry {
+    StrategyRegistry::new(shared::strategies::all()).with(&Walk)
 }
 
-/// A turn that says what a walk hears.
+/// A turn with the message of a walk.
 pub(crate) fn turn(thread: Opening) -> NewTurn {
     NewTurn::of(thread, walk::input(), "bench".to_owned())
 }
 
-/// Answers at once.
+/// A world that answers at once.
 pub(crate) struct Echo;
 
 #[async_trait]
 impl World for Echo {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Request::Rehearse(it) = &ask.due.request else {
-            return Err(Fault::operator(format!(
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(it) = &ask.due.request else {
+            return Err(Fault::permanent(format!(
                 "only rehearsals are asked here, and {} asks otherwise",
                 ask.node
             )));
         };
-        Ok((Response::Echo { says: it.says.clone() }, None))
+        Ok((Response::Echo { text: it.text.clone() }, None))
     }
 }
 
-/// Passes news on, and counts the threads whose log has come to its last event.
+/// Forwards notifications, and counts the threads whose log is complete.
 struct Tally {
-    to: Arc<dyn News>,
-    /// The end of a log, and how many are still to reach it.
+    to: Arc<dyn Notifications>,
+    /// Expected length of a log, and number of threads that have not reached it.
     wanted: Mutex<(u64, usize)>,
     reached: AtomicUsize,
     complete: Notify,
 }
 
 impl Tally {
-    fn over(to: Arc<dyn News>) -> Self {
+    fn over(to: Arc<dyn Notifications>) -> Self {
         Self { to, wanted: Mutex::default(), reached: AtomicUsize::new(0), complete: Notify::new() }
     }
 
@@ -277,17 +287,17 @@ impl Tally {
 }
 
 #[async_trait]
-impl News for Tally {
-    async fn publish(&self, thread: Uuid, notice: Notice) {
+impl Notifications for Tally {
+    async fn publish(&self, thread: Uuid, notice: Notification) {
         let (end, threads) = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = matches!(&notice, Notice::Appended { seq } if *seq == end);
+        let ended = matches!(&notice, Notification::Appended { seq } if *seq == end);
         self.to.publish(thread, notice).await;
         if ended && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == threads {
             self.complete.notify_one();
         }
     }
 
-    async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notice>, QueueError> {
+    async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError> {
         self.to.subscribe(thread).await
     }
 }

@@ -1,9 +1,10 @@
-//! An installation of processes: an api and two workers over PostgreSQL and a Redis of its own, and what a client asks of
-//! them.
+//! A complete installation: an API and two workers as processes, with PostgreSQL and their own Redis, and the
+//! client's requests.
 //!
 //! ## Why the processes are this binary
 //!
-//! It holds the whole of turnfold. Called by that name it is turnfold, and nothing else has to be built or found.
+//! The binary contains all of turnfold. Started under that name it behaves as turnfold, so nothing else must be built
+//! or found.
 
 use std::{
     fs,
@@ -17,18 +18,18 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use reqwest::{Body, Client};
 use serde_json::{Value, json};
-use testing::{Redis, free_port};
+use test_servers::{Redis, free_port};
 use tokio::{fs::File, io::AsyncReadExt as _, time::sleep};
 
 use crate::machine::resident_mib;
 
-/// The name under which this binary is turnfold.
+/// The name under which this binary behaves as turnfold.
 pub(crate) const TURNFOLD: &str = "turnfold";
 
-/// How long a process may take to answer.
+/// Maximum time until a process answers.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// How much of a file is sent at once, in bytes.
+/// Bytes of a file sent at once.
 const PIECE: usize = 256 * 1024;
 
 pub(crate) struct Installation {
@@ -39,7 +40,7 @@ pub(crate) struct Installation {
     processes: Vec<(&'static str, Process)>,
 }
 
-/// A process that ends with us.
+/// A process that ends with the benchmark.
 struct Process(Child);
 
 impl Process {
@@ -56,7 +57,7 @@ impl Drop for Process {
 }
 
 impl Installation {
-    /// Starts one over this database.
+    /// Starts an installation with this database.
     pub(crate) async fn start(database: &str, within: &Path) -> Result<Self> {
         let folder = within.join("installation");
         fs::create_dir_all(&folder)?;
@@ -103,7 +104,7 @@ impl Installation {
         Ok(())
     }
 
-    /// Ends all of them as a power cut would, and starts them again.
+    /// Kills all processes at once, as a power failure would, and starts them again.
     pub(crate) async fn kill_all(&mut self) -> Result<()> {
         self.processes.clear();
         self.redis.kill();
@@ -111,7 +112,7 @@ impl Installation {
         self.start_all().await
     }
 
-    /// Resident memory of each, in MiB.
+    /// Resident memory of each process in MiB.
     pub(crate) fn memory(&self) -> Result<Vec<(&'static str, f64)>> {
         self.processes.iter().map(|(name, it)| Ok((*name, resident_mib(it.0.id())?))).collect()
     }
@@ -121,7 +122,7 @@ impl Installation {
         Ok(response.error_for_status()?.json().await?)
     }
 
-    /// Uploads a file of so many lines, of which none is ever held with another; its name.
+    /// Uploads a file of this many lines, generated while it is sent. Returns the file's id.
     pub(crate) async fn upload(&self, items: u64) -> Result<String> {
         let path = self.folder.join("lines.jsonl");
         let mut file = BufWriter::new(fs::File::create(&path)?);
@@ -149,7 +150,7 @@ impl Installation {
         Ok(file["id"].as_str().context("a file has no name")?.to_owned())
     }
 
-    /// Makes a batch of a file; its name.
+    /// Creates a batch of a file. Returns the batch's id.
     pub(crate) async fn make(&self, file: &str) -> Result<String> {
         let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
         let request = self.http.post(format!("{}/v1/batches", self.url)).json(&body);
@@ -157,7 +158,7 @@ impl Installation {
         Ok(batch["id"].as_str().context("a batch has no name")?.to_owned())
     }
 
-    /// Whether every item stands once in the output, which is read line by line.
+    /// Checks that every item appears exactly once in the output, which is read line by line.
     pub(crate) async fn check_output(&self, batch: &Value, items: u64) -> Result<()> {
         let file = batch["output_file_id"].as_str().context("there is no output")?;
         let path = format!("{}/v1/files/{file}/content", self.url);
@@ -173,7 +174,7 @@ impl Installation {
                     line["custom_id"].as_str().and_then(|it| it.strip_prefix("item-")?.parse::<usize>().ok());
                 let once = nth
                     .and_then(|it| seen.get_mut(it))
-                    .context("an item that nobody sent is in the output")?;
+                    .context("the output contains an item that was not sent")?;
                 ensure!(!*once, "an item is in the output twice: {line}");
                 *once = true;
             }
@@ -183,7 +184,7 @@ impl Installation {
         Ok(())
     }
 
-    /// How many nodes one of its turns took.
+    /// Number of nodes in one of its turns.
     pub(crate) async fn nodes_of_one(&self) -> Result<f64> {
         let page = self.get("/v1/threads?limit=1").await?;
         let thread = page["data"][0]["id"].as_str().context("there is no thread")?;

@@ -1,5 +1,5 @@
-//! What the machine was doing meanwhile: CPU seconds of our processes, the load of everybody else's, and how long the
-//! disk takes to keep 8 KiB.
+//! State of the machine during a measurement: CPU seconds of the measured processes, load by others, and time of a
+//! disk write of 8 KiB.
 
 use std::{
     collections::BTreeMap,
@@ -11,29 +11,29 @@ use std::{
 
 use anyhow::{Context as _, Result};
 
-/// How many ticks a second Linux counts for programs, whatever it counts for itself.
+/// Clock ticks per second in `/proc`, whatever the kernel uses internally.
 const TICKS: f64 = 100.0;
 
-/// How many writes one look at the disk takes.
+/// Number of writes in one measurement of the disk.
 const WRITES: usize = 50;
 
-/// The page of PostgreSQL.
+/// A page of PostgreSQL's size.
 const PAGE: [u8; 8192] = [7; 8192];
 
-/// A stretch of time, what our processes used in it, and how much of the machine others used.
+/// Resources used in a period, by the measured processes and by others.
 #[derive(Clone, Debug)]
 pub(crate) struct Spent {
-    /// How long it took, in seconds.
+    /// Elapsed time in seconds.
     pub(crate) wall: f64,
-    /// CPU seconds of ours.
+    /// CPU seconds of the measured processes.
     pub(crate) cpu: f64,
-    /// Those of each: the servers in their order, then this process.
+    /// CPU seconds of each: the servers in their order, then this process.
     pub(crate) cpu_of: Vec<f64>,
-    /// The share of all processors that others used.
+    /// Share of all processors used by others.
     pub(crate) foreign: f64,
 }
 
-/// Measures a stretch of time from its making to [`Meter::read`].
+/// Measures from its creation to [`Meter::read`].
 pub(crate) struct Meter {
     processes: Vec<u32>,
     began: Instant,
@@ -42,14 +42,14 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Begins, counting this process and these, each with those that it started.
+    /// Starts measuring this process and these servers, each with its child processes.
     pub(crate) fn start(servers: &[u32]) -> Result<Self> {
         let processes: Vec<u32> = servers.iter().copied().chain([std::process::id()]).collect();
         let (threads, machine) = (threads_of(&processes)?, Machine::now()?);
         Ok(Self { processes, began: Instant::now(), threads, machine })
     }
 
-    /// What was spent until now.
+    /// Resources used so far.
     pub(crate) fn read(&self) -> Result<Spent> {
         let wall = self.began.elapsed().as_secs_f64();
         let (now, machine) = (threads_of(&self.processes)?, Machine::now()?);
@@ -76,15 +76,15 @@ impl Machine {
             line.split_whitespace().skip(1).take(8).filter_map(|it| it.parse().ok()).collect();
         anyhow::ensure!(ticks.len() == 8, "the first line of /proc/stat is not as expected: {line:?}");
         let total: f64 = ticks.iter().sum();
-        // The fourth and the fifth are idle, and idle while a disk works.
+        // The fourth and fifth fields are idle time, and idle time while a disk works.
         Ok(Self { busy: (total - ticks[3] - ticks[4]) / TICKS, total: total / TICKS })
     }
 }
 
-/// CPU seconds by process, one of ours, and thread of it or of one that it started.
+/// CPU seconds by process and thread.
 type Threads = BTreeMap<(u32, u32), f64>;
 
-/// CPU seconds of every thread of these processes, and of the processes that the servers among them started.
+/// CPU seconds of every thread of these processes, and of the servers' child processes.
 fn threads_of(roots: &[u32]) -> Result<Threads> {
     let mut threads = Threads::new();
     for process in numbers_in(Path::new("/proc"))? {
@@ -92,7 +92,7 @@ fn threads_of(roots: &[u32]) -> Result<Threads> {
         let starter = || parent_of(process).filter(|it| *it != std::process::id());
         let Some(root) = Some(process).filter(ours).or_else(|| starter().filter(ours)) else { continue };
         let tasks = format!("/proc/{process}/task");
-        // One that ends just now is missed with the little that it used.
+        // A process that ends meanwhile is missed, with the little that it used.
         for thread in numbers_in(Path::new(&tasks)).unwrap_or_default() {
             if let Ok(used) = cpu_in(&format!("{tasks}/{thread}/schedstat")) {
                 threads.insert((root, thread), used);
@@ -102,13 +102,14 @@ fn threads_of(roots: &[u32]) -> Result<Threads> {
     Ok(threads)
 }
 
-/// What every thread of a process used between two looks. What ended between them is left out.
+/// CPU seconds used by the threads of a process between two measurements. Threads that ended between them are left
+/// out.
 fn used(process: u32, before: &Threads, after: &Threads) -> f64 {
     let of_it = after.range((process, 0)..=(process, u32::MAX));
     of_it.map(|(thread, used)| used - before.get(thread).copied().unwrap_or_default()).sum()
 }
 
-/// The entries of a folder of `/proc` that are numbers.
+/// Entries of a folder of `/proc` that are numbers.
 fn numbers_in(folder: &Path) -> Result<Vec<u32>> {
     let entries = fs::read_dir(folder).with_context(|| format!("failed to list {}", folder.display()))?;
     Ok(entries.flatten().filter_map(|it| it.file_name().to_str()?.parse().ok()).collect())
@@ -116,7 +117,7 @@ fn numbers_in(folder: &Path) -> Result<Vec<u32>> {
 
 fn parent_of(process: u32) -> Option<u32> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name stands in parentheses and may hold anything, so read from behind the last one.
+    // The name is in parentheses and may contain anything, so read from behind the last one.
     stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
 }
 
@@ -125,14 +126,14 @@ pub(crate) fn cpu_of_this_thread() -> Result<f64> {
     cpu_in("/proc/thread-self/schedstat")
 }
 
-/// To the nanosecond, where `stat` has hundredths of a second.
+/// In nanoseconds, while `stat` has hundredths of a second.
 fn cpu_in(path: &str) -> Result<f64> {
     let stat = fs::read_to_string(path).with_context(|| format!("failed to read {path}"))?;
     let nanos = stat.split_whitespace().next().and_then(|it| it.parse::<f64>().ok());
     nanos.map(|it| it / 1e9).with_context(|| format!("{path} is not as expected: {stat:?}"))
 }
 
-/// Resident memory of a process, in MiB.
+/// Resident memory of a process in MiB.
 pub(crate) fn resident_mib(process: u32) -> Result<f64> {
     let path = format!("/proc/{process}/status");
     let status = fs::read_to_string(&path).with_context(|| format!("failed to read {path}"))?;
@@ -141,7 +142,7 @@ pub(crate) fn resident_mib(process: u32) -> Result<f64> {
     kib.map(|it| it / 1024.0).with_context(|| format!("{path} names no resident memory"))
 }
 
-/// How long the disk takes to keep 8 KiB that overwrite others, the median in microseconds.
+/// Median time in microseconds to overwrite 8 KiB durably.
 pub(crate) fn fdatasync_micros(folder: &Path) -> Result<f64> {
     let path = folder.join("probe");
     let file = File::options().create(true).truncate(false).write(true).open(&path)?;
@@ -150,7 +151,7 @@ pub(crate) fn fdatasync_micros(folder: &Path) -> Result<f64> {
         file.write_all_at(&PAGE, 0)?;
         let began = Instant::now();
         file.sync_data()?;
-        // The first one makes the file.
+        // The first write creates the file.
         if nth > 0 {
             took.push(began.elapsed().as_secs_f64() * 1e6);
         }

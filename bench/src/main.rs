@@ -1,10 +1,10 @@
-//! Measures the engine beside its floors, in one run and round by round: `cargo run --release -p bench`.
+//! Measures the engine together with its lower bounds, in one run and round by round: `cargo run --release -p bench`.
 //!
 //! ## Why ratios
 //!
-//! What a machine does in a second depends on the machine, its disk and whoever else is on it. So each figure stands
-//! beside what the same rows cost without the engine, measured in the same rounds, and beside what the disk and the
-//! others did meanwhile. Compare ratios; do not quote the rest.
+//! Absolute numbers depend on the machine, its disk and its other load. Each figure is therefore shown with the cost
+//! of the same rows without the engine, measured in the same rounds, and with the state of the disk and the load by
+//! others. Compare ratios; do not quote absolute numbers.
 
 mod bare;
 mod engine;
@@ -31,29 +31,29 @@ use crate::{
     report::Report,
 };
 
-/// As in the binary that is measured.
+/// The allocator of the measured binary.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Measures the engine beside its floors.
+/// Measure the engine together with its lower bounds.
 #[derive(Parser)]
 #[command(name = "bench")]
 struct Args {
-    /// Which figures: all whose name begins so (`steps.postgres.1024 replay`); none means all
+    /// Figures to measure, by the beginning of their names (`steps.postgres.1024 replay`) [default: all]
     figures: Vec<String>,
-    /// Three rounds of little, instead of seven of enough
+    /// Measure three short rounds instead of seven full ones
     #[arg(long)]
     short: bool,
-    /// Names the figures and measures none
+    /// List the figures without measuring
     #[arg(long)]
     list: bool,
-    /// How many items the batch of the figure `bulk` has
+    /// Number of items in the batch of the figure `bulk`
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     items: Option<u64>,
-    /// Writes the report to this file too
+    /// Also write the report to this file as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// A worker for the figure of memory, in a process of its own
+    /// Run a worker for the figure `memory` (internal)
     #[arg(long, hide = true, num_args = 2, value_names = ["STORE", "QUEUE"])]
     wait_for_ever: Option<Vec<String>>,
 }
@@ -93,7 +93,7 @@ async fn run() -> Result<()> {
     Ok(())
 }
 
-/// The figures whose names begin with one of these words, or that one of the words names a line of.
+/// The figures whose names begin with one of these words, or that produce a line named by one of them.
 fn chosen(words: &[String]) -> Result<Vec<Box<dyn Figure>>> {
     let is_meant = |name: &str, word: &String| name.starts_with(word.as_str()) || word.starts_with(name);
     let names: Vec<String> = figures::all().iter().map(|it| it.name()).collect();
@@ -116,7 +116,7 @@ async fn measure(chosen: &[Box<dyn Figure>], effort: Effort, items: Option<u64>)
         let machine = bench.conditions()?;
         for mut line in lines {
             line.machine = Some(machine);
-            // A run takes minutes: what is known is shown, and kept apart from the table.
+            // A run takes minutes, so finished lines are shown on stderr, apart from the table.
             writeln!(io::stderr(), "{}", line.shown())?;
             report.figures.push(line);
         }

@@ -1,4 +1,4 @@
-//! What is printed: a line a figure, with its floor, its ratio and its target from the same run.
+//! The report: a line per figure, with its lower bound, its ratio and its target from the same run.
 
 use anyhow::Result;
 use comfy_table::{CellAlignment, Table, presets};
@@ -6,65 +6,65 @@ use serde::Serialize;
 
 use crate::stats::{Spread, ratios};
 
-/// One figure.
+/// One line of the report.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
-    /// Its name, which stays.
+    /// Stable name of the figure.
     pub(crate) name: String,
-    /// In what it is measured.
+    /// Unit of the value.
     unit: &'static str,
-    /// What was measured.
+    /// The measured values.
     value: Spread,
-    /// What the same takes without the engine.
+    /// The same work without the engine.
     floor: Option<Floor>,
-    /// Value over floor, round by round.
+    /// Value divided by floor, round by round.
     ratio: Option<Spread>,
-    /// What it should be.
+    /// The target, and whether it was met.
     target: Option<Judged>,
-    /// What is counted, where the name does not say it.
+    /// Explains the counted quantity where the name does not.
     note: String,
-    /// What the machine did meanwhile.
+    /// State of the machine during the measurement.
     pub(crate) machine: Option<Conditions>,
 }
 
-/// What the same takes without the engine.
+/// The same work without the engine.
 #[derive(Clone, Debug, Serialize)]
 struct Floor {
     what: &'static str,
     value: Spread,
 }
 
-/// What the machine did while a figure was measured.
+/// State of the machine while a figure was measured.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Conditions {
-    /// The median time to keep 8 KiB that overwrite others, a look a round.
+    /// Median time to overwrite 8 KiB durably, measured once per round.
     pub(crate) fdatasync_micros: Spread,
-    /// The share of all processors that others used.
+    /// Share of all processors used by others.
     pub(crate) foreign_cpu: Spread,
 }
 
-/// What a figure should be.
+/// The target of a figure.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct Target {
-    /// The number in the list of targets.
+    /// Number in the list of targets.
     pub(crate) id: &'static str,
-    /// Of what.
+    /// The quantity that the target limits.
     pub(crate) of: Of,
-    /// Which way.
+    /// Direction and limit of the target.
     pub(crate) bound: Bound,
 }
 
-/// Of what a target speaks.
+/// The quantity that a target limits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Of {
     /// The figure itself.
     Value,
-    /// The figure over its floor.
+    /// The figure divided by its floor.
     Ratio,
 }
 
-/// Which way a target goes.
+/// Direction of a target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Bound {
@@ -80,7 +80,7 @@ struct Judged {
     verdict: Verdict,
 }
 
-/// Whether a target is met by the median.
+/// Result of comparing the median with a target.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Verdict {
@@ -104,14 +104,14 @@ impl Line {
         }
     }
 
-    /// Over this floor, measured in the same rounds.
+    /// Adds a floor, measured in the same rounds.
     pub(crate) fn over(mut self, what: &'static str, rounds: &[f64], floor: &[f64]) -> Self {
         self.floor = Some(Floor { what, value: Spread::of(floor) });
         self.ratio = Some(Spread::of(&ratios(rounds, floor)));
         self
     }
 
-    /// With this target.
+    /// Adds a target and judges it.
     pub(crate) fn target(mut self, target: Target) -> Self {
         let median = match target.of {
             Of::Value => self.value.median,
@@ -121,7 +121,7 @@ impl Line {
         self
     }
 
-    /// With a word on what is counted.
+    /// Adds a note on the counted quantity.
     pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.note = note.into();
         self
@@ -129,7 +129,7 @@ impl Line {
 }
 
 impl Bound {
-    /// What was not measured is not met.
+    /// A target without a measurement is not met.
     fn judge(self, value: f64) -> Verdict {
         let met = match self {
             Bound::AtLeast(bound) => value >= bound,
@@ -139,24 +139,24 @@ impl Bound {
     }
 }
 
-/// A whole run.
+/// Report of a whole run.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
-    /// `short` or `full`.
+    /// Either `short` or `full`.
     pub(crate) effort: &'static str,
-    /// How many processors there are.
+    /// Number of processors.
     pub(crate) processors: usize,
-    /// The figures, in the order in which they were measured.
+    /// Lines in the order of measurement.
     pub(crate) figures: Vec<Line>,
 }
 
 impl Report {
-    /// For a program.
+    /// The report as JSON.
     pub(crate) fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// For a person: the table, and what its lines count.
+    /// The report as a table with notes.
     pub(crate) fn table(&self) -> String {
         let mut table = Table::new();
         table.load_style(presets::NOTHING);
@@ -204,7 +204,7 @@ impl Line {
         ]
     }
 
-    /// What the table has no room for.
+    /// Remarks that do not fit into the table.
     fn remarks(&self) -> Option<String> {
         let floor = self.floor.as_ref().map(|it| format!("floor: {}", it.what));
         let parts: Vec<String> =
@@ -212,7 +212,7 @@ impl Line {
         (!parts.is_empty()).then(|| format!("{}: {}", self.name, parts.join("; ")))
     }
 
-    /// In one line, while the others are still being measured.
+    /// One line, shown while other figures are still being measured.
     pub(crate) fn shown(&self) -> String {
         self.cells().join("  ")
     }
@@ -239,7 +239,7 @@ fn range(spread: &Spread) -> String {
     }
 }
 
-/// Three digits that count.
+/// Formats a number with three significant digits.
 fn number(value: f64) -> String {
     match value.abs() {
         _ if value.is_nan() => "–".to_owned(),
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn a_target_is_judged_by_the_median_of_the_ratios() {
-        // Round by round 0.5, 2, 0.5: the ratio of the medians would be 1.
+        // Ratios of the rounds are 0.5, 2 and 0.5; the ratio of the medians would be 1.
         let below = line(&[1.0, 2.0, 3.0], &[2.0, 1.0, 6.0], Bound::AtLeast(0.6));
         assert_eq!(below.target.unwrap().verdict, Verdict::Below);
         let met = line(&[1.0, 2.0, 3.0], &[2.0, 1.0, 6.0], Bound::AtMost(0.6));

@@ -1,4 +1,4 @@
-//! Events as bare rows, and what it takes to write them without an engine: the floor under every append.
+//! Events as plain rows, and inserts of them without the engine: the lower bound of every append.
 
 use anyhow::Result;
 use sea_orm::sqlx::{
@@ -8,12 +8,12 @@ use sea_orm::sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteRow, SqliteSynchronous},
 };
 use shared::Event;
-use store::{ThreadId, log::chain};
+use store::{ThreadId, integrity::hash_chain};
 
-/// The columns of an event, in the order in which every statement here has them.
+/// Columns of an event, in the order of every statement in this file.
 const COLUMNS: &str = "thread_id, seq, at, kind, payload, codec, hash";
 
-/// Rows, a vector a column.
+/// Rows, one vector per column.
 #[derive(Default)]
 pub(crate) struct Rows {
     threads: Vec<ThreadId>,
@@ -25,22 +25,22 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// How many.
+    /// Number of rows.
     pub(crate) fn len(&self) -> usize {
         self.seqs.len()
     }
 
-    /// Bytes of payload.
+    /// Total bytes of the payloads.
     pub(crate) fn bytes(&self) -> usize {
         self.payloads.iter().map(String::len).sum()
     }
 
     /// Adds a whole log.
     pub(crate) fn add_log(&mut self, thread: ThreadId, log: &[Event]) -> Result<()> {
-        let mut hash = chain::START;
+        let mut hash = hash_chain::START;
         for (seq, event) in (0_u32..).zip(log) {
             let payload = event.payload()?;
-            hash = chain::link(&hash, u64::from(seq), 0, event.kind(), &payload);
+            hash = hash_chain::link(&hash, u64::from(seq), 0, event.kind(), &payload);
             self.push(thread, i64::from(seq), 0, event.kind().to_owned(), payload, hash.to_vec());
         }
         Ok(())
@@ -55,8 +55,8 @@ impl Rows {
         self.hashes.push(hash);
     }
 
-    /// Those after number `after` of these threads, in the order in which an engine that serves all threads alike
-    /// appends them.
+    /// Reads the events after number `after` of these threads, in the order in which an engine that alternates
+    /// between threads appends them.
     pub(crate) async fn of_postgres(pool: &PgPool, threads: &[ThreadId], after: i64) -> Result<Self> {
         let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
                    WHERE thread_id = ANY($1) AND seq > $2 ORDER BY seq, thread_id";
@@ -70,7 +70,7 @@ impl Rows {
         Ok(this)
     }
 
-    /// The same from SQLite, of all threads that this process wrote last: those from this one on.
+    /// Reads the same from SQLite, of all threads from `first` on, which this process wrote last.
     pub(crate) async fn of_sqlite(pool: &Pool<Sqlite>, first: ThreadId, after: i64) -> Result<Self> {
         let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
                    WHERE thread_id >= ?1 AND seq > ?2 ORDER BY seq, thread_id";
@@ -84,7 +84,7 @@ impl Rows {
         Ok(this)
     }
 
-    /// In batches of so many.
+    /// Splits the rows into batches of this size.
     pub(crate) fn batches(self, size: usize) -> Vec<Rows> {
         let mut batches = Vec::new();
         let size = size.max(1);
@@ -101,7 +101,7 @@ impl Rows {
         batches
     }
 
-    /// One statement, all rows, into a table of PostgreSQL.
+    /// Inserts all rows into a PostgreSQL table with one statement.
     pub(crate) async fn insert_postgres(&self, pool: &PgPool, table: Table) -> Result<()> {
         let insert = sea_orm::sqlx::query(table.insert());
         insert
@@ -116,7 +116,7 @@ impl Rows {
         Ok(())
     }
 
-    /// One statement, all rows, into the events of SQLite.
+    /// Inserts all rows into SQLite's events with one statement.
     pub(crate) async fn insert_sqlite(&self, pool: &Pool<Sqlite>) -> Result<()> {
         let mut insert = QueryBuilder::<Sqlite>::new(format!("INSERT INTO events ({COLUMNS}) "));
         insert.push_values(0..self.len(), |mut row, nth| {
@@ -129,14 +129,14 @@ impl Rows {
     }
 }
 
-/// A table of PostgreSQL that holds events.
+/// A PostgreSQL table with events.
 #[derive(Clone, Copy)]
 pub(crate) enum Table {
-    /// The engine's own.
+    /// The engine's own table.
     Events,
-    /// One of the same shape beside it.
+    /// A table of the same shape beside it.
     Floor,
-    /// The same, and the arrays are taken apart as the engine's statement does it: without a copy of all rows.
+    /// The table `Floor`, with arrays unpacked as in the engine's statement: without a copy of all rows.
     Streamed,
 }
 
@@ -162,13 +162,13 @@ impl Table {
     }
 }
 
-/// Connections of our own to PostgreSQL, made already.
+/// Connects to PostgreSQL and opens all connections.
 pub(crate) async fn postgres(url: &str, connections: u32) -> Result<PgPool> {
     let pool = PgPoolOptions::new().max_connections(connections).min_connections(connections);
     Ok(pool.test_before_acquire(false).connect(url).await?)
 }
 
-/// Makes the floor's table, of the shape of the events' own: with as many parts, each with its index.
+/// Creates the table of the lower bound with the shape of the events table: as many partitions, each with its index.
 pub(crate) async fn make_floor(pool: &PgPool) -> Result<()> {
     let sql = "DROP TABLE IF EXISTS floor; \
                CREATE TABLE floor (LIKE events INCLUDING ALL) PARTITION BY HASH (thread_id)";
@@ -183,7 +183,7 @@ pub(crate) async fn make_floor(pool: &PgPool) -> Result<()> {
     Ok(())
 }
 
-/// One connection of our own to a SQLite file, which keeps what it is told as the engine's do.
+/// Opens one connection to a SQLite file, with the durability settings of the engine.
 pub(crate) async fn sqlite(path: &std::path::Path) -> Result<Pool<Sqlite>> {
     let options = SqliteConnectOptions::new()
         .filename(path)
@@ -196,7 +196,7 @@ pub(crate) async fn sqlite(path: &std::path::Path) -> Result<Pool<Sqlite>> {
     Ok(pool.connect_with(options).await?)
 }
 
-/// Makes the events' table in a file, of the shape that it has in another.
+/// Creates the events table in another file with the same shape.
 pub(crate) async fn make_sqlite_floor(of: &Pool<Sqlite>, floor: &Pool<Sqlite>) -> Result<()> {
     sea_orm::sqlx::query("DROP TABLE IF EXISTS events").execute(floor).await?;
     let sql =
@@ -208,9 +208,9 @@ pub(crate) async fn make_sqlite_floor(of: &Pool<Sqlite>, floor: &Pool<Sqlite>) -
     Ok(())
 }
 
-/// How many bytes the events, threads and turns take in PostgreSQL, with their indexes.
+/// Total bytes of events, threads and turns in PostgreSQL, with their indexes.
 pub(crate) async fn stored_bytes(pool: &PgPool) -> Result<f64> {
-    // `events` has its rows in partitions, and no size itself.
+    // The rows of `events` are in partitions; the table itself has no size.
     let sql = "SELECT sum(pg_total_relation_size(oid))::float8 FROM pg_class \
                WHERE relkind = 'r' AND relname ~ '^(events(_[0-9]+)?|threads|turns)$'";
     Ok(sea_orm::sqlx::query(sql).fetch_one(pool).await?.try_get(0)?)

@@ -1,10 +1,10 @@
-//! Private servers as they run in earnest: PostgreSQL waits for the disk, Redis writes down what it is told.
+//! Private servers with production settings: PostgreSQL waits for the disk, Redis writes its append-only file.
 //!
 //! ## Why PostgreSQL is started a second time
 //!
-//! `testing` starts one that does not wait for the disk, which is right for tests and would make every figure here a
-//! lie; and what is said on a server's command line cannot be unsaid while it runs. So its cluster is kept and the
-//! server started again, with the same words and ours behind them: the last one counts.
+//! `test-servers` starts a server that does not wait for the disk, which is right for tests and would falsify every
+//! figure here. Options on a server's command line cannot be changed while it runs, so the server is started again on
+//! the same data, with our options after the original ones: the last one counts.
 
 use std::{
     fs,
@@ -17,7 +17,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use sea_orm::sqlx::{Connection as _, PgConnection};
 
-/// What is said behind the words of `testing`. Statements are counted only in a database that asks for it.
+/// Options after those of `test-servers`. Statements are counted only in a database that enables it.
 const SETTINGS: [&str; 8] = [
     "fsync=on",
     "synchronous_commit=on",
@@ -29,23 +29,23 @@ const SETTINGS: [&str; 8] = [
     "pg_stat_statements.track=none",
 ];
 
-/// How long a server may take to answer.
+/// Maximum time until a server answers.
 const READY_WITHIN: Duration = Duration::from_secs(60);
 
-/// Both servers, gone when this is dropped.
+/// Both servers; they end when this is dropped.
 pub(crate) struct Servers {
-    // Before its cluster: it must be gone when the folder is removed.
+    // Before its data: the server must be gone when the folder is removed.
     running: Running,
-    pub(crate) postgres: testing::Postgres,
-    pub(crate) redis: testing::Redis,
-    /// PostgreSQL's and Redis' own.
+    pub(crate) postgres: test_servers::Postgres,
+    pub(crate) redis: test_servers::Redis,
+    /// Process ids of PostgreSQL and Redis.
     pub(crate) processes: [u32; 2],
 }
 
 impl Servers {
-    /// Starts both.
+    /// Starts both servers.
     pub(crate) async fn start() -> Result<Self> {
-        let mut postgres = testing::Postgres::start();
+        let mut postgres = test_servers::Postgres::start();
         let running = Running::instead_of(&mut postgres)?;
         running.answer(&postgres.url()).await?;
         for (name, wanted) in [("fsync", "on"), ("synchronous_commit", "on"), ("full_page_writes", "on")] {
@@ -55,7 +55,7 @@ impl Servers {
                 "PostgreSQL runs with {name} = {set:?}: no figure would be worth its ink"
             );
         }
-        let redis = testing::Redis::start();
+        let redis = test_servers::Redis::start();
         redis.ask("CONFIG SET appendfsync everysec");
         redis.ask("CONFIG SET appendonly yes");
         let info = redis.ask("INFO server");
@@ -65,12 +65,12 @@ impl Servers {
         Ok(Self { running, postgres, redis, processes })
     }
 
-    /// How far PostgreSQL's log of changes has come, in bytes.
+    /// Position of PostgreSQL's write-ahead log in bytes.
     pub(crate) fn wal_bytes(&self) -> Result<f64> {
         self.number("SELECT (pg_current_wal_insert_lsn() - '0/0')::text")
     }
 
-    /// One number that the first database says.
+    /// Runs a query in the first database that returns one number.
     pub(crate) fn number(&self, sql: &str) -> Result<f64> {
         let rows = self.postgres.query(sql);
         let number = rows.first().and_then(|it| it.first()).and_then(|it| it.parse().ok());
@@ -84,12 +84,12 @@ impl Drop for Servers {
     }
 }
 
-/// A PostgreSQL server in earnest.
+/// A PostgreSQL server with production settings.
 struct Running(Child);
 
 impl Running {
-    /// Starts one in the place of one that does not wait for the disk.
-    fn instead_of(postgres: &mut testing::Postgres) -> Result<Self> {
+    /// Replaces a server that does not wait for the disk.
+    fn instead_of(postgres: &mut test_servers::Postgres) -> Result<Self> {
         let data = postgres.query("SHOW data_directory").concat().concat();
         let pid = fs::read_to_string(Path::new(&data).join("postmaster.pid"))?;
         let process = Path::new("/proc").join(pid.lines().next().unwrap_or_default());
@@ -101,7 +101,7 @@ impl Running {
         let log = fs::File::create(Path::new(&data).join("log"))?;
         postgres.kill();
 
-        // It ends with us, however we end.
+        // The server ends with this process, however it ends.
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         if owner.uid() != ours.uid() {
@@ -128,7 +128,7 @@ impl Running {
     }
 
     fn stop(&mut self) {
-        // Its children notice by themselves. There is nothing to do about a failure: the folder is a temporary one.
+        // Its child processes end on their own. A failure is ignored: the folder is temporary.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

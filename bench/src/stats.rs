@@ -1,22 +1,22 @@
-//! What many measurements say in few numbers: the median, and how far apart the lowest and the highest lie.
+//! Summary of several measurements: the median and the range.
 
 use serde::Serialize;
 
-/// Measurements of one thing over several rounds. Without any, every number is NaN and is shown as a dash.
+/// Measurements over several rounds. Without any, every number is NaN and is shown as a dash.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Spread {
-    /// Half of the rounds lie at or below it.
+    /// Half of the rounds are at or below it.
     pub(crate) median: f64,
     /// The lowest round.
     pub(crate) low: f64,
     /// The highest round.
     pub(crate) high: f64,
-    /// How many rounds.
+    /// Number of rounds.
     pub(crate) rounds: usize,
 }
 
 impl Spread {
-    /// Over these rounds.
+    /// Summarises these rounds.
     pub(crate) fn of(rounds: &[f64]) -> Self {
         let sorted = sorted(rounds);
         let low = sorted.first().copied().unwrap_or(f64::NAN);
@@ -25,7 +25,7 @@ impl Spread {
     }
 }
 
-/// The middle one, or the mean of the two in the middle.
+/// The middle value, or the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
@@ -36,14 +36,14 @@ pub(crate) fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// The smallest value that so many percent of all do not exceed.
+/// The smallest value that this percentage of all values does not exceed.
 pub(crate) fn percentile(values: &[f64], percent: usize) -> f64 {
     let sorted = sorted(values);
     let rank = (sorted.len() * percent).div_ceil(100).saturating_sub(1);
     sorted.get(rank).copied().unwrap_or(f64::NAN)
 }
 
-/// Round by round, this over that.
+/// Divides one by the other, round by round.
 pub(crate) fn ratios(these: &[f64], those: &[f64]) -> Vec<f64> {
     these.iter().zip(those).map(|(this, that)| this / that).collect()
 }

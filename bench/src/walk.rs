@@ -1,35 +1,35 @@
-//! The strategy that is measured: so many nodes one after another, each of which says a few hundred bytes. Either none asks
-//! anything of the world, or every one does.
+//! The measured strategy: a sequence of nodes, each of which records a few hundred bytes. Either every node makes a
+//! request, or none does.
 
 use anyhow::{Context as _, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use shared::{
-    Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Rehearsal, Rehearse, Replay, Step,
+    DynThread, Edge, Edges, Event, Graph, Message, Next, Node, Opened, Policy, Simulate, Simulation, Step,
     Strategy, Thread, Transition,
 };
 use uuid::Uuid;
 
-/// How many bytes a node says; with what stands around them, an event has about 500.
+/// Bytes that a node records. With its other fields an event has about 500.
 const WORDS: usize = 430;
 
-/// The strategy.
+/// A strategy that walks through its nodes.
 pub(crate) struct Walk;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum NodeName {
     Step,
-    /// Asks the world first.
+    /// Makes a request first.
     Asked,
 }
 
-/// How far it goes.
+/// Configuration of a walk.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
 pub(crate) struct Config {
-    /// How many nodes a turn has.
+    /// Number of nodes in a turn.
     pub(crate) steps: u32,
-    /// Whether each of them asks the world first.
+    /// True if every node makes a request.
     #[serde(default)]
     pub(crate) asks: bool,
 }
@@ -46,13 +46,13 @@ impl Default for Config {
     }
 }
 
-/// How far it has come.
+/// Progress of the walk.
 #[derive(Clone, Default, Serialize)]
 pub(crate) struct State {
     taken: u32,
 }
 
-/// What a node concludes.
+/// The fact that a node records.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Fact {
     words: String,
@@ -108,10 +108,10 @@ impl Node<Walk> for OneStep {
 struct OneAsked;
 
 impl Node<Walk> for OneAsked {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, _: &Thread<Walk>) -> Rehearse {
-        Rehearse(Rehearsal::default())
+    fn ask(&self, _: &Thread<Walk>) -> Simulate {
+        Simulate(Simulation::default())
     }
 
     fn learn(&self, thread: &Thread<Walk>, _: String) -> Transition<Walk> {
@@ -126,7 +126,7 @@ fn go_on(thread: &Thread<Walk>) -> Transition<Walk> {
     go_on.learn(Fact { words: words(taken) })
 }
 
-/// Words that differ from step to step, and that no compression makes vanish.
+/// Words that differ from step to step, and that do not compress well.
 fn words(step: u32) -> String {
     const SOME: [&str; 16] = [
         "calendar",
@@ -156,32 +156,33 @@ fn words(step: u32) -> String {
     words
 }
 
-/// How a thread opens whose turns go so far.
+/// The opening of a thread whose turns have this configuration.
 pub(crate) fn opened(config: Config) -> Opened {
     Opened {
         format: shared::FORMAT,
         strategy: Walk::NAME.to_owned(),
         version: Walk::VERSION,
         config: serde_json::json!(config),
-        experts: Default::default(),
-        by: "bench".to_owned(),
+        servers: Default::default(),
+        actor: "bench".to_owned(),
         budget: Default::default(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     }
 }
 
-/// What is said to it.
+/// The message of a turn.
 pub(crate) fn input() -> Vec<Message> {
     vec![Message::user("Walk.")]
 }
 
-/// The whole log of a thread with one turn that asks nothing.
+/// The whole log of a thread with one turn that makes no requests.
 pub(crate) fn log(steps: u32) -> Result<Vec<Event>> {
     let mut thread = (&Walk as &dyn Graph).begin();
     let mut log = vec![Event::from(opened(Config { steps, asks: false }))];
     thread.apply(&log[0])?;
-    let heard = thread.hear(Uuid::from_u128(1), "bench", "2026-01-01T00:00:00Z", Policy::Auto, input());
-    let heard = heard.context("a thread at rest hears")?;
+    let heard =
+        thread.accept_message(Uuid::from_u128(1), "bench", "2026-01-01T00:00:00Z", Policy::Auto, input());
+    let heard = heard.context("an idle thread accepts a turn")?;
     thread.apply(&heard)?;
     log.push(heard);
     while let Some(event) = next(&*thread)? {
@@ -191,11 +192,11 @@ pub(crate) fn log(steps: u32) -> Result<Vec<Event>> {
     Ok(log)
 }
 
-/// The next event of a thread that asks nothing of the world; none, if it rests.
-pub(crate) fn next(thread: &dyn Replay) -> Result<Option<Event>> {
+/// The next event of a thread that makes no requests; `None` if the thread is idle.
+pub(crate) fn next(thread: &dyn DynThread) -> Result<Option<Event>> {
     match thread.next()? {
         Next::Append(event) => Ok(Some(event)),
-        Next::Rest => Ok(None),
+        Next::Wait => Ok(None),
         Next::Perform(due) => anyhow::bail!("a walk asks nothing of the world, and this one asks {due:?}"),
     }
 }

@@ -1,5 +1,5 @@
-//! The bench measures what it is told to, judges it, and says so in words and in JSON. What it measures is not tested:
-//! this machine is busy.
+//! The benchmark measures the requested figures, judges them, and reports them as text and as JSON. The values are
+//! not tested: this machine is busy.
 
 use std::process::{Command, Output};
 
@@ -45,7 +45,7 @@ fn figures_are_chosen_by_name() {
     let names = |words: &[&str]| String::from_utf8(bench(words).stdout).unwrap();
     assert!(names(&["--list"]).lines().count() > 10);
     assert_eq!(names(&["--list", "replay"]), "replay.memory\nreplay.cold\n");
-    // A line's own name chooses the figure that it belongs to.
+    // A line's own name selects its figure.
     assert_eq!(names(&["--list", "replay.cold.1000.cpu", "memory"]), "replay.cold\nmemory\n");
     let unknown = bench(&["--list", "replay", "gone"]);
     let words = String::from_utf8_lossy(&unknown.stderr).into_owned();

@@ -4,8 +4,8 @@ mod audit;
 mod batch;
 mod fixture;
 mod inbox;
+mod maintenance;
 mod queue;
-mod store;
 mod thread;
 mod turn;
 mod webhook;
@@ -16,27 +16,21 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use self::{
     audit::{Audit, AuditKey},
-    batch::{Batch, Form, Plan, Quoted, Reuse, Within},
+    batch::{Batch, CompletionWindow, Confirmation, Only, Plan, ResultFormat, Reuse},
     fixture::Fixture,
     inbox::{Answer, Inbox},
-    queue::{Paused, Queue},
-    store::{Round, Store},
-    thread::{By, Fork, Reconcile, Thread, View},
+    maintenance::{Selection, Store},
+    queue::{PauseTarget, Queue},
+    thread::{CostBy, DiffView, Fork, Reconcile, Thread},
     turn::{GroupBy, Priority, Send, Turn},
     webhook::Webhook,
 };
 use crate::output::Format;
 
-/// Runs conversation turns of LLM agents as durable jobs, and keeps a log of every step.
+/// Run LLM agent conversations as durable jobs, and keep an event log of every step
 #[derive(Parser)]
 #[command(name = "turnfold", version, propagate_version = true, max_term_width = 100)]
-#[command(
-    after_help = "Exit codes: 0 as asked; 1 a finding (diverged, tampered, refused), or what was waited for has failed; \
-2 usage or configuration; 3 what was waited for asks a person; 4 the store, the queue or the api cannot be reached or used; \
-5 some of it failed; 6 not checked, or there was nothing to check. To look at what has failed is 0: only a command that \
-waits (--wait, --follow) tells by its code how that ended.\n\nWhere the api asks for a key, the one in TURNFOLD_KEY is shown, \
-else the first of the configuration that is at hand."
-)]
+#[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -44,147 +38,187 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
+const AFTER_HELP: &str = "\
+Exit codes:
+    0  Success
+    1  A finding (a difference, a broken log, a refusal), or the awaited turn failed
+    2  Wrong usage or configuration
+    3  The awaited turn asks a person a question
+    4  The API or another server cannot be reached
+    5  Part of the work failed
+    6  Not checked: the log cannot be read by this version, or nothing matched
+    7  Not found: no such thread, turn, batch or webhook
+    8  The API key is missing, wrong or not allowed to do this
+    9  The database or Redis is missing, out of date or cannot be reached
+  130  Interrupted by Ctrl-C; what runs on a server continues
+
+Showing something that failed is a success (0). Only a command that waits (--wait, --follow) reports a failure by its
+exit code.
+
+The API key is read from TURNFOLD_KEY; if that is not set, the first key in the configuration is used.";
+
 #[derive(clap::Args)]
 #[command(next_help_heading = "Global options")]
 pub(crate) struct Global {
-    /// The configuration file [default: turnfold.toml, if there is one]
+    /// Configuration file [default: turnfold.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Which turnfold.<ENV>.toml lies over it [env: TURNFOLD_ENV]
+    /// Read turnfold.<ENV>.toml as well; it takes precedence [env: TURNFOLD_ENV]
     #[arg(long, global = true, value_name = "ENV")]
     pub(crate) env: Option<String>,
-    /// Sets one key over all files and variables, as in --set worker.slots=8
+    /// Set one configuration key, overriding files and environment: --set worker.slots=8
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// In which form data is printed: text, json or jsonl
+    /// Output format: text, json or jsonl
     #[arg(short, long, global = true, value_enum, default_value_t, hide_possible_values = true)]
     pub(crate) output: Format,
-    /// Where the api is [default: as api.listen says]; no matter to a command that reads the store
+    /// Address of the API [default: api.listen]
     #[arg(long, global = true, value_name = "URL", env = "TURNFOLD_URL", hide_env_values = true)]
     pub(crate) url: Option<String>,
-    /// Acts for this tenant, and sees nothing of others [default: whose key it is, or all]
+    /// Act as this tenant and see only its data [default: the key's tenant, or all tenants]
     #[arg(long, global = true, value_name = "NAME", env = "TURNFOLD_TENANT", hide_env_values = true)]
     pub(crate) tenant: Option<String>,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Runs api and worker in one process, on SQLite, with nothing to install
+    /// Run the API and a worker in one process, on SQLite; no installation needed
     Dev {
-        /// Where to listen [default: as api.listen says: 127.0.0.1:2026]
+        /// Listen on this address [default: api.listen, 127.0.0.1:2026]
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Runs the api: turns in; events, states and results out
+    /// Run the HTTP API
     Api {
-        /// Where to listen [default: as api.listen says]
+        /// Listen on this address [default: api.listen]
         #[arg(long, value_name = "ADDRESS")]
         listen: Option<SocketAddr>,
     },
-    /// Runs a worker: takes jobs and lets the nodes of their threads happen
+    /// Run a worker: claim jobs and execute the nodes of their threads
     Worker,
-    /// Brings the database up to date
+    /// Create or update the database schema
     Migrate {
-        /// Only say what is missing
+        /// List missing migrations without applying them
         #[arg(long)]
         dry_run: bool,
     },
-    /// Submits turns and looks after them, through the api
+    /// Submit and manage turns
     #[command(subcommand)]
     Turn(Turn),
-    /// Runs files of turns, in the format of OpenAI's batches
+    /// Run files of turns in OpenAI's batch format
     #[command(subcommand)]
     Batch(Batch),
-    /// Looks after who is told of the ends of batches, and what they were told
+    /// Manage webhooks and their deliveries
     #[command(subcommand)]
     Webhook(Webhook),
-    /// Reads threads straight from the store: what happened, and whether it would happen again
+    /// Inspect, replay, verify and fork threads
     ///
-    /// From the store that store.url names, that is, and not through the api as turn, batch, inbox and queue do: with --url
-    /// (TURNFOLD_URL) those may look at another world. What goes on with a thread (fork, reconcile, events --follow) goes
-    /// through the api.
+    /// With --url (or TURNFOLD_URL) threads are read through the API; otherwise directly from the database that store.url
+    /// names. Both print the same.
     #[command(subcommand)]
     Thread(Thread),
-    /// Looks twice: are the logs those that were written, and would what was recorded happen again
+    /// Verify integrity and replay recorded threads
     #[command(subcommand)]
     Audit(Audit),
-    /// Makes tests of what happened: captures threads as fixtures, and looks after those
+    /// Capture threads as test fixtures and maintain them
     #[command(subcommand)]
     Fixture(Fixture),
-    /// Looks after the store: is it whole, are its read models right, what may go
+    /// Verify, rebuild and prune the database
     #[command(subcommand)]
     Store(Store),
-    /// The queue: what turns wait for, what is held back by a pause, and how it is filled again when it was lost
+    /// Inspect and control the job queue
     #[command(subcommand)]
     Queue(Queue),
-    /// The questions that wait for a person
+    /// List and answer the questions that agents ask people
     #[command(subcommand)]
     Inbox(Inbox),
-    /// The events that released versions wrote, and whether this one reads them
+    /// Check that this version reads the events of released versions
     #[command(subcommand)]
     Schema(Schema),
-    /// The strategies and their maps
+    /// List the agent strategies and draw their graphs
     #[command(subcommand)]
     Strategy(Strategy),
-    /// The MCP servers of the configuration
+    /// Inspect the configured MCP servers and approve changes of their tools
     #[command(subcommand)]
     Mcp(Mcp),
-    /// The index of what the MCP servers offer, by which the retriever finds them
+    /// Build and search the index of MCP servers
     #[command(subcommand)]
     Index(Index),
-    /// The configuration
+    /// Show the configuration in force and its defaults
     #[command(subcommand)]
     Config(Config),
-    /// Runs 220 turns against real MCP servers, kills its engine half way, and proves what was done
+    /// Run 220 turns on real MCP servers, kill the engine halfway and verify the outcome
     Demo {
-        /// Where it keeps its database and the servers' data; emptied first
+        /// Folder for the database and the servers' data; emptied first
         #[arg(long, value_name = "FOLDER", default_value = ".turnfold/demo")]
         folder: PathBuf,
-        /// Turns to run instead, as lines of an OpenAI batch file with url /v1/turns
+        /// Run the turns of this file instead: lines of an OpenAI batch file with url /v1/turns
         ///
-        /// A line's `metadata.answers`, a list, are given in order to what its thread asks; lines whose metadata says
-        /// `"first": true` are over before the others begin.
+        /// The list `metadata.answers` of a line answers the questions of its thread, in order. Lines with the metadata
+        /// `"first": true` finish before the others start.
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// Serves one of the MCP servers that come with turnfold, over stdin and stdout
+    /// Print a shell completion script
+    ///
+    /// For bash: turnfold completions bash > ~/.local/share/bash-completion/completions/turnfold
+    Completions {
+        /// Shell: bash, zsh or fish
+        #[arg(value_enum, hide_possible_values = true)]
+        shell: Shell,
+    },
+    /// Write a man page for each command into a folder
+    Man {
+        /// Folder for the pages; created if it does not exist
+        folder: PathBuf,
+    },
+    /// Serve one of the bundled MCP servers on stdin and stdout
     Expert {
-        /// Which one: calendar, contacts or notes
-        expert: experts::Expert,
-        /// The file that holds its data
+        /// Server: calendar, contacts or notes
+        expert: demo_servers::Expert,
+        /// File that holds the server's data
         #[arg(long, value_name = "FILE")]
         data: PathBuf,
     },
 }
 
+/// A shell that completions are generated for.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
 #[derive(Subcommand)]
 pub(crate) enum Schema {
-    /// Reads the golden logs of all released versions; exit code 1, if a kind or a field of theirs is not read as it was
-    /// written
+    /// Read the golden logs of all released versions; exit with 1 if an event or a field is not read as written
     Check,
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Strategy {
-    /// Lists the strategies
-    Ls,
-    /// Prints the map of one, as a Mermaid flowchart
+    /// List the strategies
+    #[command(name = "list", visible_alias = "ls")]
+    List,
+    /// Print the graph of a strategy as a Mermaid flowchart
     Map {
-        /// Which
+        /// Name of the strategy
         name: String,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Mcp {
-    /// Lists the configured servers and whether they can be reached
-    Ls,
-    /// Lists the tools of one server
+    /// List the configured servers and whether they can be reached
+    #[command(name = "list", visible_alias = "ls")]
+    List,
+    /// List the tools of a server
     Tools {
-        /// Which
+        /// Server, as named in the configuration
         server: String,
     },
-    /// Lists what the servers are pinned to: a server whose tools have changed is not used until that is approved
+    /// List the approved tool definitions; a server whose tools changed is not used until the change is approved
     Pins {
         #[command(subcommand)]
         command: Option<Pins>,
@@ -193,72 +227,74 @@ pub(crate) enum Mcp {
 
 #[derive(Subcommand)]
 pub(crate) enum Pins {
-    /// Shows how a server's tools differ from those that it is pinned to
+    /// Show how a server's tools differ from the approved ones
     Diff {
-        /// Which
+        /// Server, as named in the configuration
         server: String,
     },
-    /// Pins a server to the tools that it has now
+    /// Approve the tools that a server has now
     Approve {
-        /// Which
+        /// Server, as named in the configuration
         server: String,
-        /// Only if their hash begins like this, as diff told it
+        /// Approve only if the hash of the tools begins with this, as printed by `diff`
         #[arg(long)]
         hash: Option<String>,
     },
-    /// Forgets the pin of a server: the next turn that uses it pins what it then has
+    /// Forget a server's approved tools; the next turn that uses it pins what it finds
     Reset {
-        /// Which
+        /// Server, as named in the configuration
         server: String,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Index {
-    /// Asks every server what it offers and brings the index up to date, by a turn of index_builder
+    /// Ask every server for its tools and update the index, by a turn of the strategy index_builder
     Build,
-    /// Shows what the store's index holds, beside the servers of the configuration
+    /// Compare the index with the configured servers
     Status,
-    /// Ranks the servers by how well they fit the words
+    /// Rank the servers by how well they match a text
     Search {
-        /// The words
+        /// Text to match
         query: String,
-        /// At most so many
-        #[arg(long, default_value_t = 5)]
+        /// Maximum number of servers
+        #[arg(long, value_name = "N", default_value_t = 5)]
         limit: usize,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Config {
-    /// Prints the configuration in force; secrets are shown as references only
+    /// Print the configuration in force; secrets appear only as references
     Show {
-        /// And where each value came from
+        /// Add the origin of each value: file, variable, flag or default
         #[arg(long)]
         origin: bool,
     },
-    /// Prints the manual of every key: the file of all defaults
+    /// Print the reference of all keys with their defaults, as a configuration file
     Default,
 }
 
-/// The command line as it is read: a number below zero is a value, and whoever takes the value says what is wrong with it.
+/// Builds the command-line parser. Every option accepts a negative number as its value, so that the error names what is
+/// wrong with the value instead of an unknown flag.
 pub(crate) fn command() -> clap::Command {
-    fn signed(command: clap::Command) -> clap::Command {
-        let signed_value = |it: clap::Arg| match it.get_action().takes_values() && !it.is_positional() {
-            true => it.allow_negative_numbers(true),
-            false => it,
+    fn accept_negative_numbers(command: clap::Command) -> clap::Command {
+        let accept = |arg: clap::Arg| match arg.get_action().takes_values() && !arg.is_positional() {
+            true => arg.allow_negative_numbers(true),
+            false => arg,
         };
-        command.mut_args(signed_value).mut_subcommands(signed)
+        command.mut_args(accept).mut_subcommands(accept_negative_numbers)
     }
-    signed(<Args as clap::CommandFactory>::command())
+    accept_negative_numbers(<Args as clap::CommandFactory>::command())
 }
 
-/// What is written on the command line for one of several things, which is also its name on the wire.
-pub(crate) fn word(it: &impl ValueEnum) -> String {
-    it.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default()
+/// Returns the name of an option's value, which is also its name in the API.
+pub(crate) fn value_name(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|it| it.get_name().to_owned()).unwrap_or_default()
 }
 
-/// Reads `2w`, `90d`, `12h`, `30m` or `10s`.
-fn age(text: &str) -> Result<Duration, String> {
-    ::store::time::length(text).ok_or_else(|| "give a number and w, d, h, m or s, as in 90d".to_owned())
+/// Parses a duration such as `2w`, `90d`, `12h`, `30m` or `10s`.
+fn duration(text: &str) -> Result<Duration, String> {
+    ::queue::clock::parse_duration(text)
+        .ok_or_else(|| "expected a number and a unit (w, d, h, m or s), such as 90d".to_owned())
 }

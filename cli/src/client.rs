@@ -1,43 +1,45 @@
-//! The api, as the command line calls it.
+//! Client of the HTTP API.
 
 use std::{env, error::Error as _, time::Duration};
 
 use anyhow::Context as _;
 use reqwest::{Method, RequestBuilder, Response, Url, header::HeaderValue};
 use secrecy::{ExposeSecret as _, SecretString};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
 use crate::{
     config::Settings,
-    exit::{Exit, Stop},
-    person::person,
+    exit::{CliError, Exit},
+    user::user_name,
 };
 
-/// Holds the key of whoever calls.
+/// Variable with the API key.
 ///
-/// ## Why there is no flag for it
+/// ## Why there is no flag for the key
 ///
-/// What stands on a command line, everybody on the machine can read.
+/// Every user of the machine can read the command lines of all processes.
 const KEY: &str = "TURNFOLD_KEY";
 
-/// Says who does it; the log keeps it.
+/// Header with the name of the user, which is recorded in the log.
 const USER_HEADER: &str = "x-turnfold-user";
 
-/// How long the api may be away before nobody waits any more. What goes on there does not need to be waited for.
-pub(crate) const AWAY: Duration = Duration::from_secs(60);
+/// Maximum outage of the API that a waiting command tolerates.
+pub(crate) const OUTAGE_MAX: Duration = Duration::from_secs(60);
 
-/// Whether it is the api that cannot be reached, or whose answer broke off.
-pub(crate) fn is_away(err: &anyhow::Error) -> bool {
-    err.downcast_ref::<Stop>().is_some_and(|it| it.exit == Exit::Unreachable)
+/// Returns true if the API could not be reached or its response broke off.
+pub(crate) fn is_outage(err: &anyhow::Error) -> bool {
+    err.downcast_ref::<CliError>().is_some_and(|it| it.exit == Exit::Unreachable)
         || err.downcast_ref::<reqwest::Error>().is_some()
 }
 
-/// The status with which the api refused a request, which has changed nothing then.
+/// Returns the status with which the API refused a request (4xx), which therefore changed nothing.
 pub(crate) fn refusal(err: &anyhow::Error) -> Option<u16> {
-    err.downcast_ref::<Stop>().and_then(|it| it.status).filter(|it| (400..500).contains(it))
+    err.downcast_ref::<CliError>().and_then(|it| it.status).filter(|it| (400..500).contains(it))
 }
 
-/// The api at one address.
+/// A client for one address, key and tenant.
+#[derive(Clone)]
 pub(crate) struct Client {
     http: reqwest::Client,
     base: String,
@@ -46,39 +48,40 @@ pub(crate) struct Client {
     user: HeaderValue,
 }
 
-/// What opens the door, and where it is from.
+/// An API key and its origin.
+#[derive(Clone)]
 struct Key {
     secret: SecretString,
     from: &'static str,
 }
 
 impl Key {
-    /// That of whoever calls; else the first of the configuration that is at hand: an operator's, or one of the tenant's own.
+    /// Returns the key in [`KEY`]; else the first configured key that can be resolved, of an operator or of the tenant.
     fn find(settings: &Settings, tenant: Option<&str>) -> anyhow::Result<Option<Self>> {
         if let Some(own) = env::var(KEY).ok().filter(|it| !it.is_empty()) {
             return Ok(Some(Self { secret: own.into(), from: KEY }));
         }
         let of_tenant = tenant.and_then(|it| settings.tenants.get(it)).into_iter().flat_map(|it| &it.keys);
-        let mut lacking = None;
+        let mut unresolved = None;
         for key in settings.api.keys.iter().chain(of_tenant) {
             match key.resolve() {
                 Ok(secret) => return Ok(Some(Self { secret, from: "the configuration" })),
-                Err(err) => lacking = lacking.or(Some(err)),
+                Err(err) => unresolved = unresolved.or(Some(err)),
             }
         }
-        let words = format!("no key of the configuration is at hand: put yours into {KEY}");
-        lacking.map_or(Ok(None), |err| Err(anyhow::Error::from(err).context(words)))
+        let message = format!("cannot read any configured API key\nhint: set {KEY} to your key");
+        unresolved.map_or(Ok(None), |err| Err(anyhow::Error::from(err).context(message)))
     }
 }
 
-/// Where something of the api is. Whatever has a meaning in a path, such as a slash within an id, is escaped.
+/// Builds the path `/v1/…` from segments, with special characters escaped.
 pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
-    // Only for its way of writing them.
+    // The URL type does the escaping.
     let mut url = Url::parse("http://api/v1")?;
     for part in parts {
-        // These name another place however they are written.
+        // These would name another path, however they are escaped.
         if ["", ".", ".."].contains(part) {
-            return Err(Stop::because(Exit::Usage, format!("{part:?} names nothing")));
+            return Err(CliError::with_exit(Exit::Usage, format!("{part:?} is not a valid name or id")));
         }
         if let Ok(mut parts) = url.path_segments_mut() {
             parts.push(part);
@@ -87,43 +90,41 @@ pub(crate) fn path(parts: &[&str]) -> anyhow::Result<String> {
     Ok(url.path().to_owned())
 }
 
-/// The text of a field, or nothing.
+/// Returns a text field, or an empty text.
 pub(crate) fn name<'a>(value: &'a Value, name: &str) -> &'a str {
     value[name].as_str().unwrap_or_default()
 }
 
-/// What a page lists.
-pub(crate) fn listed(page: &Value) -> &[Value] {
-    page["data"].as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-/// The api's address, to which paths are added.
-fn base(url: &str) -> anyhow::Result<String> {
+/// Checks `--url` and removes a trailing slash.
+fn base_url(url: &str) -> anyhow::Result<String> {
     let base = url.trim_end_matches('/');
-    let wrong = |why: &str, mend: &str| {
-        Err(Stop::because(Exit::Usage, format!("--url {url:?} {why}: write --url {mend}")))
+    let invalid = |why: &str, fix: &str| {
+        Err(CliError::with_exit(Exit::Usage, format!("--url {url:?} {why}\nhint: use --url {fix}")))
     };
     match base.split_once("://") {
-        None => wrong("says no scheme", &format!("http://{base}")),
+        None => invalid("has no scheme", &format!("http://{base}")),
         Some((scheme, rest)) if !["http", "https"].contains(&scheme.to_lowercase().as_str()) => {
-            wrong("is neither http nor https", &format!("http://{rest}"))
+            invalid("is neither http nor https", &format!("http://{rest}"))
         }
         Some(_) => match base.strip_suffix("/v1") {
-            Some(short) => wrong("ends with /v1, which every path here begins with", short),
+            Some(short) => invalid("must not end with /v1", short),
             None => Ok(base.to_owned()),
         },
     }
 }
 
-/// A text of the command line as the value of a header; errors call it `what`.
-fn header(what: &str, text: String) -> anyhow::Result<HeaderValue> {
+/// Converts a command-line value to a header value; `option` names it in the error.
+fn header(option: &str, text: String) -> anyhow::Result<HeaderValue> {
     HeaderValue::try_from(text).map_err(|_| {
-        Stop::because(Exit::Usage, format!("{what} must be one line, without control characters"))
+        CliError::with_exit(Exit::Usage, format!("{option} must be one line without control characters"))
     })
 }
 
-/// The request under an idempotency key, if there is one.
-pub(crate) fn keyed(request: RequestBuilder, key: Option<String>) -> anyhow::Result<RequestBuilder> {
+/// Adds an idempotency key to a request.
+pub(crate) fn with_idempotency_key(
+    request: RequestBuilder,
+    key: Option<String>,
+) -> anyhow::Result<RequestBuilder> {
     Ok(match key {
         Some(key) => request.header("idempotency-key", header("--idempotency-key", key)?),
         None => request,
@@ -131,33 +132,33 @@ pub(crate) fn keyed(request: RequestBuilder, key: Option<String>) -> anyhow::Res
 }
 
 impl Client {
-    /// The api at `url`, or where the configuration says that it listens, for this tenant.
+    /// Creates a client of the API at `url`, or at `api.listen`.
     pub(crate) fn new(settings: &Settings, url: Option<&str>, tenant: Option<&str>) -> anyhow::Result<Self> {
-        let listens = || Ok(format!("http://{}", settings.api.listen));
-        let base = url.filter(|it| !it.is_empty()).map_or_else(listens, base)?;
+        let configured = || Ok(format!("http://{}", settings.api.listen));
+        let base = url.filter(|it| !it.is_empty()).map_or_else(configured, base_url)?;
         let key = Key::find(settings, tenant)?;
         let tenant = tenant.map(|it| header("--tenant", it.to_owned())).transpose()?;
-        // Bytes of UTF-8, as the api reads it.
-        let user = HeaderValue::from_bytes(person().as_bytes())?;
+        // The API reads this header as UTF-8.
+        let user = HeaderValue::from_bytes(user_name().as_bytes())?;
         Ok(Self { http: reqwest::Client::new(), base, key, tenant, user })
     }
 
-    /// The same, with this key.
+    /// Replaces the key.
     pub(crate) fn with_key(self, secret: SecretString) -> Self {
         Self { key: Some(Key { secret, from: "this process" }), ..self }
     }
 
-    /// Where the api is.
+    /// Returns the API's address.
     pub(crate) fn base(&self) -> &str {
         &self.base
     }
 
-    /// Whether it acts for a tenant that was named.
+    /// Returns true if a tenant was named.
     pub(crate) fn names_tenant(&self) -> bool {
         self.tenant.is_some()
     }
 
-    /// A request that is not sent yet.
+    /// Builds a request.
     pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         let request = request.header(USER_HEADER, &self.user);
@@ -171,17 +172,42 @@ impl Client {
         }
     }
 
-    /// What a `GET` answers.
-    pub(crate) async fn get(&self, path: &str) -> anyhow::Result<Value> {
-        Ok(self.send(self.request(Method::GET, path)).await?.json().await?)
+    /// Sends a `GET` request and reads the response.
+    pub(crate) async fn get<T: DeserializeOwned>(&self, path: &str) -> anyhow::Result<T> {
+        self.fetch(self.request(Method::GET, path)).await
     }
 
-    /// What a `POST` of `body` answers.
-    pub(crate) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<Value> {
-        Ok(self.send(self.request(Method::POST, path).json(body)).await?.json().await?)
+    /// Sends a `POST` request and reads the response.
+    pub(crate) async fn post<T: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+    ) -> anyhow::Result<T> {
+        self.fetch(self.request(Method::POST, path).json(body)).await
     }
 
-    /// Sends a request; an answer that is a problem is an error in its own words.
+    /// Sends a request and reads the response.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::Unreachable`] if the API cannot be reached or the response breaks off, [`Exit::Unchecked`] if this version
+    /// cannot read the response, otherwise as [`Self::send`].
+    pub(crate) async fn fetch<T: DeserializeOwned>(&self, request: RequestBuilder) -> anyhow::Result<T> {
+        let bytes = self.send(request).await?.bytes().await?;
+        serde_json::from_slice(&bytes).map_err(|err| {
+            let message = format!(
+                "cannot read the response of the API at {}: {err}\nhint: it may be another version; compare with: turnfold --version",
+                self.base
+            );
+            CliError::with_exit(Exit::Unchecked, message)
+        })
+    }
+
+    /// Sends a request.
+    ///
+    /// # Errors
+    ///
+    /// [`Exit::Unreachable`] if the API cannot be reached; for an error response, the code of its status.
     pub(crate) async fn send(&self, request: RequestBuilder) -> anyhow::Result<Response> {
         let response = request.send().await.map_err(|err| self.unreachable(&err))?;
         let status = response.status();
@@ -189,51 +215,139 @@ impl Client {
             return Ok(response);
         }
         let problem: Value = response.json().await.unwrap_or_default();
-        let words = |name: &str| problem[name].as_str().map(str::to_owned);
-        let in_dialect = || problem["error"]["message"].as_str().map(str::to_owned);
-        let told = words("detail")
-            .or_else(in_dialect)
-            .or(words("title"))
-            .unwrap_or_else(|| format!("the api answered {status}"));
-        let mend = words("mend").map(|it| format!(" ({it})")).unwrap_or_default();
-        let (exit, more) = match status.as_u16() {
-            401 => (Exit::Usage, self.shown()),
-            400 | 403 | 404 | 422 => (Exit::Usage, String::new()),
-            503 => (Exit::Unreachable, String::new()),
-            _ => (Exit::Finding, String::new()),
+        let text = |name: &str| problem[name].as_str().map(str::to_owned);
+        let openai_error = || problem["error"]["message"].as_str().map(str::to_owned);
+        let cause = text("detail")
+            .or_else(openai_error)
+            .or(text("title"))
+            .unwrap_or_else(|| format!("the API responded with {status}"));
+        let hint = text("hint").map(|it| format!("\nhint: {it}")).unwrap_or_default();
+        let (exit, hint) = match status.as_u16() {
+            401 => (Exit::Unauthorized, format!("\nhint: {}", self.key_hint())),
+            403 => (Exit::Unauthorized, hint),
+            404 => (Exit::NotFound, hint),
+            400 | 422 => (Exit::Usage, hint),
+            502..=504 => (Exit::Unreachable, hint),
+            _ => (Exit::Finding, hint),
         };
-        Err(Stop::answered(status.as_u16(), exit, format!("{told}{mend}{more}")))
+        let message = with_commands(&format!("{cause}{hint}"));
+        Err(CliError::from_response(status.as_u16(), exit, message))
     }
 
-    /// Which key is shown, for whoever showed the wrong one or none.
-    fn shown(&self) -> String {
+    /// Names the key that was sent.
+    fn key_hint(&self) -> String {
         match &self.key {
-            Some(key) if key.from == KEY => format!("; the key in {KEY} was sent"),
-            Some(key) => format!("; a key of {} was sent: put yours into {KEY}", key.from),
-            None => format!("; turnfold sends the key in {KEY}, which is not set"),
+            Some(key) if key.from == KEY => format!("the key in {KEY} was sent; set it to a valid key"),
+            Some(key) => format!("a key from {} was sent; set {KEY} to yours", key.from),
+            None => format!("no key was sent; set {KEY} to yours"),
         }
     }
 
     fn unreachable(&self, err: &reqwest::Error) -> anyhow::Error {
         let base = &self.base;
+        let why = innermost(err);
         if err.is_builder() {
-            let why = err.source().map(|it| format!(": {it}")).unwrap_or_default();
-            return Stop::because(Exit::Usage, format!("the api cannot be asked at {base:?}{why}"));
+            return CliError::with_exit(Exit::Usage, format!("invalid API address {base:?}: {why}"));
         }
-        let words = if err.is_connect() {
+        let message = if err.is_connect() {
             format!(
-                "nobody answers at {base}: start `turnfold dev`, which also knows what was run here with --local, or \
-                 name the api with --url"
+                "cannot reach the API at {base}: {why}\nhint: start it with turnfold dev (which also continues what ran with \
+                 --local), or set TURNFOLD_URL"
             )
         } else {
-            format!("the api at {base} did not answer: {err}")
+            format!("the API at {base} did not respond: {why}")
         };
-        Stop::because(Exit::Unreachable, words)
+        CliError::with_exit(Exit::Unreachable, message)
     }
 
-    /// The bytes of an event stream.
+    /// Opens an event stream.
     pub(crate) async fn stream(&self, path: &str) -> anyhow::Result<Response> {
         let request = self.request(Method::GET, path).header("accept", "text/event-stream");
         self.send(request).await.context("cannot follow the thread")
+    }
+}
+
+/// Returns the text of an error's last cause, without the operating system's error number.
+fn innermost(err: &reqwest::Error) -> String {
+    let mut text = err.to_string();
+    let mut source = err.source();
+    while let Some(it) = source {
+        text = it.to_string();
+        source = it.source();
+    }
+    match text.split_once(" (os error") {
+        Some((text, _)) => text.to_lowercase(),
+        None => text,
+    }
+}
+
+/// Replaces requests (`POST /v1/turns/ID/retry`) in a text from the API by the commands that send them.
+fn with_commands(text: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((at, method)) = ["GET ", "POST ", "PUT ", "DELETE "]
+        .into_iter()
+        .filter_map(|it| Some((rest.find(&format!("{it}/v1/"))?, it)))
+        .min()
+    {
+        let route = &rest[at + method.len()..];
+        let end = route.find(|it: char| it.is_whitespace() || ",;)`\"".contains(it)).unwrap_or(route.len());
+        let route = route[..end].trim_end_matches(['.', ':']);
+        out += &rest[..at];
+        out += &command(method.trim(), route).unwrap_or_else(|| format!("{method}{route}"));
+        rest = &rest[at + method.len() + route.len()..];
+    }
+    out + rest
+}
+
+/// Returns the command that sends a request.
+fn command(method: &str, route: &str) -> Option<String> {
+    let route = route.split('?').next()?.strip_prefix("/v1/")?;
+    let parts: Vec<&str> = route.split('/').map(|it| if it.starts_with('{') { "ID" } else { it }).collect();
+    let command = match (method, parts.as_slice()) {
+        ("POST", ["turns"]) => "turn send".to_owned(),
+        ("GET", ["turns"]) => "turn list".to_owned(),
+        ("GET", ["turns", "causes"]) => "turn list --group-by cause".to_owned(),
+        ("GET", ["turns", id]) => format!("turn show {id}"),
+        ("POST", ["turns", id, verb @ ("retry" | "cancel")]) => format!("turn {verb} {id}"),
+        ("GET", ["threads"]) => "thread list".to_owned(),
+        ("GET", ["threads", id]) => format!("thread show {id}"),
+        ("GET", ["threads", id, verb @ ("events" | "state" | "why" | "verify" | "replay")]) => {
+            format!("thread {verb} {id}")
+        }
+        ("POST", ["threads", id, verb @ ("reconcile" | "fork")]) => format!("thread {verb} {id}"),
+        ("POST", ["threads", id, "answer"] | ["inbox", id]) => format!("inbox answer {id}"),
+        ("GET", ["inbox"]) => "inbox list".to_owned(),
+        ("GET", ["inbox", id]) => format!("inbox show {id}"),
+        ("GET", ["queue"]) => "queue list".to_owned(),
+        ("GET", ["pauses"]) => "queue pauses".to_owned(),
+        ("DELETE", ["pauses", ..]) => "queue resume".to_owned(),
+        ("GET", ["strategies" | "models"]) => "strategy list".to_owned(),
+        ("GET", ["strategies", ..]) => "config default".to_owned(),
+        ("GET", ["webhooks"]) => "webhook list".to_owned(),
+        ("DELETE", ["webhooks", id]) => format!("webhook remove {id}"),
+        ("GET", ["deliveries"]) => "webhook deliveries".to_owned(),
+        ("POST", ["deliveries", id, "redeliver"]) => format!("webhook redeliver {id}"),
+        ("GET", ["batches"]) => "batch list".to_owned(),
+        ("GET", ["batches", id]) => format!("batch show {id}"),
+        ("POST", ["batches", id, verb @ ("pause" | "resume" | "cancel")]) => format!("batch {verb} {id}"),
+        _ => return None,
+    };
+    Some(format!("turnfold {command}"))
+}
+
+#[test]
+fn requests_in_errors_become_commands() {
+    let cases = [
+        ("send a new message with POST /v1/turns", "send a new message with turnfold turn send"),
+        ("POST /v1/turns/019a/retry has it try again", "turnfold turn retry 019a has it try again"),
+        ("see `GET /v1/queue`.", "see `turnfold queue list`."),
+        ("DELETE /v1/webhooks/{id}: removes one", "turnfold webhook remove ID: removes one"),
+        ("GET /v1/turns/{id}?wait=60, or GET /v1/pauses", "turnfold turn show ID, or turnfold queue pauses"),
+        ("PUT /v1/unknown stays", "PUT /v1/unknown stays"),
+        ("the url is /v1/turns", "the url is /v1/turns"),
+    ];
+    for (text, wanted) in cases {
+        assert_eq!(with_commands(text), wanted);
     }
 }

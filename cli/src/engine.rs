@@ -1,4 +1,4 @@
-//! Puts an engine together from the configuration: the store, the queue, the news, the door, the worker, and its world.
+//! Builds the parts of an engine from the configuration: store, queue, notifications, API, worker and world.
 
 mod claim;
 mod world;
@@ -6,12 +6,15 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use queue::rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing};
+use queue::{
+    MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
+};
 use secrecy::{ExposeSecret as _, SecretString};
-use store::limits::{Limits as Books, MemoryLimits, Pace, RedisLimits, Subject};
-use store::{MemoryNews, MemoryQueue, News, Parts, Queue, RedisNews, RedisQueue, Store, Strategies, Weights};
+use store::{Backends, Store, StrategyRegistry};
 use worker::{
-    Backoff, Bounds, Hands, Limits, Worker,
-    world::{Caps, Live},
+    Backoff, RequestAdmission, StepRunner, Worker, WorkerConfig,
+    world::{LiveWorld, RateLimitConfig},
 };
 
 pub(crate) use self::{
@@ -20,74 +23,82 @@ pub(crate) use self::{
 };
 use crate::{
     config::{SecretRef, Settings, TenantSettings},
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
     output::counted,
 };
 
-/// Whether the queue may live in this process.
+/// The number of processes that share the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Alone {
-    /// Api and worker are one process.
+    /// The API and the worker are one process, so the queue may be in memory.
     Yes,
-    /// They are not, and must meet at a server.
+    /// They are separate processes and need a shared queue.
     No,
 }
 
-/// The store of the configuration, brought up to date or not. Who only looks leaves nothing behind at an address that was
-/// mistyped.
+/// Opens the configured store without migrating it. Never creates a SQLite file: a mistyped path must not leave one behind.
 pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
     if let Some(file) = Store::sqlite_file(url.expose_secret()).filter(|it| !it.exists()) {
-        let words = format!(
-            "there is no database at {}: `turnfold dev` or `turnfold migrate` makes one",
+        let message = format!(
+            "there is no database at {}; hint: `turnfold dev` or `turnfold migrate` creates one",
             file.display()
         );
-        return Err(Stop::because(Exit::Unreachable, words));
+        return Err(CliError::with_exit(Exit::Database, message));
     }
     store_or_new(settings).await
 }
 
-/// The same; a SQLite file is made where there is none.
+/// Opens the configured store, and creates a missing SQLite file.
 pub(crate) async fn store_or_new(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
     Ok(Store::connect_with(url.expose_secret(), settings.store.connections).await?)
 }
 
-/// The log, the doorbell and the news.
+/// Connects the store, the queue and the notifications.
 pub(crate) async fn parts(
     settings: &Settings,
     store: Store,
     alone: Alone,
     name: &str,
-) -> anyhow::Result<Parts> {
+) -> anyhow::Result<Backends> {
     let url = settings.queue.url.resolve()?;
     let lease = lease(settings);
-    let (queue, news): (Arc<dyn Queue>, Arc<dyn News>) = match url.expose_secret() {
+    let (queue, notifications): (Arc<dyn Queue>, Arc<dyn Notifications>) = match url.expose_secret() {
         "memory:" if alone == Alone::Yes => {
-            let queue = MemoryQueue::weighing(lease, weights(settings)).consumer(name);
-            (Arc::new(queue), Arc::new(MemoryNews::new()))
+            let queue = MemoryQueue::with_weights(lease, weights(settings)).consumer(name);
+            (Arc::new(queue), Arc::new(MemoryNotifications::new()))
         }
         "memory:" => {
-            let words = "queue.url is memory:, but api and worker are processes of their own and must meet at a server: \
-                set queue.url = \"redis://…\", or run both in one process with `turnfold dev`";
-            return Err(Stop::because(Exit::Usage, words));
+            let message = "queue.url is memory:, but separate api and worker processes need a shared queue; hint: set \
+                queue.url = \"redis://…\", or run both in one process with `turnfold dev`";
+            return Err(CliError::with_exit(Exit::Usage, message));
         }
         url if url.starts_with("redis://") || url.starts_with("rediss://") => {
-            let queue = RedisQueue::connect(url, lease, name).await?.weighing(weights(settings));
-            (Arc::new(queue), Arc::new(RedisNews::connect(url).await?))
+            let queue = RedisQueue::connect(url, lease, name).await?.with_weights(weights(settings));
+            (Arc::new(queue), Arc::new(RedisNotifications::connect(url).await?))
         }
-        _ => return Err(Stop::because(Exit::Usage, "queue.url must be memory: or begin with redis://")),
+        _ => {
+            return Err(CliError::with_exit(
+                Exit::Usage,
+                "queue.url must be memory: or begin with redis:// or rediss://",
+            ));
+        }
     };
-    Ok(Parts { store, queue, news })
+    Ok(Backends { store, queue, notifications })
 }
 
-/// How much of the work each tenant is given.
+/// The weights of the tenants.
 fn weights(settings: &Settings) -> Weights {
     Weights::new(settings.tenants.iter().map(|(name, it)| (name.clone(), it.weight)))
 }
 
-/// The door of the configuration.
-pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) -> anyhow::Result<api::Door> {
+/// The configuration of the API.
+pub(crate) fn door(
+    settings: &Settings,
+    parts: Backends,
+    strategies: StrategyRegistry,
+) -> anyhow::Result<api::ApiConfig> {
     let resolved = |keys: &[SecretRef]| keys.iter().map(SecretRef::resolve).collect::<Result<Vec<_>, _>>();
     let keys = resolved(&settings.api.keys)?;
     let mut tenants = BTreeMap::new();
@@ -98,21 +109,23 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     let experts = experts(settings);
     let body_limit = usize::try_from(settings.api.body_limit_kib)?.saturating_mul(1024);
     let (tuned, budget) = (settings.strategies.clone(), settings.budget.clone());
-    let bulk = api::Bulk {
+    let bulk = api::BatchConfig {
         window: settings.batch.window,
         file_max: settings.batch.file_mib.saturating_mul(1024 * 1024),
         line_max: usize::try_from(settings.batch.line_kib)?.saturating_mul(1024),
-        ..api::Bulk::default()
+        ..api::BatchConfig::default()
     };
-    let webhooks =
-        api::Webhooks { private_addresses: settings.webhooks.private_addresses, ..api::Webhooks::default() };
+    let webhooks = api::WebhookConfig {
+        private_addresses: settings.webhooks.private_addresses,
+        ..api::WebhookConfig::default()
+    };
     let of_tenant = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.waiting_max?));
-    let waiting_max = api::WaitingMax {
+    let waiting_max = api::AdmissionLimits {
         all: settings.api.waiting_max,
         tenants: settings.tenants.iter().filter_map(of_tenant).collect(),
     };
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
-    Ok(api::Door {
+    Ok(api::ApiConfig {
         parts,
         strategies,
         experts,
@@ -129,9 +142,9 @@ pub(crate) fn door(settings: &Settings, parts: Parts, strategies: Strategies) ->
     })
 }
 
-/// What there is to run turns with.
+/// The slots and limits, from which batch quotes predict the finish time.
 fn capacity(settings: &Settings) -> api::Capacity {
-    let Caps { models, providers, servers } = world::caps(&settings.limits);
+    let RateLimitConfig { models, providers, servers } = world::caps(&settings.limits);
     let models = models.into_iter().map(|(name, cap)| (Subject::Model(name), cap));
     let providers = providers.into_iter().map(|(name, cap)| (Subject::Provider(name), cap));
     let servers = servers.into_iter().map(|(name, cap)| (Subject::Server(name), cap));
@@ -139,7 +152,7 @@ fn capacity(settings: &Settings) -> api::Capacity {
     api::Capacity { slots, caps: models.chain(providers).chain(servers).collect() }
 }
 
-/// Refuses a key that would open for two: nobody could say for whom it acts.
+/// Refuses a key that has two owners: its tenant would be ambiguous.
 fn check_keys(
     operators: &[SecretString],
     tenants: &BTreeMap<String, Vec<SecretString>>,
@@ -151,9 +164,10 @@ fn check_keys(
     for (key, owner) in operators.chain(tenants) {
         match known.insert(key.expose_secret(), owner.clone()) {
             Some(other) if other != owner => {
-                let words =
-                    format!("{owner}.keys and {other}.keys hold the same key: give each a key of its own");
-                return Err(Stop::because(Exit::Usage, words));
+                let message = format!(
+                    "{owner}.keys and {other}.keys contain the same key; hint: give each a key of its own"
+                );
+                return Err(CliError::with_exit(Exit::Usage, message));
             }
             Some(_) | None => {}
         }
@@ -161,40 +175,41 @@ fn check_keys(
     Ok(())
 }
 
-/// What holds a worker's requests back.
-pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<Bounds> {
+/// The limits and the timeout that a worker applies to its requests.
+pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<RequestAdmission> {
     let url = settings.queue.url.resolve()?;
-    let pace = Pace::holding(lease(settings));
-    // Where nothing is limited nothing is counted, and no connection is needed for that.
-    let limits: Arc<dyn Books> = match url.expose_secret() {
+    let pace = Timing::with_permit_ttl(lease(settings));
+    // Without limits nothing is counted, and no connection to Redis is needed.
+    let limits: Arc<dyn RateLimiter> = match url.expose_secret() {
         url if url.starts_with("redis") && !settings.limits.is_none() => {
-            Arc::new(RedisLimits::connect(url, pace).await?)
+            Arc::new(RedisRateLimiter::connect(url, pace).await?)
         }
-        _ => Arc::new(MemoryLimits::new(pace)),
+        _ => Arc::new(MemoryRateLimiter::new(pace)),
     };
-    Ok(Bounds::new(limits, settings.worker.node_timeout_seconds.map(Duration::from_secs)))
+    Ok(RequestAdmission::new(limits, settings.worker.node_timeout_seconds.map(Duration::from_secs)))
 }
 
-/// The worker of the configuration.
+/// The configured worker.
 pub(crate) fn worker(
     settings: &Settings,
-    parts: Parts,
-    strategies: Strategies,
-    world: Arc<Live>,
-    bounds: Bounds,
+    parts: Backends,
+    strategies: StrategyRegistry,
+    world: Arc<LiveWorld>,
+    admission: RequestAdmission,
 ) -> Worker {
-    let hands = Hands { parts, strategies, world, backoff: Backoff::default(), bounds, name: name(settings) };
-    let limits = Limits {
+    let steps =
+        StepRunner { parts, strategies, world, backoff: Backoff::default(), admission, name: name(settings) };
+    let limits = WorkerConfig {
         slots: settings.worker.slots,
-        nodes: settings.worker.nodes_per_job,
+        max_jobs_in_place: settings.worker.max_jobs_in_place,
         lease: lease(settings),
-        sweep: Duration::from_secs(settings.queue.sweep_seconds),
-        drain: Duration::from_secs(settings.worker.drain_seconds),
+        sweep_interval: Duration::from_secs(settings.queue.sweep_seconds),
+        drain_timeout: Duration::from_secs(settings.worker.drain_seconds),
     };
-    Worker::new(hands, limits)
+    Worker::new(steps, limits)
 }
 
-/// What this process is called in the log and in the queue.
+/// Name of this process in log messages and in the queue.
 pub(crate) fn name(settings: &Settings) -> String {
     if !settings.worker.name.is_empty() {
         return settings.worker.name.clone();
@@ -202,7 +217,7 @@ pub(crate) fn name(settings: &Settings) -> String {
     format!("{}-{}", host(), std::process::id())
 }
 
-/// What this machine is called.
+/// Host name of this machine.
 pub(crate) fn host() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     if host.trim().is_empty() { "worker".to_owned() } else { host.trim().to_owned() }
@@ -212,28 +227,35 @@ fn lease(settings: &Settings) -> Duration {
     Duration::from_secs(settings.queue.lease_seconds)
 }
 
-/// The port that the api listens on.
+/// Opens the port of the API.
+///
+/// # Errors
+///
+/// Refuses an address that other machines can reach if no key is configured.
 pub(crate) async fn listen(settings: &Settings) -> anyhow::Result<tokio::net::TcpListener> {
     let address = settings.api.listen;
     let keys = settings.api.keys.len() + settings.tenants.values().map(|it| it.keys.len()).sum::<usize>();
-    api::check_exposure(address, keys).map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
+    api::check_bind(address, keys).map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))?;
     tokio::net::TcpListener::bind(address).await.map_err(|err| {
-        let words = if err.kind() == std::io::ErrorKind::AddrInUse {
-            format!("the port of {address} is in use, perhaps by another turnfold: stop that, or choose another with --listen")
+        let message = if err.kind() == std::io::ErrorKind::AddrInUse {
+            format!(
+                "cannot listen on {address}: the port is in use, perhaps by another turnfold; hint: stop it, or choose \
+                 another port with --listen"
+            )
         } else {
-            format!("cannot listen on {address}: {err}; choose another address with --listen")
+            format!("cannot listen on {address}: {err}; hint: choose another address with --listen")
         };
-        Stop::because(Exit::Unreachable, words)
+        CliError::with_exit(Exit::Unreachable, message)
     })
 }
 
-/// Refuses a database that is not up to date.
+/// Refuses a database with missing migrations.
 pub(crate) async fn check_migrated(store: &Store) -> anyhow::Result<()> {
     let checked = store.check_migrated().await;
     if let Err(store::Error::NotMigrated { pending }) = &checked {
-        let lacks = counted(pending.len(), "migration");
-        let words = format!("run `turnfold migrate`: the database lacks {lacks}");
-        return Err(Stop::because(Exit::Unreachable, words));
+        let missing = counted(pending.len(), "migration");
+        let message = format!("the database lacks {missing}; hint: run `turnfold migrate`");
+        return Err(CliError::with_exit(Exit::Database, message));
     }
     checked.context("the database is not ready")
 }

@@ -1,24 +1,32 @@
-//! What a command's end says to the script that called it.
+//! Exit codes and the errors that carry them.
 
 use std::process::ExitCode;
 
-/// How a command ended.
+/// Outcome of a command, as its exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    /// As asked.
+    /// Success.
     Ok = 0,
-    /// With a finding: diverged, tampered, refused; or what was waited for has failed.
+    /// A finding (a difference, a broken log, a refusal), or the awaited turn failed.
     Finding = 1,
-    /// The command line or the configuration makes no sense.
+    /// Wrong usage or configuration.
     Usage = 2,
-    /// What was waited for asks a person.
+    /// The awaited turn asks a person a question.
     Waiting = 3,
-    /// The store, the queue or the api cannot be reached, or not used.
+    /// The API or another server cannot be reached.
     Unreachable = 4,
-    /// Some of it failed.
+    /// Part of the work failed.
     Partial = 5,
-    /// Not checked: this version cannot read what is stored, or there was nothing to check.
+    /// Not checked: the log cannot be read by this version, or nothing matched.
     Unchecked = 6,
+    /// No such thread, turn, batch or webhook.
+    NotFound = 7,
+    /// The API key is missing, wrong or not allowed to do this.
+    Unauthorized = 8,
+    /// The database or Redis is missing, out of date or cannot be reached.
+    Database = 9,
+    /// Interrupted by Ctrl-C or SIGTERM.
+    Interrupted = 130,
 }
 
 impl From<Exit> for ExitCode {
@@ -27,66 +35,68 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// An error that knows its exit code.
+/// An error with its exit code.
 #[derive(Debug, thiserror::Error)]
-#[error("{words}")]
-pub(crate) struct Stop {
+#[error("{message}")]
+pub(crate) struct CliError {
     pub(crate) exit: Exit,
-    pub(crate) words: String,
-    /// The status of the api's answer, if that is what it was.
+    /// Cause, followed by a line `hint: …` if there is a remedy.
+    pub(crate) message: String,
+    /// HTTP status, if the error is a response of the API.
     pub(crate) status: Option<u16>,
 }
 
-impl Stop {
-    pub(crate) fn because(exit: Exit, words: impl Into<String>) -> anyhow::Error {
-        Self { exit, words: words.into(), status: None }.into()
+impl CliError {
+    pub(crate) fn with_exit(exit: Exit, message: impl Into<String>) -> anyhow::Error {
+        Self { exit, message: message.into(), status: None }.into()
     }
 
-    /// Because the api answered so.
-    pub(crate) fn answered(status: u16, exit: Exit, words: String) -> anyhow::Error {
-        Self { exit, words, status: Some(status) }.into()
+    /// Creates the error for an error response of the API.
+    pub(crate) fn from_response(status: u16, exit: Exit, message: String) -> anyhow::Error {
+        Self { exit, message, status: Some(status) }.into()
     }
 }
 
-/// Tells the error, and which exit it is.
-#[expect(clippy::print_stderr, reason = "this is where errors are told")]
+/// Prints an error on stderr and returns its exit code.
+#[expect(clippy::print_stderr, reason = "errors go to stderr")]
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
-    let words: Vec<String> = error.chain().map(ToString::to_string).collect();
-    let mut said: Vec<&str> = Vec::new();
-    for word in &words {
-        // Many errors end with their cause's words already.
-        if !said.iter().any(|it| it.contains(word.as_str())) {
-            said.push(word);
+    let messages: Vec<String> = error.chain().map(ToString::to_string).collect();
+    let mut distinct: Vec<&str> = Vec::new();
+    for message in &messages {
+        // Many errors already end with the text of their cause.
+        if !distinct.iter().any(|it| it.contains(message.as_str())) {
+            distinct.push(message);
         }
     }
-    eprintln!("error: {}", said.join(": "));
-    exit_of(error).into()
+    eprintln!("error: {}", distinct.join(": "));
+    exit_code(error).into()
 }
 
-fn exit_of(error: &anyhow::Error) -> Exit {
+/// Returns the exit code of an error: the one it carries, else the one of its kind.
+fn exit_code(error: &anyhow::Error) -> Exit {
     use store::Error;
-    if let Some(stop) = error.downcast_ref::<Stop>() {
-        return stop.exit;
+    if let Some(error) = error.downcast_ref::<CliError>() {
+        return error.exit;
     }
     if error.downcast_ref::<crate::config::ConfigError>().is_some()
         || error.downcast_ref::<crate::config::SecretError>().is_some()
     {
         return Exit::Usage;
     }
-    if error.downcast_ref::<store::QueueError>().is_some() {
-        return Exit::Unreachable;
+    if error.downcast_ref::<queue::QueueError>().is_some() {
+        return Exit::Database;
     }
     match error.downcast_ref::<Error>() {
-        // Nothing is changed by trying again: something else must be said, or configured.
-        Some(Error::UnknownThread(_) | Error::UnknownTurn(_) | Error::Address(_)) => Exit::Usage,
+        Some(Error::UnknownThread(_) | Error::UnknownTurn(_)) => Exit::NotFound,
+        Some(Error::Address(_)) => Exit::Usage,
         Some(
             Error::Unavailable(_)
             | Error::NotMigrated { .. }
-            // Of a file that is no database, for one: nothing was looked at that could be a finding.
+            // For example, the file is not a database. Nothing was read, so it is not a finding.
             | Error::Database(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_),
-        ) => Exit::Unreachable,
+        ) => Exit::Database,
         Some(Error::TooNew { .. } | Error::Unreadable { .. }) => Exit::Unchecked,
         Some(_) => Exit::Finding,
         None if error.downcast_ref::<reqwest::Error>().is_some_and(reqwest::Error::is_connect) => {

@@ -1,6 +1,6 @@
-//! turnfold: runs conversation turns of LLM agents as durable jobs.
+//! The command line of turnfold, which runs LLM agent conversations as durable jobs.
 //!
-//! This crate is the command line, and the library by which a binary of your own runs with strategies of your own:
+//! As a library, this crate builds a binary with your own strategies:
 //!
 //! ```no_run
 //! # mod mine { pub static MINE: shared::strategies::probe::Probe = shared::strategies::probe::Probe; }
@@ -12,15 +12,17 @@
 //! ```
 
 mod args;
-mod ask;
 mod client;
 mod commands;
 pub mod config;
+mod confirm;
 mod demo;
 mod engine;
 mod exit;
+mod ids;
 mod output;
-mod person;
+mod suggest;
+mod user;
 
 use std::process::ExitCode;
 
@@ -29,14 +31,14 @@ use shared::Graph;
 
 pub use exit::Exit;
 
-/// Does what the command line says, with these strategies.
+/// Runs the command line with these strategies and returns the exit code.
 pub fn main(strategies: Vec<&'static dyn Graph>) -> ExitCode {
     let args = args::Args::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|err| err.exit());
-    // The first provider installed stays; a second call by an embedding program is no fault.
+    // Fails if an embedding program has installed a provider already; that one stays.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(err) => return exit::report(&anyhow::anyhow!("cannot start the runtime: {err}")),
+        Err(err) => return exit::report(&anyhow::anyhow!("cannot start the async runtime: {err}")),
     };
     match runtime.block_on(commands::run(args, strategies)) {
         Ok(exit) => exit.into(),

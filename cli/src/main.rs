@@ -1,8 +1,8 @@
-//! The one binary, with the strategies that come with turnfold.
+//! The turnfold binary, with the bundled strategies.
 
 use std::process::ExitCode;
 
-/// A step makes and drops many small things on several threads; the system's allocator takes a quarter more for it.
+/// Steps allocate and free many small objects on several threads; with the system's allocator they take a quarter longer.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

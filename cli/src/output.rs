@@ -1,60 +1,60 @@
-//! What a command prints: data on stdout and nowhere else, words first, JSON for machines.
+//! Output of commands: data on stdout, as text for people or JSON for programs; everything else on stderr.
 
 use std::{
+    env,
     fs::{self, OpenOptions},
     io::{self, IsTerminal as _, Write as _},
     path::Path,
     time::Duration,
 };
 
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
-use serde_json::Value;
 
-/// In which form data is printed.
+/// Output format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// Words and tables, for people.
+    /// Text and tables, for people
     #[default]
     Text,
-    /// One JSON document, once all of it is there.
+    /// One JSON document, printed when it is complete
     Json,
-    /// One JSON document a line, as they come.
+    /// One JSON document a line, printed as they come
     Jsonl,
 }
 
-/// Prints one thing.
+/// Prints one item.
 pub(crate) fn one<T: Serialize>(
     format: Format,
-    thing: &T,
-    words: impl FnOnce() -> String,
+    item: &T,
+    text: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Text => print(&words()),
-        Format::Json => print(&serde_json::to_string_pretty(thing)?),
-        Format::Jsonl => print(&serde_json::to_string(thing)?),
+        Format::Text => print(&text()),
+        Format::Json => print(&serde_json::to_string_pretty(item)?),
+        Format::Jsonl => print(&serde_json::to_string(item)?),
     }
 }
 
-/// Prints many things.
+/// Prints a list: one JSON array, or one line for each item.
 pub(crate) fn many<T: Serialize>(
     format: Format,
-    things: &[T],
-    words: impl FnOnce() -> String,
+    items: &[T],
+    text: impl FnOnce() -> String,
 ) -> anyhow::Result<()> {
     match format {
-        Format::Text => print(&words()),
-        Format::Json => print(&serde_json::to_string_pretty(things)?),
-        Format::Jsonl => things.iter().try_for_each(|it| print(&serde_json::to_string(it)?)),
+        Format::Text => print(&text()),
+        Format::Json => print(&serde_json::to_string_pretty(items)?),
+        Format::Jsonl => items.iter().try_for_each(|it| print(&serde_json::to_string(it)?)),
     }
 }
 
-/// Whether a file can be made here, or the one that is here be written; nothing is left behind.
-pub(crate) fn try_out(file: &Path) -> io::Result<()> {
+/// Checks that a file can be created or written; leaves nothing behind.
+pub(crate) fn check_writable(file: &Path) -> io::Result<()> {
     match fs::metadata(file) {
         Ok(it) if it.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
         Ok(it) if it.is_file() => OpenOptions::new().append(true).open(file).map(drop),
-        // To open a pipe is to wait for who reads it.
+        // Opening a pipe would wait for its reader.
         Ok(_) => Ok(()),
         Err(_) if file.is_symlink() => Ok(()),
         Err(_) => {
@@ -64,7 +64,7 @@ pub(crate) fn try_out(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Prints text as it stands. A reader that has gone away (`| head`) is no fault.
+/// Prints text and a newline on stdout. A closed pipe (`| head`) ends the process without an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
     match out
@@ -77,49 +77,74 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Tells something that is no data, on stderr.
-#[expect(clippy::print_stderr, reason = "this is where remarks are told")]
-pub(crate) fn remark(text: &str) {
+/// Prints a message that is not data, on stderr.
+#[expect(clippy::print_stderr, reason = "messages beside the data go to stderr")]
+pub(crate) fn note(text: &str) {
     eprintln!("{text}");
 }
 
-/// What the world took, on one line, with what nobody told of it.
-pub(crate) fn took(took: &Value) -> String {
-    let count = |name: &str| took[name].as_u64().unwrap_or_default();
-    let tokens = count("input_tokens") + count("output_tokens");
-    let usd = took["usd"].as_f64().unwrap_or_default();
-    let seconds = Duration::from_millis(count("ms")).as_secs_f64();
-    let lacks = |name: &str, what: &str| {
-        let n = count(name);
-        (0 < n).then(|| format!("{what} of {}", counted(n, "answer")))
-    };
-    let missing: Vec<String> =
-        [lacks("untold", "the tokens"), lacks("unpriced", "the price")].into_iter().flatten().collect();
-    let missing = if missing.is_empty() {
-        String::new()
-    } else {
-        format!(", without {} that nobody told", missing.join(" and "))
-    };
-    format!("{tokens} tokens, ${usd:.4}, {seconds:.1} s{missing}")
+/// Returns the name of an enum value as it is in JSON.
+pub(crate) fn json_name(value: &impl Serialize) -> String {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(name)) => name,
+        Ok(other) => other.to_string(),
+        Err(_) => String::new(),
+    }
 }
 
-/// Whether a person watches.
-pub(crate) fn watched() -> bool {
+/// Renders usage on one line, with the number of responses that are not included.
+pub(crate) fn usage(usage: &api_types::Usage) -> String {
+    let tokens = usage.input_tokens.saturating_add(usage.output_tokens);
+    let seconds = Duration::from_millis(usage.ms).as_secs_f64();
+    let lacking = |n: u32, what: &str| (0 < n).then(|| format!("the {what} of {}", counted(n, "response")));
+    let lacking: Vec<String> =
+        [lacking(usage.responses_without_usage, "tokens"), lacking(usage.responses_without_price, "cost")]
+            .into_iter()
+            .flatten()
+            .collect();
+    let lacking = match lacking.is_empty() {
+        true => String::new(),
+        false => format!(", without {}, which is unknown", lacking.join(" and ")),
+    };
+    format!("{tokens} tokens, ${:.4}, {seconds:.1} s{lacking}", usage.usd)
+}
+
+/// Returns true if stderr is a terminal.
+pub(crate) fn stderr_is_terminal() -> bool {
     std::io::stderr().is_terminal()
 }
 
-/// A table without frills.
+/// Returns true if log lines on stderr are colored: on a terminal, unless `NO_COLOR` is set to anything.
+pub(crate) fn stderr_has_color() -> bool {
+    stderr_is_terminal() && env::var_os("NO_COLOR").is_none_or(|it| it.is_empty())
+}
+
+/// Renders a table without borders. On a terminal it is wrapped to the terminal's width, or to `COLUMNS`.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(head.iter().map(|it| it.to_uppercase()));
+    let columns = || env::var("COLUMNS").ok()?.parse().ok().filter(|it: &u16| *it > 0);
+    if let Some(width) = columns() {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    } else if std::io::stdout().is_terminal() {
+        table.set_content_arrangement(ContentArrangement::Dynamic);
+    }
     for row in rows {
         table.add_row(row);
     }
     table.trim_fmt()
 }
 
-/// So many of something.
-pub(crate) fn counted(n: impl TryInto<u64>, what: &str) -> String {
+/// Renders a number with its noun: `1 line`, `2 lines`.
+pub(crate) fn counted(n: impl TryInto<u64>, noun: &str) -> String {
     let n = n.try_into().unwrap_or(u64::MAX);
-    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+    if n == 1 { format!("1 {noun}") } else { format!("{n} {noun}s") }
+}
+
+/// The last line of a list that is cut: `and 6 more`; empty if everything is listed.
+pub(crate) fn and_more(all: impl TryInto<u64>, listed: usize) -> String {
+    match all.try_into().unwrap_or(u64::MAX).saturating_sub(listed as u64) {
+        0 => String::new(),
+        more => format!("\n  and {more} more"),
+    }
 }

@@ -1,53 +1,44 @@
-//! The tables, in the order they came: one file a migration.
+//! The database schema. One file is one migration and covers one topic.
 //!
-//! Migrations are a promise: one that was released is never edited, only followed by another.
+//! A released migration is never edited; a change of the schema is a new migration.
+//!
+//! The statements are written with PostgreSQL's types, and `SQLITE_TYPES` translates them for SQLite. What differs beyond the
+//! types is written out for each database.
 //!
 //! ## Why no foreign keys
 //!
-//! A thread and its first event are written in one transaction, and a thread is deleted, if ever, with all that is
-//! its own in one (`store/src/log/prune.rs`): so there is nothing for a foreign key to find.
-//! What a batch or a file keeps goes after its row, in pages: a sweep or the next prune takes up what a crash left.
+//! A thread and its first event are inserted in one transaction. A thread is deleted together with everything that refers
+//! to it, also in one transaction (`store/src/retention/threads.rs`). A foreign key could find nothing, and would cost every
+//! insert. The chunks of a file and the items of a batch are deleted in pages after their parent's row; what a crash leaves
+//! behind is deleted by the next sweep or prune.
 
-mod m20261121_000001_threads;
-mod m20261121_000002_turns;
-mod m20261121_000003_events;
-mod m20261122_000004_index;
-mod m20261122_000005_pins;
-mod m20261122_000006_tenants;
-mod m20261122_000007_holds;
-mod m20261122_000008_pauses;
-mod m20261122_000009_partitions;
-mod m20261122_000010_bulk;
-mod m20261122_000012_due;
-mod m20261122_000013_batch_threads;
-mod m20261122_000015_counts;
-mod m20261122_000016_webhooks;
-mod m20261122_000017_outcomes;
-mod m20261122_000018_forks;
-mod m20261122_000019_items;
-mod m20261122_000020_open;
-mod m20261123_000021_lz4;
-mod m20261123_000022_batch_of;
-mod m20261123_000023_answers;
-mod m20261123_000024_asked;
-mod m20261125_000025_open_turns;
+mod m20261126_000001_threads;
+mod m20261126_000002_batches;
+mod m20261126_000003_webhooks;
+mod m20261126_000004_operations;
+mod m20261126_000005_mcp;
 
 use sea_orm_migration::{
     IntoSchemaManagerConnection, MigrationTrait, MigratorTrait, SchemaManager,
-    sea_orm::{DatabaseTransaction, DbErr, EntityTrait},
+    sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, DbErr, EntityTrait},
     seaql_migrations,
 };
 
-/// How the tables of a database compare to those that this build knows.
+/// The migrations that builds before 0.1.0 applied. A database with one of these must be created anew.
+const BEFORE_0_1_0: [&str; 4] = ["m20261121_", "m20261122_", "m20261123_", "m20261125_"];
+
+/// The migrations of a database, compared with those of this build.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
     /// Migrations that the database lacks, oldest first.
     pub pending: Vec<String>,
-    /// Migrations that the database has and this build has never heard of: a newer one was here.
+    /// Applied migrations that this build does not know, because a newer build applied them.
     pub unknown: Vec<String>,
+    /// Migrations of a development build before 0.1.0, which no build can upgrade.
+    pub before_release: Vec<String>,
 }
 
-/// Looks, and changes nothing: it needs no right to create tables.
+/// Compares the migrations without changing the database; needs no right to create tables.
 ///
 /// # Errors
 ///
@@ -56,22 +47,23 @@ pub async fn survey<'c>(db: impl IntoSchemaManagerConnection<'c>) -> Result<Surv
     let manager = SchemaManager::new(db);
     let applied: Vec<String> = if manager.has_table("seaql_migrations").await? {
         let rows = seaql_migrations::Entity::find().all(manager.get_connection()).await?;
-        rows.into_iter().map(|it| it.version).collect()
+        rows.into_iter().map(|row| row.version).collect()
     } else {
         Vec::new()
     };
     let known: Vec<String> = Migrator::migrations().iter().map(|it| it.name().to_owned()).collect();
-    Ok(Survey {
-        pending: known.iter().filter(|it| !applied.contains(it)).cloned().collect(),
-        unknown: applied.into_iter().filter(|it| !known.contains(it)).collect(),
-    })
+    let pending = known.iter().filter(|it| !applied.contains(it)).cloned().collect();
+    let is_before_release = |name: &String| BEFORE_0_1_0.iter().any(|prefix| name.starts_with(prefix));
+    let (before_release, unknown) =
+        applied.into_iter().filter(|it| !known.contains(it)).partition(is_before_release);
+    Ok(Survey { pending, unknown, before_release })
 }
 
-/// Applies what is pending, all of it or nothing, and says what that was.
+/// Applies all pending migrations in one transaction, and returns their names.
 ///
 /// # Errors
 ///
-/// [`DbErr`] if the database refuses, or holds migrations that this build does not know.
+/// [`DbErr`] if the database refuses a statement, or has migrations that this build does not know.
 pub async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, DbErr> {
     let pending = survey(tx).await?.pending;
     Migrator::up(tx, None).await?;
@@ -83,29 +75,56 @@ struct Migrator;
 impl MigratorTrait for Migrator {
     fn migrations() -> Vec<Box<dyn MigrationTrait>> {
         vec![
-            Box::new(m20261121_000001_threads::Migration),
-            Box::new(m20261121_000002_turns::Migration),
-            Box::new(m20261121_000003_events::Migration),
-            Box::new(m20261122_000004_index::Migration),
-            Box::new(m20261122_000005_pins::Migration),
-            Box::new(m20261122_000006_tenants::Migration),
-            Box::new(m20261122_000007_holds::Migration),
-            Box::new(m20261122_000008_pauses::Migration),
-            Box::new(m20261122_000009_partitions::Migration),
-            Box::new(m20261122_000010_bulk::Migration),
-            Box::new(m20261122_000012_due::Migration),
-            Box::new(m20261122_000013_batch_threads::Migration),
-            Box::new(m20261122_000015_counts::Migration),
-            Box::new(m20261122_000016_webhooks::Migration),
-            Box::new(m20261122_000017_outcomes::Migration),
-            Box::new(m20261122_000018_forks::Migration),
-            Box::new(m20261122_000019_items::Migration),
-            Box::new(m20261122_000020_open::Migration),
-            Box::new(m20261123_000021_lz4::Migration),
-            Box::new(m20261123_000022_batch_of::Migration),
-            Box::new(m20261123_000023_answers::Migration),
-            Box::new(m20261123_000024_asked::Migration),
-            Box::new(m20261125_000025_open_turns::Migration),
+            Box::new(m20261126_000001_threads::Migration),
+            Box::new(m20261126_000002_batches::Migration),
+            Box::new(m20261126_000003_webhooks::Migration),
+            Box::new(m20261126_000004_operations::Migration),
+            Box::new(m20261126_000005_mcp::Migration),
         ]
     }
+}
+
+/// SQLite's names for PostgreSQL's types. `uuid_text` makes the driver store a UUID as text.
+const SQLITE_TYPES: [(&str, &str); 4] =
+    [("UUID", "uuid_text"), ("BIGINT", "integer"), ("BYTEA", "blob"), ("INTEGER", "integer")];
+
+/// Executes statements on both databases.
+async fn apply(manager: &SchemaManager<'_>, statements: &str) -> Result<(), DbErr> {
+    apply_to_postgres(manager, statements).await?;
+    apply_to_sqlite(manager, statements).await
+}
+
+/// Executes statements on PostgreSQL only.
+async fn apply_to_postgres(manager: &SchemaManager<'_>, statements: &str) -> Result<(), DbErr> {
+    if manager.get_database_backend() == DbBackend::Postgres {
+        manager.get_connection().execute_unprepared(statements).await?;
+    }
+    Ok(())
+}
+
+/// Executes statements on SQLite only, with its names for the types.
+async fn apply_to_sqlite(manager: &SchemaManager<'_>, statements: &str) -> Result<(), DbErr> {
+    if manager.get_database_backend() == DbBackend::Sqlite {
+        let sql = SQLITE_TYPES
+            .iter()
+            .fold(statements.to_owned(), |sql, (postgres, sqlite)| sql.replace(postgres, sqlite));
+        manager.get_connection().execute_unprepared(&sql).await?;
+    }
+    Ok(())
+}
+
+/// Compresses long values of these columns with LZ4, where the PostgreSQL server supports it.
+///
+/// ## Why
+///
+/// PostgreSQL compresses values of more than 2,000 bytes. For a chunk of 240 KB of results its default method (pglz) takes
+/// 3.6 ms, LZ4 0.85 ms, for the same size on disk.
+async fn compress(manager: &SchemaManager<'_>, columns: &[(&str, &str)]) -> Result<(), DbErr> {
+    let alter: String = columns
+        .iter()
+        .map(|(table, column)| format!("ALTER TABLE {table} ALTER COLUMN {column} SET COMPRESSION lz4;"))
+        .collect();
+    // A server that was built without LZ4 keeps its default method.
+    let sql = format!("DO $$ BEGIN {alter} EXCEPTION WHEN feature_not_supported THEN NULL; END $$");
+    apply_to_postgres(manager, &sql).await
 }

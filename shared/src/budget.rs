@@ -1,97 +1,99 @@
-//! What a turn and a thread may take, and which of that is spent.
+//! Budgets of turns and threads.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::meter::Tally;
+use crate::usage::UsageTotal;
 
-/// What a turn and a thread may take of the world, whatever its strategy.
+/// Limits on tokens, money and time, for any strategy.
 ///
-/// **Invariant:** once it is spent, nothing more is asked of the world in that turn. What was asked before still
-/// counts, so a budget is passed by no more than the requests of one node.
+/// **Invariant:** once a limit is reached, no further request is sent in that turn. Requests already sent still count,
+/// so a budget is exceeded by at most the requests of one node.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// What one turn may take: from what a person says to the thread's next rest.
+    /// Limits of one turn, from its message until the thread is idle.
     #[serde(skip_serializing_if = "Limits::is_none")]
     pub turn: Limits,
-    /// What all turns of a thread together may take.
+    /// Limits of all turns of a thread together.
     #[serde(skip_serializing_if = "Limits::is_none")]
     pub thread: Limits,
 }
 
-/// How much may be taken; as much as it needs, of what is not set.
+/// Limits on usage. Unset values are unlimited.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Tokens that models read and write.
+    /// Tokens read and written by models.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub tokens: Option<u64>,
-    /// What models cost, in US dollars.
+    /// Cost of models, in US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0.000_001))]
     pub usd: Option<f64>,
-    /// How long models and tools are at work, in seconds.
+    /// Time spent in models and tools, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub seconds: Option<u64>,
 }
 
-/// Which part of a budget is spent.
+/// Budget limit that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Spent {
-    /// Whose.
-    pub of: Scope,
-    /// What of it.
+pub struct BudgetExceeded {
+    /// Owner of the budget.
+    pub scope: Scope,
+    /// Quantity that ran out.
     pub measure: Measure,
 }
 
-/// Whose budget.
+/// Owner of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The turn's.
+    /// Budget of the turn.
     Turn,
-    /// The thread's.
+    /// Budget of the thread.
     Thread,
 }
 
-/// What is counted.
+/// Quantity that a budget limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// Tokens that models read and write.
+    /// Tokens read and written by models.
     Tokens,
-    /// Money.
+    /// US dollars.
     Usd,
-    /// Time.
+    /// Seconds spent in models and tools.
     Seconds,
 }
 
 impl Budget {
-    /// Whether there is no limit.
+    /// Returns true if nothing is limited.
     pub fn is_none(&self) -> bool {
         self.turn.is_none() && self.thread.is_none()
     }
 
-    /// The narrower of the two, limit by limit.
+    /// Combines two budgets, keeping the lower of each limit.
     pub fn within(&self, cap: &Self) -> Self {
         Self { turn: self.turn.within(&cap.turn), thread: self.thread.within(&cap.thread) }
     }
 
-    /// What is spent of it: the thread's before the turn's, as only another thread helps against that.
-    pub(crate) fn spent(&self, turn: &Tally, thread: &Tally) -> Option<Spent> {
-        let of = |of, limits: &Limits, tally| limits.spent(tally).map(|measure| Spent { of, measure });
+    /// Returns the first limit reached. The budget of the thread comes first, since only a new thread has a new one.
+    pub(crate) fn exceeded(&self, turn: &UsageTotal, thread: &UsageTotal) -> Option<BudgetExceeded> {
+        let of = |scope, limits: &Limits, used| {
+            limits.exceeded(used).map(|measure| BudgetExceeded { scope, measure })
+        };
         of(Scope::Thread, &self.thread, thread).or_else(|| of(Scope::Turn, &self.turn, turn))
     }
 
-    /// Which budget is spent, in words.
-    pub(crate) fn told(&self, Spent { of, measure }: Spent) -> String {
-        let (limits, of) = match of {
+    /// Describes the exceeded budget in a sentence.
+    pub(crate) fn describe(&self, BudgetExceeded { scope, measure }: BudgetExceeded) -> String {
+        let (limits, of) = match scope {
             Scope::Turn => (&self.turn, "turn"),
             Scope::Thread => (&self.thread, "thread"),
         };
@@ -111,18 +113,18 @@ impl Limits {
         Self { tokens: least(self.tokens, cap.tokens), usd, seconds: least(self.seconds, cap.seconds) }
     }
 
-    fn spent(&self, tally: &Tally) -> Option<Measure> {
+    fn exceeded(&self, used: &UsageTotal) -> Option<Measure> {
         let Self { tokens, usd, seconds } = self;
-        if tokens.is_some_and(|it| it <= tally.tokens()) {
+        if tokens.is_some_and(|it| it <= used.tokens()) {
             return Some(Measure::Tokens);
         }
-        if usd.is_some_and(|it| it <= tally.usd()) {
+        if usd.is_some_and(|it| it <= used.usd()) {
             return Some(Measure::Usd);
         }
-        seconds.is_some_and(|it| it.saturating_mul(1_000) <= tally.ms).then_some(Measure::Seconds)
+        seconds.is_some_and(|it| it.saturating_mul(1_000) <= used.duration_ms).then_some(Measure::Seconds)
     }
 
-    /// Each limit that is set, with its words.
+    /// Lists the limits that are set, with a description of each.
     fn each(&self) -> impl Iterator<Item = (Measure, String)> {
         let counted = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         let tokens = self.tokens.map(|it| (Measure::Tokens, counted(it, "token")));

@@ -1,4 +1,4 @@
-//! What a node may want of the world, and the type each wish comes back as.
+//! Effects: typed requests of a node, and the types of their answers.
 
 use std::{collections::BTreeMap, marker::PhantomData, ops::Range};
 
@@ -8,105 +8,105 @@ use serde_json::Value;
 
 use crate::{
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
-    request::{Description, Hit, Rehearsal, Request, Response, Searching},
+    request::{Description, Hit, Request, Response, Simulation, WebSearch},
 };
 
-/// A wish with a typed answer. Declared by a node, carried out by a worker.
+/// A typed request to the outside world. Nodes declare effects, workers carry them out.
 pub trait Effect {
-    /// What the world gives back.
+    /// Type of the answer.
     type Answer;
-    /// The wish as data, one request a slot.
+    /// Converts the effect to requests, one for each slot.
     fn requests(self) -> Vec<Request>;
-    /// The answer, read from one response a slot.
+    /// Reads the answer from the responses, one for each slot.
     ///
-    /// An effect that reads [`Response::Unavailable`] can do without an answer: when its request has faltered too
-    /// often it is given up, and the node goes on. One that does not makes its node fail.
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused>;
-    /// The JSON Schema that a model's words must fit.
+    /// An effect that accepts [`Response::Unavailable`] is optional: after the last failed attempt its request is
+    /// abandoned and the node continues. Otherwise the node fails.
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse>;
+    /// Returns the JSON Schema that the reply of a model must match.
     fn schema() -> Option<Value> {
         None
     }
 }
 
-/// The world answered, but not with what was asked for.
+/// Error of a response that does not fit its request.
 #[derive(Debug, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// The response is of another kind than the request.
+pub enum UnexpectedResponse {
+    /// Response of another kind than the request.
     #[error("expected {expected}")]
     Kind {
-        /// What was asked for.
+        /// Kind of response that was expected.
         expected: &'static str,
     },
-    /// The model's words do not fit the schema.
+    /// Reply that does not match its JSON Schema.
     #[error("the reply does not fit its schema: {0}")]
-    Shape(String),
+    Schema(String),
 }
 
-/// A wish for nothing: the node only thinks.
+/// No request. The node decides from the state alone.
 impl Effect for () {
     type Answer = ();
     fn requests(self) -> Vec<Request> {
         Vec::new()
     }
-    fn answer(_: &[Response]) -> Result<(), Refused> {
+    fn answer(_: &[Response]) -> Result<(), UnexpectedResponse> {
         Ok(())
     }
 }
 
-/// Several wishes at once, one slot each; the worker carries them out side by side.
+/// Several requests at once, one slot each, carried out concurrently.
 impl<E: Effect> Effect for Vec<E> {
     type Answer = Vec<E::Answer>;
     fn requests(self) -> Vec<Request> {
         self.into_iter().flat_map(E::requests).collect()
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         responses.chunks(1).map(E::answer).collect()
     }
 }
 
-/// A model's next message, perhaps with tool calls.
+/// Request for the next message of a model.
 pub struct Chat {
     model: String,
     system: String,
-    hears: Range<usize>,
-    toolboxes: Vec<String>,
+    context: Range<usize>,
+    tool_servers: Vec<String>,
     tools: Vec<String>,
-    searching: Searching,
+    web_search: WebSearch,
 }
 
 impl Chat {
-    /// Asks `model`, told `system` and hearing the messages `hears`.
-    pub fn new(model: &str, system: impl Into<String>, hears: Range<usize>) -> Self {
+    /// Requests a message from `model`, with the system prompt `system` and the messages in `context`.
+    pub fn new(model: &str, system: impl Into<String>, context: Range<usize>) -> Self {
         Self {
             model: model.to_owned(),
             system: system.into(),
-            hears,
-            toolboxes: Vec::new(),
+            context,
+            tool_servers: Vec::new(),
             tools: Vec::new(),
-            searching: Searching::No,
+            web_search: WebSearch::Off,
         }
     }
 
-    /// It may call the tools of `server`: by their own names if this is the only one, else as `server__tool`.
-    pub fn toolbox(mut self, server: &str) -> Self {
-        self.toolboxes.push(server.to_owned());
+    /// Offers the tools of `server`: by their own names if it is the only server, otherwise as `server__tool`.
+    pub fn server_tools(mut self, server: &str) -> Self {
+        self.tool_servers.push(server.to_owned());
         self
     }
 
-    /// It may call the node's own tool `name` (see [`Node::tools`](crate::Node::tools)).
+    /// Offers the node's own tool `name` (see [`Node::tools`](crate::Node::tools)).
     pub fn tool(mut self, name: &str) -> Self {
         self.tools.push(name.to_owned());
         self
     }
 
-    /// It searches the web by itself.
+    /// Lets the model's provider search the web.
     pub fn searching_the_web(self) -> Self {
-        Self { searching: Searching::Web, ..self }
+        Self { web_search: WebSearch::On, ..self }
     }
 
-    fn shaped(self, shape: Option<String>) -> Vec<Request> {
-        let Chat { model, system, hears, toolboxes, tools, searching } = self;
-        vec![Request::Chat { model, system, hears, toolboxes, tools, shape, searching }]
+    fn shaped(self, response_schema: Option<String>) -> Vec<Request> {
+        let Chat { model, system, context, tool_servers, tools, web_search } = self;
+        vec![Request::Chat { model, system, context, tool_servers, tools, response_schema, web_search }]
     }
 }
 
@@ -115,24 +115,24 @@ impl Effect for Chat {
     fn requests(self) -> Vec<Request> {
         self.shaped(None)
     }
-    fn answer(responses: &[Response]) -> Result<Reply, Refused> {
+    fn answer(responses: &[Response]) -> Result<Reply, UnexpectedResponse> {
         match responses {
             [Response::Reply(reply)] => Ok(reply.clone()),
-            _ => Err(Refused::Kind { expected: "a reply" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a reply" }),
         }
     }
 }
 
-/// A model's answer in the shape of `T`.
+/// Request for a reply of a model as a `T`.
 pub struct Extract<T> {
     chat: Chat,
     shape: PhantomData<fn() -> T>,
 }
 
 impl<T> Extract<T> {
-    /// Asks `model`, told `system` and hearing the messages `hears`, for a `T`.
-    pub fn new(model: &str, system: impl Into<String>, hears: Range<usize>) -> Self {
-        Self { chat: Chat::new(model, system, hears), shape: PhantomData }
+    /// Requests a `T` from `model`, with the system prompt `system` and the messages in `context`.
+    pub fn new(model: &str, system: impl Into<String>, context: Range<usize>) -> Self {
+        Self { chat: Chat::new(model, system, context), shape: PhantomData }
     }
 }
 
@@ -141,9 +141,9 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     fn requests(self) -> Vec<Request> {
         self.chat.shaped(Some(T::schema_name().into_owned()))
     }
-    fn answer(responses: &[Response]) -> Result<T, Refused> {
+    fn answer(responses: &[Response]) -> Result<T, UnexpectedResponse> {
         let reply = Chat::answer(responses)?;
-        serde_json::from_str(&reply.content).map_err(|err| Refused::Shape(err.to_string()))
+        serde_json::from_str(&reply.content).map_err(|err| UnexpectedResponse::Schema(err.to_string()))
     }
     fn schema() -> Option<Value> {
         let settings = SchemaSettings::draft2020_12().with(|it| {
@@ -154,9 +154,9 @@ impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     }
 }
 
-/// What an MCP server can do: the thread's toolbox holds it once the answer is in, or it is said why not.
+/// Request for the tools of an MCP server. The thread keeps them; the answer is an error if the server is unavailable.
 pub struct ListTools {
-    /// Which server.
+    /// Name of the server.
     pub server: String,
 }
 
@@ -165,20 +165,20 @@ impl Effect for ListTools {
     fn requests(self) -> Vec<Request> {
         vec![Request::ListTools { server: self.server }]
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
-            [Response::Tools { .. } | Response::SameTools] => Ok(Ok(())),
+            [Response::Tools { .. } | Response::ToolsUnchanged] => Ok(Ok(())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "a list of tools" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a list of tools" }),
         }
     }
 }
 
-/// Something done by an MCP server.
+/// Call of a tool of an MCP server.
 pub struct CallTool {
-    /// Which server.
+    /// Name of the server.
     pub server: String,
-    /// Which tool, with what.
+    /// Tool and arguments.
     pub call: ToolCall,
 }
 
@@ -187,18 +187,18 @@ impl Effect for CallTool {
     fn requests(self) -> Vec<Request> {
         vec![Request::CallTool { server: self.server, call: self.call }]
     }
-    fn answer(responses: &[Response]) -> Result<ToolOutput, Refused> {
+    fn answer(responses: &[Response]) -> Result<ToolOutput, UnexpectedResponse> {
         match responses {
             [Response::Output(output)] => Ok(output.clone()),
             [Response::Unavailable { reason }] => Ok(ToolOutput::Error(reason.clone())),
-            _ => Err(Refused::Kind { expected: "a tool's output" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a tool's output" }),
         }
     }
 }
 
-/// What prompts an MCP server offers, or why that cannot be known.
+/// Request for the prompts of an MCP server. The answer is an error if the server is unavailable.
 pub struct ListPrompts {
-    /// Which server.
+    /// Name of the server.
     pub server: String,
 }
 
@@ -207,22 +207,22 @@ impl Effect for ListPrompts {
     fn requests(self) -> Vec<Request> {
         vec![Request::ListPrompts { server: self.server }]
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
             [Response::Prompts { prompts }] => Ok(Ok(prompts.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "a list of prompts" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a list of prompts" }),
         }
     }
 }
 
-/// One of an MCP server's prompts, filled in, or why it cannot be had.
+/// Request for a filled-in prompt of an MCP server. The answer is an error if the server is unavailable.
 pub struct GetPrompt {
-    /// Which server.
+    /// Name of the server.
     pub server: String,
-    /// Which prompt.
+    /// Name of the prompt.
     pub name: String,
-    /// What fills it.
+    /// Arguments by name.
     pub arguments: BTreeMap<String, String>,
 }
 
@@ -232,18 +232,18 @@ impl Effect for GetPrompt {
         let GetPrompt { server, name, arguments } = self;
         vec![Request::GetPrompt { server, name, arguments }]
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
             [Response::Prompt { messages }] => Ok(Ok(messages.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "a prompt" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a prompt" }),
         }
     }
 }
 
-/// All that an MCP server offers, or why that cannot be known.
+/// Request for a searchable description of an MCP server.
 pub struct Describe {
-    /// Which server.
+    /// Name of the server.
     pub server: String,
 }
 
@@ -252,20 +252,20 @@ impl Effect for Describe {
     fn requests(self) -> Vec<Request> {
         vec![Request::Describe { server: self.server }]
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
             [Response::Described(it)] => Ok(Ok(it.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "a description" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a description" }),
         }
     }
 }
 
-/// The servers that fit a text.
+/// Search for the servers that match a text.
 pub struct Search {
-    /// The text.
+    /// Text to search for.
     pub query: String,
-    /// How many at most.
+    /// Maximum number of results.
     pub limit: usize,
 }
 
@@ -274,29 +274,29 @@ impl Effect for Search {
     fn requests(self) -> Vec<Request> {
         vec![Request::Search { query: self.query, limit: self.limit }]
     }
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
-            [Response::Found { hits, .. }] => Ok(Ok(hits.clone())),
+            [Response::SearchResults { hits, .. }] => Ok(Ok(hits.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "servers that fit" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "servers that fit" }),
         }
     }
 }
 
-/// The index brought up to date.
+/// Update of the search index.
 pub struct Index {
-    /// What each server offers; nothing, where it stays as it is. What is not named is removed.
+    /// Description of each server. `None` leaves an entry unchanged; servers not listed are removed.
     pub servers: BTreeMap<String, Option<Description>>,
 }
 
-/// What the index made of it.
+/// Result of an index update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Indexed {
-    /// Servers that are new or changed.
+    /// Servers that were added or changed.
     pub written: Vec<String>,
-    /// Servers that were as they are.
+    /// Servers that were left unchanged.
     pub unchanged: Vec<String>,
-    /// Servers that are gone.
+    /// Servers that were removed.
     pub removed: Vec<String>,
 }
 
@@ -305,30 +305,30 @@ impl Effect for Index {
     fn requests(self) -> Vec<Request> {
         vec![Request::Index { servers: self.servers }]
     }
-    fn answer(responses: &[Response]) -> Result<Indexed, Refused> {
+    fn answer(responses: &[Response]) -> Result<Indexed, UnexpectedResponse> {
         match responses {
             [Response::Indexed { written, unchanged, removed }] => Ok(Indexed {
                 written: written.clone(),
                 unchanged: unchanged.clone(),
                 removed: removed.clone(),
             }),
-            _ => Err(Refused::Kind { expected: "what became of the index" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "what became of the index" }),
         }
     }
 }
 
-/// An exercise of the engine.
-pub struct Rehearse(pub Rehearsal);
+/// Simulated work, without a model or a tool.
+pub struct Simulate(pub Simulation);
 
-impl Effect for Rehearse {
+impl Effect for Simulate {
     type Answer = String;
     fn requests(self) -> Vec<Request> {
-        vec![Request::Rehearse(self.0)]
+        vec![Request::Simulate(self.0)]
     }
-    fn answer(responses: &[Response]) -> Result<String, Refused> {
+    fn answer(responses: &[Response]) -> Result<String, UnexpectedResponse> {
         match responses {
-            [Response::Echo { says }] => Ok(says.clone()),
-            _ => Err(Refused::Kind { expected: "an echo" }),
+            [Response::Echo { text }] => Ok(text.clone()),
+            _ => Err(UnexpectedResponse::Kind { expected: "an echo" }),
         }
     }
 }

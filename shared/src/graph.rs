@@ -1,4 +1,4 @@
-//! A strategy without its types: what the api, the workers and the auditor hold; and its map.
+//! A strategy without its types, for the API, the workers and the auditor, and its diagram.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,142 +12,146 @@ use uuid::Uuid;
 use crate::{
     event::{Event, Goto},
     message::{Message, Role, Tool},
-    meter::{Meter, Tally},
-    progress::{Corrupt, Next, Policy, Progress, Standing, Unheard, name},
+    progress::{InvalidLog, MessageRejected, Next, Policy, Progress, RunStatus, name},
     request::{Fault, Response},
     strategy::{Edge, Strategy},
+    usage::{Usage, UsageTotal},
 };
 
-/// Where a turn starts, and every node with where control may go from it.
+/// Map of a strategy: the entrances of a turn, and every node with its outgoing edges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
-    /// The nodes at which a turn may start.
+    /// Nodes at which a turn may start.
     pub entrances: Vec<String>,
-    /// Every node, with where control may go from it.
+    /// Every node with its outgoing edges.
     pub edges: Vec<(String, Vec<Edge<String>>)>,
 }
 
-/// Edges that some log has walked.
+/// Edges that at least one log has taken.
 pub type Walked = BTreeSet<(String, Edge<String>)>;
 
-/// A strategy, erased.
+/// A strategy with its types erased.
 pub trait Graph: Send + Sync {
-    /// Its name.
+    /// Returns the strategy's name.
     fn name(&self) -> &'static str;
-    /// Its version.
+    /// Returns the strategy's version.
     fn version(&self) -> u32;
-    /// What it is for, in one line.
+    /// Returns the strategy's purpose, in one line.
     fn about(&self) -> &'static str;
-    /// The texts of its prompts.
+    /// Returns the texts of the prompts.
     fn prompts(&self) -> &'static [&'static str];
-    /// Its configuration where nobody tunes it.
+    /// Returns the default configuration.
     fn defaults(&self) -> Value;
-    /// The JSON Schema of its configuration.
+    /// Returns the JSON Schema of the configuration.
     fn config_schema(&self) -> Value;
-    /// Whether a thread may open with this configuration.
+    /// Checks that a thread may open with this configuration.
     ///
     /// # Errors
     ///
-    /// What is wrong with it, in words.
+    /// A description of the error.
     fn check_config(&self, config: &Value) -> Result<(), String>;
-    /// A thread of which nothing is known yet.
-    fn begin(&self) -> Box<dyn Replay>;
-    /// Its shape.
+    /// Creates a thread with an empty log.
+    fn begin(&self) -> Box<dyn DynThread>;
+    /// Returns the entrances and edges.
     fn topology(&self) -> Topology;
 }
 
 impl dyn Graph {
-    /// The thread that wrote this log.
+    /// Folds a log into a thread.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] if no thread could have.
-    pub fn replay<'a>(&self, log: impl IntoIterator<Item = &'a Event>) -> Result<Box<dyn Replay>, Corrupt> {
+    /// [`InvalidLog`] if no thread of this strategy could have written it.
+    pub fn fold<'a>(
+        &self,
+        log: impl IntoIterator<Item = &'a Event>,
+    ) -> Result<Box<dyn DynThread>, InvalidLog> {
         let mut thread = self.begin();
         log.into_iter().try_for_each(|event| thread.apply(event))?;
         Ok(thread)
     }
 }
 
-/// A thread, erased. Each method is [`Progress`]'s of the same name, or reads its thread.
-pub trait Replay: Send + Sync {
-    /// The name of its strategy.
+/// A thread with its types erased. Each method is [`Progress`]'s of the same name, or reads its thread.
+pub trait DynThread: Send + Sync {
+    /// Returns the name of the thread's strategy.
     fn strategy(&self) -> &'static str;
-    /// Whom it belongs to.
+    /// Returns the tenant that owns the thread.
     fn tenant(&self) -> &str;
-    /// Folds one more event in.
+    /// Folds the next event into the thread.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] if it cannot happen here.
-    fn apply(&mut self, event: &Event) -> Result<(), Corrupt>;
-    /// What comes next.
+    /// [`InvalidLog`] if the event cannot occur at this point.
+    fn apply(&mut self, event: &Event) -> Result<(), InvalidLog>;
+    /// Returns the next step of the thread.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] if the log holds what no version of this strategy could have written.
-    fn next(&self) -> Result<Next, Corrupt>;
-    /// What to write of what came back at `slot`.
+    /// [`InvalidLog`] if no version of this strategy could have written the log.
+    fn next(&self) -> Result<Next, InvalidLog>;
+    /// Returns the event that records the outcome of the request at `slot`.
     fn receive(
         &self,
         slot: usize,
-        outcome: Result<(Response, Option<Meter>), Fault>,
+        outcome: Result<(Response, Option<Usage>), Fault>,
         backoff_ms: u64,
     ) -> Event;
-    /// The event by which it hears `messages` now.
+    /// Returns the event that records `messages` now.
     ///
     /// # Errors
     ///
-    /// [`Unheard`] if it cannot.
-    fn hear(
+    /// [`MessageRejected`] if the thread cannot take them now.
+    fn accept_message(
         &self,
         turn: Uuid,
-        by: &str,
+        actor: &str,
         time: &str,
         policy: Policy,
         messages: Vec<Message>,
-    ) -> Result<Event, Unheard>;
-    /// Where it stands.
-    fn standing(&self) -> Standing;
-    /// The node that control is at.
+    ) -> Result<Event, MessageRejected>;
+    /// Returns the thread's status.
+    fn status(&self) -> RunStatus;
+    /// Returns the current node, if a turn is under way.
     fn node(&self) -> Option<String>;
-    /// The turn that is under way, or was last.
+    /// Returns the current turn, or the last one.
     fn turn(&self) -> Option<Uuid>;
-    /// The number of the next event.
+    /// Returns the number of the next event.
     fn seq(&self) -> usize;
-    /// What the strategy remembers.
+    /// Returns the state of the strategy.
     ///
     /// # Errors
     ///
-    /// If the state does not serialize.
+    /// [`serde_json::Error`] if the state does not serialize.
     fn state(&self) -> Result<Value, serde_json::Error>;
-    /// What it would remember, had it concluded these facts now.
+    /// Returns the state after the given facts, without changing the thread.
     ///
     /// # Errors
     ///
-    /// If a fact is none of the strategy's, or the state does not serialize.
+    /// [`serde_json::Error`] if a fact is not one of the strategy's, or the state does not serialize.
     fn state_after(&self, facts: &[Value]) -> Result<Value, serde_json::Error>;
-    /// The configuration in force: what the thread opened with, completed by the defaults.
+    /// Returns the configuration in force: that of the thread's opening, completed by the defaults.
     ///
     /// # Errors
     ///
-    /// If the configuration does not serialize.
+    /// [`serde_json::Error`] if the configuration does not serialize.
     fn config(&self) -> Result<Value, serde_json::Error>;
-    /// The conversation so far.
+    /// Returns the conversation so far.
     fn messages(&self) -> &[Message];
-    /// What the turn has answered: the last words of the assistant since it was heard.
+    /// Returns the turn's reply: the assistant's last message since the turn started.
     fn reply(&self) -> Option<&str>;
-    /// What the turn that is under way, or was last, took of the world.
-    fn turn_took(&self) -> &Tally;
-    /// What all turns took of the world.
-    fn took(&self) -> &Tally;
-    /// What an MCP server is known to do.
-    fn toolbox(&self, server: &str) -> Option<&[Tool]>;
-    /// The requests that may have changed the world, and of which nobody knows, or was asked, whether they did.
-    fn at_stake(&self) -> Vec<usize>;
-    /// The tools of the node that is asking.
+    /// Returns the usage of the current turn, or of the last one.
+    fn turn_usage(&self) -> &UsageTotal;
+    /// Returns the usage of all turns.
+    fn usage(&self) -> &UsageTotal;
+    /// Returns the known tools of an MCP server.
+    fn server_tools(&self, server: &str) -> Option<&[Tool]>;
+    /// Returns the slots of requests whose effect on the outside world is unknown and that no person was asked to
+    /// resolve.
+    fn unresolved_writes(&self) -> Vec<usize>;
+    /// Returns the tools of the node whose requests are pending.
     fn tools(&self) -> Vec<Tool>;
-    /// The JSON Schema that the reply to the node that is asking must fit.
+    /// Returns the JSON Schema that the reply to the pending node must fit.
     fn schema(&self) -> Option<Value>;
 }
 
@@ -184,7 +188,7 @@ impl<S: Strategy> Graph for S {
         in_range(config, &self.config_schema())
     }
 
-    fn begin(&self) -> Box<dyn Replay> {
+    fn begin(&self) -> Box<dyn DynThread> {
         Box::new(Progress::<S>::new())
     }
 
@@ -201,7 +205,7 @@ impl<S: Strategy> Graph for S {
     }
 }
 
-/// Whether every number of a configuration is as large as its schema wants it.
+/// Checks every number of a configuration against the minimum and maximum in its schema.
 fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
     for (name, value) in config.as_object().into_iter().flatten() {
         let (Some(is), Some(field)) = (value.as_f64(), schema["properties"].get(name)) else { continue };
@@ -215,7 +219,7 @@ fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
     Ok(())
 }
 
-impl<S: Strategy> Replay for Progress<S> {
+impl<S: Strategy> DynThread for Progress<S> {
     fn strategy(&self) -> &'static str {
         S::NAME
     }
@@ -224,36 +228,36 @@ impl<S: Strategy> Replay for Progress<S> {
         &self.tenant
     }
 
-    fn apply(&mut self, event: &Event) -> Result<(), Corrupt> {
+    fn apply(&mut self, event: &Event) -> Result<(), InvalidLog> {
         self.apply(event)
     }
 
-    fn next(&self) -> Result<Next, Corrupt> {
+    fn next(&self) -> Result<Next, InvalidLog> {
         self.next()
     }
 
     fn receive(
         &self,
         slot: usize,
-        outcome: Result<(Response, Option<Meter>), Fault>,
+        outcome: Result<(Response, Option<Usage>), Fault>,
         backoff_ms: u64,
     ) -> Event {
         self.receive(slot, outcome, backoff_ms)
     }
 
-    fn hear(
+    fn accept_message(
         &self,
         turn: Uuid,
-        by: &str,
+        actor: &str,
         time: &str,
         policy: Policy,
         messages: Vec<Message>,
-    ) -> Result<Event, Unheard> {
-        self.hear(turn, by, time, policy, messages)
+    ) -> Result<Event, MessageRejected> {
+        self.accept_message(turn, actor, time, policy, messages)
     }
 
-    fn standing(&self) -> Standing {
-        self.standing()
+    fn status(&self) -> RunStatus {
+        self.status()
     }
 
     fn node(&self) -> Option<String> {
@@ -290,20 +294,20 @@ impl<S: Strategy> Replay for Progress<S> {
         since.iter().rfind(spoken).map(|it| it.content.as_str())
     }
 
-    fn turn_took(&self) -> &Tally {
-        &self.thread.turn.took
+    fn turn_usage(&self) -> &UsageTotal {
+        &self.thread.turn.usage
     }
 
-    fn took(&self) -> &Tally {
-        &self.thread.took
+    fn usage(&self) -> &UsageTotal {
+        &self.thread.usage
     }
 
-    fn toolbox(&self, server: &str) -> Option<&[Tool]> {
-        self.thread.toolboxes.get(server).map(Vec::as_slice)
+    fn server_tools(&self, server: &str) -> Option<&[Tool]> {
+        self.thread.server_tools.get(server).map(Vec::as_slice)
     }
 
-    fn at_stake(&self) -> Vec<usize> {
-        self.at_stake()
+    fn unresolved_writes(&self) -> Vec<usize> {
+        self.unresolved_writes()
     }
 
     fn tools(&self) -> Vec<Tool> {
@@ -316,7 +320,7 @@ impl<S: Strategy> Replay for Progress<S> {
 }
 
 impl Edge<String> {
-    /// The edge that a decision took.
+    /// Returns the edge that a decision took.
     pub fn taken(to: &Goto) -> Self {
         match to {
             Goto::Node(node) => Edge::To(node.clone()),
@@ -326,9 +330,9 @@ impl Edge<String> {
     }
 }
 
-/// The map of a strategy in Mermaid; with `walked`, the edges that are not among them are dashed.
+/// Draws the map of a strategy as a Mermaid flowchart. With `walked`, edges outside that set are dashed.
 ///
-/// Nodes with a dot in their name form a part of their own, drawn as a box.
+/// Nodes whose names share the part before a dot are drawn together in a box.
 pub fn map(topology: &Topology, walked: Option<&Walked>) -> String {
     let mut out = String::from("flowchart TD\n");
     let id = |node: &str| node.replace('.', "_");
@@ -342,7 +346,7 @@ pub fn map(topology: &Topology, walked: Option<&Walked>) -> String {
         let _ = writeln!(out, "    subgraph {part}\n{nodes}    end");
     }
     for entrance in &topology.entrances {
-        let _ = writeln!(out, "    heard([heard]) --> {}", id(entrance));
+        let _ = writeln!(out, "    start([turn started]) --> {}", id(entrance));
     }
     for (from, edges) in &topology.edges {
         for edge in edges {
@@ -351,7 +355,7 @@ pub fn map(topology: &Topology, walked: Option<&Walked>) -> String {
             let _ = match edge {
                 Edge::To(to) => writeln!(out, "    {} {line} {}", id(from), id(to)),
                 Edge::Ask(to) => writeln!(out, "    {} {line}|asks a person| {}", id(from), id(to)),
-                Edge::End => writeln!(out, "    {} {line} rest([end])", id(from)),
+                Edge::End => writeln!(out, "    {} {line} finish([end])", id(from)),
             };
         }
     }

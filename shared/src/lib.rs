@@ -1,4 +1,4 @@
-//! What the api, the workers and the auditor agree on.
+//! The pure core of turnfold: events, fold, replay and strategies.
 //!
 //! A **thread** is a log of [`Event`]s. Everything else is derived from it:
 //!
@@ -7,47 +7,54 @@
 //!        (pure)       (pure)              (the worker)              (pure)           (the store)
 //! ```
 //!
-//! **Invariant:** this crate performs no I/O, reads no clock and rolls no dice, so the same log always
-//! leads to the same next step. Nothing in its dependency tree can open a socket: `tests/it/purity.rs` asks
+//! **Invariant:** this crate performs no I/O and uses neither a clock nor randomness, so the same log always leads to
+//! the same next step. Nothing in its dependency tree can open a socket: `tests/it/purity.rs` inspects the tree with
 //! cargo and fails otherwise.
 
+#![warn(missing_docs)]
+
 mod budget;
-mod content;
-mod differences;
 mod effect;
+mod elicitation;
 mod event;
-mod form;
 mod graph;
 mod message;
-mod meter;
 mod progress;
-mod reenact;
+mod replay;
 mod request;
+mod rerun;
 mod strategy;
-mod verify;
+mod tool_content;
+mod usage;
+mod value_diff;
 
 pub mod strategies;
 
-pub use budget::{Budget, Limits, Measure, Scope, Spent};
-pub use content::{Content, Kept};
-pub use differences::{Differing, differences};
+pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
 pub use effect::{
-    CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Refused,
-    Rehearse, Search,
+    CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Search,
+    Simulate, UnexpectedResponse,
 };
+pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer};
 pub use event::{
-    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Event, FORMAT, Failed, Faltered,
-    Forked, GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Shape,
-    Supplied, Unreadable, Upcast, Verdict, Wanted,
+    Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Event, FORMAT,
+    Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
+    Reconciled, Retried, Shape, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
 };
-pub use form::{Form, Supplies, Supply, Unfit};
-pub use graph::{Graph, Replay, Topology, Walked, map};
+pub use graph::{DynThread, Graph, Topology, Walked, map};
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
-pub use meter::{Meter, Tally, usd};
-pub use progress::{Corrupt, Due, FALTERS_MAX, Next, Policy, Progress, ROUNDS_MAX, Standing, Unheard};
-pub use reenact::{Reenacted, reenact, transcript};
-pub use request::{Description, Fault, Hit, Rehearsal, Remedy, Request, Response, Searching};
-pub use strategy::{Edge, Edges, Node, Partial, Question, Step, Strategy, Thread, Transition, TurnSoFar};
-pub use verify::{Divergence, Field, Verifier, verify};
+pub use progress::{
+    ATTEMPTS_MAX, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, PendingRequest, Policy, Progress,
+    RunStatus,
+};
+pub use replay::{Divergence, Field, Replayer, replay};
+pub use request::{Description, Fault, FaultKind, Hit, Request, Response, Simulation, WebSearch};
+pub use rerun::{Rerun, rerun, transcript};
+pub use strategy::{
+    Edge, Edges, Node, PartialResult, Question, Step, Strategy, Thread, Transition, TurnSoFar,
+};
+pub use tool_content::{Content, ResponseExtras};
+pub use usage::{Usage, UsageTotal, usd};
+pub use value_diff::{ValueDifference, diff_values};

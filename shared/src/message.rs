@@ -1,41 +1,41 @@
-//! What people, models and tools say to each other; tools as data.
+//! Messages of a conversation, and the data types of tools and prompts.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// One utterance in a conversation.
+/// Message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Message {
-    /// Who speaks.
+    /// Role of the author.
     pub role: Role,
-    /// The words.
+    /// Text of the message.
     pub content: String,
-    /// Tools the speaker wants called; only a model asks for any.
+    /// Calls that the message requests. Only models request calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The call this message answers; only a tool answers one.
+    /// Id of the call that the message answers. Only tools answer calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<String>,
+    pub tool_call_id: Option<String>,
 }
 
-/// Who speaks.
+/// Role of the author of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Instructions from whoever submits the turn.
+    /// Instructions from the client that submits the turn.
     System,
     /// A person.
     User,
-    /// A model, or the strategy in its place.
+    /// A model, or the strategy on its behalf.
     Assistant,
     /// A tool.
     Tool,
 }
 
 impl Role {
-    /// Its name on the wire and in a transcript.
+    /// Returns the name used in JSON and in transcripts.
     pub fn name(self) -> &'static str {
         match self {
             Role::System => "system",
@@ -47,139 +47,139 @@ impl Role {
 }
 
 impl Message {
-    /// Words from a person.
+    /// Creates a message of a person.
     pub fn user(content: impl Into<String>) -> Self {
         Self::new(Role::User, content)
     }
 
-    /// Words from a model.
+    /// Creates a message of a model.
     pub fn assistant(content: impl Into<String>) -> Self {
         Self::new(Role::Assistant, content)
     }
 
-    /// What a tool gave back.
+    /// Creates the result of a tool call.
     pub fn tool(call: &ToolCall, content: impl Into<String>) -> Self {
-        Self { answers: Some(call.id.clone()), ..Self::new(Role::Tool, content) }
+        Self { tool_call_id: Some(call.id.clone()), ..Self::new(Role::Tool, content) }
     }
 
-    /// Words from `role`.
+    /// Creates a message without calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), answers: None }
+        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
     }
 }
 
-/// What a model said.
+/// Reply of a model.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reply {
-    /// The words.
+    /// Text of the reply.
     pub content: String,
-    /// The tools it wants called.
+    /// Calls that the model requests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tool_calls: Vec<ToolCall>,
-    /// The pages that its provider says it read, where it searched by itself.
+    /// Pages that the provider cites, if it searched the web.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<Citation>,
 }
 
-/// A page that a model's provider says it read.
+/// Page cited by the provider of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Citation {
-    /// Its address.
+    /// Address of the page.
     pub url: String,
-    /// What it is called.
+    /// Title of the page.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
-    /// Where the words end that it is cited for, in characters.
+    /// End of the cited text within the reply, in characters.
     #[serde(default)]
     pub end: usize,
 }
 
-/// A tool a model wants called.
+/// Tool call requested by a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolCall {
-    /// The model's name for this call.
+    /// Id that the model gave the call.
     pub id: String,
-    /// The tool.
+    /// Name of the tool.
     pub name: String,
-    /// Its arguments: an object, or a string where the model wrote something that is no JSON.
+    /// Arguments: an object, or a string if the model wrote invalid JSON.
     pub arguments: Value,
 }
 
-/// A tool a model may call.
+/// Tool that a model may call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// Its name.
+    /// Name of the tool.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the tool.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What it takes, as JSON Schema.
+    /// JSON Schema of the arguments.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub parameters: Value,
-    /// What becomes of the world when it is called twice.
+    /// Effect of repeating a call.
     #[serde(default)]
     pub safety: Safety,
 }
 
-/// A prompt that an MCP server offers.
+/// Prompt offered by an MCP server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prompt {
-    /// Its name.
+    /// Name of the prompt.
     pub name: String,
-    /// What it is for.
+    /// Purpose of the prompt.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// What it takes, in order.
+    /// Arguments, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub arguments: Vec<PromptArgument>,
 }
 
-/// Something that a prompt takes: always text.
+/// Argument of a prompt. Always text.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PromptArgument {
-    /// Its name.
+    /// Name of the argument.
     pub name: String,
-    /// What it means.
+    /// Meaning of the argument.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub description: String,
-    /// Whether the prompt is of no use without it.
+    /// True if the prompt cannot be filled in without the argument.
     #[serde(default)]
     pub required: bool,
 }
 
-/// What becomes of the world when a call is repeated.
+/// Effect of repeating a tool call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Safety {
-    /// Nothing: it only looks.
+    /// Reads only. Repeating a call is harmless.
     Read,
-    /// What one call makes of it.
+    /// Repeating a call has the effect of a single call.
     Idempotent,
-    /// Nobody knows: a lost answer must be asked about, never repeated.
+    /// Repeating a call may have a second effect. A lost response is resolved by a person and never repeated.
     #[default]
     Write,
 }
 
-/// What a tool gave back. An error is an answer too: the model should hear it.
+/// Result of a tool call. Errors are results too, and are shown to the model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "status", content = "text", rename_all = "snake_case")]
 pub enum ToolOutput {
-    /// It worked.
+    /// The call succeeded.
     Ok(String),
-    /// It did not.
+    /// The call failed.
     Error(String),
-    /// It was not even tried: the arguments do not fit the tool's schema.
+    /// The call was not made: its arguments do not match the schema of the tool, or a pin forbids it.
     Refused(String),
 }
 
 impl ToolOutput {
-    /// The same, with these words before its own.
+    /// Returns the output with `words` in front.
     pub(crate) fn after(self, words: &str) -> Self {
         let join = |text: String| format!("{words}\n{text}");
         match self {
@@ -189,8 +189,8 @@ impl ToolOutput {
         }
     }
 
-    /// The words that a model hears, whichever way it went.
-    pub fn heard(&self) -> String {
+    /// Returns the text shown to the model.
+    pub fn model_text(&self) -> String {
         match self {
             ToolOutput::Ok(text) => text.clone(),
             ToolOutput::Error(text) => format!("error: {text}"),

@@ -1,4 +1,4 @@
-//! What follows from what happened: the two traits that a new graph implements.
+//! The interface of a strategy: the two traits that a new graph implements.
 
 use std::{collections::BTreeMap, fmt::Debug, ops::Range};
 
@@ -8,125 +8,127 @@ use serde_json::Value;
 
 use crate::{
     budget::Budget,
-    effect::{Effect, Refused},
+    effect::{Effect, UnexpectedResponse},
+    elicitation,
     event::InterruptKind,
-    form,
     message::{Message, Role, Tool, ToolCall},
-    meter::Tally,
     request::{Request, Response},
+    usage::UsageTotal,
 };
 
-/// Where control may go from a node.
+/// Edge from a node to the next place of control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Edge<P> {
     /// To this node.
     To(P),
-    /// To a person, whose answer is heard at this node.
+    /// To a person. This node receives the answer.
     Ask(P),
-    /// Nowhere: the turn is over.
+    /// To the end of the turn.
     End,
 }
 
-/// Every node, with where control may go from it.
+/// Every node with its outgoing edges.
 pub type Edges<P> = &'static [(P, &'static [Edge<P>])];
 
-/// A graph: its nodes, what it concludes, and how conclusions become state.
+/// A graph: its nodes, its facts, and the fold from facts to state.
 pub trait Strategy: Sized + Send + Sync + 'static {
-    /// Its name in the log, in the api and under `fixtures/`.
+    /// Name in the log, in the API and under `fixtures/`.
     const NAME: &'static str;
-    /// Raised when old logs would be continued differently.
+    /// Version, raised when a change would continue old logs differently.
     const VERSION: u32;
-    /// What it is for, in one line.
+    /// Purpose of the strategy, in one line.
     const ABOUT: &'static str;
-    /// The texts of its prompts: whoever keeps answers for later must not take one for that of another prompt.
+    /// Texts of the prompts. A cache of model replies includes them in its key, so that a changed prompt never gets an
+    /// old reply.
     const PROMPTS: &'static [&'static str] = &[];
-    /// What may be tuned; pinned in the log when a thread opens.
+    /// Configuration, pinned in the log when a thread opens.
     type Config: Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync;
-    /// What it remembers; always the fold of its facts.
+    /// State, always the fold of the strategy's facts.
     type State: Clone + Default + Serialize + Send + Sync;
-    /// What it can conclude.
+    /// Conclusions of the strategy, as recorded in the log.
     type Fact: Debug + PartialEq + Serialize + DeserializeOwned;
-    /// Its nodes.
+    /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// Every node, with where control may go from it.
+    /// Every node with its outgoing edges.
     const EDGES: Edges<Self::NodeName>;
-    /// The nodes at which a new turn may start.
+    /// Nodes at which a new turn may start.
     const ENTRANCES: &'static [Self::NodeName];
 
-    /// Where a new turn starts: one of [`Self::ENTRANCES`].
+    /// Returns the node at which a new turn starts: one of [`Self::ENTRANCES`].
     fn enter(thread: &Thread<Self>) -> Self::NodeName;
-    /// The node of that name.
+    /// Returns the node named `name`.
     fn node(name: Self::NodeName) -> &'static dyn Step<Self>;
-    /// Folds a fact into the state. No decisions here: they are already made.
+    /// Folds a fact into the state. Decides nothing: the fact records a decision already made.
     fn evolve(state: &mut Self::State, fact: &Self::Fact);
-    /// Resets what belongs to a turn and not to the thread; called when a new matter is heard.
+    /// Resets the part of the state that belongs to a turn. Called when a new request starts a turn.
     fn begin_turn(_state: &mut Self::State) {}
-    /// What there is of a turn that a budget ends before the strategy does; no model can be asked for it any more.
-    fn partial(thread: &Thread<Self>) -> Partial<Self::Fact> {
-        Partial { so_far: thread.results(), learned: Vec::new() }
+    /// Returns the partial result of a turn that a budget ends early. No model can be called for it any more.
+    fn partial(thread: &Thread<Self>) -> PartialResult<Self::Fact> {
+        PartialResult { text: thread.results(), facts: Vec::new() }
     }
 }
 
-/// What there is of a turn that ends before its strategy is done.
-pub struct Partial<F> {
-    /// What came of it, for the person; empty if nothing did.
-    pub so_far: String,
-    /// What is concluded from its end.
-    pub learned: Vec<F>,
+/// Partial result of a turn that ends before its strategy is done.
+pub struct PartialResult<F> {
+    /// Text for the person. Empty if the turn has no result.
+    pub text: String,
+    /// Facts to record with the end of the turn.
+    pub facts: Vec<F>,
 }
 
-/// All that a log says about a thread, typed by its strategy: what a node may look at.
+/// Everything that the log says about a thread, typed by its strategy. Nodes decide from this alone.
 pub struct Thread<S: Strategy> {
-    /// What was tuned when the thread opened.
+    /// Configuration from the opening of the thread.
     pub config: S::Config,
-    /// The MCP servers at hand, each with what it is good for.
-    pub experts: BTreeMap<String, String>,
-    /// The conversation so far.
+    /// Available MCP servers, each with a description of its purpose.
+    pub servers: BTreeMap<String, String>,
+    /// Conversation so far.
     pub messages: Vec<Message>,
-    /// What each MCP server last said it can do.
-    pub toolboxes: BTreeMap<String, Vec<Tool>>,
-    /// The turn that is under way.
+    /// Tools of each MCP server, as last listed.
+    pub server_tools: BTreeMap<String, Vec<Tool>>,
+    /// Turn that is under way.
     pub turn: TurnSoFar,
-    /// What it and each of its turns may take of the world.
+    /// Limits on the usage of the thread and of each of its turns.
     pub budget: Budget,
-    /// What all its turns took.
-    pub took: Tally,
-    /// What the strategy remembers.
+    /// Usage of all turns.
+    pub usage: UsageTotal,
+    /// State of the strategy.
     pub state: S::State,
 }
 
-/// What is known of the turn under way; begun anew whenever a person speaks.
+/// Record of the current turn, reset whenever a message from a person starts one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TurnSoFar {
-    /// When it was heard, RFC 3339 in UTC.
+    /// Start of the turn, RFC 3339 in UTC.
     pub time: String,
-    /// The first of its messages.
+    /// Index of the turn's first message.
     pub from: usize,
-    /// How often a model was asked.
+    /// Number of model calls.
     pub model_calls: u32,
-    /// How often a tool was called.
+    /// Number of tool calls.
     pub tool_calls: u32,
-    /// What the world took.
-    pub took: Tally,
+    /// Usage of models and tools.
+    pub usage: UsageTotal,
 }
 
-/// How many results of tools a partial answer tells, the last ones, and how much of each, in characters.
+/// Maximum number of tool results in a partial answer (the last ones are kept), and the maximum length of each, in
+/// characters.
 const RESULTS_MAX: usize = 20;
 const RESULT_MAX: usize = 500;
 
 impl<S: Strategy> Thread<S> {
-    /// The whole conversation, to be heard by a model.
+    /// Returns the range of the whole conversation, as the context of a model.
     pub fn all(&self) -> Range<usize> {
         0..self.messages.len()
     }
 
-    /// What tools gave back in this turn, a line each: what a partial answer can tell of any strategy.
+    /// Returns the tool results of this turn, one per line, for a partial answer.
     pub fn results(&self) -> String {
         let said = &self.messages[self.turn.from.min(self.messages.len())..];
         let calls = |id: &str| said.iter().flat_map(|it| &it.tool_calls).find(|it: &&ToolCall| it.id == id);
         let told = |it: &Message| {
-            let call = calls(it.answers.as_deref()?)?;
+            let call = calls(it.tool_call_id.as_deref()?)?;
             let words = it.content.split_whitespace().collect::<Vec<_>>().join(" ");
             let more = if words.chars().nth(RESULT_MAX).is_some() { " …" } else { "" };
             Some(format!("- {}: {}{more}", call.name, words.chars().take(RESULT_MAX).collect::<String>()))
@@ -135,17 +137,17 @@ impl<S: Strategy> Thread<S> {
         all[all.len().saturating_sub(RESULTS_MAX)..].join("\n")
     }
 
-    /// What a person said last since the turn was heard; empty if nobody did.
+    /// Returns the last message of a person in this turn, or an empty text if there is none.
     ///
-    /// ## Why not before that
+    /// ## Why messages before the turn do not count
     ///
-    /// An answer may hold no words of a person. What was said to an earlier question is no answer to this one.
-    pub fn heard(&self) -> &str {
+    /// An answer may hold no words of a person. A reply to an earlier question does not answer this one.
+    pub fn user_message(&self) -> &str {
         said_last(&self.messages[self.turn.from.min(self.messages.len())..])
     }
 
-    /// What a person said last, in whatever turn: something to go by, and never an answer.
-    pub(crate) fn heard_so_far(&self) -> &str {
+    /// Returns the last message of a person in any turn. It gives context and is never an answer.
+    pub(crate) fn last_user_message(&self) -> &str {
         said_last(&self.messages)
     }
 }
@@ -154,105 +156,109 @@ fn said_last(messages: &[Message]) -> &str {
     messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
 }
 
-/// A node: one question to the world, and what its answer means.
+/// A node: one request to the outside world, and the interpretation of its answer.
 pub trait Node<S: Strategy>: Send + Sync {
-    /// What it wants of the world.
+    /// Type of the request.
     type Effect: Effect;
-    /// The question, given all that happened.
+    /// Returns the request, given the thread so far.
     fn ask(&self, thread: &Thread<S>) -> Self::Effect;
-    /// What the answer means.
+    /// Turns the answer into conclusions and the next step.
     fn learn(&self, thread: &Thread<S>, answer: <Self::Effect as Effect>::Answer) -> Transition<S>;
-    /// Tools of the node's own, by which a model steers it.
+    /// Returns the node's own tools, by which a model steers it.
     fn tools(&self) -> Vec<Tool> {
         Vec::new()
     }
 }
 
-/// What a node concludes and where control goes next.
+/// Decision of a node: messages, facts, and the next place of control.
 pub struct Transition<S: Strategy> {
-    pub(crate) said: Vec<Message>,
-    pub(crate) learned: Vec<S::Fact>,
-    pub(crate) why: Option<String>,
+    pub(crate) messages: Vec<Message>,
+    pub(crate) facts: Vec<S::Fact>,
+    pub(crate) reason: Option<String>,
     pub(crate) to: Edge<S::NodeName>,
     pub(crate) question: Option<Question>,
 }
 
-/// A question to a person, before it is known who asks.
+/// Question to a person, before the node that asks is known.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Question {
-    /// What kind of decision is wanted.
+    /// Kind of decision that the person makes.
     pub kind: InterruptKind,
-    /// The words.
+    /// Text of the question.
     pub question: String,
-    /// What may be chosen; anything, if empty.
+    /// Options to choose from. Empty means that any answer is accepted.
     pub options: Vec<String>,
 }
 
 impl Question {
-    /// A question that takes any words for an answer.
+    /// Creates a question that accepts any text.
     pub fn open(kind: InterruptKind, question: impl Into<String>) -> Self {
         Self { kind, question: question.into(), options: Vec::new() }
     }
 
-    /// A question that takes one of `options`, by number or by name.
+    /// Creates a question that accepts one of `options`, by number or by name.
     pub fn choice(question: impl Into<String>, options: Vec<String>) -> Self {
         Self { kind: InterruptKind::Choice, question: question.into(), options }
     }
 
-    /// The option that `answer` names: by its number from 1, or by its words, whatever their case.
+    /// Returns the option that `answer` names: by its number, counted from 1, or by its text, ignoring case.
     pub fn chosen<'a>(options: &'a [String], answer: &str) -> Option<&'a str> {
-        form::chosen(options, answer)
+        elicitation::chosen(options, answer)
     }
 }
 
 impl<S: Strategy> Transition<S> {
-    /// Control follows the edge to `node`.
+    /// Moves control along the edge to `node`.
     pub fn to(node: impl Into<S::NodeName>) -> Self {
         Self::along(Edge::To(node.into()), None)
     }
 
-    /// The turn is over; a person speaks next.
+    /// Ends the turn. A person speaks next.
     pub fn end() -> Self {
         Self::along(Edge::End, None)
     }
 
-    /// A person is asked, who hears the words as the assistant's; `resume` hears the answer.
+    /// Asks a person, with the question as a message of the assistant. The node `resume` receives the answer.
     pub fn ask(question: Question, resume: impl Into<S::NodeName>) -> Self {
         let words = Message::assistant(&question.question);
         Self::along(Edge::Ask(resume.into()), Some(question)).say(words)
     }
 
     fn along(to: Edge<S::NodeName>, question: Option<Question>) -> Self {
-        Self { said: Vec::new(), learned: Vec::new(), why: None, to, question }
+        Self { messages: Vec::new(), facts: Vec::new(), reason: None, to, question }
     }
 
-    /// Concludes `fact`.
+    /// Adds `fact` to the conclusions.
     pub fn learn(mut self, fact: impl Into<S::Fact>) -> Self {
-        self.learned.push(fact.into());
+        self.facts.push(fact.into());
         self
     }
 
-    /// Says `message`.
+    /// Adds `message` to the conversation.
     pub fn say(mut self, message: Message) -> Self {
-        self.said.push(message);
+        self.messages.push(message);
         self
     }
 
-    /// Says why, where a threshold or a limit decided.
-    pub fn because(mut self, why: impl Into<String>) -> Self {
-        self.why = Some(why.into());
+    /// Records the reason for a decision by a threshold or a limit.
+    pub fn because(mut self, reason: impl Into<String>) -> Self {
+        self.reason = Some(reason.into());
         self
     }
 }
 
-/// A [`Node`] whose effect type is erased, so that a graph can hold many.
+/// A [`Node`] with its effect type erased, so that a graph can hold nodes of different types.
 pub trait Step<S: Strategy>: Send + Sync {
     #[doc(hidden)]
     fn requests(&self, thread: &Thread<S>) -> Vec<Request>;
     #[doc(hidden)]
-    fn check(&self, response: &Response) -> Result<(), Refused>;
+    fn check(&self, response: &Response) -> Result<(), UnexpectedResponse>;
     #[doc(hidden)]
-    fn transition(&self, thread: &Thread<S>, responses: &[Response]) -> Result<Transition<S>, Refused>;
+    fn transition(
+        &self,
+        thread: &Thread<S>,
+        responses: &[Response],
+    ) -> Result<Transition<S>, UnexpectedResponse>;
     #[doc(hidden)]
     fn schema(&self) -> Option<Value>;
     #[doc(hidden)]
@@ -264,11 +270,15 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
         self.ask(thread).requests()
     }
 
-    fn check(&self, response: &Response) -> Result<(), Refused> {
+    fn check(&self, response: &Response) -> Result<(), UnexpectedResponse> {
         N::Effect::answer(std::slice::from_ref(response)).map(drop)
     }
 
-    fn transition(&self, thread: &Thread<S>, responses: &[Response]) -> Result<Transition<S>, Refused> {
+    fn transition(
+        &self,
+        thread: &Thread<S>,
+        responses: &[Response],
+    ) -> Result<Transition<S>, UnexpectedResponse> {
         Ok(self.learn(thread, N::Effect::answer(responses)?))
     }
 
@@ -286,10 +296,10 @@ fn only_words_of_the_turn_are_heard() {
     let mut thread = crate::Progress::<crate::strategies::action_plan::ActionPlan>::new().thread;
     thread.messages = vec![Message::user("yes"), Message::assistant("Shall I?")];
     thread.turn.from = thread.messages.len();
-    assert_eq!((thread.heard(), thread.heard_so_far()), ("", "yes"), "nobody has answered yet");
+    assert_eq!((thread.user_message(), thread.last_user_message()), ("", "yes"), "nobody has answered yet");
     thread.messages.push(Message { role: Role::System, ..Message::user("yes") });
     thread.messages.push(Message::assistant("yes"));
-    assert_eq!(thread.heard(), "", "nobody has answered yet");
+    assert_eq!(thread.user_message(), "", "nobody has answered yet");
     thread.messages.extend([Message::user("no"), Message::assistant("As you like.")]);
-    assert_eq!((thread.heard(), thread.heard_so_far()), ("no", "no"));
+    assert_eq!((thread.user_message(), thread.last_user_message()), ("no", "no"));
 }

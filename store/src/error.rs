@@ -1,4 +1,4 @@
-//! What can go wrong with the store, named by what the reader can do about it.
+//! Errors of the store, grouped by what a caller can do about them.
 
 use sea_orm::{
     DbErr, RuntimeErr, SqlxSqliteError,
@@ -6,110 +6,110 @@ use sea_orm::{
 };
 
 use crate::{
-    bulk::BatchId,
+    batches::BatchId,
     log::{ThreadId, TurnId},
 };
 
-/// Why the store did not do as asked. Each message is complete in itself; none shows a password.
+/// Error of a store operation. Each message is complete and shows no password.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Someone else was first; load the thread again and look what is left to do.
+    /// Another writer appended first. Load the thread again and decide again.
     #[error(
         "event {seq} of thread {thread} is not yours to write: someone else was first; load the thread again"
     )]
     Stale {
-        /// Whose log.
+        /// Id of the thread.
         thread: ThreadId,
-        /// The number that was to be written.
+        /// Number of the rejected event.
         seq: u64,
     },
-    /// There is no such thread.
+    /// The thread does not exist.
     #[error("there is no thread {0}")]
     UnknownThread(ThreadId),
-    /// There is such a thread, and its log is not to be written over.
+    /// The thread exists already; its log is not overwritten.
     #[error("there is a thread {0} already")]
     ThreadExists(ThreadId),
-    /// There is no such turn.
+    /// The turn does not exist.
     #[error("there is no turn {0}")]
     UnknownTurn(TurnId),
-    /// The key belongs to another request.
+    /// The idempotency key was used for another request.
     #[error("the idempotency key was used before for another request: choose a new key")]
     KeyReused,
-    /// A batch is somebody else's to move, or stands elsewhere by now; nothing was changed.
+    /// Another process holds the batch's lease, or the batch has changed. Nothing was written.
     #[error("batch {0} is looked after by another api, or was moved on meanwhile")]
     BatchLost(BatchId),
-    /// The database cannot be used at the moment: wait and try again.
+    /// The database is unreachable or busy; a later attempt may succeed.
     #[error("the database is not available: {0}")]
     Unavailable(String),
-    /// The address cannot be used: an operator must mend it.
+    /// The database cannot be used as configured; an operator must act.
     #[error("cannot use the database: {0}")]
     Address(String),
-    /// The database lacks tables.
+    /// The database lacks migrations of this build.
     #[error("the database lacks migrations ({}): run `turnfold migrate`", pending.join(", "))]
     NotMigrated {
-        /// What is missing, oldest first.
+        /// Missing migrations, oldest first.
         pending: Vec<String>,
     },
-    /// A newer turnfold was here.
+    /// A newer version of turnfold wrote the data.
     #[error("{what}: a newer turnfold wrote it; run that version")]
     TooNew {
-        /// What this build does not know.
+        /// Description of the unknown data.
         what: String,
     },
-    /// This build cannot read an event.
+    /// This build cannot decode an event.
     #[error("cannot read event {seq} of thread {thread}: {error}")]
     Unreadable {
-        /// Whose log.
+        /// Id of the thread.
         thread: ThreadId,
-        /// Which event.
+        /// Number of the event.
         seq: u64,
-        /// Why not.
+        /// Cause of the failure.
         error: shared::Unreadable,
     },
-    /// A thread of a strategy that is not here.
+    /// The strategy of the thread is not registered.
     #[error("thread {thread} cannot go on: no strategy is called {name:?} here; known: {}", known.join(", "))]
     UnknownStrategy {
-        /// Whose log.
+        /// Id of the thread.
         thread: ThreadId,
-        /// What its strategy is called.
+        /// Name of the strategy.
         name: String,
-        /// What those that are here are called.
+        /// Names of the registered strategies.
         known: Vec<String>,
     },
-    /// A log that this build cannot go on with, though the database is well: a person must look.
+    /// This build cannot continue the log, although the database is sound; a person must decide.
     #[error("thread {thread} cannot go on: {what}")]
     Stuck {
-        /// Whose log.
+        /// Id of the thread.
         thread: ThreadId,
-        /// Why not.
+        /// Cause of the failure.
         what: String,
     },
-    /// A thread's rows or events are none that turnfold writes: call a person.
+    /// Turnfold cannot have written the rows or events of the thread; an operator must act.
     #[error("thread {thread} is damaged: {what}")]
     Corrupt {
-        /// Which thread.
+        /// Id of the thread.
         thread: ThreadId,
-        /// What is wrong with it.
+        /// Description of the damage.
         what: String,
     },
-    /// The server that has the index cannot be used at the moment: wait and try again.
+    /// The index server is unreachable; a later attempt may succeed.
     #[error("the index is not available: {0}")]
     IndexUnavailable(String),
-    /// The server that has the index cannot be used as it is configured, or refuses: an operator must mend it.
+    /// The index server cannot be used as configured, or rejects the request; an operator must act.
     #[error("cannot use the index: {0}")]
     IndexRefused(String),
-    /// Anything else that the database says: call a person.
+    /// Any other database error.
     #[error("the database failed: {0}")]
     Database(String),
 }
 
 impl Error {
-    /// Nobody is left to do it: the process is coming to its end.
+    /// Builds the error for work that is submitted while the process shuts down.
     pub(crate) fn gone() -> Self {
         Error::Unavailable("this process is coming to its end".to_owned())
     }
 
-    /// Whether another version of turnfold may read, and go on with, what this one cannot.
+    /// Returns true if another version of turnfold may be able to continue.
     pub fn is_of_another_version(&self) -> bool {
         use shared::Unreadable::{Format, Kind, Payload};
         match self {
@@ -135,7 +135,7 @@ impl Error {
         }
     }
 
-    /// The same once more, for others whose wish went the same way.
+    /// Returns a copy of the error, for callers that share the outcome of one operation.
     pub(crate) fn again(&self) -> Self {
         match self {
             Error::Unavailable(words) => Error::Unavailable(words.clone()),
@@ -181,9 +181,20 @@ impl From<&sqlx::Error> for Error {
     }
 }
 
+/// Shares the outcome of one piece of work among the `count` callers that it was done for.
+pub(crate) fn share_outcome<A>(
+    outcome: Result<A, Error>,
+    count: usize,
+) -> Vec<Result<std::sync::Arc<A>, Error>> {
+    match outcome.map(std::sync::Arc::new) {
+        Ok(all) => (0..count).map(|_| Ok(std::sync::Arc::clone(&all))).collect(),
+        Err(error) => (0..count).map(|_| Err(error.again())).collect(),
+    }
+}
+
 const NO_CONNECTION: &str = "no connection was free or could be made in time";
 
-/// Which error that is, and its words, so that a place can be named before them.
+/// Returns the kind of error and its message, so that a caller can prefix the message.
 pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
     use sqlx::Error as E;
     if let E::Database(it) = error {
@@ -201,16 +212,16 @@ pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
     (Error::Database, error.to_string())
 }
 
-/// What the server said, sorted by what can be done about it.
+/// Classifies a database error by what can be done about it.
 fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     let code = error.code().unwrap_or_default();
     let said = format!("{} (code {code})", error.message());
     if error.try_downcast_ref::<SqlxSqliteError>().is_some() {
-        // The low byte is the code, the rest says more about it.
+        // The low byte is the primary result code; the other bytes refine it.
         return match code.parse::<u32>().unwrap_or_default() & 0xff {
-            // Busy, locked, input or output failed, full, locking protocol.
+            // Busy, locked, I/O error, disk full, locking protocol.
             5 | 6 | 10 | 13 | 15 => (Error::Unavailable, said),
-            // Read-only, cannot open.
+            // Read-only database, or the file cannot be opened.
             8 | 14 => {
                 (Error::Address, format!("{said}: this user must be able to write the file and its folder"))
             }
@@ -218,12 +229,12 @@ fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
         };
     }
     match (code.get(..2).unwrap_or_default(), &*code) {
-        // Connection exceptions; insufficient resources, of which a full disk is one; an operator intervenes,
-        // of which a shutdown is one; system errors.
+        // Connection exceptions, insufficient resources (such as a full disk), operator intervention (such as a
+        // shutdown), and system errors.
         ("08" | "53" | "57" | "58", _) => (Error::Unavailable, said),
-        // Serialization failure, deadlock, lock not available, and a server that became a standby.
+        // Serialization failure, deadlock, lock not available, and a server that has become a standby.
         (_, "40001" | "40P01" | "55P03" | "25006") => (Error::Unavailable, said),
-        // Authorization, and a database that does not exist.
+        // Failed authorization, and a database that does not exist.
         ("28" | "3D", _) => (Error::Address, said),
         _ => (Error::Database, said),
     }

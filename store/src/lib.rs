@@ -1,66 +1,54 @@
-//! The memory: the log that is the truth, the queue that is a doorbell, and the news that nobody must hear.
+//! Storage: the event log, batches, webhooks and everything else that the database keeps.
 //!
 //! ```text
-//!   log    threads of events, and the turns that wait for them   SQLite or PostgreSQL; the only truth
-//!   bulk   files of lines, batches of them, results            in the log's database
-//!   index  what each MCP server offers               in the log's database or Milvus; can be built again
-//!   pins   what tools each MCP server had when they were taken for good            in the log's database
-//!   webhooks who wants to be told, and what is still to be told                    in the log's database
-//!   pauses what an operator lets nothing new begin of                              in the log's database
-//!   queue  which thread may be able to move                      in process or Redis; may be lost at any time
-//!   limits what all workers together may take of the world       in process or Redis; begin anew when they are lost
-//!   news   what happens right now, for whoever looks             in process or Redis; may be lost at any time
+//!   log           threads of events, and the turns that wait for them     the source of truth
+//!   read_models   the rows of threads and turns                           rebuilt from the log
+//!   integrity     hash chains, and their verification
+//!   filter        conditions on turns and threads
+//!   retention     pruning, and legal holds
+//!   batches       files of lines, batches of them, and results
+//!   webhooks      endpoints, and the outbox of events for them
+//!   pauses        strategies, models and tenants that start no new work
+//!   pins          the approved tools of each MCP server
+//!   vector_index  descriptions of MCP servers, searched by vector         in the database or Milvus; rebuilt from the servers
 //! ```
 //!
-//! **Invariant:** whatever becomes of the queue and the news, the log alone says what happened and what is to
-//! do.
+//! **Invariant:** the log alone says what happened and what to do next.
 
+#![warn(missing_docs)]
+
+mod backends;
 mod error;
-mod gather;
-pub mod time;
-
-pub mod bulk;
-pub mod index;
-pub mod limits;
-pub mod log;
-pub mod queue;
-
-pub mod news;
-
-mod conditions;
-mod parts;
+mod filter;
 mod pauses;
 mod pins;
-mod predicate;
-mod rebuild;
-mod thread_log;
-mod words;
+mod read_models;
+mod retention;
+mod sql_batch;
 
+pub mod batches;
+pub mod integrity;
+pub mod log;
+#[cfg(feature = "testing")]
+pub mod testing;
+pub mod vector_index;
 pub mod webhooks;
 
-pub mod testing;
-
-pub use conditions::{Conditions, Unread};
+pub use backends::Backends;
 pub use error::Error;
-#[cfg(feature = "milvus")]
-pub use index::MilvusIndex;
-pub use index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};
+pub use filter::{Conditions, Predicate, Unread};
+pub use integrity::{AttestedHeads, Finding, HeadCheck, Verified, Wrong};
 pub use log::{
-    Attested, Chain, Counts, Crowd, DryRun, Failure, Failures, Finding, Foreign, Fork, Grown, Head, Hold,
-    Idempotency, Log, MOST_SUBMITTED, Mark, NewFork, NewTurn, Opening, Order, Prune, Pruned, Queued, Reader,
-    Recorded, Round, Runnable, Stance, Store, Stored, Submitted, Thread, ThreadFilter, ThreadId,
-    ThreadStatus, Turn, TurnFilter, TurnId, TurnMark, TurnStatus, Unfinished, UnknownStatus, Verified,
-    Withdrawal, Wrong, rename_turns,
+    Chain, Counts, DryRun, Failure, Failures, Fork, Head, Idempotency, ImportedEvent, Log, MOST_SUBMITTED,
+    NewFork, NewTurn, Opening, Order, PendingCount, PendingTurn, Queued, ReadModelUpdate, Reader, Recorded,
+    Runnable, Store, Stored, StrategyRegistry, Submitted, Thread, ThreadFilter, ThreadId, ThreadLog,
+    ThreadScan, ThreadStatus, Turn, TurnFilter, TurnId, TurnStatus, TurnUpdate, UnknownStatus, WaitReason,
+    Withdrawal, park, rename_turns,
 };
-pub use news::{MemoryNews, News, Notice, RedisNews, WORKERS};
-pub use parts::Parts;
 pub use pauses::{Pause, PauseKind, UnknownKind};
 pub use pins::Pin;
-pub use predicate::Predicate;
-pub use queue::{
-    Depth, Job, Lane, Listed, MemoryQueue, Place, Priority, Queue, QueueError, RedisQueue, Room, Rung, Slot,
-    UnknownPriority, Weights, When,
-    lane::{TENANT_MAX, is_tenant},
-};
-pub use rebuild::{Difference, Differs, Rebuilt};
-pub use thread_log::{Strategies, ThreadLog, park};
+pub use read_models::{Difference, Differs, Rebuilt};
+pub use retention::{Hold, Prune, Pruned};
+#[cfg(feature = "milvus")]
+pub use vector_index::MilvusIndex;
+pub use vector_index::{Embedded, Entry, MemoryIndex, Near, VectorIndex};

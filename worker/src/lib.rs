@@ -1,25 +1,30 @@
-//! The hands: takes a job, lets its nodes happen in the world of models and MCP servers, appends what happened.
+//! The worker: claims jobs, runs the nodes of their threads, and appends the results to the event log.
 //!
 //! ```text
-//!   queue ──take──▶ Worker ──spawn──▶ Hands::step: next · perform · append ──▶ go on, ring again, or rest
-//!                     │ renews leases, sweeps, drains, keeps threads warm
+//!   queue ──claim──▶ Worker ──spawn──▶ JobExecutor ──▶ StepRunner::step: next · perform · append
+//!                      │                    └─▶ continue in place, re-enqueue, or acknowledge
+//!                      └─ renews leases, runs the sweeper, drains on shutdown
 //! ```
 
+#![warn(missing_docs)]
+
+mod admission;
 mod backoff;
-mod bounds;
-mod desk;
-mod flights;
-mod job;
-mod others;
+mod executor;
+mod in_flight;
+mod ownership;
 mod pauses;
-mod strange;
-mod sweep;
-mod warm;
+mod shutdown;
+mod step;
+mod sweeper;
+mod thread_cache;
+mod version_skew;
 mod worker;
 pub mod world;
 
+pub use admission::RequestAdmission;
 pub use backoff::Backoff;
-pub use bounds::Bounds;
-pub use job::{Done, Hands};
-pub use sweep::{Unrung, ring, unrung};
-pub use worker::{Limits, Stop, Worker};
+pub use shutdown::Shutdown;
+pub use step::{StepOutcome, StepRunner};
+pub use sweeper::{MissingJob, enqueue_missing_jobs, find_missing_jobs};
+pub use worker::{Worker, WorkerConfig};

@@ -1,105 +1,103 @@
-//! What is paused, as a worker knows it, and which threads it has put off for that.
+//! Active pauses as a worker knows them, and the threads it has blocked for them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-use store::{
-    Log, Parts, Pause, PauseKind, ThreadId, When,
-    queue::{HeldBy, Why},
-};
+use queue::{BlockReason, BlockedBy, Schedule};
+use store::{Backends, Log, Pause, PauseKind, ThreadId};
 use tracing::{info, warn};
 
-/// How many threads it remembers to have put off. Any other comes back by its own ring, a little later.
-const HELD_MAX: usize = 100_000;
+/// Maximum blocked threads remembered. Any other becomes due when its delay ends, a little later.
+const MAX_BLOCKED: usize = 100_000;
 
-/// What is paused, and whom that holds.
+/// Active pauses and the threads blocked by them.
 #[derive(Default)]
-pub(crate) struct Pauses(Mutex<Known>);
+pub(crate) struct Pauses(Mutex<State>);
 
 #[derive(Default)]
-struct Known {
-    in_force: BTreeMap<Paused, Pause>,
-    held: BTreeMap<ThreadId, Paused>,
+struct State {
+    active: BTreeMap<PauseKey, Pause>,
+    blocked: BTreeMap<ThreadId, PauseKey>,
 }
 
-/// What, and which.
-type Paused = (PauseKind, String);
+/// Kind and name of a paused strategy, model or tenant.
+type PauseKey = (PauseKind, String);
 
 impl Pauses {
-    /// Why the thread may not begin what needs this, if it is paused; the thread is then rung for when it is resumed.
-    pub(crate) fn hold(&self, thread: ThreadId, kind: PauseKind, name: &str) -> Option<Why> {
-        let mut known = self.lock();
-        if known.in_force.is_empty() {
+    /// Returns the reason if the strategy, model or tenant is paused. The thread is then enqueued when the pause ends.
+    pub(crate) fn block_reason(&self, thread: ThreadId, kind: PauseKind, name: &str) -> Option<BlockReason> {
+        let mut state = self.lock();
+        if state.active.is_empty() {
             return None;
         }
         let paused = (kind, name.to_owned());
-        let why = HeldBy::Pause.because(known.in_force.get(&paused)?.to_string());
-        if known.held.len() < HELD_MAX {
-            known.held.insert(thread, paused);
+        let why = BlockedBy::Pause.because(state.active.get(&paused)?.to_string());
+        if state.blocked.len() < MAX_BLOCKED {
+            state.blocked.insert(thread, paused);
         }
         Some(why)
     }
 
-    /// Reads what is paused now, and rings for those whom nothing holds any more.
-    pub(crate) async fn refresh<L: Log>(&self, parts: &Parts<L>) {
+    /// Reads the active pauses and enqueues the threads that are no longer blocked.
+    pub(crate) async fn refresh<L: Log>(&self, parts: &Backends<L>) {
         let pauses = match parts.store.pauses().await {
             Ok(pauses) => pauses,
             Err(error) => {
-                warn!(%error, "cannot read what is paused; trying again with the next sweep");
+                warn!(%error, "cannot read the active pauses, retrying at the next sweep");
                 return;
             }
         };
-        for thread in self.learn(pauses) {
-            if let Err(error) = ring(parts, thread).await {
-                warn!(%thread, error, "cannot ring for a thread that was resumed; it comes back by itself");
+        for thread in self.update(pauses) {
+            if let Err(error) = enqueue(parts, thread).await {
+                warn!(%thread, error, "cannot enqueue a resumed thread; it becomes due when its delay ends");
             }
         }
     }
 
-    /// Takes in what is paused now; says which threads were held by something that is not.
-    fn learn(&self, pauses: Vec<Pause>) -> BTreeSet<ThreadId> {
-        let now: BTreeMap<Paused, Pause> =
+    /// Replaces the active pauses. Returns the threads whose pause ended.
+    fn update(&self, pauses: Vec<Pause>) -> BTreeSet<ThreadId> {
+        let now: BTreeMap<PauseKey, Pause> =
             pauses.into_iter().map(|it| ((it.kind, it.name.clone()), it)).collect();
-        let mut known = self.lock();
-        let before = std::mem::replace(&mut known.in_force, now);
-        let Known { in_force, held } = &mut *known;
-        in_force
+        let mut state = self.lock();
+        let before = std::mem::replace(&mut state.active, now);
+        let State { active, blocked } = &mut *state;
+        active
             .values()
             .filter(|it| !before.contains_key(&(it.kind, it.name.clone())))
             .for_each(|it| info!("{it}"));
-        let mut free = BTreeSet::new();
-        held.retain(|thread, by| in_force.contains_key(by) || !free.insert(*thread));
-        if !free.is_empty() {
-            info!(threads = free.len(), "resumed");
+        let mut resumed = BTreeSet::new();
+        blocked.retain(|thread, by| active.contains_key(by) || !resumed.insert(*thread));
+        if !resumed.is_empty() {
+            info!(threads = resumed.len(), "resumed");
         }
-        free
+        resumed
     }
 
-    fn lock(&self) -> MutexGuard<'_, Known> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[test]
-fn whoever_was_held_is_named_once_it_is_resumed() {
+fn a_blocked_thread_is_returned_once_its_pause_ends() {
     let pauses = Pauses::default();
     let [a, b] = [1, 2].map(uuid::Uuid::from_u128);
     let [model, strategy] =
         [PauseKind::Model, PauseKind::Strategy].map(|it| Pause::new(it, "x", "dear", "Ada"));
-    assert_eq!(pauses.hold(a, PauseKind::Model, "x"), None);
-    assert!(pauses.learn(vec![model.clone(), strategy.clone()]).is_empty());
-    let why = pauses.hold(a, PauseKind::Model, "x").unwrap();
-    assert_eq!(why, HeldBy::Pause.because("model x is paused by Ada: dear"));
-    assert!(pauses.hold(b, PauseKind::Strategy, "x").is_some());
-    assert_eq!(pauses.hold(b, PauseKind::Strategy, "y"), None);
-    assert_eq!(pauses.learn(vec![strategy]), BTreeSet::from([a]));
-    assert_eq!(pauses.learn(vec![]), BTreeSet::from([b]));
-    assert!(pauses.learn(vec![]).is_empty());
+    assert_eq!(pauses.block_reason(a, PauseKind::Model, "x"), None);
+    assert!(pauses.update(vec![model.clone(), strategy.clone()]).is_empty());
+    let why = pauses.block_reason(a, PauseKind::Model, "x").unwrap();
+    assert_eq!(why, BlockedBy::Pause.because("model x is paused by Ada: dear"));
+    assert!(pauses.block_reason(b, PauseKind::Strategy, "x").is_some());
+    assert_eq!(pauses.block_reason(b, PauseKind::Strategy, "y"), None);
+    assert_eq!(pauses.update(vec![strategy]), BTreeSet::from([a]));
+    assert_eq!(pauses.update(vec![]), BTreeSet::from([b]));
+    assert!(pauses.update(vec![]).is_empty());
 }
 
-async fn ring<L: Log>(parts: &Parts<L>, thread: ThreadId) -> Result<(), String> {
+async fn enqueue<L: Log>(parts: &Backends<L>, thread: ThreadId) -> Result<(), String> {
     let Some(lane) = parts.store.lane(thread).await.map_err(|it| it.to_string())? else { return Ok(()) };
-    parts.queue.ring(thread, &lane, When::Now).await.map_err(|it| it.to_string())
+    parts.queue.enqueue(thread, &lane, Schedule::Now).await.map_err(|it| it.to_string())
 }

@@ -1,4 +1,4 @@
-//! The loop: takes jobs while there are free slots, keeps their leases, sweeps, and drains when told to stop.
+//! The worker loop: claims jobs while slots are free, renews leases, runs the sweeper, and drains on shutdown.
 
 use std::{
     pin::pin,
@@ -7,267 +7,246 @@ use std::{
 };
 
 use futures::{FutureExt as _, StreamExt as _, future::join_all, poll};
-use store::{Job, Log, Notice, Room, Slot, Store, WORKERS, When, queue::HeldBy};
+use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slots};
+use store::{Log, Store};
 use tokio::sync::Notify;
-use tokio_util::{sync::CancellationToken, task::TaskTracker};
+use tokio_util::task::TaskTracker;
 use tracing::{Instrument, field::Empty, info, info_span, warn};
 
 use crate::{
-    desk::Desk,
-    flights::{Begun, Flights},
-    job::{Done, Hands},
-    strange::Strange,
-    sweep::Sweep,
-    warm::Warm,
+    Shutdown,
+    executor::JobExecutor,
+    in_flight::{Admitted, InFlight},
+    step::{StepOutcome, StepRunner},
+    sweeper::Sweeper,
+    thread_cache::ThreadCache,
+    version_skew::VersionSkew,
 };
 
-/// How often a slot comes free, about, while all are taken: a job goes on to its next node so long for each other slot, and
-/// with one slot not at all. So whoever waits gets a slot at once, and quick nodes do not go through the queue one by one.
-const FREED: Duration = Duration::from_millis(1);
+/// Extra run time in place per other slot while all slots are busy; with one slot there is none. On average a slot then
+/// becomes free once per millisecond, so a waiting job starts soon and short nodes do not pass through the queue one by
+/// one.
+const MAX_CONTINUATION_PER_SLOT: Duration = Duration::from_millis(1);
 
-/// How long a job goes on at most while all slots are taken: many may have begun at the same time.
-const GOES_ON: Duration = Duration::from_millis(250);
+/// Upper bound of the run time in place while all slots are busy, because many jobs may have started together.
+const MAX_CONTINUATION: Duration = Duration::from_millis(250);
 
-/// How long a worker waits before it asks a queue or a store again that did not answer.
-const PAUSE: Duration = Duration::from_secs(1);
+/// Delay before an unreachable queue or store is asked again.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// How much a worker takes on, and how long things may take.
+/// Capacity and timeouts of a worker.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// How many jobs at once.
+pub struct WorkerConfig {
+    /// Maximum concurrent jobs.
     pub slots: usize,
-    /// How many nodes of a thread one job lets happen, one after the other, while nobody waits for long for its slot; at
-    /// least 1. More than one spares the way through the queue.
-    pub nodes: usize,
-    /// How long a job is held without a sign of life; the queue's own lease.
+    /// Maximum jobs of one thread that run in succession; at least 1. After each job but the last, the worker claims
+    /// the successor in place, without a round trip through the queue. 1 sends every job through the queue.
+    pub max_jobs_in_place: usize,
+    /// Lifetime of a lease that is not renewed; the same value as the queue's.
     pub lease: Duration,
-    /// How often threads are looked for that nobody rang for.
-    pub sweep: Duration,
-    /// How long jobs may finish once the worker is told to stop.
-    pub drain: Duration,
+    /// Interval between searches for runnable threads that have no job.
+    pub sweep_interval: Duration,
+    /// Time that running jobs have to finish after a shutdown is requested; the rest return to the queue.
+    pub drain_timeout: Duration,
 }
 
-/// How a worker is told to stop: [`Stop::drain`] lets jobs finish, [`Stop::halt`] gives them back at once.
-#[derive(Clone, Default)]
-pub struct Stop {
-    draining: CancellationToken,
-    halted: CancellationToken,
-}
-
-impl Stop {
-    /// Take nothing new, finish what is under way.
-    pub fn drain(&self) {
-        self.draining.cancel();
-    }
-
-    /// Give back what is under way.
-    pub fn halt(&self) {
-        self.draining.cancel();
-        self.halted.cancel();
-    }
-
-    /// Until it is told to stop.
-    pub async fn told(&self) {
-        self.draining.cancelled().await;
-    }
-
-    /// Whether it was told to stop.
-    pub fn is_told(&self) -> bool {
-        self.draining.is_cancelled()
-    }
-}
-
-/// Takes jobs and does them.
+/// A worker: claims jobs from the queue and runs them until it is shut down.
 pub struct Worker<L = Store> {
-    desk: Arc<Desk<L>>,
-    limits: Limits,
+    executor: Arc<JobExecutor<L>>,
+    config: WorkerConfig,
 }
 
 impl<L: Log> Worker<L> {
-    /// A worker that has not begun.
-    pub fn new(hands: Hands<L>, limits: Limits) -> Self {
-        let others = u32::try_from(limits.slots.saturating_sub(1)).unwrap_or(u32::MAX);
-        let desk = Desk {
-            hands,
-            nodes: limits.nodes,
-            crowded: FREED.saturating_mul(others).min(GOES_ON),
-            warm: Warm::new(),
-            strange: Strange::new(),
-            slots: Room::from(limits.slots),
-            flights: Flights::default(),
+    /// Creates a worker that does nothing until [`Worker::run`].
+    pub fn new(steps: StepRunner<L>, config: WorkerConfig) -> Self {
+        let other_slots = u32::try_from(config.slots.saturating_sub(1)).unwrap_or(u32::MAX);
+        let executor = JobExecutor {
+            steps,
+            max_jobs_in_place: config.max_jobs_in_place,
+            max_continuation: MAX_CONTINUATION_PER_SLOT.saturating_mul(other_slots).min(MAX_CONTINUATION),
+            thread_cache: ThreadCache::new(),
+            version_skew: VersionSkew::new(),
+            slots: Slots::from(config.slots),
+            in_flight: InFlight::default(),
             jobs: TaskTracker::new(),
             paused: Notify::new(),
-            is_refused: AtomicBool::new(false),
+            store_rejects_writes: AtomicBool::new(false),
         };
-        Self { desk: Arc::new(desk), limits }
+        Self { executor: Arc::new(executor), config }
     }
 
-    /// Works until it is told to stop.
-    pub async fn run(self, stop: Stop) {
-        let Desk { hands, .. } = &*self.desk;
-        info!(worker = %hands.name, slots = self.limits.slots, "working");
-        // Before anything is begun: it may be paused.
-        hands.bounds.pauses.refresh(&hands.parts).await;
-        let sweep = tokio::spawn(Sweep::new(hands.parts.clone(), self.limits.sweep, self.limits.lease).run());
-        let pauses = tokio::spawn(keep_pauses(self.desk.clone(), self.limits.sweep));
-        let leases = tokio::spawn(keep_leases(self.desk.clone(), self.limits.lease));
-        let recalls = tokio::spawn(hear_news(self.desk.clone()));
-        // Who is told to stop is handed nothing more, whatever comes free.
-        let closes = stop.told().map(|()| self.desk.slots.close());
-        tokio::join!(self.take_jobs(&stop), closes);
+    /// Runs until `shutdown` is requested and all jobs are finished or returned to the queue.
+    pub async fn run(self, shutdown: Shutdown) {
+        let JobExecutor { steps, .. } = &*self.executor;
+        info!(worker = %steps.name, slots = self.config.slots, "worker started");
+        // Before the first claim, so that a paused tenant, strategy or model does not start.
+        steps.admission.pauses.refresh(&steps.parts).await;
+        let sweep = tokio::spawn(
+            Sweeper::new(steps.parts.clone(), self.config.sweep_interval, self.config.lease).run(),
+        );
+        let pauses = tokio::spawn(refresh_pauses(self.executor.clone(), self.config.sweep_interval));
+        let leases = tokio::spawn(renew_leases(self.executor.clone(), self.config.lease));
+        let notifications = tokio::spawn(handle_notifications(self.executor.clone()));
+        // A slot that becomes free during shutdown claims no further job.
+        let close_slots = shutdown.requested().map(|()| self.executor.slots.close());
+        tokio::join!(self.claim_jobs(&shutdown), close_slots);
         sweep.abort();
-        self.drain(&stop).await;
+        self.drain(&shutdown).await;
         pauses.abort();
         leases.abort();
-        recalls.abort();
-        info!(worker = %hands.name, "stopped");
+        notifications.abort();
+        info!(worker = %steps.name, "worker stopped");
     }
 
-    async fn take_jobs(&self, stop: &Stop) {
-        let Desk { hands, slots, .. } = &*self.desk;
-        while !stop.is_told() {
-            // It comes back within a second by itself; what it hands to someone who no longer listens waits for its lease.
-            let taken = hands.parts.queue.take(slots.clone()).await;
-            let jobs = match taken {
+    async fn claim_jobs(&self, shutdown: &Shutdown) {
+        let JobExecutor { steps, slots, .. } = &*self.executor;
+        while !shutdown.is_requested() {
+            // A claim returns within a second. A job delivered after that waits until its lease expires.
+            let claimed = steps.parts.queue.claim(slots.clone()).await;
+            let jobs = match claimed {
                 Ok(jobs) => jobs,
                 Err(err) => {
-                    warn!(error = %err, "cannot take jobs; trying again");
-                    tokio::time::sleep(PAUSE).await;
+                    warn!(error = %err, "cannot claim jobs, retrying in 1 s");
+                    tokio::time::sleep(RETRY_DELAY).await;
                     continue;
                 }
             };
             for job in jobs {
-                if stop.is_told() {
-                    self.desk.finish(&job, Some(When::Now), stop).await;
+                if shutdown.is_requested() {
+                    self.executor.finish(&job, Some(Schedule::Now), shutdown).await;
                 } else {
-                    self.start(job, slots.fill().await, stop);
+                    self.start(job, slots.acquire().await, shutdown);
                 }
             }
         }
     }
 
-    fn start(&self, mut job: Job, slot: Slot, stop: &Stop) {
-        let (desk, stop) = (self.desk.clone(), stop.clone());
-        let rung = match self.desk.flights.begin(&job) {
-            Begun::Anew(rung) => rung,
-            // The job under way will look once more; this ring has done its work. Whoever was taken with it does not wait.
-            Begun::Rung => {
-                self.desk.jobs.spawn(async move {
-                    desk.finish(&job, None, &stop).await;
+    fn start(&self, mut job: Job, slot: SlotGuard, shutdown: &Shutdown) {
+        let (executor, shutdown) = (self.executor.clone(), shutdown.clone());
+        let wake = match self.executor.in_flight.admit(&job) {
+            Admitted::New(wake) => wake,
+            // The running job reads the log once more, so this job has served its purpose. Its slot is free at once.
+            Admitted::Merged => {
+                self.executor.jobs.spawn(async move {
+                    executor.finish(&job, None, &shutdown).await;
                     drop(slot);
                 });
                 return;
             }
-            // Its lease ran out and it came back to us; whoever is at it still holds it.
-            Begun::Same => return,
+            // The lease expired and this worker received the job again; it still runs it.
+            Admitted::Redelivered => return,
         };
         let thread = job.thread;
         let span = info_span!("job", thread = %job.thread, turn = Empty, node = Empty, seq = Empty);
-        let task = self.desk.jobs.spawn(
+        let task = self.executor.jobs.spawn(
             async move {
-                let (done, head) = desk.attempt(&job, rung, &stop).await;
-                let rung_again = desk.flights.end(&job);
-                // Whoever rang may have appended something.
-                let now = head.filter(|_| !rung_again).map_or(When::Now, When::NowAt);
-                if let Done::Next(priority) = done {
+                let (outcome, head) = executor.run(&job, wake, &shutdown).await;
+                let was_woken = executor.in_flight.remove(&job);
+                // The process that enqueued the thread again may have appended events.
+                let now = head.filter(|_| !was_woken).map_or(Schedule::Now, Schedule::NowAtSeq);
+                if let StepOutcome::NextTurn(priority) = outcome {
                     job.lane.priority = priority;
                 }
-                let next = match done {
-                    Done::Moved | Done::Next(_) => Some(now),
-                    Done::Rested | Done::Faltered { .. } | Done::Held { .. } if rung_again => Some(now),
-                    Done::Faltered { after, why } => {
-                        Some(When::Held { after, why: HeldBy::Retry.because(why) })
+                let next = match outcome {
+                    StepOutcome::Continue | StepOutcome::NextTurn(_) => Some(now),
+                    StepOutcome::Idle | StepOutcome::RetryLater { .. } | StepOutcome::Blocked { .. }
+                        if was_woken =>
+                    {
+                        Some(now)
                     }
-                    Done::Held { after, why } => Some(When::Held { after, why }),
-                    Done::Rested => None,
+                    StepOutcome::RetryLater { after, why } => {
+                        Some(Schedule::Blocked { after, reason: BlockedBy::Retry.because(why) })
+                    }
+                    StepOutcome::Blocked { after, why } => Some(Schedule::Blocked { after, reason: why }),
+                    StepOutcome::Idle => None,
                 };
-                let mut finish = pin!(desk.finish(&job, next, &stop));
+                let mut finish = pin!(executor.finish(&job, next, &shutdown));
                 let finished = poll!(&mut finish);
-                // Whoever takes the slot comes to the queue after the token and its successor, so that tenants have
-                // their turns; but with them, and not after they are acknowledged.
+                // The next claim must reach the queue after this acknowledgement and its successor, so that tenants
+                // alternate; but in the same batch, not a round trip later.
                 drop(slot);
                 if finished.is_pending() {
                     finish.await;
                 }
             }
             .instrument(span)
-            // A task is copied as a whole when it begins, and twice when it ends.
+            // Boxed, because tokio moves a task several times: once when it starts and twice when it ends.
             .boxed(),
         );
-        self.desk.flights.hold(thread, task.abort_handle());
+        self.executor.in_flight.set_task(thread, task.abort_handle());
     }
 
-    /// Lets jobs finish, for as long as they may; then gives them back.
-    async fn drain(&self, stop: &Stop) {
-        let under_way = self.desk.flights.len();
-        if under_way > 0 {
-            info!(under_way, limit = ?self.limits.drain, "draining; a second signal gives the jobs back at once");
+    /// Lets running jobs finish within the drain timeout, then returns the rest to the queue.
+    async fn drain(&self, shutdown: &Shutdown) {
+        let running = self.executor.in_flight.len();
+        if running > 0 {
+            info!(running, limit = ?self.config.drain_timeout, "draining running jobs; a second signal returns them to the queue at once");
         }
-        self.desk.jobs.close();
+        self.executor.jobs.close();
         tokio::select! {
-            () = self.desk.jobs.wait() => return,
-            () = stop.halted.cancelled() => (),
-            () = tokio::time::sleep(self.limits.drain) => (),
+            () = self.executor.jobs.wait() => return,
+            () = shutdown.halted() => (),
+            () = tokio::time::sleep(self.config.drain_timeout) => (),
         }
-        // At once, and not one after the other: a queue that is gone keeps each waiting.
-        join_all(self.desk.flights.break_off().iter().map(async |job| {
-            self.desk.finish(job, Some(When::Now), stop).await;
-            info!(thread = %job.thread, "given back");
+        // Concurrently: an unreachable queue delays each acknowledgement.
+        join_all(self.executor.in_flight.abort_all().iter().map(async |job| {
+            self.executor.finish(job, Some(Schedule::Now), shutdown).await;
+            info!(thread = %job.thread, "job returned to the queue");
         }))
         .await;
     }
 }
 
-/// Renews the lease of every job under way, from outside of the jobs' own tasks; a job whose lease is lost looks whether
-/// it was overtaken.
-async fn keep_leases<L: Log>(desk: Arc<Desk<L>>, lease: Duration) {
-    let Desk { hands, flights, .. } = &*desk;
+/// Renews the leases of all running jobs, outside the jobs' own tasks. A job whose lease is lost checks whether another
+/// worker took over.
+async fn renew_leases<L: Log>(executor: Arc<JobExecutor<L>>, lease: Duration) {
+    let JobExecutor { steps, in_flight, .. } = &*executor;
     let mut ticks = tokio::time::interval(lease / 3);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        let jobs = flights.jobs();
+        let jobs = in_flight.jobs();
         if jobs.is_empty() {
             continue;
         }
-        match hands.parts.queue.renew(&jobs).await {
+        match steps.parts.queue.renew_leases(&jobs).await {
             Ok(lost) => {
                 for job in &lost {
-                    desk.goes_on_without_token(job).await;
+                    executor.continue_without_lease(job).await;
                 }
             }
-            Err(err) => warn!(error = %err, "cannot renew leases; trying again"),
+            Err(err) => warn!(error = %err, "cannot renew leases, retrying at the next renewal"),
         }
     }
 }
 
-/// Reads what is paused when that has changed, and with every sweep: news of it may be missed.
-async fn keep_pauses<L: Log>(desk: Arc<Desk<L>>, period: Duration) {
+/// Reads the active pauses when they change and once per sweep, because notifications may be lost.
+async fn refresh_pauses<L: Log>(executor: Arc<JobExecutor<L>>, period: Duration) {
     loop {
         tokio::select! {
-            () = desk.paused.notified() => (),
+            () = executor.paused.notified() => (),
             () = tokio::time::sleep(period) => (),
         }
-        desk.hands.bounds.pauses.refresh(&desk.hands.parts).await;
+        executor.steps.admission.pauses.refresh(&executor.steps.parts).await;
     }
 }
 
-/// Has jobs under way look at their thread when others have moved it, and passes on that something was paused. A recall
-/// that is missed costs nothing but what is asked in vain: the log refuses what comes of it.
-async fn hear_news<L: Log>(desk: Arc<Desk<L>>) {
+/// Passes notifications on: a running job checks its log when another process changed its thread, and pauses are read
+/// again. A lost notification costs at most a request whose result the log then rejects.
+async fn handle_notifications<L: Log>(executor: Arc<JobExecutor<L>>) {
     loop {
-        match desk.hands.parts.news.subscribe(WORKERS).await {
+        match executor.steps.parts.notifications.subscribe(ALL_WORKERS).await {
             Ok(mut notices) => {
                 while let Some(notice) = notices.next().await {
                     match notice {
-                        Notice::Recalled { thread } => desk.flights.recall(thread),
-                        Notice::Paused => desk.paused.notify_one(),
-                        Notice::Appended { .. } | Notice::Delta { .. } => (),
+                        Notification::Changed { thread } => executor.in_flight.wake(thread),
+                        Notification::PausesChanged => executor.paused.notify_one(),
+                        Notification::Appended { .. } | Notification::Delta { .. } => (),
                     }
                 }
             }
-            Err(err) => warn!(error = %err, "cannot hear of cancellations and pauses; trying again"),
+            Err(err) => warn!(error = %err, "cannot subscribe to notifications, retrying in 1 s"),
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(RETRY_DELAY).await;
     }
 }

@@ -1,39 +1,36 @@
-//! What every line of a batch file has, whatever it asks for: its name, and where its body goes. Whoever checks a file without
-//! a server reads its lines by this too.
+//! Format that all lines of a batch file share: an id, a method, an endpoint and a body. Clients can check a file with
+//! it without a server.
 
 use serde_json::{Map, Value};
 
-use crate::said::said_of_line;
-
-/// The longest name that a line may have, in bytes.
+/// Maximum length of a `custom_id` in bytes.
 const NAME_MAX: usize = 512;
 
-/// With it editors of some systems begin a text, to say that it is UTF-8.
-const MARK: &[u8] = b"\xef\xbb\xbf";
+/// Byte order mark that some editors write at the start of a UTF-8 file.
+const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// How much of what a line says wrongly is told, in bytes.
-const TOLD: usize = 300;
+/// Maximum length of an error message in bytes.
+const MESSAGE_MAX: usize = 300;
 
-/// What is wrong with a line: for programs, and for people.
-pub type Wrong = (String, String);
+/// Error of a line: a code for programs and a message for people.
+pub type LineError = (String, String);
 
-/// What a line asks for, and of whom.
+/// The request in a line.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope {
-    /// The endpoint; all lines of a batch have the same.
+    /// Path of the request. It must be the endpoint of the batch.
     pub url: String,
-    /// What would be posted there: a JSON object.
+    /// Body of the request: a JSON object.
     pub body: Value,
 }
 
-/// The name of a line, if it has one, and its envelope, or the first thing that is wrong with it.
-pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, Wrong>) {
-    let line = match serde_json::from_slice(line.strip_prefix(MARK).unwrap_or(line)) {
+/// Parses a line. Returns its `custom_id`, if it has a valid one, and its request or the first error.
+pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
+    let line = match serde_json::from_slice(line.strip_prefix(BOM).unwrap_or(line)) {
         Ok(Value::Object(line)) => line,
-        Ok(_) => return (None, Err(wrong("invalid_json", "the line is no JSON object"))),
+        Ok(_) => return (None, Err(line_error("invalid_json", "the line is not a JSON object"))),
         Err(err) => {
-            let words = format!("the line is no JSON: {}", said_of_line(&err));
-            return (None, Err(wrong("invalid_json", words)));
+            return (None, Err(line_error("invalid_json", format!("the line is not JSON: {err}"))));
         }
     };
     match line.get("custom_id") {
@@ -41,35 +38,35 @@ pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, Wrong>) {
             (Some(id.clone()), Envelope::of(line))
         }
         Some(_) => {
-            let words = format!("custom_id: it must be a text of 1 to {NAME_MAX} bytes");
-            (None, Err(wrong("invalid_custom_id", words)))
+            let message = format!("custom_id must be a string of 1 to {NAME_MAX} bytes");
+            (None, Err(line_error("invalid_custom_id", message)))
         }
-        None => (None, Err(wrong("missing_custom_id", "custom_id: it is missing"))),
+        None => (None, Err(line_error("missing_custom_id", "custom_id is missing"))),
     }
 }
 
 impl Envelope {
-    fn of(mut line: Map<String, Value>) -> Result<Self, Wrong> {
+    fn of(mut line: Map<String, Value>) -> Result<Self, LineError> {
         match line.remove("method") {
             Some(method) if method == "POST" => {}
             Some(other) => {
-                return Err(wrong("invalid_method", format!("method: it is {other} and must be \"POST\"")));
+                return Err(line_error("invalid_method", format!("method must be \"POST\", but is {other}")));
             }
-            None => return Err(wrong("invalid_method", "method: it is missing, and must be \"POST\"")),
+            None => return Err(line_error("invalid_method", "method is missing; it must be \"POST\"")),
         }
         let url = match line.remove("url") {
             Some(Value::String(url)) => url,
-            Some(_) | None => return Err(wrong("invalid_url", "url: it is missing, or no text")),
+            Some(_) | None => return Err(line_error("invalid_url", "url is missing or not a string")),
         };
         match line.remove("body").filter(Value::is_object) {
             Some(body) => Ok(Self { url, body }),
-            None => Err(wrong("invalid_body", "body: it is missing, or no JSON object")),
+            None => Err(line_error("invalid_body", "body is missing or not a JSON object")),
         }
     }
 }
 
-pub(crate) fn wrong(code: &str, words: impl Into<String>) -> Wrong {
-    let mut words = words.into();
-    words.truncate(words.floor_char_boundary(TOLD));
-    (code.to_owned(), words)
+pub(crate) fn line_error(code: &str, message: impl Into<String>) -> LineError {
+    let mut message = message.into();
+    message.truncate(message.floor_char_boundary(MESSAGE_MAX));
+    (code.to_owned(), message)
 }

@@ -1,114 +1,122 @@
-//! One line of a file: what it asks for, or what is wrong with it.
+//! Parsing of a batch line to a turn.
 
+use queue::Priority;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use store::{
-    Opening, Priority,
-    bulk::{Batch, Memo},
+    Opening,
+    batches::{Batch, CacheKey},
 };
 
-pub(crate) use super::envelope::{Wrong, wrong};
+pub(crate) use super::envelope::{LineError, line_error};
 use super::{
-    dialect::{Dialect, For},
+    endpoint::{BatchEndpoint, LineContext},
     envelope::{Envelope, open},
 };
 use crate::{
-    auth::Acting,
-    house::House,
-    problem::{Kind, Problem},
-    submit::overlay,
+    server::{
+        auth::Principal,
+        problem::{ApiError, Kind},
+        state::AppState,
+    },
+    turns::submit::overlay,
 };
 
-/// Reads the lines of one batch.
-pub(crate) struct Judge<'a> {
-    house: &'a House,
-    dialect: Dialect,
-    acting: Acting,
-    terms: Terms<'a>,
+/// Parser of the lines of one batch.
+pub(crate) struct LineReader<'a> {
+    app: &'a AppState,
+    endpoint: BatchEndpoint,
+    principal: Principal,
+    terms: BatchTerms<'a>,
 }
 
-/// What a batch says of all of its lines.
+/// Settings of a batch that apply to all of its lines.
 #[derive(Clone, Copy)]
-pub(crate) struct Terms<'a> {
+pub(crate) struct BatchTerms<'a> {
     pub(crate) endpoint: &'a str,
     pub(crate) tenant: &'a str,
     pub(crate) author: &'a str,
-    /// How urgent a line is that does not say so itself.
+    /// Priority of lines that do not set one.
     pub(crate) priority: Priority,
 }
 
-impl<'a> From<&'a Batch> for Terms<'a> {
+impl<'a> From<&'a Batch> for BatchTerms<'a> {
     fn from(it: &'a Batch) -> Self {
         Self { endpoint: &it.endpoint, tenant: &it.tenant, author: &it.author, priority: it.priority }
     }
 }
 
-/// A line that was read: its name, if it has one, and what it asks for.
-pub(crate) struct Read {
+/// A parsed line: its `custom_id`, if it has one, and its turn or an error.
+pub(crate) struct ParsedLine {
     pub(crate) custom_id: Option<String>,
-    pub(crate) asks: Result<store::NewTurn, Wrong>,
+    pub(crate) turn: Result<store::NewTurn, LineError>,
 }
 
-impl<'a> Judge<'a> {
-    /// Of the lines of a batch under these terms.
-    pub(crate) fn new(house: &'a House, terms: Terms<'a>) -> Result<Self, Problem> {
-        let (dialect, acting) = (Dialect::of_batch(terms.endpoint)?, Acting::of(terms.tenant));
-        Ok(Self { house, dialect, acting, terms })
+impl<'a> LineReader<'a> {
+    /// Creates a parser. Fails if a newer build created the batch.
+    pub(crate) fn new(app: &'a AppState, terms: BatchTerms<'a>) -> Result<Self, ApiError> {
+        let (endpoint, principal) = (BatchEndpoint::of_batch(terms.endpoint)?, Principal::of(terms.tenant));
+        Ok(Self { app, endpoint, principal, terms })
     }
 
-    /// What a line asks for.
-    pub(crate) fn read(&self, line: &[u8]) -> Read {
+    /// Parses a line.
+    pub(crate) fn read(&self, line: &[u8]) -> ParsedLine {
         let (custom_id, envelope) = open(line);
-        Read { custom_id, asks: envelope.and_then(|it| self.asks(it)) }
+        ParsedLine { custom_id, turn: envelope.and_then(|it| self.turn(it)) }
     }
 
-    fn asks(&self, Envelope { url, body }: Envelope) -> Result<store::NewTurn, Wrong> {
-        let wanted = self.dialect.url();
-        if url != wanted {
-            let words = format!("url: it is {url:?} and must be the endpoint of the batch, {wanted:?}");
-            return Err(wrong("invalid_url", words));
+    fn turn(&self, Envelope { url, body }: Envelope) -> Result<store::NewTurn, LineError> {
+        let endpoint = self.endpoint.url();
+        if url != endpoint {
+            let message = format!("url must be the endpoint of the batch, {endpoint:?}, but is {url:?}");
+            return Err(line_error("invalid_url", message));
         }
-        let whom = For { acting: &self.acting, author: self.terms.author, priority: self.terms.priority };
-        self.dialect.turn(self.house, &whom, body).map_err(|problem| {
-            let unknown = matches!(problem.kind, Kind::NamesNoStrategy | Kind::UnknownModel);
+        let context = LineContext {
+            principal: &self.principal,
+            author: self.terms.author,
+            priority: self.terms.priority,
+        };
+        self.endpoint.turn(self.app, &context, body).map_err(|error| {
+            let unknown = matches!(error.kind, Kind::NamesNoStrategy | Kind::UnknownModel);
             let code = if unknown { "unknown_model" } else { "invalid_body" };
-            wrong(code, format!("body: {}", problem.detail()))
+            line_error(code, format!("body: {}", error.detail()))
         })
     }
 
-    /// Names what a turn asks for by its content; or what is wrong with it.
-    pub(crate) fn named(&self, turn: &store::NewTurn) -> Result<Memo, Wrong> {
-        let unnamed = || wrong("invalid_body", "body: it asks for nothing that can be named");
-        self.memo(turn).ok_or_else(unnamed)
+    /// Returns the cache key of a turn.
+    pub(crate) fn named(&self, turn: &store::NewTurn) -> Result<CacheKey, LineError> {
+        let no_key = || line_error("invalid_body", "body: it does not start a new thread");
+        self.cache_key(turn).ok_or_else(no_key)
     }
 
-    /// ## What is in it
+    /// Computes the cache key of a turn.
     ///
-    /// What its answer depends on, as far as turnfold knows: the strategy, its version and its prompts, the configuration completed by the defaults of today, the words, the budget. Not in it is what only tells who
-    /// asks: metadata, author, priority. Nor is the description of the MCP servers, so that an operator who mends a word of
-    /// it does not have everything paid anew.
-    fn memo(&self, turn: &store::NewTurn) -> Option<Memo> {
+    /// The key covers everything that the result depends on, as far as turnfold knows: the strategy with its version
+    /// and prompts, the configuration completed by today's defaults, the messages and the budget. It excludes
+    /// everything that only identifies the request: metadata, author, priority. It also excludes the descriptions of
+    /// MCP servers, so that correcting one does not make every result be paid for again.
+    fn cache_key(&self, turn: &store::NewTurn) -> Option<CacheKey> {
         let Opening::New(opened) = &turn.thread else { return None };
-        let graph = self.house.strategies.find(&opened.strategy)?;
+        let graph = self.app.strategies.find(&opened.strategy)?;
         let mut config = graph.defaults();
         if !opened.config.is_null() {
             overlay(&mut config, opened.config.clone());
         }
         let content = json!({
-            "endpoint": self.dialect.url(),
+            "endpoint": self.endpoint.url(),
             "strategy": opened.strategy,
             "version": opened.version,
-            "prompts": self.house.prompts.get(&opened.strategy),
+            "prompts": self.app.prompts.get(&opened.strategy),
             "config": config,
             "messages": turn.messages,
             "budget": opened.budget,
         });
         let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
-        Some(Memo { hash, strategy: opened.strategy.clone(), priority: turn.priority })
+        Some(CacheKey { hash, strategy: opened.strategy.clone(), priority: turn.priority })
     }
 }
 
-/// The same with the keys of objects in order, so that the same content has the same text.
+/// Sorts the keys of all objects, so that equal content has equal text.
 fn sorted(value: Value) -> Value {
     match value {
         Value::Object(fields) => {
@@ -117,11 +125,11 @@ fn sorted(value: Value) -> Value {
             Value::Object(fields.into_iter().collect())
         }
         Value::Array(items) => items.into_iter().map(sorted).collect(),
-        plain @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => plain,
+        scalar @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_)) => scalar,
     }
 }
 
-/// The field of a line that such a code is about.
+/// Returns the field that an error code is about.
 pub(crate) fn field_of(code: &str) -> Option<&'static str> {
     match code {
         "missing_custom_id" | "invalid_custom_id" | "duplicate_custom_id" => Some("custom_id"),

@@ -1,101 +1,62 @@
-//! Batches, in OpenAI's dialect and a few words of our own: the lines of a file, each a turn of a thread of its own.
+//! Batches in OpenAI's API, with extensions: every line of a file is a turn on a thread of its own.
 //!
 //! ```text
-//!   POST /v1/batches ─▶ row ─▶ Keeper: validate ─▶ feed ─▶ collect ─▶ finish      one api at a time, under a lease
-//!                                  │         turns │      ▲ ended turns     │
-//!                                items             └ workers                └ files of results
+//!   POST /v1/batches ─▶ row ─▶ BatchCoordinator: validate ─▶ submit ─▶ collect ─▶ write     one API process at a time,
+//!                                           │          turns │     ▲ ended turns     │      under a lease
+//!                                         items              └ workers              └ result files
 //!
-//!   validating    one chunk after the other is validated, and beside it the items that are there by now are fed and collected
-//!   in_progress   the file was looked through: items are fed and collected
-//!   finalizing    all items have ended
+//!   validating    chunks of the file are validated one after another; items that exist already are submitted and collected
+//!   in_progress   the whole file is validated; items are submitted and collected
+//!   finalizing    all items have ended; the result files are written
 //! ```
 //!
-//! **Invariant:** every step may be done again. An item is fed under a key made of its batch, its number and its attempt,
-//! and ends in one transaction with its result: so an api that dies anywhere loses nothing and repeats nothing, and whoever
-//! takes its batches over goes on where it stood.
+//! **Invariant:** every step can be repeated. An item is submitted with an idempotency key made of its batch, its number and
+//! its attempt, and it ends in one transaction with its result. If an API process dies, nothing is lost or done twice, and
+//! the process that takes over its batches continues from their rows.
 //!
-//! ## Why lines are run before the last one was looked at
+//! ## Why lines run before the whole file is validated
 //!
-//! To look through a million lines takes minutes, and whoever sent them wants the first answer at once. Nothing that is
-//! known only after the last line decides about an earlier one: of lines of one name the first counts, so a line that
-//! was taken stays good; a batch without a line that can be run has nothing begun when it fails. What holds lines back
-//! (window, cap, pause, expiry, calling off) acts on items, and all of it acts while more of them come; so does whoever
-//! takes the batch over, as how far the file was read stands in the row, and changes with the items. Only how urgent a
-//! line is shows late: it comes before those that are not begun when it is found.
+//! Validating a million lines takes minutes, and clients want the first result at once. Nothing that is known only after the
+//! last line affects an earlier one: if several lines have the same `custom_id`, the first counts, so a valid line stays
+//! valid; and a batch that fails because no line is valid has submitted nothing. Window, cost limit, pause, expiry and
+//! cancellation apply to items, also while more of them are added. So does a change of the coordinator, because the position
+//! in the file is in the row and changes together with the items. Only priority is applied late: a line with a high priority
+//! goes before the lines that are not submitted when it is found.
 //!
-//! **Invariant:** a batch is `validating` until its last line was looked at; so `in_progress` says that its total is final,
-//! and it ends only after, unless it is called off.
+//! **Invariant:** a batch is `validating` until its last line is validated. `in_progress` therefore means that the total is
+//! final. A batch ends only after that, unless it is cancelled.
 //!
-//! ## Why a bad line stops nobody
+//! ## Why an invalid line does not fail the batch
 //!
-//! A night's work is not to be lost for a line. What is wrong with single lines stands in the file of errors, by the
-//! number of the line; a batch fails as a whole only if no line of it can be run.
+//! One line must not cost a night's work. Errors of single lines are in the error file, by line number. A batch fails as a
+//! whole only if none of its lines can be run.
 //!
-//! ## Why the keeper looks twice a second
+//! ## Why the coordinator polls twice a second
 //!
-//! Workers are other processes, and tell nobody that a turn has ended. So while a batch is open its keeper looks, twice a
-//! second, sooner after it found something to do, and at once after it found much; what has ended is collected while more is
-//! begun. A batch that is made or changed here wakes the keeper of this process.
+//! Workers are other processes and do not report the ends of turns. While a batch is open, its coordinator therefore polls
+//! twice a second, sooner after it found something to do, and at once after it found a full page. It collects results and
+//! submits items concurrently. A batch that is created or changed through the same process wakes the coordinator.
 //!
-//! ## Why its pages are small beside the window
+//! ## Why a page is small compared with the window
 //!
-//! What a page begins is run while the next pages go their way. A page of half the window would leave one half to the workers
-//! and the other to the keeper, each of whom would wait for the other.
+//! The turns of one page run while the next pages are prepared. With pages of half the window, workers and coordinator would
+//! take turns waiting for each other.
 
-pub(crate) mod keeper;
+pub(crate) mod coordinator;
+mod endpoint;
+mod envelope;
+mod line;
+mod lookup;
 pub(crate) mod quote;
+mod rerun;
 pub(crate) mod results;
 pub(crate) mod routes;
-pub(crate) mod wire;
+mod view;
 
-mod collect;
-mod dialect;
-mod envelope;
-mod feed;
-mod finish;
-mod line;
-mod past;
-mod resumed;
-mod validate;
-
-/// What a line of a batch file must be, for whoever checks one before it is sent.
+/// Format of the lines of a batch file, for clients that check a file before they send it.
 pub mod batch_line {
     pub use super::{
-        dialect::endpoints,
-        envelope::{Envelope, Wrong, open},
+        endpoint::endpoints,
+        envelope::{Envelope, LineError, open},
     };
-}
-
-use std::time::Duration;
-
-pub use quote::Capacity;
-
-/// What batches may be, and how they are looked after.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Bulk {
-    /// How many items of a batch are under way at once, at most.
-    pub window: u64,
-    /// The longest file, in bytes.
-    pub file_max: u64,
-    /// The longest line, in bytes.
-    pub line_max: usize,
-    /// How often open batches are looked at.
-    pub look: Duration,
-    /// How often it is looked at what turns took so far that run for that long.
-    pub meter: Duration,
-    /// For how long the batches of an api that died are nobody's.
-    pub lease: Duration,
-}
-
-impl Default for Bulk {
-    fn default() -> Self {
-        Self {
-            window: 2000,
-            file_max: 2048 << 20,
-            line_max: 1024 << 10,
-            look: Duration::from_millis(500),
-            meter: Duration::from_secs(5),
-            lease: Duration::from_secs(3),
-        }
-    }
 }

@@ -1,5 +1,6 @@
-//! What came of a batch's lines, read while it runs.
+//! Route that returns the results of a batch while it runs.
 
+use api_types::ErrorReply;
 use axum::{
     body::{Body, Bytes},
     extract::State,
@@ -8,75 +9,75 @@ use axum::{
 };
 use futures::stream;
 use serde::Deserialize;
-use store::bulk::ResultLine;
+use store::batches::ResultLine;
 use utoipa::IntoParams;
 
-use super::routes::find;
-use crate::{
-    auth::Acting,
+use super::lookup::find;
+use crate::server::{
+    auth::Principal,
     extract::{Path, Query},
-    house::Inside,
-    openai::error::ErrorReply,
-    problem::{Kind, Problem},
+    problem::{ApiError, Kind},
+    state::SharedState,
 };
 
-/// How many results are read at once.
+/// Number of results read at once.
 pub(super) const PAGE: u64 = 1000;
 
-/// How many results one response holds at most.
+/// Maximum number of results in one response.
 const LIMIT_MAX: u64 = 100_000;
 
-/// Which results.
+/// Query parameters of the results.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Which {
-    /// Those after this number; all, if nobody says.
+pub(crate) struct ListResults {
+    /// Only results after this number. Default: all results.
     after: Option<u64>,
-    /// At most so many; 100000 if nobody says.
+    /// Maximum number of results. Default: 100000.
     #[param(minimum = 1, maximum = 100000)]
     limit: Option<u64>,
 }
 
-/// Reads results
+/// Read the results of a batch
 ///
-/// Lines of JSON in the order in which they came, also while the batch runs: each is a line of OpenAI's output with its
-/// number `n` before it, counted from 1 without gaps. Ask again with `after` set to the last number. A line that was run
-/// again (`resume` with `only`) has a result each time, all with the same `id` and `custom_id`: the one with the highest `n`
-/// counts. The files of output and errors of a batch that is over hold each line once, with that result.
+/// Returns JSON lines in the order in which the results were recorded, also while the batch runs. Each is a line of
+/// OpenAI's output format with the additional field `n`, its number, counted from 1 without gaps. To continue, repeat
+/// the request with `after` set to the last number. A line that was run again (`resume` with `only`) has a result for
+/// each run, with the same `id` and `custom_id`; the one with the highest `n` counts. The output and error files of an
+/// ended batch contain each line once, with that result.
 #[utoipa::path(
     get, path = "/v1/batches/{id}/results", tag = "bulk", operation_id = "batch_results",
-    params(("id" = String, Path, description = "The batch."), Which),
+    params(("id" = String, Path, description = "Id of the batch."), ListResults),
     responses(
-        (status = 200, description = "Lines of JSON; none, if there are none after `after` yet.", body = String, content_type = "application/x-ndjson"),
-        (status = 404, description = "There is no such batch.", body = ErrorReply)
+        (status = 200, description = "JSON lines; none if there are no results after `after` yet.", body = String, content_type = "application/x-ndjson"),
+        (status = 404, description = "The batch does not exist.", body = ErrorReply)
     )
 )]
 pub(crate) async fn results(
-    State(house): Inside,
-    acting: Acting,
+    State(app): SharedState,
+    principal: Principal,
     Path(id): Path<String>,
-    Query(which): Query<Which>,
-) -> Result<Response, Problem> {
-    let limit = which.limit.unwrap_or(LIMIT_MAX);
+    Query(params): Query<ListResults>,
+) -> Result<Response, ApiError> {
+    let limit = params.limit.unwrap_or(LIMIT_MAX);
     if !(1..=LIMIT_MAX).contains(&limit) {
         return Err(
-            Kind::Malformed.because(format!("limit is a number from 1 to {LIMIT_MAX}, and not {limit}"))
+            Kind::Malformed.because(format!("limit must be between 1 and {LIMIT_MAX}, but is {limit}"))
         );
     }
-    let batch = find(&house, &acting, &id).await?.id;
-    let from = (house, which.after.unwrap_or_default(), limit);
-    let pages = stream::try_unfold(from, move |(house, after, left)| async move {
-        let page = house.parts.store.results(batch, after, left.min(PAGE)).await?;
+    let batch = find(&app, &principal, &id).await?.id;
+    let from = (app, params.after.unwrap_or_default(), limit);
+    let pages = stream::try_unfold(from, move |(app, after, left)| async move {
+        let page = app.parts.store.results(batch, after, left.min(PAGE)).await?;
         let Some(last) = page.last().map(|it| it.n) else { return Ok::<_, store::Error>(None) };
         let left = left - page.len() as u64;
         let lines: String = page.iter().map(numbered).collect();
-        Ok(Some((Bytes::from(lines), (house, last, left))))
+        Ok(Some((Bytes::from(lines), (app, last, left))))
     });
     Ok(([(CONTENT_TYPE, "application/x-ndjson")], Body::from_stream(pages)).into_response())
 }
 
-/// A result with its number before it.
+/// Adds the number to a result.
 fn numbered(ResultLine { n, line }: &ResultLine) -> String {
     format!("{{\"n\":{n},{}\n", line.strip_prefix('{').unwrap_or(line))
 }

@@ -1,7 +1,8 @@
-//! A conversation in, the agent's answer out.
+//! Route that creates chat completions.
 
 use std::sync::Arc;
 
+use api_types::ErrorReply;
 use axum::{
     Json,
     extract::{FromRequestParts, State},
@@ -13,103 +14,107 @@ use store::ThreadId;
 use uuid::Uuid;
 
 use super::{
-    again::KnownBy,
-    ask::{Asked, Manner},
-    completion::{ChatCompletion, completion},
-    error::ErrorReply,
+    client_retries::RetryKey,
+    completion::{ChatCompletion, ended},
     stream::streamed,
+    to_turn::{ChatRequest, ResponseMode},
 };
 use crate::{
-    auth::{Acting, By},
-    extract::{Body, IdempotencyKey, Sent},
-    house::{House, Inside},
-    problem::{Kind, Problem},
-    submit::{REPLAYED, hash_of},
-    turns::{show, until_over},
+    server::{
+        auth::{Actor, Principal},
+        extract::{Attempt, Body, IdempotencyKey},
+        problem::{ApiError, Kind},
+        state::SharedState,
+    },
+    turns::submit::{REPLAYED, hash_of},
 };
 
-/// Names the thread to go on with, and in an answer the thread that it is of.
+/// Header that names the thread: to continue in a request, or used in a response.
 const THREAD: HeaderName = HeaderName::from_static("x-turnfold-thread");
 
-/// Names the turn that an answer is.
+/// Header of a response that names the turn.
 const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 
-/// Answers a conversation
+/// Create a chat completion
 ///
-/// As `POST /v1/chat/completions` of OpenAI, where a strategy is the model: `turnfold/planner`, or plain `planner`.
+/// Works as `POST /v1/chat/completions` of OpenAI's API. The model is a strategy: `turnfold/planner`, or `planner`.
 ///
-/// **Threads.** A request opens a thread with the whole conversation, system messages included. With
-/// `metadata.thread_id`, or the header `X-Turnfold-Thread`, it goes on with that thread, and only the last user message
-/// is taken: the thread remembers the others. The answer names thread and turn in its field `turnfold` and in headers.
+/// **Threads.** A request starts a thread with the whole conversation, including system messages. With
+/// `metadata.thread_id` or the header `X-Turnfold-Thread`, it continues that thread, and only the last user message is
+/// used because the thread contains the earlier ones. The response names the thread and the turn in its field
+/// `turnfold` and in headers.
 ///
-/// **Questions.** If the agent asks a person, the answer is that question (`finish_reason` is `stop`), and
-/// `turnfold.interrupt` holds it with its options; the next user message of the thread answers it.
+/// **Questions.** If the agent asks a person, the completion is the question (`finish_reason` is `stop`), and
+/// `turnfold.interrupt` contains it with its options. The next user message of the thread answers it.
 ///
-/// **Waiting.** The answer comes when the turn has ended, at most `api.chat_wait_seconds` later; then it is a 504 that
-/// names thread and turn, and the turn goes on. A client that hangs up calls nothing off. With `stream`, a first chunk
-/// names the thread at once, and the words follow when they are decided; `stream_options.include_usage` is honoured.
+/// **Waiting.** The response is sent when the turn has ended. After `api.chat_wait_seconds` it is a 504 that names the
+/// thread and the turn, and the turn continues. A client that disconnects does not cancel its turn. With `stream`, the
+/// first chunk names the thread at once, and the text follows when the turn has ended. `stream_options.include_usage`
+/// is supported.
 ///
-/// **Repeating.** With `Idempotency-Key`, the same body sent again gives the same turn. OpenAI's clients give none, but send
-/// a request again by themselves that has no answer, and say so in `X-Stainless-Retry-Count`: it is the same turn then, if the
-/// body and who submits it are the same, until it has been over for `api.chat_wait_seconds`.
+/// **Repetition.** With `Idempotency-Key`, repeating the request with the same body returns the same turn. OpenAI's
+/// client libraries send no key, but repeat a request without a response and report it in `X-Stainless-Retry-Count`. A
+/// repetition with the same body and user then returns the same turn, until that turn has been over for
+/// `api.chat_wait_seconds`.
 ///
-/// **Parameters.** `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (who submits) and `turnfold`:
-/// `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. `temperature`, `top_p`, `max_tokens`,
-/// `max_completion_tokens`, `seed`, `stop`, penalties and the like are accepted and without effect: how a strategy asks
-/// its models is configured. `n` above 1, `logprobs`, `tools`, `response_format` and whatever is unknown is refused.
+/// **Parameters.** Supported: `messages`, `model`, `stream`, `stream_options`, `metadata`, `user` (author of the turn)
+/// and `turnfold`: `{"config": {…}, "budget": {…}, "priority": "high"}` as in `POST /v1/turns`. Accepted without
+/// effect, because the strategy's configuration decides: `temperature`, `top_p`, `max_tokens`, `max_completion_tokens`,
+/// `seed`, `stop`, penalties and similar. Rejected: `n` above 1, `logprobs`, `tools`, `response_format` and unknown
+/// parameters.
 #[utoipa::path(
     post, path = "/v1/chat/completions", tag = "openai", operation_id = "create_chat_completion",
-    request_body(content = Object, description = "As OpenAI's, with the field `turnfold`.", content_type = "application/json",
+    request_body(content = Object, description = "A request of OpenAI's API, with the optional field `turnfold`.", content_type = "application/json",
         example = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hello"}]})),
     params(
-        ("Idempotency-Key" = Option<String>, Header, description = "Makes a repeated request the same one."),
-        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "How often the client has sent the request before, as OpenAI's tell by themselves."),
-        ("X-Turnfold-Thread" = Option<Uuid>, Header, description = "Goes on with this thread."),
-        ("X-Turnfold-User" = Option<String>, Header, description = "Who submits it, if `user` does not say; `api` if nobody does."),
-        ("X-Turnfold-Tenant" = Option<String>, Header, description = "For whom, where the key is an operator's.")
+        ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("X-Stainless-Retry-Count" = Option<u32>, Header, description = "Number of earlier attempts, as reported by OpenAI's client libraries."),
+        ("X-Turnfold-Thread" = Option<Uuid>, Header, description = "Thread to continue."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "Author of the turn if `user` is not set. Default: `api`."),
+        ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the request, for operators.")
     ),
     responses(
-        (status = 200, description = "The answer, or a stream of `chat.completion.chunk` that ends with `[DONE]`.", content(
+        (status = 200, description = "The completion, or a stream of `chat.completion.chunk` that ends with `[DONE]`.", content(
             (ChatCompletion = "application/json"),
             (String = "text/event-stream", example = "data: {\"object\":\"chat.completion.chunk\"}\n\ndata: [DONE]\n\n")
          ),
-         headers(("X-Turnfold-Thread" = Uuid, description = "The thread."), ("X-Turnfold-Turn" = Uuid, description = "The turn."))),
-        (status = 400, description = "It makes no sense, or is not supported; `param` names the parameter.", body = ErrorReply),
-        (status = 404, description = "There is no such model, or no such thread.", body = ErrorReply),
-        (status = 409, description = "The idempotency key belongs to another request, or the turn was called off.", body = ErrorReply),
-        (status = 500, description = "The turn failed; the message says why.", body = ErrorReply),
-        (status = 504, description = "It has not ended yet, and goes on.", body = ErrorReply)
+         headers(("X-Turnfold-Thread" = Uuid, description = "Id of the thread."), ("X-Turnfold-Turn" = Uuid, description = "Id of the turn."))),
+        (status = 400, description = "The request is invalid, or a parameter is not supported; `param` names it.", body = ErrorReply),
+        (status = 404, description = "The model or the thread does not exist.", body = ErrorReply),
+        (status = 409, description = "The idempotency key was used for another request, or the turn was cancelled.", body = ErrorReply),
+        (status = 500, description = "The turn failed; `message` contains the cause.", body = ErrorReply),
+        (status = 504, description = "The turn has not ended yet, and continues.", body = ErrorReply)
     )
 )]
 pub(crate) async fn create(
-    State(house): Inside,
-    acting: Acting,
-    By(by): By,
+    State(app): SharedState,
+    principal: Principal,
+    Actor(by): Actor,
     IdempotencyKey(key): IdempotencyKey,
-    sent: Option<Sent>,
-    ThreadNamed(thread): ThreadNamed,
+    attempt: Option<Attempt>,
+    ThreadHeader(thread): ThreadHeader,
     Body { value, raw }: Body<Map<String, Value>>,
-) -> Result<Response, Problem> {
-    let asked = Asked::read(value, thread)?;
-    let (manner, model) = (asked.manner, asked.model());
+) -> Result<Response, ApiError> {
+    let request = ChatRequest::parse(value, thread)?;
+    let (mode, model) = (request.mode, request.model());
     let request_hash = hash_of("chat", thread.unwrap_or_default(), &raw);
-    let known_by = KnownBy::of(key, sent, &by, request_hash);
-    let new = asked.submission(&house, &acting, &by, known_by.idempotency()).await?;
-    let (turn, known) = known_by.begin(&house, new).await?;
-    let place = [(THREAD, turn.thread), (TURN, turn.id)];
-    let mut response = match manner {
-        Manner::Whole => {
-            let ended = ended(&house, turn.clone()).await.map(Json);
-            ended.map_err(|it| known_by.elsewhere(&house, it)).into_response()
+    let retry_key = RetryKey::new(key, attempt, &by, request_hash);
+    let new = request.into_turn(&app, &principal, &by, retry_key.idempotency()).await?;
+    let (turn, known) = retry_key.enqueue(&app, new).await?;
+    let ids = [(THREAD, turn.thread), (TURN, turn.id)];
+    let mut response = match mode {
+        ResponseMode::Whole => {
+            let ended = ended(&app, turn.clone()).await.map(Json);
+            ended.map_err(|it| retry_key.retry_elsewhere(&app, it)).into_response()
         }
-        Manner::Streamed { include_usage } => {
-            streamed(Arc::clone(&house), turn.clone(), model, include_usage)
+        ResponseMode::Streamed { include_usage } => {
+            streamed(Arc::clone(&app), turn.clone(), model, include_usage)
         }
     };
-    // Who hangs up before this has no answer.
-    known_by.answered(&house, &turn, &response);
-    // Also of an error: whoever reads it can look for what came of the turn.
-    for (name, id) in place {
+    // A client that disconnects before this has no response.
+    retry_key.release(&app, &turn, &response);
+    // Errors carry these headers as well, so that the client can find the turn.
+    for (name, id) in ids {
         if let Ok(id) = HeaderValue::from_str(&id.to_string()) {
             response.headers_mut().insert(name, id);
         }
@@ -120,23 +125,16 @@ pub(crate) async fn create(
     Ok(response)
 }
 
-/// The completion that a turn is, once it has ended.
-pub(super) async fn ended(house: &House, turn: store::Turn) -> Result<ChatCompletion, Problem> {
-    let created_at = turn.created_at;
-    let turn = until_over(house, turn, Some(house.chat_wait)).await?;
-    completion(&show(house, turn).await?, created_at)
-}
+/// The `X-Turnfold-Thread` header: the thread to continue.
+pub(crate) struct ThreadHeader(Option<ThreadId>);
 
-/// The thread to go on with, if a header names one.
-pub(crate) struct ThreadNamed(Option<ThreadId>);
+impl<S: Sync> FromRequestParts<S> for ThreadHeader {
+    type Rejection = ApiError;
 
-impl<S: Sync> FromRequestParts<S> for ThreadNamed {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, ApiError> {
         let Some(id) = parts.headers.get(THREAD) else { return Ok(Self(None)) };
         let id = id.to_str().ok().and_then(|it| Uuid::parse_str(it.trim()).ok());
-        let id = id.ok_or_else(|| Kind::Malformed.because("X-Turnfold-Thread is the id of a thread"))?;
+        let id = id.ok_or_else(|| Kind::Malformed.because("X-Turnfold-Thread must be the id of a thread"))?;
         Ok(Self(Some(id)))
     }
 }

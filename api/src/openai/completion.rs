@@ -1,148 +1,161 @@
-//! A turn that has ended, as a chat completion.
+//! Conversion of an ended turn to a chat completion.
 
+use api_types::{BudgetExceeded, Interrupt, Turn, TurnStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use super::model;
+use super::model_names::model;
 use crate::{
-    problem::{Kind, Problem},
-    schema::{Interrupt, Spent, Took, Turn, TurnStatus},
+    server::{
+        problem::{ApiError, Kind},
+        state::AppState,
+    },
+    turns::lookup::{show, wait_until_ended},
 };
 
-/// What an agent answered, in OpenAI's shape.
+/// A chat completion, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ChatCompletion {
-    /// `chatcmpl-` and the id of the turn.
+    /// `chatcmpl-` followed by the id of the turn.
     #[schema(examples("chatcmpl-019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d"))]
     pub(crate) id: String,
-    /// `chat.completion`.
+    /// Always `chat.completion`.
     object: &'static str,
-    /// When the turn was submitted, in seconds since the Unix epoch.
+    /// Time of submission, in seconds since the Unix epoch.
     pub(crate) created: i64,
-    /// The strategy.
+    /// Model that was requested: the strategy.
     #[schema(examples("turnfold/planner"))]
     pub(crate) model: String,
-    /// Always one.
+    /// Always one choice.
     choices: [Choice; 1],
-    /// What the models of the turn read and wrote.
-    pub(crate) usage: Usage,
-    /// Where to go on, and what only turnfold tells.
-    pub(crate) turnfold: Ours,
+    /// Tokens that the turn's models read and wrote.
+    pub(crate) usage: CompletionUsage,
+    /// Fields that OpenAI's API does not have.
+    pub(crate) turnfold: CompletionExtension,
 }
 
-/// What was answered.
+/// The only choice of a chat completion.
 #[derive(Debug, Serialize, ToSchema)]
 struct Choice {
-    /// Always 0.
+    /// Index of the choice, always 0.
     index: u32,
-    /// The words.
-    message: Said,
-    /// Always null.
+    /// Message of the assistant.
+    message: CompletionMessage,
+    /// Log probabilities, always null.
     #[schema(value_type = Option<Object>)]
     logprobs: Option<()>,
-    /// Always `stop`, also where the answer is a question.
+    /// Always `stop`, even if the message is a question.
     finish_reason: &'static str,
 }
 
-/// The agent's words.
+/// Message of the assistant.
 #[derive(Debug, Serialize, ToSchema)]
-struct Said {
-    /// `assistant`.
+struct CompletionMessage {
+    /// Role of the author, always `assistant`.
     role: &'static str,
-    /// The answer; or what is asked, with its options, where the turn waits for a person.
+    /// The reply, or the question with its options if the turn is waiting for a person.
     content: String,
-    /// Always null.
+    /// Reason for a refusal, always null.
     refusal: Option<String>,
 }
 
-/// Tokens, in OpenAI's words.
+/// Token counts in OpenAI's shape.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ToSchema)]
-pub(crate) struct Usage {
-    /// Those that models read.
+pub(crate) struct CompletionUsage {
+    /// Tokens that models read.
     prompt_tokens: u64,
-    /// Those that models wrote.
+    /// Tokens that models wrote.
     completion_tokens: u64,
-    /// Both.
+    /// Sum of both.
     total_tokens: u64,
 }
 
-/// What only turnfold tells of a chat completion.
+/// Fields of a chat completion that OpenAI's API does not have.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Ours {
-    /// The thread: named in `metadata.thread_id`, or in the header `X-Turnfold-Thread`, it goes on.
+pub(crate) struct CompletionExtension {
+    /// Id of the thread. To continue it, send the id in `metadata.thread_id` or in the header `X-Turnfold-Thread`.
     thread_id: Uuid,
-    /// The turn.
+    /// Id of the turn.
     turn_id: Uuid,
-    /// `completed`, or `interrupted` if a person is asked.
+    /// `completed`, or `interrupted` if the turn is waiting for a person.
     status: TurnStatus,
-    /// What is asked; the next user message of the thread answers it.
+    /// Question to a person. The next user message of the thread answers it.
     interrupt: Option<Interrupt>,
-    /// What the turn took of the world.
-    took: Option<Took>,
-    /// The budget by which it ended before its strategy was done, if one did.
-    spent: Option<Spent>,
+    /// Usage of the turn.
+    usage: Option<api_types::Usage>,
+    /// Budget that ended the turn before its strategy finished; null if none did.
+    budget_exceeded: Option<BudgetExceeded>,
 }
 
 impl ChatCompletion {
-    /// The agent's words.
+    /// Returns the text of the message.
     pub(super) fn content(&self) -> &str {
         let [Choice { message, .. }] = &self.choices;
         &message.content
     }
 }
 
-/// The id of the completion that a turn is.
+/// Returns the id of the completion for a turn.
 pub(super) fn id_of(turn: Uuid) -> String {
     format!("chatcmpl-{turn}")
 }
 
-/// A turn that was submitted at `created_at` (microseconds since the Unix epoch), as a chat completion; or why it is none.
-pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, Problem> {
+/// Returns the completion for a turn once it has ended.
+pub(super) async fn ended(app: &AppState, turn: store::Turn) -> Result<ChatCompletion, ApiError> {
+    let created_at = turn.created_at;
+    let turn = wait_until_ended(app, turn, Some(app.chat_wait)).await?;
+    completion(&show(app, turn).await?, created_at)
+}
+
+/// Converts a turn submitted at `created_at` (microseconds since the Unix epoch). Fails if the turn has not ended, failed or
+/// was cancelled.
+pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion, ApiError> {
     let (id, thread) = (turn.id, turn.thread_id);
     let place = format!("turn {id} of thread {thread}");
     match turn.status {
         TurnStatus::Completed | TurnStatus::Interrupted => (),
         TurnStatus::Failed => {
-            let why = turn.error.as_deref().unwrap_or("nothing is said of why");
-            let mend = format!("POST /v1/turns/{id}/retry has it try again");
-            return Err(Kind::TurnFailed.because(format!("{place} failed: {why}")).mend(mend));
+            let cause = turn.error.as_deref().unwrap_or("the cause is unknown");
+            let hint = format!("retry it with POST /v1/turns/{id}/retry");
+            return Err(Kind::TurnFailed.because(format!("{place} failed: {cause}")).hint(hint));
         }
         TurnStatus::Cancelled => {
-            return Err(Kind::TurnCancelled.because(format!("{place} was called off")).mend("ask again"));
+            let error = Kind::TurnCancelled.because(format!("{place} was cancelled"));
+            return Err(error.hint("send the request again"));
         }
         TurnStatus::Queued | TurnStatus::Running => {
-            let mend = format!("it goes on: GET /v1/turns/{id}?wait=60 tells what came of it");
-            return Err(Kind::NotYet.because(format!("{place} has not ended yet")).mend(mend));
+            let hint = format!("the turn continues; wait for it with GET /v1/turns/{id}?wait=60");
+            return Err(Kind::NotYet.because(format!("{place} has not ended yet")).hint(hint));
         }
     }
     let content = match (&turn.interrupt, &turn.output) {
-        (Some(it), _) => it.words(),
-        (None, Some(it)) => it.reply.clone().unwrap_or_default(),
+        (Some(interrupt), _) => interrupt.to_text(),
+        (None, Some(output)) => output.reply.clone().unwrap_or_default(),
         (None, None) => String::new(),
     };
-    let message = Said { role: "assistant", content, refusal: None };
+    let message = CompletionMessage { role: "assistant", content, refusal: None };
     Ok(ChatCompletion {
         id: id_of(id),
         object: "chat.completion",
         created: created_at / 1_000_000,
         model: model(&turn.strategy),
         choices: [Choice { index: 0, message, logprobs: None, finish_reason: "stop" }],
-        usage: turn.took.map(Usage::from).unwrap_or_default(),
-        turnfold: Ours {
+        usage: turn.usage.map(CompletionUsage::from).unwrap_or_default(),
+        turnfold: CompletionExtension {
             thread_id: thread,
             turn_id: id,
             status: turn.status,
             interrupt: turn.interrupt.clone(),
-            took: turn.took,
-            spent: turn.spent,
+            usage: turn.usage,
+            budget_exceeded: turn.budget_exceeded,
         },
     })
 }
 
-impl From<Took> for Usage {
-    fn from(it: Took) -> Self {
-        let (prompt_tokens, completion_tokens) = (it.input_tokens, it.output_tokens);
+impl From<api_types::Usage> for CompletionUsage {
+    fn from(usage: api_types::Usage) -> Self {
+        let (prompt_tokens, completion_tokens) = (usage.input_tokens, usage.output_tokens);
         Self {
             prompt_tokens,
             completion_tokens,

@@ -1,37 +1,24 @@
-//! The dialect of OpenAI: strategies are models, a conversation goes in, the agent's answer comes out.
+//! OpenAI's chat completions: a strategy is a model, a request is a turn, and the reply of the turn is the completion.
 //!
 //! ```text
-//!   body ──Asked::read──▶ Asked ──submission──▶ a turn in the queue, like any other
+//!   body ──ChatRequest::parse──▶ ChatRequest ──into_turn──▶ a turn in the queue, like any other
 //!   chat.completion ◀──completion── that turn, once it has ended
 //! ```
 //!
-//! These two are all that a line of a batch needs, and nothing else here knows how the body arrived.
+//! Batches use the same two conversions for their lines. Neither conversion depends on how the body was received.
 //!
-//! ## Why a client that hangs up calls nothing off
+//! ## Why a disconnected client does not cancel its turn
 //!
-//! A turn is durable, and a line that breaks looks like a client that lost interest. Who wants it called off says so
-//! with `POST /v1/turns/{id}/cancel`.
+//! Turns are durable, and a broken connection looks the same as a client that lost interest. To cancel a turn, use
+//! `POST /v1/turns/{id}/cancel`.
 
 pub(crate) mod chat;
-pub(crate) mod models;
-
-mod again;
-pub(crate) mod ask;
+mod client_retries;
 pub(crate) mod completion;
 mod conversation;
 pub(crate) mod error;
+pub(crate) mod model_names;
+pub(crate) mod models;
 mod parameters;
 mod stream;
-
-/// What stands before a strategy's name in the name of a model; it may be left out.
-const OWNER: &str = "turnfold";
-
-/// The strategy that a model's name means.
-fn strategy(model: &str) -> &str {
-    model.strip_prefix(OWNER).and_then(|it| it.strip_prefix('/')).unwrap_or(model)
-}
-
-/// The name of a strategy as a model.
-fn model(strategy: &str) -> String {
-    format!("{OWNER}/{strategy}")
-}
+pub(crate) mod to_turn;

@@ -1,91 +1,84 @@
-//! Which models there are: the strategies.
+//! Routes that list strategies as models.
 
+use api_types::ErrorReply;
 use axum::{Json, extract::State};
 use serde::Serialize;
 use shared::Graph;
 use utoipa::ToSchema;
 
-use super::{OWNER, error::ErrorReply, model, strategy};
-use crate::{
-    batches::wire::seconds,
+use super::model_names::{OWNER, find_model, model, strategy};
+use crate::server::{
     extract::Path,
-    house::{House, Inside},
-    problem::{Kind, Problem},
+    openai_ids::seconds,
+    problem::ApiError,
+    state::{AppState, SharedState},
 };
 
-/// A strategy, as a model.
+/// A strategy as a model, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Model {
-    /// Its name.
+    /// Name of the model.
     #[schema(examples("turnfold/planner"))]
     id: String,
-    /// `model`.
+    /// Type of the object, always `model`.
     object: &'static str,
-    /// When the api was started that offers it, in seconds since the Unix epoch.
+    /// Start of the API process, in seconds since the Unix epoch.
     created: i64,
-    /// `turnfold`.
+    /// Owner of the model, always `turnfold`.
     owned_by: &'static str,
-    /// What it is for, in one line.
+    /// Description of the strategy, one line.
     description: &'static str,
 }
 
-/// All strategies, as models.
+/// All models, in OpenAI's shape.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct ModelList {
-    /// `list`.
+    /// Type of the object, always `list`.
     object: &'static str,
-    /// The models, by name.
+    /// The models, sorted by name.
     data: Vec<Model>,
 }
 
 impl Model {
-    fn new(house: &House, it: &dyn Graph) -> Self {
-        let (created, description) = (seconds(house.started), it.about());
-        Self { id: model(it.name()), object: "model", created, owned_by: OWNER, description }
+    fn new(app: &AppState, graph: &dyn Graph) -> Self {
+        let (created, description) = (seconds(app.started), graph.about());
+        Self { id: model(graph.name()), object: "model", created, owned_by: OWNER, description }
     }
 }
 
-/// Lists models
+/// List models
 ///
-/// Every strategy is one.
+/// Returns all strategies as models.
 #[utoipa::path(
     get, path = "/v1/models", tag = "openai", operation_id = "list_models",
-    responses((status = 200, description = "All of them, by name.", body = ModelList))
+    responses((status = 200, description = "All models.", body = ModelList))
 )]
-pub(crate) async fn list(State(house): Inside) -> Json<ModelList> {
+pub(crate) async fn list(State(app): SharedState) -> Json<ModelList> {
     Json(ModelList {
         object: "list",
-        data: house.strategies.all().map(|it| Model::new(&house, it)).collect(),
+        data: app.strategies.all().map(|graph| Model::new(&app, graph)).collect(),
     })
 }
 
-/// Shows a model
+/// Show a model
 ///
-/// `turnfold/planner`, with its slash as it is or as `%2F`, or plain `planner`.
+/// Accepts `turnfold/planner`, with the slash as it is or as `%2F`, and `planner`.
 #[utoipa::path(
     get, path = "/v1/models/{model}", tag = "openai", operation_id = "get_model",
-    params(("model" = String, Path, description = "The model.", example = "turnfold/probe")),
+    params(("model" = String, Path, description = "Name of the model.", example = "turnfold/probe")),
     responses(
         (status = 200, description = "The model.", body = Model),
-        (status = 404, description = "There is no such model.", body = ErrorReply)
+        (status = 404, description = "The model does not exist.", body = ErrorReply)
     )
 )]
-pub(crate) async fn get(State(house): Inside, Path(name): Path<String>) -> Result<Json<Model>, Problem> {
-    Ok(Json(Model::new(&house, known(&house, strategy(&name))?)))
+pub(crate) async fn get(State(app): SharedState, Path(name): Path<String>) -> Result<Json<Model>, ApiError> {
+    Ok(Json(Model::new(&app, find_model(&app, strategy(&name))?)))
 }
 
-/// The same, where the slash stands in the path as it is.
+/// Shows a model whose name is written with a plain slash in the path.
 pub(crate) async fn get_of(
-    State(house): Inside,
+    State(app): SharedState,
     Path((owner, name)): Path<(String, String)>,
-) -> Result<Json<Model>, Problem> {
-    get(State(house), Path(format!("{owner}/{name}"))).await
-}
-
-/// The strategy of this name, if it is a model.
-pub(super) fn known(house: &House, name: &str) -> Result<&'static dyn Graph, Problem> {
-    house.strategies.find(name).ok_or_else(|| {
-        let known = house.strategies.names().iter().map(|it| model(it)).collect::<Vec<_>>().join(", ");
-        Kind::UnknownModel.because(format!("model: none is called {name:?}; known: {known}")).about("model")
-    })
+) -> Result<Json<Model>, ApiError> {
+    get(State(app), Path(format!("{owner}/{name}"))).await
 }

@@ -1,13 +1,14 @@
-//! Which parameters of OpenAI's chat completions mean what here.
+//! Support of the parameters of OpenAI's chat completions.
 
 use serde_json::{Map, Value, json};
 
-use crate::problem::{Kind, Problem};
+use crate::server::problem::{ApiError, Kind};
 
-/// What has a meaning here.
-const HEARD: [&str; 7] = ["model", "messages", "stream", "stream_options", "metadata", "user", "turnfold"];
+/// Parameters of a request that have an effect.
+const SUPPORTED: [&str; 7] =
+    ["model", "messages", "stream", "stream_options", "metadata", "user", "turnfold"];
 
-/// What is accepted and without effect: how a strategy asks its models is the operator's, or `turnfold.config`'s.
+/// Parameters that are accepted without effect: the strategy's configuration decides how models are called.
 const WITHOUT_EFFECT: [&str; 20] = [
     "frequency_penalty",
     "logit_bias",
@@ -31,42 +32,41 @@ const WITHOUT_EFFECT: [&str; 20] = [
     "verbosity",
 ];
 
-/// Refuses what would be expected to have an effect and has none.
-pub(super) fn check(body: &Map<String, Value>) -> Result<(), Problem> {
+/// Rejects parameters that would be expected to have an effect and have none.
+pub(super) fn check(body: &Map<String, Value>) -> Result<(), ApiError> {
     for (name, value) in body {
         let (name, known) = (name.as_str(), |list: &[&str]| list.contains(&name.as_str()));
-        if known(&HEARD) || known(&WITHOUT_EFFECT) {
+        if known(&SUPPORTED) || known(&WITHOUT_EFFECT) {
             continue;
         }
-        let Some((idle, mend)) = unsupported(name) else {
-            let words = format!("{name}: there is no such parameter");
-            return Err(Kind::Unsupported.because(words).mend("leave it out").about(name));
+        let Some((neutral, hint)) = unsupported(name) else {
+            let detail = format!("{name}: unknown parameter");
+            return Err(Kind::Unsupported.because(detail).hint("remove it").with_param(name));
         };
-        if !idle.contains(value) {
-            let only = match idle.first() {
+        if !neutral.contains(value) {
+            let only = match neutral.first() {
                 Some(only) => format!("{name}: only {only} is supported"),
                 None => format!("{name}: not supported"),
             };
-            return Err(Kind::Unsupported.because(only).mend(mend).about(name));
+            return Err(Kind::Unsupported.because(only).hint(hint).with_param(name));
         }
     }
     Ok(())
 }
 
-/// The values of an unsupported parameter that ask for nothing, and what to do instead.
+/// Returns the values of an unsupported parameter that request nothing, and a hint.
 fn unsupported(name: &str) -> Option<(Vec<Value>, &'static str)> {
-    const TOOLS: &str =
-        "leave it out: an agent's tools are the operator's MCP servers, and it calls them itself";
+    const TOOLS: &str = "remove it: agents use the operator's MCP servers as tools";
     Some(match name {
-        "n" => (vec![json!(1)], "send the request as often as you want answers"),
-        "logprobs" => (vec![json!(false)], "leave it out: an agent's answer has none"),
-        "top_logprobs" => (vec![json!(0)], "leave it out: an agent's answer has none"),
+        "n" => (vec![json!(1)], "send one request for each answer"),
+        "logprobs" => (vec![json!(false)], "remove it: completions have no log probabilities"),
+        "top_logprobs" => (vec![json!(0)], "remove it: completions have no log probabilities"),
         "tools" | "functions" => (vec![json!([])], TOOLS),
         "tool_choice" | "function_call" => (vec![json!("none"), json!("auto")], TOOLS),
-        "response_format" => (vec![json!({"type": "text"})], "say in words how the answer should look"),
-        "modalities" => (vec![json!(["text"])], "leave it out: answers are text"),
-        "audio" => (vec![], "leave it out: answers are text"),
-        "web_search_options" => (vec![], "leave it out: use the model turnfold/research"),
+        "response_format" => (vec![json!({"type": "text"})], "describe the format in the messages"),
+        "modalities" => (vec![json!(["text"])], "remove it: completions are text"),
+        "audio" => (vec![], "remove it: completions are text"),
+        "web_search_options" => (vec![], "remove it and use the model turnfold/research"),
         _ => return None,
     })
 }

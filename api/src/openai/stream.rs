@@ -1,10 +1,10 @@
-//! A chat completion in pieces.
+//! A chat completion as a stream of chunks.
 //!
-//! ## Why no word is sent before the turn has ended
+//! ## Why no text is sent before the turn has ended
 //!
-//! What models say on the way are plans and judgements, and what a strategy answers is decided at the end: a word that
-//! was sent cannot be taken back. The first piece is sent at once and names the thread, comments keep the line open,
-//! and the words follow when they stand in the log. Who wants to watch follows `GET /v1/threads/{id}/events`.
+//! The output of models during a turn consists of plans and judgements. A strategy decides its reply at the end, and
+//! text that was sent cannot be taken back. The first chunk is sent at once and names the thread, comments keep the
+//! connection open, and the text follows when it is in the log. To watch a turn, follow `GET /v1/threads/{id}/events`.
 
 use std::{convert::Infallible, sync::Arc};
 
@@ -16,16 +16,15 @@ use futures::{StreamExt, stream};
 use serde_json::{Value, json};
 
 use super::{
-    chat::ended,
-    completion::{ChatCompletion, id_of},
-    error::ErrorReply,
+    completion::{ChatCompletion, ended, id_of},
+    error::error_reply,
 };
-use crate::{house::House, problem::Problem};
+use crate::server::{problem::ApiError, state::AppState};
 
-/// How long a piece of an answer is, in bytes; it ends with the word.
-const PIECE: usize = 32;
+/// Minimum length of a text chunk in bytes; it ends at a word boundary.
+const CHUNK_MIN: usize = 32;
 
-/// What stands in every chunk.
+/// Fields of every chunk.
 struct Chunks {
     id: String,
     created: i64,
@@ -33,28 +32,33 @@ struct Chunks {
     include_usage: bool,
 }
 
-/// The completion that `turn` will be, in pieces.
-pub(super) fn streamed(house: Arc<House>, turn: store::Turn, model: String, include_usage: bool) -> Response {
+/// Streams the completion for a turn.
+pub(super) fn streamed(
+    app: Arc<AppState>,
+    turn: store::Turn,
+    model: String,
+    include_usage: bool,
+) -> Response {
     let chunks = Chunks { id: id_of(turn.id), created: turn.created_at / 1_000_000, model, include_usage };
-    let place = json!({"thread_id": turn.thread, "turn_id": turn.id});
-    let first = chunks.chunk(&json!({"role": "assistant", "content": ""}), None, &place);
+    let ids = json!({"thread_id": turn.thread, "turn_id": turn.id});
+    let first = chunks.chunk(&json!({"role": "assistant", "content": ""}), None, &ids);
     let rest = stream::once(async move {
-        let told = match ended(&house, turn).await {
+        let events = match ended(&app, turn).await {
             Ok(completion) => chunks.of(&completion),
-            Err(problem) => vec![broken(&problem)],
+            Err(error) => vec![failed(&error)],
         };
-        stream::iter(told.into_iter().chain([Event::default().data("[DONE]")]))
+        stream::iter(events.into_iter().chain([Event::default().data("[DONE]")]))
     });
     let events = stream::iter([first]).chain(rest.flatten()).map(Ok::<_, Infallible>);
     Sse::new(events).keep_alive(KeepAlive::new()).into_response()
 }
 
 impl Chunks {
-    /// The words, the end, and what it took.
+    /// Returns the chunks with the text, the end and the usage.
     fn of(&self, completion: &ChatCompletion) -> Vec<Event> {
-        let words = pieces(completion.content()).into_iter();
+        let pieces = pieces(completion.content()).into_iter();
         let mut events: Vec<Event> =
-            words.map(|it| self.chunk(&json!({"content": it}), None, &Value::Null)).collect();
+            pieces.map(|piece| self.chunk(&json!({"content": piece}), None, &Value::Null)).collect();
         events.push(self.chunk(&json!({}), Some("stop"), &json!(completion.turnfold)));
         if self.include_usage {
             let mut last = self.bare(json!([]));
@@ -64,14 +68,14 @@ impl Chunks {
         events
     }
 
-    fn chunk(&self, delta: &Value, finish_reason: Option<&str>, ours: &Value) -> Event {
+    fn chunk(&self, delta: &Value, finish_reason: Option<&str>, extension: &Value) -> Event {
         let choice = json!({"index": 0, "delta": delta, "logprobs": null, "finish_reason": finish_reason});
         let mut chunk = self.bare(json!([choice]));
         if self.include_usage {
             chunk["usage"] = Value::Null;
         }
-        if !ours.is_null() {
-            chunk["turnfold"] = ours.clone();
+        if !extension.is_null() {
+            chunk["turnfold"] = extension.clone();
         }
         event(&chunk)
     }
@@ -82,20 +86,20 @@ impl Chunks {
     }
 }
 
-/// Why the rest does not come: clients raise it as they raise any error.
-fn broken(problem: &Problem) -> Event {
-    event(&json!(ErrorReply::from(problem)))
+/// Creates the event that ends a failed stream. Client libraries raise it as an error.
+fn failed(error: &ApiError) -> Event {
+    event(&json!(error_reply(error)))
 }
 
 fn event(data: &Value) -> Event {
     Event::default().data(data.to_string())
 }
 
-/// The text in pieces that end with a word.
+/// Splits a text at word boundaries.
 fn pieces(text: &str) -> Vec<&str> {
     let (mut pieces, mut from) = (Vec::new(), 0);
     for (space, _) in text.match_indices(' ') {
-        if PIECE <= space + 1 - from {
+        if CHUNK_MIN <= space + 1 - from {
             pieces.push(&text[from..=space]);
             from = space + 1;
         }
@@ -107,7 +111,7 @@ fn pieces(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn pieces_are_the_text() {
+fn pieces_add_up_to_the_text() {
     let long = "these are more words than one piece may hold, and they end with a word each time";
     for (text, count) in [("", 0), ("short", 1), (" ", 1), (long, 3), (&"ü".repeat(90), 1)] {
         let pieces = pieces(text);

@@ -1,5 +1,6 @@
-//! How webhooks are made, listed and removed; and what they were told.
+//! Routes of webhooks and deliveries.
 
+use api_types::{NewWebhook, Page, Problem};
 use axum::{Json, extract::State};
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde::Deserialize;
@@ -7,188 +8,194 @@ use store::webhooks::{Delivery, DeliveryFilter, EventType, MOST_WEBHOOKS, Webhoo
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::{
-    may_be_anywhere,
-    reach::Reach,
-    wire::{DeliveryView, NewWebhook, WebhookView, types},
-};
-use crate::{
-    auth::Acting,
+use super::{ssrf_guard::TargetPolicy, view};
+use crate::server::{
+    auth::Principal,
     extract::{Body, Path, Query},
-    house::{House, Inside},
-    page::{Page, limit},
-    problem::{Kind, Problem},
+    pagination::{limit, page, whole},
+    problem::{ApiError, Kind},
+    state::{AppState, SharedState},
 };
 
-/// How long a secret is, in bytes.
-const SECRET: usize = 32;
+/// Length of a secret in bytes.
+const SECRET_LEN: usize = 32;
 
-/// The longest URL, in bytes.
+/// Maximum length of a URL in bytes.
 const URL_MAX: usize = 2000;
 
-/// Adds a webhook
+/// Create a webhook
 ///
-/// From now on it is told of the ends of batches, as [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0 says: a
-/// `POST` with `webhook-id`, `webhook-timestamp` and `webhook-signature`, sent again on a schedule until a 2xx answers it,
-/// and never again after a 410. It may arrive more than once, each time under the same `webhook-id`. The answer holds the
-/// secret, which is shown to nobody afterwards. Who acts for a tenant is told of that tenant's batches, an operator of all.
+/// From now on, the webhook receives an event whenever a batch ends, as specified by
+/// [Standard Webhooks](https://www.standardwebhooks.com) 1.0.0: a `POST` with `webhook-id`, `webhook-timestamp` and
+/// `webhook-signature`. The request is retried on a schedule until the response is 2xx; a 410 disables the webhook. An event
+/// may arrive more than once, always with the same `webhook-id`. The response contains the secret, which is never returned
+/// again. A tenant's webhook receives events of that tenant's batches, an operator's webhook those of all tenants.
 #[utoipa::path(
     post, path = "/v1/webhooks", tag = "webhooks", operation_id = "add_webhook", request_body = NewWebhook,
     responses(
-        (status = 200, description = "It is told from now on; with its secret.", body = WebhookView),
-        (status = 422, description = "It makes no sense, or is not where it may be; the detail names the field.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The webhook, with its secret.", body = api_types::Webhook),
+        (status = 422, description = "A field is invalid, or the URL is not allowed; `detail` names the field.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn add(
-    State(house): Inside,
-    acting: Acting,
+    State(app): SharedState,
+    principal: Principal,
     Body { value: new, .. }: Body<NewWebhook>,
-) -> Result<Json<WebhookView>, Problem> {
-    let tenant = acting.only();
+) -> Result<Json<api_types::Webhook>, ApiError> {
+    let tenant = principal.only();
     if new.url.len() > URL_MAX {
         return Err(Kind::Invalid.because(format!("url: it is longer than {URL_MAX} bytes")));
     }
-    if let Some(why) = Reach::of(may_be_anywhere(&house, tenant)).refuses(&new.url) {
-        let problem = Kind::Invalid.because(format!("url: {why}"));
-        return Err(problem.mend("a tenant's webhook is https at a public address, unless the operator sets `[webhooks] private_addresses`"));
+    if let Some(why) = TargetPolicy::for_tenant(&app, tenant).violation(&new.url) {
+        return Err(Kind::Invalid.because(format!("url: {why}")).hint(
+            "use https at a public address, or ask the operator to set `[webhooks] private_addresses`",
+        ));
     }
-    let types = types(new.types.as_deref()).map_err(|name| {
-        let known: Vec<_> = EventType::ALL.iter().map(|it| it.as_str()).collect();
-        Kind::Invalid.because(format!("types: {name:?} is none of {}", known.join(", ")))
+    let types = view::event_types(new.types.as_deref()).map_err(|name| {
+        let known: Vec<_> = EventType::ALL.iter().map(|kind| kind.as_str()).collect();
+        Kind::Invalid.because(format!("types: {name:?} does not exist; known types: {}", known.join(", ")))
     })?;
     if types.is_empty() {
-        return Err(Kind::Invalid
-            .because("types: it is told of nothing")
-            .mend("leave `types` out to be told of all"));
+        let error = Kind::Invalid.because("types: the list is empty");
+        return Err(error.hint("remove `types` to receive all types"));
     }
-    let secret = secret()?;
+    let secret = new_secret()?;
     let webhook = Webhook::new(tenant, &new.url, types, secret.clone().into());
-    if !house.parts.store.add_webhook(&webhook).await? {
+    if !app.parts.store.add_webhook(&webhook).await? {
         return Err(Kind::NotNow
-            .because(format!("there are {MOST_WEBHOOKS} webhooks, which is as many as there may be"))
-            .mend("remove one with DELETE /v1/webhooks/{id}"));
+            .because(format!("the maximum of {MOST_WEBHOOKS} webhooks is reached"))
+            .hint("remove one with DELETE /v1/webhooks/{id}"));
     }
-    tracing::info!(webhook = %webhook.id, "a webhook was added");
-    Ok(Json(WebhookView::from(webhook).with(secret)))
+    tracing::info!(webhook = %webhook.id, "webhook created");
+    Ok(Json(api_types::Webhook { secret: Some(secret), ..view::webhook(webhook) }))
 }
 
-fn secret() -> Result<String, Problem> {
-    let mut bytes = [0; SECRET];
-    getrandom::fill(&mut bytes).map_err(|err| Kind::Internal.because(format!("no randomness: {err}")))?;
+fn new_secret() -> Result<String, ApiError> {
+    let mut bytes = [0; SECRET_LEN];
+    getrandom::fill(&mut bytes)
+        .map_err(|err| Kind::Internal.because(format!("cannot generate a secret: {err}")))?;
     Ok(format!("whsec_{}", BASE64_STANDARD.encode(bytes)))
 }
 
-/// Lists webhooks
+/// List webhooks
 ///
-/// Oldest first, without their secrets.
+/// Returns all webhooks, oldest first, without their secrets.
 #[utoipa::path(
     get, path = "/v1/webhooks", tag = "webhooks", operation_id = "list_webhooks",
-    responses((status = 200, description = "All of them.", body = Page<WebhookView>))
+    responses((status = 200, description = "All webhooks.", body = Page<api_types::Webhook>))
 )]
-pub(crate) async fn list(State(house): Inside, acting: Acting) -> Result<Json<Page<WebhookView>>, Problem> {
-    let all = house.parts.store.webhooks(acting.only()).await?;
-    Ok(Json(Page { data: all.into_iter().map(WebhookView::from).collect(), has_more: false }))
+pub(crate) async fn list(
+    State(app): SharedState,
+    principal: Principal,
+) -> Result<Json<Page<api_types::Webhook>>, ApiError> {
+    let all = app.parts.store.webhooks(principal.only()).await?;
+    Ok(Json(whole(all.into_iter().map(view::webhook).collect())))
 }
 
-/// Removes a webhook
+/// Remove a webhook
 ///
-/// It is told nothing more, and what it was told is forgotten.
+/// Removes the webhook with its deliveries.
 #[utoipa::path(
     delete, path = "/v1/webhooks/{id}", tag = "webhooks", operation_id = "remove_webhook",
-    params(("id" = Uuid, Path, description = "The webhook.")),
+    params(("id" = Uuid, Path, description = "Id of the webhook.")),
     responses(
-        (status = 200, description = "The webhook that was removed.", body = WebhookView),
-        (status = 404, description = "There is no such webhook.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The webhook that was removed.", body = api_types::Webhook),
+        (status = 404, description = "The webhook does not exist.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn remove(
-    State(house): Inside,
-    acting: Acting,
+    State(app): SharedState,
+    principal: Principal,
     Path(id): Path<Uuid>,
-) -> Result<Json<WebhookView>, Problem> {
-    let webhook = find(&house, &acting, id).await?;
-    house.parts.store.remove_webhook(id).await?;
-    tracing::info!(webhook = %id, "a webhook was removed");
-    Ok(Json(webhook.into()))
+) -> Result<Json<api_types::Webhook>, ApiError> {
+    let webhook = find(&app, &principal, id).await?;
+    app.parts.store.remove_webhook(id).await?;
+    tracing::info!(webhook = %id, "webhook removed");
+    Ok(Json(view::webhook(webhook)))
 }
 
-/// The webhook of this name, if whoever asks sees it. A tenant sees none of an operator's.
-async fn find(house: &House, acting: &Acting, id: Uuid) -> Result<Webhook, Problem> {
-    let sees = |it: &Webhook| it.tenant.as_deref().map_or(acting.only().is_none(), |of| acting.sees(of));
-    let webhook = house.parts.store.webhook(id).await?.filter(sees);
-    webhook.ok_or_else(|| Kind::UnknownWebhook.because(format!("there is no webhook {id}")))
+/// Returns the row of a webhook. A webhook of another tenant or of an operator does not exist for a tenant.
+async fn find(app: &AppState, principal: &Principal, id: Uuid) -> Result<Webhook, ApiError> {
+    let sees = |webhook: &Webhook| {
+        webhook.tenant.as_deref().map_or(principal.only().is_none(), |tenant| principal.sees(tenant))
+    };
+    let webhook = app.parts.store.webhook(id).await?.filter(sees);
+    webhook.ok_or_else(|| Kind::UnknownWebhook.because(format!("webhook {id} does not exist")))
 }
 
-/// Which deliveries.
+/// Query parameters of the list of deliveries.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
-pub(crate) struct Which {
-    /// Those of this webhook.
+pub(crate) struct ListDeliveries {
+    /// Only deliveries to this webhook.
     webhook_id: Option<Uuid>,
-    /// Those that are `pending`, `delivered` or `failed`.
+    /// Only deliveries in this state: `pending`, `delivered` or `failed`.
     state: Option<String>,
-    /// Those before this delivery: the last of the page before.
+    /// Only deliveries before this one: the last delivery of the previous page.
     after: Option<Uuid>,
-    /// At most so many; 50 if nobody says.
+    /// Maximum number of deliveries. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
 
-/// Lists deliveries
+/// List deliveries
 ///
-/// What webhooks were told and are to be told, newest first; of those that are over, the ones of the last 30 days.
+/// Returns a page of deliveries, newest first. Deliveries that have ended are kept for 30 days.
 #[utoipa::path(
-    get, path = "/v1/deliveries", tag = "webhooks", operation_id = "list_deliveries", params(Which),
-    responses((status = 200, description = "A page of deliveries.", body = Page<DeliveryView>))
+    get, path = "/v1/deliveries", tag = "webhooks", operation_id = "list_deliveries", params(ListDeliveries),
+    responses((status = 200, description = "A page of deliveries.", body = Page<api_types::Delivery>))
 )]
 pub(crate) async fn deliveries(
-    State(house): Inside,
-    acting: Acting,
-    Query(which): Query<Which>,
-) -> Result<Json<Page<DeliveryView>>, Problem> {
-    let limit = limit(which.limit)?;
-    if let Some(id) = which.webhook_id {
-        find(&house, &acting, id).await?;
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<ListDeliveries>,
+) -> Result<Json<Page<api_types::Delivery>>, ApiError> {
+    let limit = limit(params.limit)?;
+    if let Some(id) = params.webhook_id {
+        find(&app, &principal, id).await?;
     }
-    let state =
-        which.state.map(|it| it.parse().map_err(|err| Kind::Invalid.because(format!("state: {err}"))));
-    let filter =
-        DeliveryFilter { tenant: acting.only(), webhook: which.webhook_id, state: state.transpose()? };
-    let rows = house.parts.store.deliveries(filter, which.after, limit + 1).await?;
-    Ok(Json(Page::cut(rows, limit).map(DeliveryView::from)))
+    let invalid = |err| Kind::Invalid.because(format!("state: {err}"));
+    let state = params.state.map(|state| state.parse().map_err(invalid)).transpose()?;
+    let filter = DeliveryFilter { tenant: principal.only(), webhook: params.webhook_id, state };
+    let rows = app.parts.store.deliveries(filter, params.after, limit + 1).await?;
+    Ok(Json(page(rows, limit).map(view::delivery)))
 }
 
-/// Sends a delivery again
+/// Repeat a delivery
 ///
-/// At once, and from its first attempt on: the same words under the same `webhook-id`.
+/// Sends the same event at once, with the same `webhook-id`, and restarts the retry schedule.
 #[utoipa::path(
     post, path = "/v1/deliveries/{id}/redeliver", tag = "webhooks", operation_id = "redeliver",
-    params(("id" = Uuid, Path, description = "The delivery.")),
+    params(("id" = Uuid, Path, description = "Id of the delivery.")),
     responses(
-        (status = 200, description = "It is sent again.", body = DeliveryView),
-        (status = 404, description = "There is no such delivery.", body = Problem, content_type = "application/problem+json"),
-        (status = 409, description = "Its webhook is disabled.", body = Problem, content_type = "application/problem+json")
+        (status = 200, description = "The delivery is pending again.", body = api_types::Delivery),
+        (status = 404, description = "The delivery does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The webhook is disabled.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn redeliver(
-    State(house): Inside,
-    acting: Acting,
+    State(app): SharedState,
+    principal: Principal,
     Path(id): Path<Uuid>,
-) -> Result<Json<DeliveryView>, Problem> {
-    let (_, webhook) = delivery(&house, &acting, id).await?;
-    if let Some((_, why)) = webhook.disabled {
-        let words = format!("webhook {} is disabled: {why}", webhook.id);
-        return Err(Kind::NotNow.because(words).mend("remove it, and add another"));
+) -> Result<Json<api_types::Delivery>, ApiError> {
+    let (_, webhook) = find_delivery(&app, &principal, id).await?;
+    if let Some((_, reason)) = webhook.disabled {
+        let detail = format!("webhook {} is disabled: {reason}", webhook.id);
+        return Err(Kind::NotNow.because(detail).hint("remove it and create another one"));
     }
-    house.parts.store.redeliver(id).await?;
-    house.announced.notify_one();
-    Ok(Json(delivery(&house, &acting, id).await?.0.into()))
+    app.parts.store.redeliver(id).await?;
+    app.deliveries_changed.notify_one();
+    Ok(Json(view::delivery(find_delivery(&app, &principal, id).await?.0)))
 }
 
-async fn delivery(house: &House, acting: &Acting, id: Uuid) -> Result<(Delivery, Webhook), Problem> {
-    let unknown = || Kind::UnknownDelivery.because(format!("there is no delivery {id}"));
-    let delivery = house.parts.store.delivery(id).await?.ok_or_else(unknown)?;
-    let webhook = find(house, acting, delivery.webhook).await.map_err(|_| unknown())?;
+async fn find_delivery(
+    app: &AppState,
+    principal: &Principal,
+    id: Uuid,
+) -> Result<(Delivery, Webhook), ApiError> {
+    let unknown = || Kind::UnknownDelivery.because(format!("delivery {id} does not exist"));
+    let delivery = app.parts.store.delivery(id).await?.ok_or_else(unknown)?;
+    let webhook = find(app, principal, delivery.webhook).await.map_err(|_| unknown())?;
     Ok((delivery, webhook))
 }

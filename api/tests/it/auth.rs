@@ -1,13 +1,13 @@
-//! Who comes in, and where the door may stand.
+//! Authentication and the protection of public addresses.
 
-use api::{Exposed, check_exposure};
+use api::{UnprotectedBind, check_bind};
 use axum::{
     body::Body,
     http::{Request, StatusCode, header},
 };
 use serde_json::json;
 
-use crate::room::{Reply, Room};
+use crate::test_api::{Reply, Room};
 
 async fn locked() -> Room {
     Room::with(|door| door.keys = vec!["first-key".into(), "second-key".into()]).await
@@ -22,7 +22,7 @@ async fn show(room: &Room, path: &str, key: Option<&str>) -> Reply {
 }
 
 #[tokio::test]
-async fn every_key_opens_and_nothing_else_does() {
+async fn only_configured_keys_are_accepted() {
     let room = locked().await;
     for key in ["Bearer first-key", "bearer second-key"] {
         assert_eq!(show(&room, "/v1/turns", Some(key)).await.status, StatusCode::OK, "{key}");
@@ -49,7 +49,7 @@ async fn every_key_opens_and_nothing_else_does() {
 }
 
 #[tokio::test]
-async fn every_route_under_v1_is_guarded() {
+async fn every_route_under_v1_requires_a_key() {
     let room = locked().await;
     let document: serde_json::Value = serde_json::from_str(&api::openapi()).unwrap();
     let mut guarded = 0;
@@ -76,11 +76,11 @@ async fn every_route_under_v1_is_guarded() {
             }
         }
     }
-    assert_eq!(guarded, 48);
+    assert_eq!(guarded, 49);
 }
 
 #[tokio::test]
-async fn the_page_is_open_to_all() {
+async fn the_documentation_needs_no_key() {
     let room = locked().await;
     for path in ["/livez", "/readyz", "/openapi.json", "/docs/", "/docs/swagger-ui.css"] {
         assert_eq!(show(&room, path, None).await.status, StatusCode::OK, "{path}");
@@ -88,7 +88,7 @@ async fn the_page_is_open_to_all() {
 }
 
 #[tokio::test]
-async fn an_empty_key_opens_nothing() {
+async fn an_empty_key_is_never_accepted() {
     let room = Room::with(|door| door.keys = vec!["".into()]).await;
     for key in [None, Some("Bearer "), Some("Bearer")] {
         show(&room, "/v1/turns", key).await.problem(401, "unauthorized");
@@ -96,7 +96,7 @@ async fn an_empty_key_opens_nothing() {
 }
 
 #[tokio::test]
-async fn without_keys_nobody_is_asked() {
+async fn without_configured_keys_no_key_is_required() {
     let room = Room::new().await;
     assert_eq!(show(&room, "/v1/turns", None).await.status, StatusCode::OK);
     assert_eq!(
@@ -106,22 +106,22 @@ async fn without_keys_nobody_is_asked() {
 }
 
 #[test]
-fn the_door_stands_beyond_this_machine_only_with_a_key() {
+fn a_public_address_requires_a_key() {
     for here in ["127.0.0.1:80", "127.8.0.1:80", "[::1]:80", "[::ffff:127.0.0.1]:80"] {
-        assert_eq!(check_exposure(here.parse().unwrap(), 0), Ok(()), "{here}");
+        assert_eq!(check_bind(here.parse().unwrap(), 0), Ok(()), "{here}");
     }
     for there in ["0.0.0.0:80", "[::]:80", "192.168.1.4:80", "[::ffff:10.0.0.1]:80", "8.8.8.8:80"] {
         let addr = there.parse().unwrap();
-        assert_eq!(check_exposure(addr, 0), Err(Exposed { addr }), "{there}");
-        assert_eq!(check_exposure(addr, 1), Ok(()), "{there}");
-        let words = check_exposure(addr, 0).unwrap_err().to_string();
+        assert_eq!(check_bind(addr, 0), Err(UnprotectedBind { addr }), "{there}");
+        assert_eq!(check_bind(addr, 1), Ok(()), "{there}");
+        let words = check_bind(addr, 0).unwrap_err().to_string();
         assert!(words.contains(there) && words.contains("`keys` under `[api]`"), "{words}");
     }
 }
 
-/// A page of strangers whose name was pointed at this machine is not let in, keys or not.
+/// A page of another site whose name resolves to this machine is rejected, with and without keys.
 #[tokio::test]
-async fn a_door_without_keys_knows_its_own_names() {
+async fn without_keys_only_local_host_names_are_accepted() {
     let room = Room::new().await;
     for (host, status) in [
         ("127.0.0.1:2026", StatusCode::OK),

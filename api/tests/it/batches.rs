@@ -1,18 +1,18 @@
-//! Batches from outside, with a real worker and a real keeper.
+//! Batches through the API, with a real worker and a real coordinator.
 
-mod anew;
-mod dialect;
-mod late;
-mod money;
-mod resumed;
+mod cost;
+mod endpoint;
+mod expiry;
+mod rerun;
+mod resumable;
 
 use std::{collections::BTreeMap, sync::atomic::Ordering, time::Duration};
 
 use serde_json::{Value, json};
 
-use crate::bulk::{Hall, PRICE, line, pieces, sayings};
+use crate::batch_run::{Hall, PRICE, line, pieces, sayings};
 
-/// How many results have each name, and how many ended well.
+/// Counts the results and the successful results of each `custom_id`.
 pub(crate) fn by_name(results: &[Value]) -> BTreeMap<&str, usize> {
     results.iter().fold(BTreeMap::new(), |mut names, it| {
         *names.entry(it["custom_id"].as_str().unwrap_or("")).or_default() += 1;
@@ -30,8 +30,8 @@ fn said(it: &Value) -> &str {
     it.as_str().unwrap_or_else(|| panic!("{it} is no text"))
 }
 
-/// A thousand lines, a tenth of which ask a person and a tenth of which fail; and ten that are bad in ten ways, one of them
-/// fifty megabytes long.
+/// A thousand valid lines, of which a tenth ask a person and a tenth fail, and ten lines that are invalid in ten
+/// different ways. One of those is fifty megabytes long.
 fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
     let mut file = Vec::new();
     for nth in 1..=1000 {
@@ -64,7 +64,7 @@ fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
     ];
     let (mut wrong, mut nth) = (Vec::new(), 1000);
     for (line, code) in bad {
-        // A blank line is a line, and nothing else.
+        // A blank line counts as a line and has no request.
         file.extend(b"\n");
         file.extend(line);
         nth += 2;
@@ -74,7 +74,7 @@ fn mixed() -> (Vec<u8>, Vec<(u64, &'static str)>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
+async fn every_line_ends_once_and_invalid_lines_do_not_stop_the_others() {
     let hall = Hall::new().await;
     let (file, wrong) = mixed();
     let file = hall.upload(file).await;
@@ -82,7 +82,7 @@ async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
     let rested = hall
         .until(&batch, |it| {
             it["request_counts"]["completed"] == 800
-                && it["turnfold"]["waiting_for_a_person"] == 100
+                && it["turnfold"]["awaiting_input"] == 100
                 && it["request_counts"]["failed"] == 110
                 && it["status"] == "in_progress"
         })
@@ -91,7 +91,7 @@ async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
     assert_eq!(rested["metadata"]["night"], "first");
     let ours = &rested["turnfold"];
     assert_eq!(
-        (&ours["queued"], &ours["running"], &ours["bad"]),
+        (&ours["queued"], &ours["running"], &ours["invalid"]),
         (&json!(0), &json!(0), &json!(10)),
         "{ours:#}"
     );
@@ -108,7 +108,7 @@ async fn a_thousand_lines_end_once_each_and_bad_ones_stop_nobody() {
         told.iter().map(|it| (it["line"].as_u64().unwrap(), it["code"].as_str().unwrap())).collect();
     assert_eq!(told, wrong);
 
-    // Half of those who were asked answer; the rest is called off.
+    // Half of the questions are answered; the other turns are cancelled.
     let inbox = hall.room.get("/v1/threads?status=interrupted&limit=1000").await.json();
     let asking = inbox["data"].as_array().unwrap();
     assert_eq!(asking.len(), 100);
@@ -179,7 +179,7 @@ async fn a_batch_is_paused_and_resumed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_failed_is_run_again_and_nothing_else_is() {
+async fn only_failed_lines_run_again() {
     let hall = Hall::new().await;
     let lines: String = (1..=40)
         .map(|nth| {
@@ -189,7 +189,7 @@ async fn what_failed_is_run_again_and_nothing_else_is() {
             )
         })
         .collect();
-    // As editors of some systems begin a text.
+    // With a byte order mark, as some editors write.
     let file = hall.upload(format!("\u{feff}{lines}no json\n")).await;
     let batch = hall.batch(&file, json!({})).await;
     let over = hall.until_is(&batch, "completed").await;
@@ -214,20 +214,21 @@ async fn what_failed_is_run_again_and_nothing_else_is() {
     assert_eq!(last["error"], Value::Null, "the last one counts");
 }
 
-/// The keeper dies at any point, and another goes on: every line is run once and has one result.
+/// The coordinator dies at any point and another one takes over. Every line runs once and has one result.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_keeper_that_dies_anywhere_loses_and_repeats_nothing() {
+async fn a_coordinator_that_dies_anywhere_loses_and_repeats_nothing() {
     let mut hall = Hall::idle(|_| ()).await;
     hall.start_worker();
-    // Some die while lines are looked at, and so are run.
+    // Some die during validation.
     let file = hall.file_of(&pieces(600, 60)).await;
     let batch = hall.batch(&file, json!({"window": 50})).await;
     let mut deaths = 0;
     let over = loop {
-        hall.start_keeper();
-        // Any times will do, if they differ, and grow where the machine is slow; the lease of the dead has run out after.
+        hall.start_coordinator();
+        // Any differing times will do. They grow if the machine is slow, and the lease of the dead coordinator has
+        // expired after them.
         tokio::time::sleep(Duration::from_millis(5 + deaths * 37 % 150 + deaths)).await;
-        hall.kill_keeper().await;
+        hall.kill_coordinator().await;
         deaths += 1;
         let now = hall.look(&batch).await;
         if now["status"] == "completed" {
@@ -252,9 +253,9 @@ async fn a_keeper_that_dies_anywhere_loses_and_repeats_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_does_not_end_in_time_expires_and_says_what_it_waited_for() {
+async fn expired_lines_name_what_they_were_waiting_for() {
     let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     let lines = sayings(3) + &line("ask", "ask Which? | red | green; echo thanks");
     let file = hall.upload(&lines).await;
     let codes = |lines: &[Value]| {
@@ -263,7 +264,7 @@ async fn what_does_not_end_in_time_expires_and_says_what_it_waited_for() {
             codes
         })
     };
-    // Nobody works.
+    // No worker is running.
     let batch = hall.batch(&file, json!({"completion_window": "1s", "window": 2})).await;
     let over = hall.until_is(&batch, "expired").await;
     assert_eq!((&over["turnfold"]["expired"], &over["request_counts"]["failed"]), (&json!(4), &json!(4)));
@@ -279,14 +280,14 @@ async fn what_does_not_end_in_time_expires_and_says_what_it_waited_for() {
     let inbox = hall.room.get("/v1/inbox").await.json();
     assert_eq!(inbox["data"], json!([]), "nobody is asked any more");
     assert_eq!(hall.act(&batch, "resume", json!({"only": "expired"})).await.status, 200);
-    let asked = hall.until(&batch, |it| it["turnfold"]["waiting_for_a_person"] == 1).await;
+    let asked = hall.until(&batch, |it| it["turnfold"]["awaiting_input"] == 1).await;
     assert_eq!(asked["request_counts"]["completed"], 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_without_a_line_that_can_be_run_fails_as_a_whole() {
+async fn a_file_without_valid_lines_fails_as_a_whole() {
     let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     for (file, words) in
         [("", "no lines"), ("\n \n", "no lines"), ("x\ny\n", "no line of the input file can be run")]
     {
@@ -297,21 +298,21 @@ async fn a_file_without_a_line_that_can_be_run_fails_as_a_whole() {
         assert!(first["message"].as_str().unwrap().contains(words), "{over:#}");
         assert!(over["failed_at"].is_i64() && over["output_file_id"].is_null());
     }
-    // It is something else, and long: most of it is not looked at.
+    // The file is not a batch file and is long: most of it is not read.
     let file = hall.upload("a;row;of;a;table\n".repeat(140_000)).await;
     let over = hall.until_is(&hall.batch(&file, json!({})).await, "failed").await;
     let words = over["errors"]["data"][0]["message"].as_str().unwrap();
-    assert!(words.contains("none of its first"), "{over:#}");
+    assert!(words.contains("none of the first"), "{over:#}");
     assert!(over["request_counts"]["total"].as_u64().unwrap() < 130_000, "{over:#}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_makes_no_sense_is_refused() {
+async fn an_invalid_batch_is_rejected() {
     let hall = Hall::idle(|_| ()).await;
     let file = hall.upload(sayings(1)).await;
     let valid = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
     for (field, value, status, word) in [
-        ("input_file_id", json!("file-00000000000000000000000000000000"), 404, "no file"),
+        ("input_file_id", json!("file-00000000000000000000000000000000"), 404, "does not exist"),
         ("endpoint", json!("/v1/embeddings"), 400, "endpoint"),
         ("completion_window", json!("soon"), 400, "completion_window"),
         ("completion_window", json!("31d"), 400, "completion_window"),
@@ -345,20 +346,21 @@ async fn a_batch_that_makes_no_sense_is_refused() {
     hall.room.get("/v1/batches/batch_0").await.refused(404, "unknown_batch");
 }
 
-/// A line may say how urgent it is: then it is begun first, and waits in its own lane.
+/// A line with a high priority is submitted first, in its own lane.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_line_that_is_urgent_comes_first() {
+async fn a_line_with_high_priority_is_submitted_first() {
     let mut hall = Hall::idle(|_| ()).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     let urgent = |name: &str, priority: &str| {
         let body = json!({"strategy": "probe", "input": format!("stream {name}; echo {name}"), "priority": priority});
         let line = json!({"custom_id": name, "method": "POST", "url": "/v1/turns", "body": body});
         format!("{line}\n")
     };
-    let lines = sayings(20) + &urgent("high", "high") + &urgent("normal", "normal") + &urgent("bad", "soon");
+    let lines =
+        sayings(20) + &urgent("high", "high") + &urgent("normal", "normal") + &urgent("invalid", "soon");
     let batch = hall.batch(&hall.upload(lines).await, json!({"window": 2})).await;
     let turns = async || hall.room.get("/v1/turns").await.json()["data"].as_array().unwrap().clone();
-    hall.until(&batch, |it| it["turnfold"]["bad"] == 1 && it["status"] == "in_progress").await;
+    hall.until(&batch, |it| it["turnfold"]["invalid"] == 1 && it["status"] == "in_progress").await;
     let began = std::time::Instant::now();
     while turns().await.len() < 2 {
         assert!(began.elapsed() < Duration::from_secs(30));

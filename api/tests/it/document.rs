@@ -3,9 +3,9 @@
 use axum::http::{StatusCode, header};
 use serde_json::Value;
 
-use crate::room::Room;
+use crate::test_api::Room;
 
-const ROUTES: [&str; 51] = [
+const ROUTES: [&str; 52] = [
     "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/webhooks/{id}",
@@ -34,6 +34,7 @@ const ROUTES: [&str; 51] = [
     "get /v1/threads/{id}",
     "get /v1/threads/{id}/diff",
     "get /v1/threads/{id}/events",
+    "get /v1/threads/{id}/replay",
     "get /v1/threads/{id}/state",
     "get /v1/threads/{id}/verify",
     "get /v1/threads/{id}/why",
@@ -72,7 +73,7 @@ fn operations(document: &Value) -> Vec<(String, &Value)> {
 }
 
 #[test]
-fn the_document_lists_every_route_and_says_what_each_does() {
+fn the_document_lists_and_describes_every_route() {
     let document: Value = serde_json::from_str(&api::openapi()).unwrap();
     assert_eq!(document["openapi"], "3.1.0");
     let operations = operations(&document);
@@ -102,7 +103,7 @@ fn the_document_lists_every_route_and_says_what_each_does() {
 }
 
 #[test]
-fn every_type_that_the_document_points_at_is_in_it() {
+fn every_referenced_schema_is_in_the_document() {
     fn pointed(at: &Value, names: &mut Vec<String>) {
         match at {
             Value::Object(map) => map.iter().for_each(|(key, it)| match it.as_str() {
@@ -138,7 +139,7 @@ async fn the_document_and_its_page_are_served() {
 }
 
 #[tokio::test]
-async fn the_page_loads_nothing_from_elsewhere() {
+async fn the_page_loads_nothing_from_other_hosts() {
     let room = Room::new().await;
     let page = room.get("/docs/").await;
     assert_eq!(page.status, StatusCode::OK);

@@ -1,20 +1,21 @@
-//! How batches end, where something is in the way.
+//! Ends of batches with obstacles.
 
 use std::time::Duration;
 
+use queue::Priority;
 use serde_json::json;
 use shared::{Message, Opened};
-use store::{NewTurn, Opening, Priority, TurnStatus, testing::intruder};
+use store::{NewTurn, Opening, TurnStatus, testing::tamper};
 use uuid::Uuid;
 
 use crate::{
-    bulk::{Hall, PRICE, line, pieces},
-    room::thread_of,
+    batch_run::{Hall, PRICE, line, pieces},
+    test_api::thread_of,
 };
 
-/// The files of a long batch are written, and meanwhile another is made: it does not wait for them.
+/// While the files of a long batch are written, another batch is created and does not wait for them.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_batch_that_ends_holds_up_no_other() {
+async fn writing_the_files_of_a_long_batch_delays_no_other() {
     let hall = Hall::new().await;
     let mut long = vec!["x\n".repeat(1000); 30];
     long.push(line("well", "stream well; echo well"));
@@ -35,14 +36,14 @@ async fn a_long_batch_that_ends_holds_up_no_other() {
     hall.until_is(&short, "completed").await;
 }
 
-/// A keeper died after it had queued a turn and before it wrote that down, and the batch is called off before anybody
-/// goes on: the turn is called off too, and what it took is told.
+/// A coordinator dies after it submitted a turn and before it recorded the item, and the batch is cancelled before
+/// another takes over. The turn is cancelled as well, and its usage is counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
+async fn an_unrecorded_turn_is_cancelled_with_its_batch() {
     let mut hall = Hall::idle(|_| ()).await;
     let batch = hall.batch(&hall.file_of(&pieces(3, 3)).await, json!({})).await;
     hall.act(&batch, "pause", json!({})).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     hall.until_is(&batch, "in_progress").await;
     let (store, id) = (&hall.room.parts.store, Uuid::try_parse(&batch["batch_".len()..]).unwrap());
     let waiting = store.waiting_items(id, 10).await.unwrap();
@@ -51,9 +52,9 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
         strategy: "probe".to_owned(),
         version: 1,
         config: json!({}),
-        experts: [].into(),
+        servers: [].into(),
         budget: shared::Budget::default(),
-        by: String::new(),
+        actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
     let queued = NewTurn {
@@ -72,22 +73,22 @@ async fn a_turn_that_nobody_wrote_down_is_called_off_with_its_batch() {
     assert!(results.iter().filter(|it| it["custom_id"] != "c-2").all(|it| it["response"].is_null()));
 }
 
-/// Its log is there no more when its turn has ended: what it was seen to take stays counted.
+/// The log can no longer be read when the turn ends. The usage recorded before stays counted.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_metered_stays_counted_when_a_log_cannot_be_read() {
+async fn recorded_usage_stays_counted_if_a_log_becomes_unreadable() {
     let mut hall = Hall::idle(|door| door.bulk.meter = Duration::from_millis(50)).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     hall.start_worker();
     let batch = hall.batch(&hall.upload(line("a", "stream one; wait 2; echo done")).await, json!({})).await;
     let usd = PRICE as f64 / 1e6;
     hall.until(&batch, |it| it["turnfold"]["usd"].as_f64().unwrap() >= usd).await;
-    hall.kill_keeper().await;
+    hall.kill_coordinator().await;
     let turn = hall.room.get("/v1/turns").await.json()["data"][0]["id"].clone();
     let turn = hall.room.get(&format!("/v1/turns/{}?wait=60", turn.as_str().unwrap())).await.json();
     assert_eq!(turn["status"], "completed", "{turn}");
     let sql = "DELETE FROM events WHERE thread_id = $1 AND seq = 0";
-    intruder::say(&hall.room.parts.store, sql, thread_of(&turn)).await.unwrap();
-    hall.start_keeper();
+    tamper::execute(&hall.room.parts.store, sql, thread_of(&turn)).await.unwrap();
+    hall.start_coordinator();
     let over = hall.until_is(&batch, "completed").await;
     assert_eq!(over["turnfold"]["usd"].as_f64().unwrap(), usd, "{over:#}");
 }

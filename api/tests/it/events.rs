@@ -1,13 +1,13 @@
-//! A log as a page and as a stream.
+//! Logs as pages and as streams.
 
 use std::time::Duration;
 
+use queue::Notification;
 use serde_json::{Value, json};
-use store::Notice;
 
-use crate::room::{Frame, Room, Stream, id_of, thread_of};
+use crate::test_api::{Frame, Room, Stream, id_of, thread_of};
 
-/// A stream that should say something says it before long.
+/// Waits for an event of a stream, with a timeout.
 async fn soon<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(8), what)
         .await
@@ -23,7 +23,7 @@ async fn frames(stream: &mut Stream, count: usize) -> Vec<Frame> {
 }
 
 #[tokio::test]
-async fn events_come_in_pages_from_the_first() {
+async fn events_are_paged_from_the_first() {
     let room = Room::new().await;
     let turn = room.lived("echo hi").await;
     let path = format!("/v1/threads/{}/events", thread_of(&turn));
@@ -32,11 +32,11 @@ async fn events_come_in_pages_from_the_first() {
     assert_eq!(lines.len() as u64, turn["ended_seq"].as_u64().unwrap() + 1);
     assert_eq!(
         (&lines[0]["kind"], &lines[1]["kind"], &lines[1]["seq"]),
-        (&json!("opened"), &json!("heard"), &json!(1))
+        (&json!("opened"), &json!("turn_started"), &json!(1))
     );
-    assert!(lines[1]["text"].as_str().unwrap().contains("“echo hi”"));
+    assert_eq!(lines[1]["event"]["messages"][0]["content"], "echo hi");
     assert!(lines[1]["at"].as_str().unwrap().ends_with('Z'));
-    assert_eq!(lines[1]["event"]["event"], "heard");
+    assert_eq!(lines[1]["event"]["event"], "turn_started");
     assert_eq!(lines[1]["event"]["turn"], turn["id"]);
     let page = room.get(&format!("{path}?after=0&limit=2")).await.json();
     assert_eq!((&page["data"][0], &page["has_more"]), (&lines[1], &json!(true)));
@@ -46,7 +46,7 @@ async fn events_come_in_pages_from_the_first() {
 }
 
 #[tokio::test]
-async fn a_stream_tells_what_was_and_what_comes_and_ends_at_rest() {
+async fn a_stream_has_past_and_new_events_and_ends_at_rest() {
     let room = Room::new().await;
     let turn = room.probe("echo hi").await;
     let thread = thread_of(&turn);
@@ -68,7 +68,7 @@ async fn a_stream_tells_what_was_and_what_comes_and_ends_at_rest() {
 }
 
 #[tokio::test]
-async fn a_thread_with_a_turn_in_the_queue_does_not_rest() {
+async fn a_thread_with_a_queued_turn_is_not_at_rest() {
     let room = Room::new().await;
     let first = room.lived("echo a").await;
     let thread = thread_of(&first);
@@ -84,7 +84,7 @@ async fn a_thread_with_a_turn_in_the_queue_does_not_rest() {
 }
 
 #[tokio::test]
-async fn who_was_cut_off_goes_on_after_what_was_seen() {
+async fn a_disconnected_client_continues_after_its_last_event() {
     let room = Room::new().await;
     let turn = room.lived("echo a; echo b").await;
     let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
@@ -102,7 +102,7 @@ async fn who_was_cut_off_goes_on_after_what_was_seen() {
 }
 
 #[tokio::test]
-async fn a_stream_longer_than_it_reads_at_once_is_whole() {
+async fn a_stream_longer_than_one_read_is_complete() {
     let room = Room::new().await;
     let turn = room.lived("steps 250").await;
     let path = format!("/v1/threads/{}/events?until=rest", thread_of(&turn));
@@ -112,12 +112,12 @@ async fn a_stream_longer_than_it_reads_at_once_is_whole() {
     assert!(250 < ids.len());
 }
 
-fn delta(text: &str) -> Notice {
-    Notice::Delta { node: "stream".to_owned(), slot: 0, text: text.to_owned() }
+fn delta(text: &str) -> Notification {
+    Notification::Delta { node: "stream".to_owned(), slot: 0, text: text.to_owned() }
 }
 
 #[tokio::test]
-async fn pieces_of_words_come_to_those_who_ask_and_have_no_id() {
+async fn deltas_are_sent_on_request_and_have_no_id() {
     let room = Room::new().await;
     let turn = room.lived("echo a").await;
     let thread = thread_of(&turn);
@@ -126,35 +126,35 @@ async fn pieces_of_words_come_to_those_who_ask_and_have_no_id() {
     let mut without = room.stream(&format!("/v1/threads/{thread}/events"), &[]).await;
     frames(&mut with, count).await;
     frames(&mut without, count).await;
-    room.parts.news.publish(thread, delta("hel")).await;
+    room.parts.notifications.publish(thread, delta("hel")).await;
     let heard = soon(with.next()).await.unwrap();
     assert_eq!((heard.id, heard.kind.as_str()), (None, "delta"));
     assert_eq!(heard.data, json!({"node": "stream", "slot": 0, "text": "hel"}));
     let body = json!({"thread_id": thread, "input": "echo b"});
     room.post("/v1/turns", body).await;
     room.hear(thread).await;
-    assert_eq!(frames(&mut without, 1).await[0].kind, "heard", "nobody asked for pieces here");
+    assert_eq!(frames(&mut without, 1).await[0].kind, "turn_started", "nobody asked for pieces here");
 }
 
 #[tokio::test]
-async fn pieces_of_words_that_an_event_has_overtaken_are_not_told() {
+async fn deltas_older_than_a_sent_event_are_dropped() {
     let room = Room::new().await;
     let turn = room.probe("stream hello; echo b").await;
     let thread = thread_of(&turn);
     let mut stream = room.stream(&format!("/v1/threads/{thread}/events?deltas=true"), &[]).await;
     frames(&mut stream, 1).await;
-    // The reader sleeps while the thread hears, says something in pieces, and then says it whole.
+    // The client does not read while the thread starts the turn, emits deltas and then records the whole text.
     room.hear(thread).await;
-    room.parts.news.publish(thread, delta("hel")).await;
+    room.parts.notifications.publish(thread, delta("hel")).await;
     room.step(thread).await;
     let told = frames(&mut stream, 2).await;
     let kinds: Vec<&str> = told.iter().map(|it| it.kind.as_str()).collect();
     assert_eq!(
         kinds,
-        ["heard", "decided"],
+        ["turn_started", "decided"],
         "the piece is older than the decision, and comes after it no more"
     );
-    room.parts.news.publish(thread, delta("lo")).await;
+    room.parts.notifications.publish(thread, delta("lo")).await;
     assert_eq!(
         frames(&mut stream, 1).await[0].data["text"],
         "lo",
@@ -163,7 +163,7 @@ async fn pieces_of_words_that_an_event_has_overtaken_are_not_told() {
 }
 
 #[tokio::test]
-async fn a_reader_that_sleeps_holds_nobody_up_and_misses_nothing() {
+async fn a_slow_client_delays_nobody_and_misses_nothing() {
     let room = Room::new().await;
     let turn = room.probe("steps 400").await;
     let thread = thread_of(&turn);

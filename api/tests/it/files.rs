@@ -1,4 +1,4 @@
-//! Files, in OpenAI's dialect.
+//! Files in OpenAI's API.
 
 use std::{
     collections::BTreeMap,
@@ -15,10 +15,10 @@ use axum::{
 
 use futures::{StreamExt as _, stream};
 
-use crate::bulk::{Hall, form, form_of, line};
+use crate::batch_run::{Hall, form, form_of, line};
 
 #[tokio::test]
-async fn a_file_comes_back_as_it_was_sent() {
+async fn a_downloaded_file_equals_the_upload() {
     let hall = Hall::idle(|_| ()).await;
     let sent: Vec<u8> = (0..200_000_u32).flat_map(|it| [it.to_le_bytes()[0], b'\r', b'\n', b'-']).collect();
     let name = hall.upload(&sent).await;
@@ -66,7 +66,7 @@ async fn a_file_comes_back_as_it_was_sent() {
 }
 
 #[tokio::test]
-async fn what_is_no_file_of_lines_is_refused_and_not_kept() {
+async fn an_invalid_upload_is_rejected_and_not_stored() {
     let hall = Hall::idle(|door| door.bulk.file_max = 1 << 20).await;
     let words = hall.room.send(form("assistants", b"x")).await.refused(400, "invalid");
     assert!(words.contains("purpose"), "{words}");
@@ -81,14 +81,14 @@ async fn what_is_no_file_of_lines_is_refused_and_not_kept() {
         .body(Body::from("--x-x\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nhalf a fi"))
         .unwrap();
     hall.room.send(cut).await.refused(400, "malformed");
-    let mut foreign = crate::bulk::form("batch", b"x");
+    let mut foreign = crate::batch_run::form("batch", b"x");
     foreign.headers_mut().insert("sec-fetch-site", "cross-site".parse().unwrap());
     hall.room.send(foreign).await.refused(401, "invalid_api_key");
     assert_eq!(hall.room.get("/v1/files").await.json()["data"], serde_json::json!([]));
 }
 
 #[tokio::test]
-async fn what_is_no_form_is_told_what_a_form_is() {
+async fn a_body_that_is_not_a_form_is_rejected_with_an_example() {
     let hall = Hall::idle(|_| ()).await;
     for kind in ["application/json", "multipart/form-data"] {
         let request = Request::post("/v1/files").header(header::CONTENT_TYPE, kind).body(Body::from("{}"));
@@ -97,7 +97,7 @@ async fn what_is_no_form_is_told_what_a_form_is() {
     }
 }
 
-/// A body that goes on for as long as it is read, after this; how much was read is counted.
+/// A body that starts with `begin` and continues for as long as it is read. Counts the bytes that were read.
 fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
     let read = Arc::clone(read);
     let more = stream::iter(0..4096).map(|_| Bytes::from_static(&[b'a'; 64 << 10]));
@@ -112,7 +112,7 @@ fn endless(begin: &'static str, read: &Arc<AtomicUsize>) -> Request<Body> {
 }
 
 #[tokio::test]
-async fn no_more_of_a_form_is_taken_than_is_used_up() {
+async fn no_more_of_a_form_is_read_than_is_consumed() {
     let hall = Hall::idle(|_| ()).await;
     for begin in [
         "",
@@ -122,11 +122,11 @@ async fn no_more_of_a_form_is_taken_than_is_used_up() {
     ] {
         let read = Arc::default();
         let words = hall.room.send(endless(begin, &read)).await.refused(413, "too_large");
-        assert!(words.contains("256 KiB besides its file"), "{words}");
+        assert!(words.contains("256 KiB other than the file"), "{words}");
         let read = read.load(Ordering::Relaxed);
         assert!(read < 1 << 20, "{read} bytes were taken of {begin:?}");
     }
-    // A file that is longer than that comes whole, however it comes.
+    // A longer file arrives complete, whatever the size of its pieces.
     let sent: Vec<u8> = (0..20_000_000_u32).map(|it| b"line \r\n--x-"[(it % 11) as usize]).collect();
     assert!(content(&hall, form("batch", &sent)).await == sent, "at once");
     for size in [1_000_003, 70_001, 4_099] {
@@ -138,7 +138,7 @@ async fn no_more_of_a_form_is_taken_than_is_used_up() {
     }
 }
 
-/// What comes back of an upload.
+/// Uploads a file and downloads its content.
 async fn content(hall: &Hall, upload: Request<Body>) -> Vec<u8> {
     let reply = hall.room.send(upload).await;
     assert_eq!(reply.status, StatusCode::OK, "{reply:?}");
@@ -147,7 +147,7 @@ async fn content(hall: &Hall, upload: Request<Body>) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_file_is_kept_for_as_long_as_its_form_says() {
+async fn a_file_is_kept_for_its_retention_period() {
     let hall = Hall::idle(|_| ()).await;
     let form = |anchor: &[&'static str], seconds: &[&'static str]| {
         let mut parts = vec![("purpose", "batch")];
@@ -164,12 +164,12 @@ async fn a_file_is_kept_for_as_long_as_its_form_says() {
     }
     let listed = hall.room.get("/v1/files").await.json()["data"].clone();
     for (anchor, seconds, words) in [
-        (&["created_at"][..], &["3599"][..], "expires_after[seconds]: 3599 is not from 3600 to 2592000"),
-        (&["created_at"], &["2592001"], "expires_after[seconds]: 2592001 is not from 3600 to 2592000"),
-        (&["created_at"], &["soon"], "expires_after[seconds]: \"soon\" is no whole number"),
-        (&["created_at"], &[], "expires_after[seconds]: it is missing"),
-        (&[], &["3600"], "expires_after[anchor]: it is missing"),
-        (&["uploaded_at"], &["3600"], "expires_after[anchor]: \"uploaded_at\" is not known here"),
+        (&["created_at"][..], &["3599"][..], "expires_after[seconds]: 3599 is not between 3600 and 2592000"),
+        (&["created_at"], &["2592001"], "expires_after[seconds]: 2592001 is not between 3600 and 2592000"),
+        (&["created_at"], &["soon"], "expires_after[seconds]: \"soon\" is not a whole number"),
+        (&["created_at"], &[], "expires_after[seconds] is missing"),
+        (&[], &["3600"], "expires_after[anchor] is missing"),
+        (&["uploaded_at"], &["3600"], "expires_after[anchor]: \"uploaded_at\" is not supported"),
     ] {
         let told = hall.room.send(form(anchor, seconds)).await.refused(400, "invalid");
         assert!(told.starts_with(words) && told.ends_with(')'), "it says how to mend it: {told}");
@@ -180,7 +180,7 @@ async fn a_file_is_kept_for_as_long_as_its_form_says() {
 }
 
 #[tokio::test]
-async fn what_is_another_tenants_is_not_there() {
+async fn files_and_batches_of_another_tenant_do_not_exist() {
     let keys = |name: &str| (name.to_owned(), vec![format!("{name}-key").into()]);
     let hall = Hall::idle(|door| {
         door.keys = vec!["operator-key".into()];

@@ -1,12 +1,12 @@
-//! A thread is forked over the door: what is copied stays, what is changed counts from there on.
+//! Forks: the copied events stay, and changes apply from there on.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
-use shared::{Budget, Event, Standing};
+use shared::{Budget, Event, RunStatus};
 use store::{DryRun, Log as _, ThreadId};
 
-use crate::room::{Room, id_of, thread_of};
+use crate::test_api::{Room, id_of, thread_of};
 
 async fn fork(room: &Room, thread: ThreadId, body: Value) -> Value {
     let reply = room.post(&format!("/v1/threads/{thread}/fork"), body).await;
@@ -19,7 +19,7 @@ fn id(thread: &Value) -> ThreadId {
 }
 
 #[tokio::test]
-async fn another_answer_is_given_in_a_fork() {
+async fn a_fork_can_give_another_answer() {
     let room = Room::new().await;
     let turn = room.lived("ask Which colour? | red | green").await;
     let source = thread_of(&turn);
@@ -40,27 +40,29 @@ async fn another_answer_is_given_in_a_fork() {
     );
     assert!(messages(&there).contains("red") && messages(&here).contains("green"), "{here}");
     assert_eq!(room.parts.store.stored(source, 0, 99).await.unwrap(), before, "the source is as it was");
-    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
-    assert_eq!(audit["ok"], true, "{audit}");
-    // Its turns have names of their own, and the rows that follow from its log.
+    for check in ["verify", "replay"] {
+        let checked = room.get(&format!("/v1/threads/{thread}/{check}")).await.json();
+        assert_eq!(checked["ok"], true, "{check}: {checked}");
+    }
+    // The turns of the fork have their own ids, and its rows follow from its log.
     let turns = room.get(&format!("/v1/turns?thread_id={thread}")).await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 2);
     assert!(turns["data"].as_array().unwrap().iter().all(|it| it["id"] != id_of(&turn)));
-    let round = store::Round::of(store::Conditions::default(), 1).only(Some(thread));
+    let round = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(thread));
     assert!(room.parts.store.rebuild(&room.strategies, &round, DryRun::Yes).await.unwrap().found.is_empty());
-    // A fork of a fork says whose copy it is.
+    // A fork of a fork names its direct source.
     let again = fork(&room, thread, json!({})).await;
     assert_eq!(again["forked"]["thread_id"], json!(thread));
 }
 
 #[tokio::test]
-async fn what_is_changed_counts_from_there_on() {
+async fn changes_apply_from_the_fork_on() {
     let room = Room::new().await;
     let turn = room.lived("echo a; echo b").await;
     let source = thread_of(&turn);
     let decided = room.log_of(source).await.iter().position(|it| matches!(it, Event::Decided(_))).unwrap();
     let forked = fork(&room, source, json!({"at": decided, "config": {"padding": 3}})).await;
-    assert_eq!(forked["standing"], "busy", "the turn that was under way there is under way here");
+    assert_eq!(forked["log_status"], "busy", "the turn that was under way there is under way here");
     assert!(room.rung().await.contains(&id(&forked)));
     let state = |at: usize| format!("/v1/threads/{}/state?at={at}", id(&forked));
     let config = |at: usize| {
@@ -74,7 +76,7 @@ async fn what_is_changed_counts_from_there_on() {
 }
 
 #[tokio::test]
-async fn a_write_that_was_under_way_is_in_doubt_and_not_repeated() {
+async fn a_write_in_progress_is_in_doubt_and_not_repeated() {
     let room = Room::new().await;
     let turn = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
     let source = thread_of(&turn);
@@ -85,7 +87,7 @@ async fn a_write_that_was_under_way_is_in_doubt_and_not_repeated() {
     let thread = id(&forked);
     let log = room.log_of(thread).await;
     let kinds: Vec<&str> = log[attempted + 1..].iter().map(Event::kind).collect();
-    assert_eq!(kinds, ["forked", "doubted", "doubted"]);
+    assert_eq!(kinds, ["forked", "in_doubt", "in_doubt"]);
     assert_eq!(forked["interrupt"]["kind"], "in_doubt");
     let body = json!({"slot": 0, "verdict": {"happened": {"result": "sent"}}});
     let told = room.post(&format!("/v1/threads/{thread}/reconcile"), body).await;
@@ -93,27 +95,27 @@ async fn a_write_that_was_under_way_is_in_doubt_and_not_repeated() {
 }
 
 #[tokio::test]
-async fn a_failed_thread_lives_on_where_it_failed() {
+async fn a_fork_of_a_failed_thread_is_failed() {
     let room = Room::new().await;
     let turn = room.lived("fail the disk is full").await;
     let source = thread_of(&turn);
-    assert!(matches!(room.log(source).await.thread().standing(), Standing::Failed { .. }));
+    assert!(matches!(room.log(source).await.thread().status(), RunStatus::Failed { .. }));
     let forked = fork(&room, source, json!({})).await;
-    assert_eq!((&forked["standing"], &forked["node"]), (&json!("busy"), &json!("fail")));
-    // And its rows say so too: a worker leaves a thread alone whose turn is over by them.
+    assert_eq!((&forked["log_status"], &forked["node"]), (&json!("busy"), &json!("fail")));
+    // The rows agree: a worker ignores a thread whose turn has ended according to them.
     assert!(room.parts.store.running(id(&forked)).await.unwrap().is_some());
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_named() {
+async fn invalid_changes_are_named() {
     let room = Room::new().await;
     let turn = room.lived("echo hi").await;
     let path = format!("/v1/threads/{}/fork", thread_of(&turn));
     let wrong = BTreeMap::from([
         ("config: ", json!({"config": {"model": "x"}})),
-        ("learned: that is no fact of probe", json!({"learned": ["nonsense"]})),
-        ("has no node \"plan\"; it has: ", json!({"prompts": {"plan": "hi"}})),
-        ("there is no event 99 yet", json!({"at": 99})),
+        ("facts: not a fact of strategy probe", json!({"facts": ["nonsense"]})),
+        ("has no node \"plan\"; its nodes: ", json!({"prompts": {"plan": "hi"}})),
+        ("event 99 does not exist yet", json!({"at": 99})),
     ]);
     for (words, body) in wrong {
         let detail = room.post(&path, body).await.problem(422, "invalid");
@@ -127,7 +129,7 @@ async fn what_makes_no_sense_is_named() {
 }
 
 #[tokio::test]
-async fn two_threads_are_laid_side_by_side_and_a_route_is_explained() {
+async fn threads_are_compared_and_decisions_explained() {
     let room = Room::new().await;
     let turn = room.lived("ask Which colour? | red | green").await;
     let source = thread_of(&turn);
@@ -138,7 +140,7 @@ async fn two_threads_are_laid_side_by_side_and_a_route_is_explained() {
         (&json!(asked), &json!("a person")),
         "{why}"
     );
-    assert_eq!(why["stands"], "asks a person for choice: Which colour?");
+    assert_eq!((&why["status"], &why["question"]), (&json!("waiting"), &json!("Which colour?")));
     room.get(&format!("/v1/threads/{source}/why?at=99")).await.problem(422, "invalid");
 
     room.post(&format!("/v1/threads/{source}/answer"), json!({"text": "red"})).await;
@@ -149,14 +151,14 @@ async fn two_threads_are_laid_side_by_side_and_a_route_is_explained() {
     let differ = |it: &Value| it["left"].as_u64().is_none_or(|it| asked < it);
     assert!(diff["rows"].as_array().unwrap().iter().all(differ), "what was copied is the same: {diff}");
     assert_eq!((&diff["split"]["left"], &diff["split"]["right"]), (&json!(asked + 1), &json!(asked + 2)));
-    let heard = diff["rows"].as_array().unwrap().iter().find(|it| it["text"] == "heard").unwrap();
+    let heard = diff["rows"].as_array().unwrap().iter().find(|it| it["text"] == "turn_started").unwrap();
     assert!(heard["differs"][0]["left"].as_str().unwrap().contains("red"), "{heard}");
     let same = room.get(&format!("/v1/threads/{source}/diff?with={source}")).await.json();
     assert_eq!((&same["split"], &same["rows"]), (&Value::Null, &json!([])));
 }
 
 #[tokio::test]
-async fn a_fork_that_is_asked_for_again_is_the_same() {
+async fn a_repeated_fork_request_returns_the_same_fork() {
     let room = Room::new().await;
     let turn = room.lived("ask Which colour? | red | green").await;
     let source = thread_of(&turn);
@@ -175,7 +177,7 @@ async fn a_fork_that_is_asked_for_again_is_the_same() {
     room.live(thread).await;
     let again = room.post_with(&path, &key, body.clone()).await.json();
     assert_eq!(
-        (id(&again), &again["standing"]),
+        (id(&again), &again["log_status"]),
         (thread, &json!("idle")),
         "it tells how far that one has come"
     );
@@ -191,7 +193,7 @@ async fn a_fork_that_is_asked_for_again_is_the_same() {
 }
 
 #[tokio::test]
-async fn a_fork_that_is_known_passes_where_too_many_wait() {
+async fn a_known_fork_is_returned_even_if_too_many_turns_are_queued() {
     let room = Room::with(|door| door.waiting_max.all = 2).await;
     let source = thread_of(&room.lived("echo hi").await);
     let path = format!("/v1/threads/{source}/fork");
@@ -202,7 +204,7 @@ async fn a_fork_that_is_known_passes_where_too_many_wait() {
 }
 
 #[tokio::test]
-async fn a_budget_is_changed_within_what_the_operator_allows() {
+async fn a_changed_budget_is_capped_by_the_operator() {
     let budget = |it: Value| serde_json::from_value::<Budget>(it).unwrap();
     let most = budget(json!({"turn": {"tokens": 1000}, "thread": {"usd": 2.0}}));
     let room = Room::with(|door| door.budget = most.clone()).await;

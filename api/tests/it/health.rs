@@ -1,14 +1,14 @@
-//! Whether the api lives, and can work.
+//! Liveness and readiness.
 
 use std::sync::Arc;
 
 use axum::http::{StatusCode, header};
 use store::Store;
 
-use crate::room::{Away, Room};
+use crate::test_api::{Away, Room};
 
 #[tokio::test]
-async fn an_api_with_all_it_needs_is_ready() {
+async fn an_api_with_store_and_queue_is_ready() {
     let room = Room::new().await;
     let reply = room.get("/livez").await;
     assert_eq!((reply.status, reply.text()), (StatusCode::OK, "ok"));
@@ -17,7 +17,7 @@ async fn an_api_with_all_it_needs_is_ready() {
 }
 
 #[tokio::test]
-async fn an_api_says_what_it_lacks() {
+async fn an_unready_api_names_the_unavailable_backend() {
     let bare = Store::connect("sqlite::memory:").await.unwrap();
     let room = Room::with(|door| door.parts.store = bare.clone()).await;
     let reply = room.get("/readyz").await;
@@ -41,7 +41,7 @@ async fn an_api_says_what_it_lacks() {
 }
 
 #[tokio::test]
-async fn what_a_database_says_stays_inside() {
+async fn database_errors_are_not_exposed() {
     let bare = Store::connect("sqlite::memory:").await.unwrap();
     let room = Room::with(|door| door.parts.store = bare).await;
     let detail = room.get("/v1/turns").await.problem(500, "internal");

@@ -1,20 +1,20 @@
-//! What waits for a person, and how it is answered.
+//! The inbox: open questions and their answers.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
-use shared::{Answered, Event, Form, Response, Supply, ToolOutput, Verdict, Wanted};
+use shared::{Answered, Elicitation, Event, InputRequired, InputResponse, Response, ToolOutput, Verdict};
 use store::ThreadId;
 
 use crate::{
-    leave::Leave,
-    room::{Reply, Room, id_of, thread_of},
+    approval::Leave,
+    test_api::{Reply, Room, id_of, thread_of},
 };
 
 async fn room() -> Room {
     Room::with(|door| door.strategies = door.strategies.clone().with(&Leave)).await
 }
 
-/// A thread under `strategy` that heard `input` and asks.
+/// Starts a thread with this strategy and input, and runs it until it asks.
 async fn asking(room: &Room, strategy: &str, input: &str) -> ThreadId {
     let turn = room.post("/v1/turns", json!({"strategy": strategy, "input": input})).await.json();
     room.live(thread_of(&turn)).await;
@@ -26,7 +26,7 @@ async fn answer(room: &Room, thread: ThreadId, body: Value) -> Reply {
     room.post_with(&format!("/v1/inbox/{thread}"), &[("X-Turnfold-User", "Ada")], body).await
 }
 
-/// What the thread says once it has heard the answer.
+/// Answers and returns the reply of the thread.
 async fn reply(room: &Room, thread: ThreadId, body: Value) -> String {
     let taken = answer(room, thread, body).await;
     assert_eq!(taken.status, StatusCode::ACCEPTED, "{taken:?}");
@@ -54,7 +54,7 @@ async fn last(room: &Room, thread: ThreadId) -> Event {
 }
 
 #[tokio::test]
-async fn every_thread_that_waits_is_listed_and_the_one_asked_last_is_first() {
+async fn every_open_question_is_listed_newest_first() {
     let room = room().await;
     let first = asking(&room, "probe", "ask Which? | red | green").await;
     let open = asking(&room, "probe", "ask Well?").await;
@@ -63,7 +63,7 @@ async fn every_thread_that_waits_is_listed_and_the_one_asked_last_is_first() {
     for at_rest in ["echo hi", "fail now"] {
         room.lived(at_rest).await;
     }
-    // It asks again: what it asks now is the newest question.
+    // It asks again: its new question is the most recent one.
     room.post("/v1/turns", json!({"thread_id": first, "input": "ask And now? | blue", "policy": "replan"}))
         .await;
     room.live(first).await;
@@ -82,7 +82,7 @@ async fn every_thread_that_waits_is_listed_and_the_one_asked_last_is_first() {
 }
 
 #[tokio::test]
-async fn a_question_is_shown_as_agent_inboxes_show_it() {
+async fn a_question_has_the_format_of_agent_inboxes() {
     let room = room().await;
     let thread = asking(&room, "probe", "ask Which? | red | green").await;
     let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
@@ -109,7 +109,7 @@ async fn a_question_is_shown_as_agent_inboxes_show_it() {
 }
 
 #[tokio::test]
-async fn an_option_is_chosen_by_its_number_or_its_name() {
+async fn an_option_is_chosen_by_number_or_text() {
     let room = room().await;
     for args in [json!("green"), json!("GREEN"), json!("2"), json!(2)] {
         let thread = asking(&room, "probe", "ask Which? | red | green").await;
@@ -121,7 +121,7 @@ async fn an_option_is_chosen_by_its_number_or_its_name() {
 }
 
 #[tokio::test]
-async fn an_open_question_takes_words_or_json() {
+async fn a_question_without_options_accepts_text_or_json() {
     let room = room().await;
     for (body, heard) in [
         (json!({"type": "respond", "args": "a cat"}), "a cat"),
@@ -165,7 +165,7 @@ async fn an_approval_is_given_by_accepting() {
 }
 
 #[tokio::test]
-async fn what_a_question_does_not_allow_is_refused_and_what_it_allows_is_said() {
+async fn an_answer_of_a_kind_that_is_not_accepted_lists_the_accepted_kinds() {
     let room = room().await;
     for (strategy, input, ways, refused) in [
         ("probe", "ask Which? | red", "respond, ignore", vec!["accept", "edit"]),
@@ -186,21 +186,21 @@ async fn what_a_question_does_not_allow_is_refused_and_what_it_allows_is_said() 
         for way in refused {
             let detail = answer(&room, thread, json!({"type": way, "args": "red"})).await;
             let detail = detail.problem(409, "not-this-way");
-            assert!(detail.contains(&format!("takes {ways}, and not {way}")), "{detail}");
+            assert!(detail.contains(&format!("accepts {ways}, but not {way}")), "{detail}");
         }
-        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["standing"], "waiting");
+        assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["log_status"], "waiting");
     }
 }
 
 #[tokio::test]
-async fn what_is_ignored_is_called_off() {
+async fn ignoring_a_question_cancels_its_turn() {
     let room = room().await;
     for (strategy, input) in [("probe", "ask Well?"), ("leave", "May I? | yes"), ("deed", "go")] {
         let thread = asking(&room, strategy, input).await;
         let ignored = answer(&room, thread, json!({"type": "ignore"})).await;
         assert_eq!((ignored.status, &ignored.json()["status"]), (StatusCode::OK, &json!("cancelled")));
         let Event::Cancelled(event) = last(&room, thread).await else { panic!("no cancellation") };
-        assert_eq!(event.by, "Ada");
+        assert_eq!(event.actor, "Ada");
         assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["status"], "idle");
         for way in ["ignore", "accept", "respond"] {
             answer(&room, thread, json!({"type": way, "args": "1"})).await.problem(409, "nothing-asked");
@@ -211,12 +211,12 @@ async fn what_is_ignored_is_called_off() {
 }
 
 #[tokio::test]
-async fn an_answer_is_not_taken_for_that_of_a_later_question() {
+async fn an_answer_is_not_used_for_a_later_question() {
     let room = room().await;
     let thread = asking(&room, "probe", "ask One?; ask Two?").await;
     let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
     let bodies = ["turn_id", "seq"].map(|name| json!({"type": "respond", "args": "1", name: item[name]}));
-    // Both are in time, and one is heard: what the other was meant for is settled then.
+    // Both answers arrive in time and one is used. The question of the other has been answered then.
     for body in &bodies {
         assert_eq!(answer(&room, thread, body.clone()).await.status, StatusCode::ACCEPTED);
     }
@@ -229,13 +229,13 @@ async fn an_answer_is_not_taken_for_that_of_a_later_question() {
     room.post(&format!("/v1/turns/{second}/cancel"), json!({})).await;
     room.live(thread).await;
     for body in bodies {
-        assert!(answer(&room, thread, body).await.problem(409, "stale").contains("settled"));
+        assert!(answer(&room, thread, body).await.problem(409, "stale").contains("was answered"));
     }
     assert_eq!(room.get(&format!("/v1/inbox/{thread}")).await.json()["question"], "Two?");
 }
 
 #[tokio::test]
-async fn an_answer_that_is_sent_again_is_the_same_turn() {
+async fn a_repeated_answer_is_the_same_turn() {
     let room = room().await;
     for (path, body) in
         [("inbox/", json!({"type": "respond", "args": "x"})), ("threads/", json!({"text": "x"}))]
@@ -255,10 +255,10 @@ async fn an_answer_that_is_sent_again_is_the_same_turn() {
     }
 }
 
-/// The verdict that was noted last, and on which slot.
+/// Returns the last recorded verdict and its slot.
 async fn noted(room: &Room, thread: ThreadId) -> (usize, Verdict) {
     let Event::Reconciled(event) = last(room, thread).await else { panic!("no verdict") };
-    assert_eq!(event.by, "Ada");
+    assert_eq!(event.actor, "Ada");
     (event.slot, event.verdict)
 }
 
@@ -292,11 +292,11 @@ async fn a_call_in_doubt_is_settled_from_the_inbox() {
 }
 
 #[tokio::test]
-async fn words_are_a_verdict_where_a_call_is_in_doubt() {
+async fn a_text_can_be_a_verdict_on_a_call_in_doubt() {
     let room = room().await;
     for (args, verdict) in [
-        (json!("did not"), Verdict::DidNot),
-        (json!(2), Verdict::DidNot),
+        (json!("did not"), Verdict::DidNotHappen),
+        (json!(2), Verdict::DidNotHappen),
         (json!("Skip"), Verdict::Skip),
         (
             json!({"slot": 0, "verdict": {"happened": {"result": "ok"}}}),
@@ -311,11 +311,11 @@ async fn words_are_a_verdict_where_a_call_is_in_doubt() {
         let thread = asking(&room, "deed", "go").await;
         answer(&room, thread, body).await;
         let (0, Verdict::Happened { result }) = noted(&room, thread).await else { panic!("not happened") };
-        assert!(result.contains("a person says that it happened"), "{result}");
+        assert!(result.contains("confirmed by a person"), "{result}");
     }
 }
 
-/// A thread of which a tool wants to hear something: the other call is answered.
+/// Returns a thread whose tool requests input; the other call is answered.
 async fn wanting(room: &Room) -> ThreadId {
     let turn = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
     let thread = thread_of(&turn);
@@ -324,16 +324,20 @@ async fn wanting(room: &Room) -> ThreadId {
         "type": "object", "required": ["guests"],
         "properties": {"guests": {"type": "integer", "default": 2}, "note": {"type": "string"}},
     });
-    let form = Form { question: "For how many?".to_owned(), schema, url: None };
-    room.push(thread, Wanted { slot: 0, forms: [("guests".to_owned(), form)].into(), state: None }).await;
+    let form = Elicitation { question: "For how many?".to_owned(), schema, url: None };
+    room.push(
+        thread,
+        InputRequired { slot: 0, input_requests: [("guests".to_owned(), form)].into(), request_state: None },
+    )
+    .await;
     let response = Response::Output(ToolOutput::Ok("sent".to_owned()));
-    room.push(thread, Answered { slot: 1, response, meter: None, kept: None }).await;
+    room.push(thread, Answered { slot: 1, response, usage: None, extras: None }).await;
     room.silence().await;
     thread
 }
 
 #[tokio::test]
-async fn what_a_tool_wants_is_answered_in_each_way_there_is() {
+async fn a_form_accepts_every_kind_of_answer() {
     let room = room().await;
     let thread = wanting(&room).await;
     let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
@@ -352,23 +356,25 @@ async fn what_a_tool_wants_is_answered_in_each_way_there_is() {
     }
     let edited = json!({"action": "input", "args": {"guests": 4, "note": null}});
     for (body, supplied) in [
-        (json!({"type": "accept"}), Supply::Accept(json!({"guests": 2}))),
+        (json!({"type": "accept"}), InputResponse::Accept(json!({"guests": 2}))),
         (
             json!({"type": "edit", "args": {"guests": 3, "note": "by the window"}}),
-            Supply::Accept(json!({"guests": 3, "note": "by the window"})),
+            InputResponse::Accept(json!({"guests": 3, "note": "by the window"})),
         ),
-        (json!({"type": "edit", "args": edited}), Supply::Accept(json!({"guests": 4}))),
-        (json!({"type": "respond", "args": 5}), Supply::Accept(json!({"guests": 5}))),
-        (json!({"type": "respond", "args": "decline"}), Supply::Decline),
-        (json!({"type": "ignore"}), Supply::Cancel),
+        (json!({"type": "edit", "args": edited}), InputResponse::Accept(json!({"guests": 4}))),
+        (json!({"type": "respond", "args": 5}), InputResponse::Accept(json!({"guests": 5}))),
+        (json!({"type": "respond", "args": "decline"}), InputResponse::Decline),
+        (json!({"type": "ignore"}), InputResponse::Cancel),
     ] {
         let thread = wanting(&room).await;
         let taken = answer(&room, thread, body.clone()).await;
         assert_eq!(taken.status, StatusCode::ACCEPTED, "{body}: {taken:?}");
         assert_eq!(room.rung().await, [thread]);
         assert!(room.hear(thread).await, "{body}");
-        let Event::Supplied(event) = last(&room, thread).await else { panic!("nothing is supplied: {body}") };
-        assert_eq!((event.answer, event.by.as_str()), (supplied, "Ada"), "{body}");
+        let Event::InputProvided(event) = last(&room, thread).await else {
+            panic!("nothing is supplied: {body}")
+        };
+        assert_eq!((event.response, event.actor.as_str()), (supplied, "Ada"), "{body}");
         let turn = room.get(&format!("/v1/turns/{}", id_of(&taken.json()))).await.json();
         assert_eq!((&turn["status"], event.turn.to_string()), (&json!("running"), id_of(&turn)));
         room.silence().await;

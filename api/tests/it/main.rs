@@ -1,30 +1,30 @@
-//! The door, tried from outside: a router over a store, a queue and news in memory.
+//! Tests of the HTTP API through its router, over a store, a queue and notifications in memory.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
-mod acts;
+mod approval;
 mod auth;
+mod batch_run;
 mod batches;
-mod bulk;
-mod deed;
+mod cancel_retry;
+mod delayed;
 mod document;
-mod early;
 mod endings;
 mod events;
 mod files;
 mod fork;
 mod health;
 mod inbox;
-mod leave;
+mod inbox_action;
 mod openai;
 mod pauses;
+mod pending;
 mod problems;
 mod prompted;
-mod room;
 mod serve;
 mod strategies;
 mod submit;
 mod tenants;
+mod test_api;
 mod threads;
 mod turns;
-mod waits;
 mod webhooks;

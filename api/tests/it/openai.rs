@@ -1,4 +1,4 @@
-//! The dialect of OpenAI, from outside: models, chat completions whole and streamed, and what errors look like.
+//! OpenAI's API: models, chat completions whole and streamed, and errors.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::room::{Reply, Room, thread_of};
+use crate::test_api::{Reply, Room, thread_of};
 
 const CHAT: &str = "/v1/chat/completions";
 
-/// Asks, and plays the worker until the answer is there.
+/// Sends a chat completion and plays the worker until it returns.
 async fn chat_with(room: &Room, headers: &[(&str, &str)], body: Value) -> Reply {
     let work = async {
         loop {
@@ -37,7 +37,7 @@ fn say(words: &str) -> Value {
     json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": words}]})
 }
 
-/// An error of this status and code about this parameter; its message.
+/// Asserts an error with this status, code and parameter, and returns its message.
 #[track_caller]
 fn error(reply: &Reply, status: u16, code: &str, param: Option<&str>) -> String {
     assert_eq!(reply.status.as_u16(), status, "{reply:?}");
@@ -75,7 +75,7 @@ async fn every_strategy_is_a_model() {
 }
 
 #[tokio::test]
-async fn a_conversation_opens_a_thread_and_its_answer_says_which() {
+async fn a_conversation_starts_a_thread_and_the_response_names_it() {
     let room = Room::new().await;
     let body = json!({
         "model": "probe",
@@ -120,7 +120,7 @@ async fn a_conversation_opens_a_thread_and_its_answer_says_which() {
 }
 
 #[tokio::test]
-async fn a_question_is_an_answer_and_the_next_words_answer_it() {
+async fn a_question_is_a_completion_and_the_next_message_answers_it() {
     let room = Room::new().await;
     let asked = chat(&room, say("ask Which colour? | red | green")).await.json();
     assert_eq!(asked["choices"][0]["message"]["content"], "Which colour?\n1. red\n2. green");
@@ -132,7 +132,7 @@ async fn a_question_is_an_answer_and_the_next_words_answer_it() {
     );
     let thread = thread_of(ours).to_string();
 
-    // Only the last of the user's words are taken: the thread remembers the others.
+    // Only the last user message is used: the thread contains the others.
     let mut more = say("ask Which colour? | red | green");
     let said = json!([
         {"role": "assistant", "content": "Which colour?"},
@@ -154,7 +154,7 @@ async fn a_question_is_an_answer_and_the_next_words_answer_it() {
 }
 
 #[tokio::test]
-async fn a_thread_is_gone_on_with_as_it_is() {
+async fn a_thread_is_continued_with_its_configuration() {
     let room = Room::new().await;
     let thread =
         chat(&room, say("echo hi")).await.json()["turnfold"]["thread_id"].as_str().unwrap().to_owned();
@@ -178,15 +178,15 @@ async fn a_thread_is_gone_on_with_as_it_is() {
 }
 
 #[tokio::test]
-async fn what_has_no_meaning_here_is_refused_by_name() {
+async fn unsupported_parameters_are_rejected_by_name() {
     let room = Room::new().await;
     let unsupported = [
         ("n", json!(2), "only 1"),
         ("logprobs", json!(true), "only false"),
         ("tools", json!([{"type": "function"}]), "MCP servers"),
-        ("response_format", json!({"type": "json_object"}), "in words"),
+        ("response_format", json!({"type": "json_object"}), "describe the format"),
         ("audio", json!({}), "text"),
-        ("temprature", json!(1), "no such parameter"),
+        ("temprature", json!(1), "unknown parameter"),
     ];
     for (name, value, words) in unsupported {
         let mut body = say("echo hi");
@@ -231,7 +231,7 @@ async fn what_has_no_meaning_here_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_turn_that_fails_is_an_error_with_its_reason_and_is_not_tried_again() {
+async fn a_failed_turn_is_an_error_with_its_cause_and_is_not_retried() {
     let room = Room::new().await;
     let reply = chat(&room, say("fail out of paper")).await;
     let told = error(&reply, 500, "turn_failed", None);
@@ -243,7 +243,7 @@ async fn a_turn_that_fails_is_an_error_with_its_reason_and_is_not_tried_again() 
 #[tokio::test]
 async fn the_wait_is_bounded_and_nothing_is_lost() {
     let room = Room::with(|door| door.chat_wait = Duration::from_millis(20)).await;
-    // Nobody works.
+    // No worker is running.
     let reply = room.post(CHAT, say("echo hi")).await;
     let told = error(&reply, 504, "not_yet", None);
     let thread = reply.headers["x-turnfold-thread"].to_str().unwrap();
@@ -255,9 +255,9 @@ async fn the_wait_is_bounded_and_nothing_is_lost() {
 }
 
 #[tokio::test]
-async fn a_client_that_hangs_up_calls_nothing_off() {
+async fn a_disconnected_client_does_not_cancel_its_turn() {
     let room = Room::new().await;
-    // Nobody works, so it waits until it is dropped.
+    // No worker is running, so the request waits until it is dropped.
     let asked = tokio::time::timeout(Duration::from_millis(50), room.post(CHAT, say("echo hi"))).await;
     assert!(asked.is_err(), "{asked:?}");
     let turns = async || room.get("/v1/turns").await.json()["data"].clone();
@@ -280,7 +280,7 @@ async fn a_repeated_request_is_the_same_turn() {
     assert_eq!(other.headers["x-should-retry"], "false");
 }
 
-/// What OpenAI's clients say of themselves: how often they have sent the request before.
+/// Headers of OpenAI's client libraries with the number of earlier attempts.
 const FIRST: (&str, &str) = ("x-stainless-retry-count", "0");
 const AGAIN: (&str, &str) = ("x-stainless-retry-count", "1");
 
@@ -288,7 +288,7 @@ fn turn_of(reply: &Reply) -> &str {
     reply.headers["x-turnfold-turn"].to_str().unwrap()
 }
 
-/// Sends a request and hangs up before it is answered; its turn.
+/// Sends a request, disconnects before the response, and returns its turn.
 async fn hung_up(room: &Room, headers: &[(&str, &str)], body: Value) -> String {
     let asked = tokio::time::timeout(Duration::from_millis(50), room.post_with(CHAT, headers, body)).await;
     assert!(asked.is_err(), "{asked:?}");
@@ -296,7 +296,7 @@ async fn hung_up(room: &Room, headers: &[(&str, &str)], body: Value) -> String {
 }
 
 #[tokio::test]
-async fn what_has_no_answer_and_is_sent_again_is_the_same_turn() {
+async fn a_retry_without_a_response_is_the_same_turn() {
     let room = Room::new().await;
     let first = hung_up(&room, &[FIRST], say("echo hi")).await;
     let again = chat_with(&room, &[AGAIN], say("echo hi")).await;
@@ -308,7 +308,7 @@ async fn what_has_no_answer_and_is_sent_again_is_the_same_turn() {
     let turns = room.get("/v1/turns").await.json();
     assert_eq!(turns["data"].as_array().unwrap().len(), 1, "{turns}");
 
-    // It has its answer now, so whoever asks the same asks anew: that is noted a moment later.
+    // The request has its response now, so an identical one is a new request. The key is released a moment later.
     let began = std::time::Instant::now();
     while turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await) == first {
         assert!(began.elapsed() < Duration::from_secs(30), "an answer that was given is given for ever");
@@ -316,7 +316,7 @@ async fn what_has_no_answer_and_is_sent_again_is_the_same_turn() {
 }
 
 #[tokio::test]
-async fn what_differs_or_is_not_sent_again_is_another_turn() {
+async fn a_different_or_first_request_is_another_turn() {
     let room = Room::new().await;
     let first = hung_up(&room, &[FIRST], say("echo hi")).await;
     let by = ("x-turnfold-user", "somebody else");
@@ -332,16 +332,16 @@ async fn what_differs_or_is_not_sent_again_is_another_turn() {
         assert!(!seen.contains(&turn), "{headers:?} {words}");
         seen.push(turn);
     }
-    // And the first is still known.
+    // The first one is still known.
     assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), first);
 }
 
 #[tokio::test]
-async fn what_is_under_way_is_found_again_and_what_nobody_can_wait_for_any_more_is_not() {
+async fn a_retry_finds_a_running_turn_but_not_one_that_ended_long_ago() {
     let wait = Duration::from_millis(200);
     let room = Room::with(|door| door.chat_wait = wait).await;
     let first = hung_up(&room, &[FIRST], say("echo hi")).await;
-    // Nobody works.
+    // No worker is running.
     tokio::time::sleep(wait).await;
     assert_eq!(hung_up(&room, &[AGAIN], say("echo hi")).await, first);
     let turns = room.get("/v1/turns").await.json();
@@ -354,14 +354,14 @@ async fn what_is_under_way_is_found_again_and_what_nobody_can_wait_for_any_more_
     assert_eq!(turn_of(&chat_with(&room, &[AGAIN], say("echo hi")).await), second);
 }
 
-/// The data of every event of a stream.
+/// Returns the data of every event of a stream.
 fn events(reply: &Reply) -> Vec<&str> {
     assert_eq!(reply.headers[header::CONTENT_TYPE], "text/event-stream");
     reply.text().lines().filter_map(|it| it.strip_prefix("data: ")).collect()
 }
 
 #[tokio::test]
-async fn a_stream_is_the_answer_in_pieces() {
+async fn a_stream_is_the_completion_in_chunks() {
     let room = Room::new().await;
     let long = "one two three four five six seven eight nine ten eleven twelve thirteen";
     let mut body = say(&format!("echo {long}"));
@@ -395,7 +395,7 @@ async fn a_stream_is_the_answer_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_key_is_asked_for_in_the_dialect() {
+async fn a_missing_key_is_reported_in_openais_shape() {
     let room = Room::with(|door| door.keys = vec!["first-key".into()]).await;
     let reply = room.post(CHAT, say("echo hi")).await;
     error(&reply, 401, "invalid_api_key", None);

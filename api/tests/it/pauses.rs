@@ -1,11 +1,11 @@
-//! What an operator pauses and resumes.
+//! Pauses of strategies, models and tenants.
 
 use axum::{body::Body, http::Request};
 use futures::StreamExt as _;
+use queue::{ALL_WORKERS, Notification};
 use serde_json::{Value, json};
-use store::{Notice, WORKERS};
 
-use crate::room::{Reply, Room};
+use crate::test_api::{Reply, Room};
 
 async fn send(room: &Room, method: &str, path: &str, body: Value) -> Reply {
     let request = Request::builder().method(method).uri(path);
@@ -14,23 +14,23 @@ async fn send(room: &Room, method: &str, path: &str, body: Value) -> Reply {
 }
 
 #[tokio::test]
-async fn what_is_paused_is_listed_until_it_is_resumed_and_workers_hear_of_both() {
+async fn a_pause_is_listed_until_it_ends_and_workers_are_notified_of_both() {
     let room = Room::new().await;
-    let mut heard = room.parts.news.subscribe(WORKERS).await.unwrap();
+    let mut heard = room.parts.notifications.subscribe(ALL_WORKERS).await.unwrap();
     assert_eq!(room.get("/v1/pauses").await.json(), json!({"data": [], "has_more": false}));
 
     let path = "/v1/pauses/model/openai%2Fgpt-4o";
     let paused = send(&room, "PUT", path, json!({"reason": "too dear"})).await.json();
     assert_eq!((&paused["kind"], &paused["name"]), (&json!("model"), &json!("openai/gpt-4o")));
     assert_eq!((&paused["reason"], &paused["by"]), (&json!("too dear"), &json!("Ada")));
-    assert_eq!(heard.next().await, Some(Notice::Paused));
+    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
     let strategy = send(&room, "PUT", "/v1/pauses/strategy/probe", json!({})).await.json();
-    assert_eq!(heard.next().await, Some(Notice::Paused));
+    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
     assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy, paused]));
     assert_eq!(room.get(path).await.json(), paused);
 
     assert_eq!(send(&room, "DELETE", path, json!({})).await.json(), paused);
-    assert_eq!(heard.next().await, Some(Notice::Paused));
+    assert_eq!(heard.next().await, Some(Notification::PausesChanged));
     assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([strategy]));
     let detail = send(&room, "DELETE", path, json!({})).await.problem(404, "unknown-pause");
     assert_eq!(detail, r#"model "openai/gpt-4o" is not paused"#);
@@ -38,21 +38,21 @@ async fn what_is_paused_is_listed_until_it_is_resumed_and_workers_hear_of_both()
 }
 
 #[tokio::test]
-async fn what_cannot_be_paused_is_told() {
+async fn an_invalid_pause_is_rejected_with_its_cause() {
     let room = Room::new().await;
     let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
     assert_eq!(detail, r#""mood" cannot be paused: a strategy, a model or a tenant can"#);
     let gone = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await;
     let detail = gone.problem(422, "names-no-strategy");
-    assert!(detail.contains("known: ") && detail.contains("probe"), "{detail}");
+    assert!(detail.contains("known strategies: ") && detail.contains("probe"), "{detail}");
     let detail = send(&room, "PUT", "/v1/pauses/model/gpt-4o", json!({})).await.problem(422, "invalid");
-    assert!(detail.contains("names no provider"), "{detail}");
+    assert!(detail.contains("does not name a provider"), "{detail}");
     send(&room, "PUT", "/v1/pauses/strategy/probe", json!({"why": "x"})).await.problem(422, "invalid");
     assert_eq!(room.get("/v1/pauses").await.json()["data"], json!([]));
 }
 
 #[tokio::test]
-async fn a_tenant_is_paused_by_an_operator_alone() {
+async fn only_an_operator_can_pause_a_tenant() {
     let room = Room::new().await;
     let paused = send(&room, "PUT", "/v1/pauses/tenant/acme", json!({"reason": "unpaid"})).await.json();
     assert_eq!((&paused["kind"], &paused["name"]), (&json!("tenant"), &json!("acme")));
@@ -60,5 +60,5 @@ async fn a_tenant_is_paused_by_an_operator_alone() {
 
     let as_acme = Request::builder().uri("/v1/pauses").header("x-turnfold-tenant", "acme");
     let detail = room.send(as_acme.body(Body::empty()).unwrap()).await.problem(403, "forbidden");
-    assert!(detail.contains("only an operator"), "{detail}");
+    assert!(detail.contains("requires an operator"), "{detail}");
 }

@@ -1,4 +1,4 @@
-//! Whatever goes wrong is told as a problem.
+//! Error responses of the API: status, kind and hint.
 
 use axum::{
     body::Body,
@@ -6,7 +6,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::room::{Reply, Room};
+use crate::test_api::{Reply, Room};
 
 async fn send(room: &Room, content_type: Option<&str>, body: impl Into<Body>) -> Reply {
     let mut request = Request::post("/v1/turns");
@@ -17,7 +17,7 @@ async fn send(room: &Room, content_type: Option<&str>, body: impl Into<Body>) ->
 }
 
 #[tokio::test]
-async fn where_nothing_is_nothing_is_found() {
+async fn an_unknown_path_is_not_found() {
     let room = Room::new().await;
     for path in ["/nowhere", "/v1", "/v1/nowhere", "/v1/turns/", "/docs/nowhere.js"] {
         room.get(path).await.problem(404, "unknown-path");
@@ -25,7 +25,7 @@ async fn where_nothing_is_nothing_is_found() {
 }
 
 #[tokio::test]
-async fn a_method_that_does_nothing_is_said_to_do_nothing() {
+async fn an_unsupported_method_is_not_allowed() {
     let room = Room::new().await;
     let request = Request::delete("/v1/turns").body(Body::empty()).unwrap();
     let reply = room.send(request).await;
@@ -35,7 +35,7 @@ async fn a_method_that_does_nothing_is_said_to_do_nothing() {
 }
 
 #[tokio::test]
-async fn only_json_is_read() {
+async fn only_json_bodies_are_accepted() {
     let room = Room::new().await;
     let body = json!({"strategy": "probe", "input": "echo hi"}).to_string();
     for kind in
@@ -49,7 +49,7 @@ async fn only_json_is_read() {
 }
 
 #[tokio::test]
-async fn what_is_no_json_is_said_to_be_none_and_where() {
+async fn invalid_json_is_reported_with_its_position() {
     let room = Room::new().await;
     for body in ["", "{", "{\"strategy\": probe}", "\u{0}"] {
         let detail = send(&room, Some("application/json"), body).await.problem(400, "malformed");
@@ -58,7 +58,7 @@ async fn what_is_no_json_is_said_to_be_none_and_where() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_told_by_its_field_and_in_words_for_people() {
+async fn an_invalid_value_is_reported_with_its_field() {
     let room = Room::new().await;
     let turn = |field: &str, value: serde_json::Value| {
         let mut turn = json!({"strategy": "probe", "input": "echo hi"});
@@ -66,13 +66,13 @@ async fn what_makes_no_sense_is_told_by_its_field_and_in_words_for_people() {
         turn
     };
     for (body, words) in [
-        (json!([]), "the body: an object is wanted, and not a list"),
-        (json!("x"), "the body: an object is wanted, and not the text \"x\""),
-        (turn("thread_id", json!("abc")), "thread_id: it is no UUID"),
-        (turn("delay_seconds", json!(-1)), "delay_seconds: a whole number from 0 is wanted, and not `-1`"),
+        (json!([]), "the body: invalid length 2, expected struct NewTurn"),
+        (json!("x"), "the body: invalid type: string \"x\", expected struct NewTurn"),
+        (turn("thread_id", json!("abc")), "thread_id: UUID parsing failed"),
+        (turn("delay_seconds", json!(-1)), "delay_seconds: invalid value: integer `-1`, expected u64"),
         (
             turn("budget", json!({"turn": {"tokens": "x"}})),
-            "budget.turn.tokens: a whole number from 0 is wanted",
+            "budget.turn.tokens: invalid type: string \"x\", expected u64",
         ),
         (turn("policy", json!("x")), "policy: unknown variant `x`, expected"),
         (turn("what", json!(1)), "what: unknown field `what`"),
@@ -80,35 +80,35 @@ async fn what_makes_no_sense_is_told_by_its_field_and_in_words_for_people() {
         let reply = room.post("/v1/turns", body).await;
         let told = reply.problem(422, "invalid");
         assert!(told.starts_with(words), "{words}: {told}");
-        assert!(reply.json()["mend"].is_string(), "{reply:?}");
+        assert!(reply.json()["hint"].is_string(), "{reply:?}");
     }
     for (path, words) in [
-        ("/v1/turns?limit=x", "limit: it is no whole number from 0"),
-        ("/v1/turns?thread_id=abc", "thread_id: it is no UUID"),
+        ("/v1/turns?limit=x", "limit: invalid digit found in string"),
+        ("/v1/turns?thread_id=abc", "thread_id: UUID parsing failed"),
         ("/v1/turns?what=1", "unknown field `what`"),
-        ("/v1/turns/abc", "`id` with value `abc`: it is no UUID"),
+        ("/v1/turns/abc", "`id` with value `abc`: UUID parsing failed"),
     ] {
         let reply = room.get(path).await;
         let told = reply.problem(400, "malformed");
         assert!(told.contains(words), "{words}: {told}");
-        assert!(reply.json()["mend"].is_string(), "{reply:?}");
+        assert!(reply.json()["hint"].is_string(), "{reply:?}");
     }
     let chat = json!({"model": "probe", "messages": [{"role": "user", "content": "hi"}], "turnfold": {"budget": {"turn": {"tokens": -1}}}});
     let told = room.post("/v1/chat/completions", chat).await.refused(400, "invalid");
     assert!(
-        told.starts_with("turnfold.budget.turn.tokens: a whole number from 0 is wanted, and not `-1`"),
+        told.starts_with("turnfold.budget.turn.tokens: invalid value: integer `-1`, expected u64"),
         "{told}"
     );
 }
 
 #[tokio::test]
-async fn a_body_has_a_limit() {
+async fn a_body_has_a_size_limit() {
     let room = Room::with(|door| door.body_limit = 1_000).await;
     let fits = json!({"strategy": "probe", "input": "x".repeat(900)});
     assert_eq!(room.post("/v1/turns", fits).await.status, 202);
     let large = json!({"strategy": "probe", "input": "x".repeat(1_000)}).to_string();
     let reply = send(&room, Some("application/json"), large.clone()).await;
-    assert_eq!(reply.problem(413, "too-large"), "the body is longer than this api takes");
+    assert_eq!(reply.problem(413, "too-large"), "the body exceeds the size limit");
     assert!(reply.text().contains("`body_limit_kib` under `[api]`"), "{reply:?}");
     let chunks =
         futures::stream::iter(large.into_bytes().chunks(100).map(<[u8]>::to_vec).collect::<Vec<_>>());

@@ -1,7 +1,7 @@
-//! Strategies that differ in nothing but their prompts: one, another, and the first one after somebody has changed its prompt.
+//! Strategies that differ only in their prompts: one, another, and the first one with a changed prompt.
 
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, Message, Node, Rehearsal, Rehearse, Step, Strategy, Thread, Transition};
+use shared::{Edge, Edges, Message, Node, Simulate, Simulation, Step, Strategy, Thread, Transition};
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -37,11 +37,11 @@ macro_rules! prompted {
         }
 
         impl Node<$type> for $type {
-            type Effect = Rehearse;
+            type Effect = Simulate;
 
-            fn ask(&self, thread: &Thread<$type>) -> Rehearse {
-                let says = format!("{}: {}", $prompt, thread.heard());
-                Rehearse(Rehearsal { says, ..Rehearsal::default() })
+            fn ask(&self, thread: &Thread<$type>) -> Simulate {
+                let says = format!("{}: {}", $prompt, thread.user_message());
+                Simulate(Simulation { text: says, ..Simulation::default() })
             }
 
             fn learn(&self, _: &Thread<$type>, says: String) -> Transition<$type> {

@@ -1,26 +1,27 @@
-//! The door as a server: over a real socket, until it is told to stop.
+//! The server over a real socket, until shutdown.
 
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use futures::{StreamExt, stream::BoxStream};
+use queue::{Notification, Notifications, QueueError};
 use serde_json::{Value, json};
-use store::{News, Notice, QueueError, ThreadId};
+use store::ThreadId;
 use tokio::{net::TcpListener, sync::Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use crate::room::{Room, door, parts};
+use crate::test_api::{Room, door, parts};
 
-/// News that count who listens.
-struct Counted(Arc<dyn News>, Arc<Semaphore>);
+/// Notifications that count their subscribers.
+struct Counted(Arc<dyn Notifications>, Arc<Semaphore>);
 
 #[async_trait]
-impl News for Counted {
-    async fn publish(&self, thread: ThreadId, notice: Notice) {
+impl Notifications for Counted {
+    async fn publish(&self, thread: ThreadId, notice: Notification) {
         self.0.publish(thread, notice).await;
     }
 
-    async fn subscribe(&self, thread: ThreadId) -> Result<BoxStream<'static, Notice>, QueueError> {
+    async fn subscribe(&self, thread: ThreadId) -> Result<BoxStream<'static, Notification>, QueueError> {
         let notices = self.0.subscribe(thread).await;
         self.1.add_permits(1);
         notices
@@ -28,11 +29,11 @@ impl News for Counted {
 }
 
 #[tokio::test]
-async fn the_door_serves_until_it_is_told_to_stop_and_ends_what_waits() {
+async fn the_server_ends_streams_and_long_polls_on_shutdown() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let listeners = Arc::new(Semaphore::new(0));
     let mut parts = parts().await;
-    parts.news = Arc::new(Counted(parts.news, Arc::clone(&listeners)));
+    parts.notifications = Arc::new(Counted(parts.notifications, Arc::clone(&listeners)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
     let stop = CancellationToken::new();
@@ -49,7 +50,7 @@ async fn the_door_serves_until_it_is_told_to_stop_and_ends_what_waits() {
     assert!(events.next().await.unwrap().unwrap().starts_with(b"id: 0\nevent: opened\n"));
     let poll = client.get(format!("{base}/v1/turns/{}?wait=60", turn["id"].as_str().unwrap())).send();
     let poll = tokio::spawn(poll);
-    // Both listen: the stream, and the long poll.
+    // Both the stream and the long poll are subscribed.
     let _ = listeners.acquire_many(2).await.unwrap();
 
     stop.cancel();
@@ -66,7 +67,7 @@ async fn the_door_serves_until_it_is_told_to_stop_and_ends_what_waits() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_chat_is_told_to_come_again_where_that_is_the_same_turn() {
+async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let said = json!({"model": "turnfold/probe", "messages": [{"role": "user", "content": "echo hi"}]});
     let client = reqwest::Client::new();
@@ -96,7 +97,7 @@ async fn who_waits_for_a_chat_is_told_to_come_again_where_that_is_the_same_turn(
         assert_eq!(told.headers().get("x-should-retry").is_none(), is_known, "{told:?}");
         serving.await.unwrap().unwrap();
 
-        // Another api, over the same store.
+        // Another API process over the same store.
         room.live(room.rung().await[0]).await;
         let again: Vec<_> = headers.into_iter().map(|(name, _, again)| (name, again)).collect();
         let asked =

@@ -1,9 +1,9 @@
-//! Which strategies there are.
+//! The routes of strategies.
 
 use axum::http::header;
 use serde_json::json;
 
-use crate::room::{Room, known};
+use crate::test_api::{Room, known};
 
 #[tokio::test]
 async fn strategies_are_listed_by_name() {
@@ -21,7 +21,7 @@ async fn strategies_are_listed_by_name() {
 }
 
 #[tokio::test]
-async fn a_strategy_shows_its_shape_and_what_may_be_configured() {
+async fn a_strategy_shows_its_graph_and_configuration() {
     let room = Room::new().await;
     let probe = room.get("/v1/strategies/probe").await.json();
     assert_eq!((&probe["name"], &probe["version"]), (&json!("probe"), &json!(1)));
@@ -40,7 +40,7 @@ async fn a_strategy_shows_its_shape_and_what_may_be_configured() {
 }
 
 #[tokio::test]
-async fn a_strategy_is_drawn() {
+async fn a_strategy_is_drawn_as_a_flowchart() {
     let room = Room::new().await;
     let reply = room.get("/v1/strategies/probe/map").await;
     assert_eq!(reply.headers[header::CONTENT_TYPE], "text/plain; charset=utf-8");
@@ -49,7 +49,7 @@ async fn a_strategy_is_drawn() {
 }
 
 #[tokio::test]
-async fn an_unknown_strategy_is_told_those_that_are_known() {
+async fn an_unknown_strategy_lists_the_known_ones() {
     let room = Room::new().await;
     for tail in ["", "/map"] {
         let detail = room.get(&format!("/v1/strategies/nobody{tail}")).await.problem(404, "unknown-strategy");

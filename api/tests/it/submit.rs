@@ -1,4 +1,4 @@
-//! How turns come in: what is taken, what is refused and how, and what happens when it is sent twice.
+//! Submission of turns: accepted, rejected and repeated requests.
 
 use std::sync::Arc;
 
@@ -6,10 +6,10 @@ use axum::http::{StatusCode, header};
 use serde_json::{Value, json};
 use shared::Event;
 
-use crate::room::{Away, Room, id_of, thread_of};
+use crate::test_api::{Away, Room, id_of, thread_of};
 
 #[tokio::test]
-async fn a_turn_opens_a_thread_and_rings_for_it() {
+async fn a_turn_starts_a_thread_and_enqueues_it() {
     let room = Room::new().await;
     let body = json!({"strategy": "probe", "input": "echo hello", "metadata": {"tenant": "acme"}});
     let reply = room.post_with("/v1/turns", &[("X-Turnfold-User", "Ada")], body).await;
@@ -21,20 +21,20 @@ async fn a_turn_opens_a_thread_and_rings_for_it() {
     assert_eq!(turn["author"], "Ada");
     assert_eq!(turn["metadata"], json!({"tenant": "acme"}));
     assert_eq!(turn["input"], json!([{"role": "user", "content": "echo hello"}]));
-    for empty in ["output", "interrupt", "error", "heard_seq", "ended_seq"] {
+    for empty in ["output", "interrupt", "error", "started_seq", "ended_seq"] {
         assert!(turn[empty].is_null(), "{empty} in {turn}");
     }
     assert!(turn["created_at"].as_str().unwrap().ends_with('Z'));
     assert_eq!(room.rung().await, [thread_of(&turn)]);
     let log = room.parts.store.load(thread_of(&turn)).await.unwrap().1;
     let Event::Opened(opened) = &log[0].event else { panic!("{log:?}") };
-    assert_eq!((opened.strategy.as_str(), opened.version, opened.by.as_str()), ("probe", 1, "Ada"));
+    assert_eq!((opened.strategy.as_str(), opened.version, opened.actor.as_str()), ("probe", 1, "Ada"));
     assert!(opened.config.is_null(), "nobody tuned anything");
-    assert_eq!(opened.experts["post"], "sends letters");
+    assert_eq!(opened.servers["post"], "sends letters");
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_with_a_thread() {
+async fn a_turn_continues_a_thread() {
     let room = Room::new().await;
     let first = room.lived("echo one").await;
     let body = json!({"thread_id": first["thread_id"], "input": "echo two"});
@@ -45,7 +45,7 @@ async fn a_turn_goes_on_with_a_thread() {
 }
 
 #[tokio::test]
-async fn what_a_request_tunes_lies_over_what_the_operator_tuned_and_is_pinned() {
+async fn configuration_of_a_request_overrides_that_of_the_operator_and_is_recorded() {
     let room = Room::with(|door| {
         door.tuned.insert("deed".to_owned(), json!({"tone": {"warm": true}, "calls": 1}));
     })
@@ -62,7 +62,7 @@ async fn what_a_request_tunes_lies_over_what_the_operator_tuned_and_is_pinned() 
 }
 
 #[tokio::test]
-async fn what_the_operator_tuned_holds_where_a_request_tunes_nothing() {
+async fn configuration_of_the_operator_applies_by_default() {
     let room = Room::with(|door| {
         door.tuned.insert("probe".to_owned(), json!({"padding": 7}));
     })
@@ -73,7 +73,7 @@ async fn what_the_operator_tuned_holds_where_a_request_tunes_nothing() {
 }
 
 #[tokio::test]
-async fn a_conversation_may_be_brought_along() {
+async fn a_turn_can_contain_a_conversation() {
     let room = Room::new().await;
     let messages = json!([
         {"role": "system", "content": "be brief"},
@@ -89,7 +89,7 @@ async fn a_conversation_may_be_brought_along() {
 }
 
 #[tokio::test]
-async fn nonsense_is_refused_and_the_field_named() {
+async fn an_invalid_request_is_rejected_with_its_field() {
     let room = Room::new().await;
     let thread = thread_of(&room.probe("echo hi").await).to_string();
     let say = |input: Value| json!({"strategy": "probe", "input": input});
@@ -105,7 +105,7 @@ async fn nonsense_is_refused_and_the_field_named() {
         (json!({"strategy": "probe", "input": "hi", "policy": "perhaps"}), vec!["perhaps", "replan"]),
         (
             json!({"strategy": "probe", "input": "hi", "metadata": [1]}),
-            vec!["metadata", "an object is wanted, and not a list"],
+            vec!["metadata", "invalid type: sequence, expected a map"],
         ),
         (json!({"strategy": "probe"}), vec!["input"]),
         (say(json!("  \n")), vec!["input"]),
@@ -135,7 +135,7 @@ async fn nonsense_is_refused_and_the_field_named() {
 }
 
 #[tokio::test]
-async fn a_thread_that_is_not_there_is_not_found() {
+async fn an_unknown_thread_is_not_found() {
     let room = Room::new().await;
     let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
     let detail = room
@@ -167,7 +167,7 @@ async fn the_same_request_with_the_same_key_is_the_same_turn() {
 }
 
 #[tokio::test]
-async fn of_many_at_once_with_one_key_one_is_new() {
+async fn of_many_concurrent_requests_with_one_key_one_is_new() {
     let room = Room::new().await;
     let body = json!({"strategy": "probe", "input": "echo hi"});
     let send = |_| room.post_with("/v1/turns", &[("Idempotency-Key", "k")], body.clone());
@@ -179,7 +179,7 @@ async fn of_many_at_once_with_one_key_one_is_new() {
 }
 
 #[tokio::test]
-async fn headers_that_make_no_sense_are_refused() {
+async fn invalid_headers_are_rejected() {
     let room = Room::new().await;
     let long = "x".repeat(256);
     let body = json!({"strategy": "probe", "input": "echo hi"});
@@ -198,7 +198,7 @@ async fn headers_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn a_response_that_waits_comes_when_the_turn_has_ended() {
+async fn a_waiting_request_returns_when_the_turn_has_ended() {
     let room = Room::new().await;
     let submit = room.post("/v1/turns?wait=60", json!({"strategy": "probe", "input": "echo hi"}));
     let work = async {
@@ -220,7 +220,7 @@ async fn a_response_that_waits_comes_when_the_turn_has_ended() {
 }
 
 #[tokio::test]
-async fn a_response_waits_no_longer_than_it_was_told() {
+async fn a_request_waits_no_longer_than_requested() {
     let room = Room::new().await;
     let reply = room.post("/v1/turns?wait=1", json!({"strategy": "probe", "input": "echo hi"})).await;
     assert_eq!(reply.status, StatusCode::ACCEPTED);
@@ -230,15 +230,15 @@ async fn a_response_waits_no_longer_than_it_was_told() {
 }
 
 #[tokio::test]
-async fn a_ring_that_fails_is_no_error() {
+async fn a_failed_enqueue_is_not_an_error() {
     let room = Room::with(|door| door.parts.queue = Arc::new(Away)).await;
     let turn = room.probe("echo hi").await;
     assert_eq!(turn["status"], "queued");
 }
 
-/// What is due soon is rung for by then; what is due later is the sweep's.
+/// A turn that is due soon is enqueued with a delay; a turn that is due later is left to the sweeper.
 #[tokio::test]
-async fn a_turn_waits_until_it_is_due() {
+async fn a_turn_does_not_start_before_it_is_due() {
     let room = Room::new().await;
     let send = async |extra: Value| {
         let mut body = json!({"strategy": "probe", "input": "echo later"});
@@ -247,13 +247,13 @@ async fn a_turn_waits_until_it_is_due() {
     };
     let soon = send(json!({"delay_seconds": 50})).await.json();
     assert!(soon["created_at"].as_str() < soon["not_before"].as_str(), "{soon}");
-    let depth = room.parts.queue.len().await.unwrap();
+    let depth = room.parts.queue.depth().await.unwrap();
     assert_eq!((depth.waiting, depth.delayed), (0, 1));
     let late =
-        send(json!({"not_before": store::time::rfc3339(store::time::now() + 3_600_000_000)})).await.json();
-    assert_eq!(room.parts.queue.len().await.unwrap(), depth, "nobody rings for what is due in an hour");
+        send(json!({"not_before": queue::clock::rfc3339(queue::clock::now() + 3_600_000_000)})).await.json();
+    assert_eq!(room.parts.queue.depth().await.unwrap(), depth, "nobody rings for what is due in an hour");
     let past = send(json!({"not_before": "2026-01-01T00:00:00Z"})).await.json();
-    assert_eq!(room.parts.queue.len().await.unwrap().waiting, 1, "it is due");
+    assert_eq!(room.parts.queue.depth().await.unwrap().waiting, 1, "it is due");
     for (turn, heard) in [(&soon, false), (&late, false), (&past, true)] {
         assert_eq!(room.hear(thread_of(turn)).await, heard, "{turn}");
     }
@@ -266,11 +266,11 @@ async fn a_turn_waits_until_it_is_due() {
     assert_eq!(cancelled["status"], "cancelled");
 
     for (wrong, words) in [
-        (json!({"delay_seconds": 1, "not_before": "2026-12-24T18:00:00Z"}), "at most one"),
+        (json!({"delay_seconds": 1, "not_before": "2026-12-24T18:00:00Z"}), "only one of them"),
         (json!({"delay_seconds": 366 * 24 * 3600 + 60}), "more than a year"),
         (json!({"delay_seconds": u64::MAX}), "more than a year"),
         (json!({"not_before": "2999-01-01T00:00:00Z"}), "more than a year"),
-        (json!({"not_before": "tomorrow"}), "is no time"),
+        (json!({"not_before": "tomorrow"}), "is not a time"),
     ] {
         let detail = send(wrong.clone()).await.problem(422, "invalid");
         assert!(detail.contains(words), "{wrong}: {detail}");

@@ -1,4 +1,4 @@
-//! Whose is what: a tenant's key opens what is theirs, and the rest is not there.
+//! Isolation of tenants: a key sees its tenant's data, and other data does not exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use axum::{
 };
 use serde_json::{Value, json};
 
-use crate::room::{Reply, Room, id_of, thread_of};
+use crate::test_api::{Reply, Room, id_of, thread_of};
 
 async fn room() -> Room {
     Room::with(|door| {
@@ -22,7 +22,7 @@ async fn room() -> Room {
     .await
 }
 
-/// Asks with this key, for this tenant if one is named.
+/// Sends a request with this key, and for this tenant if one is named.
 async fn ask(
     room: &Room,
     key: &str,
@@ -59,7 +59,7 @@ fn new(input: &str) -> Value {
     json!({"strategy": "probe", "input": input})
 }
 
-/// The values of one field in a list.
+/// Returns the values of one field in a list.
 async fn listed(room: &Room, key: &str, tenant: Option<&str>, path: &str, field: &str) -> BTreeSet<String> {
     let page = ask(room, key, tenant, "GET", path, None).await.json();
     let items = page["data"].as_array().unwrap_or_else(|| panic!("no list: {page}"));
@@ -67,7 +67,7 @@ async fn listed(room: &Room, key: &str, tenant: Option<&str>, path: &str, field:
 }
 
 #[tokio::test]
-async fn a_thread_belongs_to_whoever_opened_it() {
+async fn a_thread_belongs_to_the_tenant_that_created_it() {
     let room = room().await;
     let acme = submit(&room, "acme-key", None, new("ask Well?")).await;
     assert_eq!((&acme["tenant"], &acme["priority"]), (&json!("acme"), &json!("normal")));
@@ -107,9 +107,9 @@ async fn a_thread_belongs_to_whoever_opened_it() {
     assert_eq!(get(&room, "operator-key", &path).await.json()["tenant"], "acme");
 }
 
-/// Every route under which a thread or a turn is found, as the document lists them.
+/// Every route that finds a thread or a turn, as listed in the OpenAPI document.
 #[tokio::test]
-async fn what_is_another_tenants_is_not_there() {
+async fn data_of_another_tenant_does_not_exist() {
     let room = room().await;
     let turn = submit(&room, "acme-key", None, new("ask Well?")).await;
     room.live(thread_of(&turn)).await;
@@ -121,7 +121,7 @@ async fn what_is_another_tenants_is_not_there() {
         if !path.contains("{id}") && !path.contains("{thread_id}") {
             continue;
         }
-        // They have names of their own, and a test of their own.
+        // Their ids have another format, and they have a test of their own.
         let own = ["files", "batches", "webhooks", "deliveries"];
         if own.iter().any(|it| path.starts_with(&format!("/v1/{it}/"))) {
             continue;
@@ -136,7 +136,7 @@ async fn what_is_another_tenants_is_not_there() {
             let body = match path.rsplit('/').next().unwrap() {
                 "answer" => Some(json!({"text": "yes"})),
                 "fork" => Some(json!({})),
-                "reconcile" => Some(json!({"slot": 0, "verdict": "did_not"})),
+                "reconcile" => Some(json!({"slot": 0, "verdict": "did_not_happen"})),
                 "{thread_id}" if method == "post" => Some(json!({"type": "accept"})),
                 _ => None,
             };
@@ -153,7 +153,7 @@ async fn what_is_another_tenants_is_not_there() {
             hidden += 1;
         }
     }
-    assert_eq!(hidden, 14, "the routes of one thread or turn");
+    assert_eq!(hidden, 15, "the routes of one thread or turn");
     for query in ["turns?after=TURN", "inbox?after=THREAD"] {
         let path = format!("/v1/{query}").replace("TURN", &id).replace("THREAD", &thread);
         assert_eq!(get(&room, "bell-key", &path).await.status, StatusCode::NOT_FOUND, "{path}");
@@ -168,7 +168,7 @@ async fn what_is_another_tenants_is_not_there() {
 }
 
 #[tokio::test]
-async fn a_tenant_is_named_well_and_by_who_may() {
+async fn a_tenant_header_must_be_valid_and_permitted() {
     let room = room().await;
     let long = "a".repeat(65);
     for name in ["", "Acme", "a b", "a/b", "ä", long.as_str()] {
@@ -199,7 +199,7 @@ async fn a_tenant_is_named_well_and_by_who_may() {
 }
 
 #[tokio::test]
-async fn an_idempotency_key_is_its_tenants_own() {
+async fn idempotency_keys_are_separate_for_each_tenant() {
     let room = room().await;
     let send = async |key: &str, input: &str| {
         let request = Request::post("/v1/turns")
@@ -252,7 +252,8 @@ async fn a_turn_waits_in_the_lane_of_its_tenant_and_priority() {
     assert!(detail.contains("high"), "{detail}");
 }
 
-/// A fork belongs to the tenant of its source, whoever makes it; and nobody forks what is another's.
+/// A fork belongs to the tenant of its source, also if an operator creates it. A tenant cannot fork another tenant's
+/// thread.
 #[tokio::test]
 async fn a_fork_stays_with_its_tenant() {
     let room = room().await;

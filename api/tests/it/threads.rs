@@ -1,19 +1,19 @@
-//! How threads are looked at.
+//! The routes of threads.
 
 use serde_json::{Value, json};
 use shared::{Decided, FORMAT, Goto, Opened};
 use store::{NewTurn, Opening};
 
-use crate::room::{Room, id_of, thread_of};
+use crate::test_api::{Room, id_of, thread_of};
 
 #[tokio::test]
-async fn a_thread_shows_what_its_log_says() {
+async fn a_thread_shows_the_fold_of_its_log() {
     let room = Room::new().await;
     let turn = room.lived("ask Well? | yes | no").await;
     let thread = room.get(&format!("/v1/threads/{}", thread_of(&turn))).await.json();
     assert_eq!(thread["id"], turn["thread_id"]);
     assert_eq!(thread["strategy"], "probe");
-    assert_eq!((&thread["status"], &thread["standing"]), (&json!("interrupted"), &json!("waiting")));
+    assert_eq!((&thread["status"], &thread["log_status"]), (&json!("interrupted"), &json!("waiting")));
     assert_eq!(thread["interrupt"], turn["interrupt"]);
     assert_eq!(thread["turn_id"], turn["id"]);
     assert_eq!(thread["messages"][0], json!({"role": "user", "content": "ask Well? | yes | no"}));
@@ -23,7 +23,7 @@ async fn a_thread_shows_what_its_log_says() {
 
     let failed = room.lived("fail now").await;
     let thread = room.get(&format!("/v1/threads/{}", thread_of(&failed))).await.json();
-    assert_eq!((&thread["status"], &thread["standing"]), (&json!("error"), &json!("failed")));
+    assert_eq!((&thread["status"], &thread["log_status"]), (&json!("error"), &json!("failed")));
     assert_eq!((&thread["node"], &thread["error"]), (&json!("fail"), &failed["error"]));
 }
 
@@ -48,10 +48,10 @@ async fn threads_are_listed_by_status_newest_first_in_pages() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn an_unknown_thread_is_not_found() {
     let room = Room::new().await;
     let nowhere = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
-    for tail in ["", "/events", "/state", "/verify"] {
+    for tail in ["", "/events", "/state", "/verify", "/replay"] {
         let detail = room.get(&format!("/v1/threads/{nowhere}{tail}")).await.problem(404, "unknown-thread");
         assert!(detail.contains(nowhere), "{detail}");
         room.get(&format!("/v1/threads/nowhere{tail}")).await.problem(400, "malformed");
@@ -67,16 +67,16 @@ async fn a_state_is_the_fold_up_to_an_event() {
     let path = format!("/v1/threads/{}/state", thread_of(&turn));
     let start = room.get(&format!("{path}?at=0")).await.json();
     assert_eq!(
-        (&start["seq"], &start["messages"], &start["standing"], &start["config"]),
+        (&start["seq"], &start["messages"], &start["log_status"], &start["config"]),
         (&json!(0), &json!([]), &json!("idle"), &json!({"padding": 0}))
     );
     assert_eq!(start["state"]["done"], json!([]));
     let heard = room.get(&format!("{path}?at=1")).await.json();
-    assert_eq!((&heard["standing"], &heard["node"]), (&json!("busy"), &json!("read")));
+    assert_eq!((&heard["log_status"], &heard["node"]), (&json!("busy"), &json!("read")));
     let end = room.get(&path).await.json();
     assert_eq!(end["seq"], turn["ended_seq"]);
     assert_eq!(end["state"]["done"], json!(["a", "b"]));
-    assert_eq!(end["standing"], "idle");
+    assert_eq!(end["log_status"], "idle");
     let beyond = turn["ended_seq"].as_u64().unwrap() + 1;
     let detail = room.get(&format!("{path}?at={beyond}")).await.problem(422, "invalid");
     assert!(detail.contains(&turn["ended_seq"].to_string()), "{detail}");
@@ -84,14 +84,16 @@ async fn a_state_is_the_fold_up_to_an_event() {
 }
 
 #[tokio::test]
-async fn an_audit_finds_a_sound_log_sound() {
+async fn an_intact_log_passes_verify_and_replay() {
     let room = Room::new().await;
     let turn = room.lived("call 3; echo hi").await;
-    let audit = room.get(&format!("/v1/threads/{}/verify", thread_of(&turn))).await.json();
+    let replay = room.get(&format!("/v1/threads/{}/replay", thread_of(&turn))).await.json();
     assert_eq!(
-        (&audit["ok"], &audit["divergences"], &audit["unreadable"]),
+        (&replay["ok"], &replay["divergences"], &replay["unreadable"]),
         (&json!(true), &json!([]), &Value::Null)
     );
+    let audit = room.get(&format!("/v1/threads/{}/verify", thread_of(&turn))).await.json();
+    assert_eq!((&audit["ok"], &audit["events"]), (&json!(true), &replay["events"]));
     assert_eq!(audit["events"].as_u64().unwrap(), turn["ended_seq"].as_u64().unwrap() + 1);
     let head = room.parts.store.head(thread_of(&turn)).await.unwrap().hash;
     assert_eq!(
@@ -101,33 +103,42 @@ async fn an_audit_finds_a_sound_log_sound() {
 }
 
 #[tokio::test]
-async fn an_audit_names_where_the_code_of_today_parts_from_the_log() {
+async fn a_replay_reports_where_todays_code_decides_differently() {
     let room = Room::new().await;
     let turn = room.probe("echo hi").await;
     let thread = thread_of(&turn);
     room.hear(thread).await;
     room.push(
         thread,
-        Decided { node: "read".into(), said: vec![], learned: vec![], why: None, to: Goto::End, spent: None },
+        Decided {
+            node: "read".into(),
+            messages: vec![],
+            facts: vec![],
+            reason: None,
+            to: Goto::End,
+            budget_exceeded: None,
+        },
     )
     .await;
-    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
-    assert_eq!((&audit["ok"], &audit["chain"]["intact"]), (&json!(false), &json!(true)));
-    assert_eq!(audit["divergences"][0]["seq"], 2);
-    assert!(audit["divergences"][0]["today"].as_str().unwrap().contains("step"), "{audit}");
+    let verified = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(true), &json!(true)));
+    let replay = room.get(&format!("/v1/threads/{thread}/replay")).await.json();
+    assert_eq!(replay["ok"], false, "{replay}");
+    assert_eq!(replay["divergences"][0]["seq"], 2);
+    assert!(replay["divergences"][0]["replayed"].as_str().unwrap().contains("step"), "{replay}");
 }
 
 #[tokio::test]
-async fn a_log_of_a_newer_version_is_said_to_be_one() {
+async fn a_log_of_a_newer_version_is_reported() {
     let room = Room::new().await;
     let opened = Opened {
         format: FORMAT + 1,
         strategy: "probe".to_owned(),
         version: 1,
         config: Value::Null,
-        experts: [].into(),
+        servers: [].into(),
         budget: shared::Budget::default(),
-        by: String::new(),
+        actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
     let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hi")], String::new());
@@ -136,7 +147,9 @@ async fn a_log_of_a_newer_version_is_said_to_be_one() {
         let detail = room.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");
         assert!(detail.contains("newer turnfold"), "{detail}");
     }
-    let audit = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
-    assert_eq!((&audit["ok"], &audit["chain"]["intact"]), (&json!(false), &json!(true)));
-    assert!(audit["unreadable"].as_str().unwrap().contains("newer turnfold"), "{audit}");
+    let verified = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
+    assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(true), &json!(true)));
+    let replay = room.get(&format!("/v1/threads/{thread}/replay")).await.json();
+    assert_eq!(replay["ok"], false, "{replay}");
+    assert!(replay["unreadable"].as_str().unwrap().contains("newer turnfold"), "{replay}");
 }

@@ -1,22 +1,22 @@
-//! How turns are looked at.
+//! Lists of turns, and single turns.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Answered, Budget, Decided, Failed, Goto, Limits, Meter, Response};
+use shared::{Answered, Budget, Decided, Failed, Goto, Limits, Response, Usage};
 
-use crate::room::{Room, id_of, thread_of};
+use crate::test_api::{Room, id_of, thread_of};
 
 async fn get(room: &Room, turn: &Value) -> Value {
     room.get(&format!("/v1/turns/{}", id_of(turn))).await.json()
 }
 
 #[tokio::test]
-async fn a_turn_that_ended_shows_what_came_of_it_and_nothing_of_others() {
+async fn an_ended_turn_shows_its_own_result_only() {
     let room = Room::new().await;
     let first = room.lived("stream one two; echo a").await;
     assert_eq!(first["status"], "completed");
-    assert_eq!(first["heard_seq"], 1);
+    assert_eq!(first["started_seq"], 1);
     let said = json!([
         {"role": "assistant", "content": "one two"},
         {"role": "assistant", "content": "Done: streamed, a."}
@@ -28,22 +28,22 @@ async fn a_turn_that_ended_shows_what_came_of_it_and_nothing_of_others() {
     let second = get(&room, &second).await;
     let said = json!([{"role": "assistant", "content": "Done: b."}]);
     assert_eq!(second["output"], json!({"messages": said, "reply": "Done: b."}));
-    assert_eq!(second["heard_seq"].as_u64().unwrap(), first["ended_seq"].as_u64().unwrap() + 1);
+    assert_eq!(second["started_seq"].as_u64().unwrap(), first["ended_seq"].as_u64().unwrap() + 1);
     assert_eq!(get(&room, &first).await["output"], first["output"], "what came after is not its output");
 }
 
 #[tokio::test]
-async fn a_turn_under_way_has_no_output_yet() {
+async fn a_running_turn_has_no_output() {
     let room = Room::new().await;
     let turn = room.probe("stream one two; echo a").await;
     assert!(room.hear(thread_of(&turn)).await);
     let running = get(&room, &turn).await;
     assert_eq!((&running["status"], &running["output"]), (&json!("running"), &Value::Null));
-    assert_eq!(running["heard_seq"], 1);
+    assert_eq!(running["started_seq"], 1);
 }
 
 #[tokio::test]
-async fn a_turn_that_asks_shows_the_question_and_how_an_answer_looks() {
+async fn an_interrupted_turn_shows_its_question_with_a_schema() {
     let room = Room::new().await;
     let choice = room.lived("ask Which colour? | red | green").await;
     assert_eq!(choice["status"], "interrupted");
@@ -65,7 +65,7 @@ async fn a_turn_that_asks_shows_the_question_and_how_an_answer_looks() {
 }
 
 #[tokio::test]
-async fn a_turn_that_failed_says_why() {
+async fn a_failed_turn_shows_its_error() {
     let room = Room::new().await;
     let turn = room.lived("fail no paper left").await;
     assert_eq!(turn["status"], "failed");
@@ -74,7 +74,7 @@ async fn a_turn_that_failed_says_why() {
 }
 
 #[tokio::test]
-async fn there_is_no_turn_but_those_that_are_there() {
+async fn an_unknown_turn_is_not_found() {
     let room = Room::new().await;
     let nobody = "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d";
     assert!(room.get(&format!("/v1/turns/{nobody}")).await.problem(404, "unknown-turn").contains(nobody));
@@ -104,7 +104,7 @@ async fn turns_are_listed_newest_first_in_pages() {
 }
 
 #[tokio::test]
-async fn turns_are_listed_by_thread_and_by_status_with_what_came_of_them() {
+async fn turns_are_listed_by_thread_and_status_with_their_results() {
     let room = Room::new().await;
     let done = room.lived("echo a").await;
     let body = json!({"thread_id": done["thread_id"], "input": "ask Well?"});
@@ -126,7 +126,7 @@ async fn turns_are_listed_by_thread_and_by_status_with_what_came_of_them() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_turn_hears_of_its_end() {
+async fn a_waiting_request_returns_at_the_end_of_the_turn() {
     let room = Room::new().await;
     let turn = room.probe("ask Well? | yes").await;
     let path = format!("/v1/turns/{}?wait=60", id_of(&turn));
@@ -136,32 +136,33 @@ async fn who_waits_for_a_turn_hears_of_its_end() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_in_vain_is_shown_as_it_stands() {
+async fn a_request_that_waited_in_vain_returns_the_current_turn() {
     let room = Room::new().await;
     let turn = room.probe("echo hi").await;
     assert_eq!(room.get(&format!("/v1/turns/{}?wait=1", id_of(&turn))).await.json()["status"], "queued");
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_read_hides_no_turn() {
+async fn an_unreadable_log_hides_no_turn() {
     let room = Room::new().await;
     let odd = room.lived("echo hi").await;
     let fine = room.post("/v1/turns", json!({"strategy": "deed", "input": "go"})).await.json();
     let narrow = Room::with(|door| {
         door.parts = room.parts.clone();
-        door.strategies = store::Strategies::new([&crate::deed::Deed as &dyn shared::Graph]);
+        door.strategies =
+            store::StrategyRegistry::new([&crate::inbox_action::InboxAction as &dyn shared::Graph]);
     })
     .await;
     let page = narrow.get("/v1/turns").await.json();
     assert_eq!(page["data"][0]["id"], fine["id"]);
     assert_eq!((&page["data"][1]["id"], &page["data"][1]["output"]), (&odd["id"], &Value::Null));
-    assert!(page["data"][1]["error"].as_str().unwrap().contains("known: deed"), "{page}");
+    assert!(page["data"][1]["error"].as_str().unwrap().contains("has: deed"), "{page}");
     let path = format!("/v1/threads/{}", thread_of(&odd));
-    assert!(narrow.get(&path).await.problem(500, "damaged").contains("known: deed"));
+    assert!(narrow.get(&path).await.problem(500, "damaged").contains("has: deed"));
 }
 
 #[tokio::test]
-async fn the_rows_of_a_failure_written_by_hand_are_shown() {
+async fn a_failure_appended_to_the_log_is_shown() {
     let room = Room::new().await;
     let turn = room.probe("wait 1").await;
     let thread = thread_of(&turn);
@@ -170,11 +171,11 @@ async fn the_rows_of_a_failure_written_by_hand_are_shown() {
         thread,
         Decided {
             node: "read".into(),
-            said: vec![],
-            learned: vec![],
-            why: None,
+            messages: vec![],
+            facts: vec![],
+            reason: None,
             to: Goto::Node("wait".into()),
-            spent: None,
+            budget_exceeded: None,
         },
     )
     .await;
@@ -184,7 +185,7 @@ async fn the_rows_of_a_failure_written_by_hand_are_shown() {
 }
 
 #[tokio::test]
-async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
+async fn a_budget_ends_a_turn_and_its_usage_is_shown() {
     let limits = Limits { seconds: Some(2), ..Limits::default() };
     let budget = Budget { turn: limits, ..Budget::default() };
     let room = Room::with(|door| door.budget = budget.clone()).await;
@@ -197,30 +198,30 @@ async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
         assert!(room.step(thread).await);
     }
     assert!(room.step(thread).await, "the node asks");
-    let meter = Meter {
-        by: "m".into(),
+    let meter = Usage {
+        model: "m".into(),
         input_tokens: 11,
         output_tokens: 7,
         micro_usd: Some(98),
-        ms: 2_500,
-        ..Meter::default()
+        duration_ms: 2_500,
+        ..Usage::default()
     };
-    let response = Response::Echo { says: String::new() };
-    room.push(thread, Answered { slot: 0, response, meter: Some(meter), kept: None }).await;
-    assert!(get(&room, &turn).await["took"].is_null(), "it has not ended");
+    let response = Response::Echo { text: String::new() };
+    room.push(thread, Answered { slot: 0, response, usage: Some(meter), extras: None }).await;
+    assert!(get(&room, &turn).await["usage"].is_null(), "it has not ended");
     room.live(thread).await;
 
     let turn = get(&room, &turn).await;
     assert_eq!(turn["status"], "completed");
-    assert_eq!(turn["spent"], json!({"of": "turn", "measure": "seconds"}));
-    let took = json!({"input_tokens": 11, "output_tokens": 7, "usd": 0.000_098, "ms": 2_500, "untold": 0, "unpriced": 0});
-    assert_eq!(turn["took"], took);
+    assert_eq!(turn["budget_exceeded"], json!({"scope": "turn", "measure": "seconds"}));
+    let took = json!({"input_tokens": 11, "output_tokens": 7, "usd": 0.000_098, "ms": 2_500, "responses_without_usage": 0, "responses_without_price": 0});
+    assert_eq!(turn["usage"], took);
     let reply = turn["output"]["reply"].as_str().unwrap();
     assert!(
         reply.contains("the budget of 2 seconds for a turn is spent") && reply.contains("hi, waited"),
         "{reply}"
     );
-    assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["took"], took);
+    assert_eq!(room.get(&format!("/v1/threads/{thread}")).await.json()["usage"], took);
     let events = room.get(&format!("/v1/threads/{thread}/events")).await.json();
     assert_eq!(
         events["data"][0]["event"]["budget"],
@@ -233,7 +234,7 @@ async fn a_budget_ends_a_turn_and_what_it_took_is_shown() {
     room.live(thread).await;
     let next = get(&room, &next).await;
     assert_eq!(
-        (&next["spent"], &next["took"]["ms"]),
+        (&next["budget_exceeded"], &next["usage"]["ms"]),
         (&Value::Null, &json!(0)),
         "a new turn has a new budget"
     );

@@ -1,4 +1,4 @@
-//! Webhooks from outside: a receiver that verifies what it is told, is away, refuses, or wants to be left alone.
+//! Webhooks with a receiver that verifies signatures, is unavailable, rejects events, or asks for a delay.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use api::Webhooks;
+use api::WebhookConfig;
 use axum::{
     Router,
     body::Bytes,
@@ -17,26 +17,26 @@ use axum::{
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use store::{
-    bulk::BatchStatus,
+    batches::BatchStatus,
     webhooks::{DeliveryFilter, MOST_WEBHOOKS},
 };
 use tokio::{net::TcpListener, task::JoinHandle};
 
 use crate::{
-    bulk::{Hall, line, sayings},
-    room::Room,
+    batch_run::{Hall, line, sayings},
+    test_api::Room,
 };
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Somebody who is told.
+/// A receiver of webhooks.
 struct Receiver {
     heard: Arc<Heard>,
     url: String,
     server: JoinHandle<()>,
 }
 
-/// What came, and what is answered to the next.
+/// Received requests and the next responses.
 #[derive(Default)]
 struct Heard {
     came: Mutex<Vec<(HeaderMap, Bytes)>>,
@@ -44,7 +44,7 @@ struct Heard {
 }
 
 impl Receiver {
-    /// Answers these first, never where it is 0, and 204 to all that comes after.
+    /// Starts a receiver that responds with these statuses first (0 means no response), then with 204.
     async fn start(answers: &[u16]) -> Self {
         let heard = Arc::new(Heard::default());
         heard.answers.lock().unwrap().extend(answers);
@@ -55,7 +55,7 @@ impl Receiver {
         Self { heard, url, server }
     }
 
-    /// What came, once it is so much.
+    /// Waits until this number of requests was received.
     async fn until(&self, count: usize) -> Vec<(HeaderMap, Bytes)> {
         let began = Instant::now();
         loop {
@@ -84,13 +84,13 @@ async fn hear(State(heard): State<Arc<Heard>>, headers: HeaderMap, body: Bytes) 
     StatusCode::from_u16(answer).unwrap()
 }
 
-/// Quick enough for a test.
-fn quick(retries: usize) -> Webhooks {
-    Webhooks {
+/// Intervals that are short enough for a test.
+fn quick(retries: usize) -> WebhookConfig {
+    WebhookConfig {
         retries: vec![Duration::from_millis(50); retries],
         timeout: Duration::from_secs(2),
         look: Duration::from_millis(20),
-        ..Webhooks::default()
+        ..WebhookConfig::default()
     }
 }
 
@@ -104,7 +104,7 @@ fn said(it: &Value, field: &str) -> String {
     it[field].as_str().unwrap_or_else(|| panic!("no {field} in {it}")).to_owned()
 }
 
-/// What was told, once the reference library says that it was signed with this secret.
+/// Verifies a request with the reference library and returns its body.
 #[track_caller]
 fn verified(secret: &str, (headers, body): &(HeaderMap, Bytes)) -> Value {
     let webhook = standardwebhooks::Webhook::new(secret).unwrap();
@@ -129,9 +129,9 @@ async fn deliveries(hall: &Hall, state: &str, count: usize) -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_end_of_a_batch_is_told_signed_and_as_it_ended() {
+async fn the_end_of_a_batch_is_delivered_with_a_signature() {
     let mut hall = Hall::idle(|door| door.webhooks = quick(3)).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     hall.start_worker();
     let receiver = Receiver::start(&[]).await;
     let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
@@ -150,7 +150,7 @@ async fn the_end_of_a_batch_is_told_signed_and_as_it_ended() {
     hall.until_is(&badly, "completed").await;
     receiver.until(2).await;
     let off = hall.batch(&hall.upload(line("a", "ask Who? | a | b")).await, json!({})).await;
-    hall.until(&off, |it| it["turnfold"]["waiting_for_a_person"] == 1).await;
+    hall.until(&off, |it| it["turnfold"]["awaiting_input"] == 1).await;
     hall.act(&off, "cancel", json!({})).await;
     receiver.until(3).await;
     let late = hall.upload(line("l", "ask Who? | a | b")).await;
@@ -160,7 +160,7 @@ async fn the_end_of_a_batch_is_told_signed_and_as_it_ended() {
 
     let came = receiver.until(6).await;
     let secrets = [secret, said(&only, "secret")];
-    // The last is told to both.
+    // The last event is delivered to both.
     let told: Vec<Value> = came[..4].iter().map(|it| verified(&secrets[0], it)).collect();
     let types: Vec<String> = told.iter().map(|it| said(it, "type")).collect();
     assert_eq!(
@@ -182,9 +182,9 @@ async fn the_end_of_a_batch_is_told_signed_and_as_it_ended() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_is_away_is_told_later_under_the_same_name() {
+async fn an_unavailable_receiver_gets_the_event_later_with_the_same_id() {
     let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     hall.start_worker();
     let receiver = Receiver::start(&[500, 302, 429]).await;
     let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
@@ -196,7 +196,7 @@ async fn whoever_is_away_is_told_later_under_the_same_name() {
     let done = &deliveries(&hall, "delivered", 1).await[0];
     assert_eq!((&done["attempts"], &done["status"]), (&json!(4), &json!(204)), "{done:#}");
 
-    // Nobody listens there at all, and in the end nobody tries any more.
+    // No server is listening at this address, and finally the delivery fails.
     let nobody = add(&hall.room, &[], json!({"url": "http://127.0.0.1:1/hook"})).await;
     hall.room.send(remove(&said(&webhook, "id"))).await;
     hall.batch(&hall.upload(sayings(1)).await, json!({"reuse": "none"})).await;
@@ -215,9 +215,9 @@ fn remove(id: &str) -> Request<axum::body::Body> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whoever_answers_gone_is_told_nothing_more() {
+async fn a_410_disables_the_webhook() {
     let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
-    hall.start_keeper();
+    hall.start_coordinator();
     hall.start_worker();
     let receiver = Receiver::start(&[410]).await;
     let webhook = add(&hall.room, &[], json!({"url": receiver.url})).await;
@@ -233,7 +233,7 @@ async fn whoever_answers_gone_is_told_nothing_more() {
         }
     }
     let list = hall.room.get("/v1/webhooks").await.json();
-    assert!(said(&list["data"][0], "disabled_why").contains("410"), "{list:#}");
+    assert!(said(&list["data"][0], "disabled_reason").contains("410"), "{list:#}");
     assert_eq!(hall.room.get("/v1/deliveries").await.json()["data"].as_array().unwrap().len(), 1);
     assert_eq!(receiver.heard.came.lock().unwrap().len(), 1);
     let gone = hall.room.send(remove(&said(&webhook, "id"))).await;
@@ -242,16 +242,17 @@ async fn whoever_answers_gone_is_told_nothing_more() {
     hall.room.send(remove(&said(&webhook, "id"))).await.problem(404, "unknown-webhook");
 }
 
-/// The api dies between the end of a batch and its delivery, and while it delivers: whoever comes after tells it.
+/// The API process dies between the end of a batch and its delivery, and during the delivery. The next process delivers
+/// it.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_that_dies_before_it_told_leaves_it_to_the_next() {
+async fn deliveries_of_a_dead_process_are_sent_by_the_next() {
     let mut hall = Hall::idle(|door| door.webhooks = quick(5)).await;
-    // The first that it is told is never answered.
+    // The first request never gets a response.
     let receiver = Receiver::start(&[0]).await;
     add(&hall.room, &[], json!({"url": receiver.url})).await;
     let batch = hall.batch(&hall.upload(sayings(3)).await, json!({})).await;
     let store = &hall.room.parts.store;
-    let kept = store.keep_batches("the dead", 60_000_000).await.unwrap();
+    let kept = store.acquire_batch_leases("the dead", 60_000_000).await.unwrap();
     assert!(
         store.advance_batch(&kept[0], "the dead", BatchStatus::Failed, Some("for the test")).await.unwrap()
     );
@@ -260,10 +261,10 @@ async fn an_api_that_dies_before_it_told_leaves_it_to_the_next() {
     assert!(!store.advance_batch(&kept[0], "the dead", BatchStatus::Failed, None).await.unwrap());
     assert_eq!(deliveries(&hall, "pending", 1).await.len(), 1, "what is not done is not told");
 
-    hall.start_keeper();
+    hall.start_coordinator();
     receiver.until(1).await;
-    hall.kill_keeper().await;
-    hall.start_keeper();
+    hall.kill_coordinator().await;
+    hall.start_coordinator();
     let came = receiver.until(2).await;
     assert_eq!(came[0].0["webhook-id"], came[1].0["webhook-id"]);
     assert_eq!(came[0].1, came[1].1);
@@ -272,7 +273,7 @@ async fn an_api_that_dies_before_it_told_leaves_it_to_the_next() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
+async fn a_tenant_receives_its_own_events_and_cannot_target_private_addresses() {
     let key = |it: &str| SecretString::from(it.to_owned());
     let mut hall = Hall::idle(|door| {
         door.webhooks = quick(1);
@@ -281,7 +282,7 @@ async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
             [("a", "key-a"), ("b", "key-b")].map(|(name, it)| (name.to_owned(), vec![key(it)])).into();
     })
     .await;
-    hall.start_keeper();
+    hall.start_coordinator();
     let room = &hall.room;
     let (a, master) = ([("authorization", "Bearer key-a")], [("authorization", "Bearer master")]);
     for url in [
@@ -296,7 +297,7 @@ async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
         let words = refused.problem(422, "invalid");
         assert!(words.starts_with("url: "), "{words}");
     }
-    // A name is looked up when it is told: this one is known to be this machine.
+    // Names are resolved at delivery: this one resolves to this machine.
     let own = add(room, &a, json!({"url": "https://localhost:1/hook", "types": ["batch.*"]})).await;
     assert_eq!(own["tenant"], "a");
     let receiver = Receiver::start(&[]).await;
@@ -318,8 +319,8 @@ async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
     let path = format!("/v1/deliveries?webhook_id={}", said(&all, "id"));
     get(&path, "key-a").await.problem(404, "unknown-webhook");
 
-    // What a's batch came to is told to a and to the operator, and to b nothing.
-    let mut upload = crate::bulk::form("batch", b"no line\n");
+    // The end of tenant a's batch is delivered to a and to the operator, not to b.
+    let mut upload = crate::batch_run::form("batch", b"no line\n");
     upload.headers_mut().insert("authorization", "Bearer key-a".parse().unwrap());
     let file = said(&room.send(upload).await.json(), "id");
     let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});
@@ -347,20 +348,21 @@ async fn a_tenant_hears_of_its_own_and_reaches_nothing_that_is_private() {
     }
 }
 
-/// All that one tenant's webhooks are told is never answered, and more is due to them than is looked at at once.
+/// No request to one tenant's webhooks gets a response, and more deliveries are due than are sent at once.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_tenant_whose_webhooks_never_answer_holds_up_no_other() {
+async fn a_tenant_with_silent_webhooks_delays_no_other() {
     let key = |it: &str| SecretString::from(it.to_owned());
     let mut hall = Hall::idle(|door| {
-        door.webhooks = Webhooks { private_addresses: true, timeout: Duration::from_secs(600), ..quick(1) };
+        door.webhooks =
+            WebhookConfig { private_addresses: true, timeout: Duration::from_secs(600), ..quick(1) };
         door.tenants = ["a", "b"].map(|it| (it.to_owned(), vec![key(it)])).into();
     })
     .await;
-    hall.start_keeper();
+    hall.start_coordinator();
     let room = &hall.room;
     let fail = async |key: &str, batches: usize| {
         let bearer = format!("Bearer {key}");
-        let mut upload = crate::bulk::form("batch", b"no line\n");
+        let mut upload = crate::batch_run::form("batch", b"no line\n");
         upload.headers_mut().insert("authorization", bearer.parse().unwrap());
         let file = said(&room.send(upload).await.json(), "id");
         let body = json!({"input_file_id": file, "endpoint": "/v1/turns", "completion_window": "24h"});

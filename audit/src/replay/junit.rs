@@ -1,15 +1,15 @@
-//! The report as JUnit's XML, which every CI shows.
+//! The report as JUnit XML, for CI systems.
 
 use quick_junit::{NonSuccessKind, Report as Junit, TestCase, TestCaseStatus, TestSuite};
 
 use super::Report;
 
-/// A suite a strategy. In each, a case for all its threads that go as they went, and one for each cluster, which fails;
-/// threads that were not checked are an error of a suite of their own.
+/// Builds one suite per strategy, with a passing case for all threads without a divergence and a failing case for
+/// each cluster. Threads that were not checked are an error in a suite of their own.
 ///
 /// # Errors
 ///
-/// If it cannot be written as XML.
+/// The report cannot be written as XML.
 pub fn junit(report: &Report) -> Result<String, quick_junit::SerializeError> {
     let mut junit = Junit::new("turnfold audit replay");
     for (strategy, share) in &report.strategies {

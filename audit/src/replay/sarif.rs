@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 
 use super::{Cluster, Report};
 
-/// A result a cluster. Its place is a line of the example's log, as `turnfold thread export` writes it: one event a line.
+/// Builds one result per cluster. Its location is a line of the example's log as written by `turnfold thread export`,
+/// one event per line.
 pub fn sarif(report: &Report, version: &str) -> Value {
     let rules: Vec<Value> = report.clusters.iter().map(rule).collect();
     let results: Vec<Value> = report.clusters.iter().map(result).collect();

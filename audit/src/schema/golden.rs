@@ -1,8 +1,8 @@
-//! The golden logs, by version: what it wrote of every kind, with every field and every variant.
+//! The golden logs by version: every kind of event that the version wrote, with every field and variant.
 
 macro_rules! golden {
     ($($name:literal),* $(,)?) => {
-        /// Each log's name and its lines.
+        /// Names and lines of the logs.
         pub const GOLDEN: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../../fixtures/golden/", $name)))),*];
     };

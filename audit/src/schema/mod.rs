@@ -1,7 +1,7 @@
-//! Whether today's code reads what released versions wrote: their golden logs, which are part of this crate.
+//! Checks that today's code reads the golden logs of released versions, which are part of this crate.
 //!
-//! **Invariant:** a golden log is never changed once its version was released. What was added since stands in another file
-//! beside it, so that every kind and field that was ever written stays readable.
+//! **Invariant:** a golden log does not change after its version is released. Additions go into another file, so
+//! every kind and field ever written stays readable.
 
 mod golden;
 
@@ -13,40 +13,40 @@ use shared::{Event, Graph};
 
 pub use golden::GOLDEN;
 
-/// What a check saw.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// How many logs.
+    /// Number of logs.
     pub logs: usize,
-    /// How many events.
+    /// Number of events.
     pub events: usize,
-    /// How many kinds of them.
+    /// Number of kinds of events.
     pub kinds: usize,
-    /// What is not read as it was written.
+    /// Events that are not read as they were written.
     pub breaches: Vec<Breach>,
 }
 
-/// Something that is not read as it was written.
+/// An event that is not read as it was written.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Breach {
-    /// In which golden log.
+    /// Name of the golden log.
     pub log: String,
-    /// On which line, from 1.
+    /// Line number, counted from 1.
     pub line: usize,
-    /// Of which kind the event is.
+    /// Kind of the event.
     pub kind: String,
-    /// Which field, if it is one: its path.
+    /// Path of the affected field, if there is one.
     pub field: Option<String>,
-    /// What is wrong with it.
+    /// Description of the problem.
     pub what: String,
 }
 
-/// Reads all golden logs, and folds them under the strategies that are there.
+/// Reads all golden logs and folds them under the given strategies.
 pub fn check(graphs: &[&dyn Graph]) -> Checked {
     check_logs(GOLDEN, graphs)
 }
 
-/// The same of these logs: each a name, and lines of `{"event": KIND, …}`.
+/// Checks these logs, given as names and lines of `{"event": KIND, …}`.
 pub fn check_logs(logs: &[(&str, &str)], graphs: &[&dyn Graph]) -> Checked {
     let mut checked = Checked { logs: logs.len(), ..Checked::default() };
     let mut kinds = BTreeSet::new();
@@ -94,7 +94,7 @@ fn parts(line: &str) -> Option<(String, Map<String, Value>)> {
     Some((kind, payload))
 }
 
-/// The first field that was written and is not there any more once it was read.
+/// The first written field that is missing after reading.
 fn lost(payload: &Map<String, Value>, event: &Event) -> Option<(String, String)> {
     let today = event.payload().ok().and_then(|it| serde_json::from_str(&it).ok()).unwrap_or(Value::Null);
     differs("", &Value::Object(payload.clone()), &today)
@@ -122,13 +122,13 @@ fn differs(path: &str, then: &Value, today: &Value) -> Option<(String, String)> 
     }
 }
 
-/// The field that an error is about: what it quotes first.
+/// The field that an error message is about: the first quoted word.
 fn quoted(words: &str) -> Option<String> {
     let field = words.split_once(" field `")?.1;
     Some(field.split_once('`')?.0.to_owned())
 }
 
-/// Why a log cannot be folded: its last kind, and the words.
+/// The reason why a log cannot be folded: its last kind of event, and the error.
 fn unfolded(events: &[Event], graphs: &[&dyn Graph]) -> Option<(String, String)> {
     let Some(Event::Opened(opened)) = events.first() else {
         return Some((String::new(), "it does not begin with `opened`".to_owned()));

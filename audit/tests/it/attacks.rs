@@ -1,7 +1,8 @@
-//! Ways to change a stored log, and which of them are found: without a copy of a checkpoint in other hands, and with one.
+//! Ways to tamper with a stored log, and which of them are detected, with and without an independent copy of a
+//! checkpoint.
 //!
-//! **Invariant:** what is found is named, with its thread and, where there is one, its event; no other thread is accused; and
-//! what cannot be found is asserted as that.
+//! **Invariant:** a finding names its thread and, if there is one, its event; no other thread is reported; and what
+//! cannot be detected is asserted as such.
 
 mod files;
 mod logs;
@@ -9,27 +10,27 @@ mod rows;
 
 use std::path::Path;
 
-use audit::witness::{Report, Verdict};
+use audit::checkpoints::{Report, Verdict};
 
 use crate::scene::Scene;
 
-/// What is to be found: in which of the threads, at which event, and what it is called.
+/// An expected finding: index of the thread, sequence number, and kind.
 type Found = (Option<usize>, Option<u64>, &'static str);
 
-/// What an attack comes to.
+/// Expected findings of an attack.
 pub(crate) struct Expected {
-    /// Found with nothing but the folder that is kept by the store's own people, and the key.
+    /// Findings with only the store's own folder and the key.
     alone: Vec<Found>,
-    /// Found besides, if somebody else kept a copy of the last note.
+    /// Further findings with an independent copy of the last note.
     with_outside: Vec<Found>,
-    /// Whether nothing is found and something is told as not checked.
+    /// Conditions under which nothing is found and something is reported as not checked.
     unchecked: Unchecked,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Unchecked {
     No,
-    /// Not with a copy in other hands.
+    /// Not if an independent copy is given.
     Alone,
     Always,
 }
@@ -38,22 +39,22 @@ fn found(all: &[Found]) -> Expected {
     Expected { alone: all.to_vec(), with_outside: Vec::new(), unchecked: Unchecked::No }
 }
 
-/// Nobody can find that, with or without a copy of this checkpoint.
+/// Undetectable, with or without a copy of this checkpoint.
 fn unseen() -> Expected {
     found(&[])
 }
 
-/// Found only by who has a copy of the last note.
+/// Detectable only with a copy of the last note.
 fn only_outside(all: &[Found]) -> Expected {
     Expected { alone: Vec::new(), with_outside: all.to_vec(), unchecked: Unchecked::No }
 }
 
-/// In this thread, at this event.
+/// A finding in this thread at this event.
 fn at(thread: usize, seq: impl TryInto<u64>, wrong: &'static str) -> Found {
     (Some(thread), seq.try_into().ok(), wrong)
 }
 
-/// Of a checkpoint, or of rows.
+/// A finding in a checkpoint or in rows.
 fn of(thread: Option<usize>, wrong: &'static str) -> Found {
     (thread, None, wrong)
 }
@@ -69,7 +70,7 @@ async fn sqlite_attacks_are_found_or_known_not_to_be() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_attacks_are_found_or_known_not_to_be() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     for nth in 0..ATTACKS {
         attacked(nth, &postgres.database(&format!("attack_{nth}"))).await;
     }

@@ -1,18 +1,18 @@
-//! The first event at which something holds.
+//! Search for the first event that meets a condition.
 
-use audit::{Found, Search, Sought};
+use audit::{Condition, Found, Search};
 use shared::{Event, Goto};
 use store::Predicate;
 
 use crate::fixtures::{Lived, lived};
 
-fn first(it: &Lived, sought: Sought) -> Option<Found> {
+fn first(it: &Lived, sought: Condition) -> Option<Found> {
     let mut search = Search::new(it.graph, sought);
     it.log.iter().find_map(|event| search.see(event).unwrap())
 }
 
 fn holds(it: &Lived, words: &str) -> Option<usize> {
-    first(it, Sought::Holds(Predicate::parse(words).unwrap())).map(|it| it.seq)
+    first(it, Condition::Holds(Predicate::parse(words).unwrap())).map(|it| it.seq)
 }
 
 #[test]
@@ -30,12 +30,12 @@ fn a_predicate_on_the_thread() {
 #[test]
 fn where_todays_code_decides_otherwise() {
     let mut it = lived("planner", "confidence_at_the_threshold");
-    assert_eq!(first(&it, Sought::Diverges), None);
+    assert_eq!(first(&it, Condition::Diverges), None);
     let Event::Decided(decided) = &mut it.log[23] else { panic!("event 23 is no decision") };
     decided.to = Goto::Node("respond".to_owned());
     let found = {
         it.log.truncate(24);
-        first(&it, Sought::Diverges).unwrap()
+        first(&it, Condition::Diverges).unwrap()
     };
     let divergence = found.divergence.unwrap();
     assert_eq!((found.seq, divergence.node.as_str(), divergence.field.path()), (23, "assess", "to"));

@@ -1,4 +1,4 @@
-//! A bundle, and what the script in it says, by a real Python and without turnfold.
+//! A bundle is checked by its own script, with a real Python and without turnfold.
 
 use std::{
     fs,
@@ -6,13 +6,13 @@ use std::{
     process::Command,
 };
 
-use audit::witness::{Gone, Key, Place, checkpoint, export};
+use audit::checkpoints::{Gone, Key, Place, checkpoint, export};
 use serde_json::{Value, json};
-use store::testing::intruder::hash_anew;
+use store::testing::tamper::rehash;
 
 use crate::scene::{Scene, round};
 
-/// Pinned: a test should change only when we change it.
+/// Pinned, so that the test does not change with a release.
 const PACKAGES: [(&str, &str); 1] = [("cryptography", "50.0.2")];
 
 struct Bundle {
@@ -21,7 +21,7 @@ struct Bundle {
 }
 
 impl Bundle {
-    /// What the script says and how it ends.
+    /// Output and exit code of the script.
     fn says(&self, arguments: &[&str]) -> (Option<i32>, String) {
         self.said(Command::new(&self.python).arg(self.folder.join("verify.py")).args(arguments))
     }
@@ -37,7 +37,7 @@ impl Bundle {
         self.folder.join(name)
     }
 
-    /// Changes a file, hears what the script says, and puts it back.
+    /// Changes a file, runs the script, and restores the file.
     fn with(&self, name: &str, change: impl FnOnce(String) -> String, vkey: &str) -> (Option<i32>, String) {
         let before = fs::read_to_string(self.file(name)).unwrap();
         let changed = change(before.clone());
@@ -64,7 +64,7 @@ fn proof(text: &str, change: impl FnOnce(&mut Value)) -> String {
 #[tokio::test]
 async fn real_python_checks_a_bundle() {
     let scene = Scene::new("sqlite::memory:").await;
-    let python = testing::pip(&PACKAGES).join("bin/python");
+    let python = test_servers::pip(&PACKAGES).join("bin/python");
     for (nth, thread) in scene.threads.iter().enumerate() {
         let folder = scene.folder.path().join(format!("bundle-{nth}"));
         export(&scene.store, *thread, Some(&scene.place), &folder).await.unwrap();
@@ -77,7 +77,7 @@ async fn real_python_checks_a_bundle() {
             not_checked(&bundle, scene.key.vkey());
         }
     }
-    // A name that the terminal has no letters for.
+    // A name with letters that the terminal cannot show.
     let key = Key::make(&scene.folder.path().join("foreign"), "ключ.org/turnfold").unwrap();
     let place = Place::of(&scene.folder.path().join("foreign.note"));
     checkpoint(&scene.store, &round(None), &place, &key, Gone::Found).await.unwrap();
@@ -129,7 +129,7 @@ async fn tampered(bundle: &Bundle, scene: &Scene) {
     }
     let deep = |it: String| format!("{}\n{it}", "[".repeat(100_000));
     found(bundle.with(events, deep, vkey), "not as it was exported");
-    // What no checkpoint attests may be left off.
+    // Events that no checkpoint attests may be missing.
     assert_eq!(bundle.with(events, cut(attested), vkey).0, Some(0));
 
     let other = scene.threads[1].to_string();
@@ -149,7 +149,7 @@ async fn tampered(bundle: &Bundle, scene: &Scene) {
     assert!(exit == Some(1) && said.contains("not signed by that key"), "{said}");
 }
 
-/// What keeps the script from its work is nobody's tampering.
+/// An obstacle to the script is not reported as tampering.
 fn not_checked(bundle: &Bundle, vkey: &str) {
     let not_checked = |(exit, said): (Option<i32>, String), words: &str| {
         assert!(
@@ -158,7 +158,7 @@ fn not_checked(bundle: &Bundle, vkey: &str) {
         );
     };
     let script = bundle.file("verify.py");
-    // Without the folder of packages, there is none.
+    // Without site packages, the package is missing.
     let bare = bundle.said(Command::new(&bundle.python).arg("-S").arg(&script).arg(vkey));
     not_checked(bare, "the package `cryptography`");
     for name in ["checkpoint", "events.jsonl"] {
@@ -173,11 +173,11 @@ fn not_checked(bundle: &Bundle, vkey: &str) {
     }
 }
 
-/// The events with one changed, and all hashes made anew.
+/// The events with one changed, and all hashes recomputed.
 async fn anew(scene: &Scene) -> String {
     let mut log = scene.log(0).await;
     log[2].at += 1;
-    hash_anew(&mut log);
+    rehash(&mut log);
     let line = |it: &store::Stored| {
         let hash: String = it.hash.iter().map(|it| format!("{it:02x}")).collect();
         json!({
@@ -189,7 +189,7 @@ async fn anew(scene: &Scene) -> String {
 
 #[test]
 fn the_script_is_short_and_needs_one_package() {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/witness/verify.py");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checkpoints/verify.py");
     let script = fs::read_to_string(script).unwrap();
     assert!(script.lines().count() < 140, "somebody is to read it");
     let imports: Vec<&str> = script

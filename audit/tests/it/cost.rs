@@ -1,7 +1,7 @@
-//! What is counted is what the engine counts against budgets; nothing is counted twice.
+//! Costs are counted as for budgets, and nothing is counted twice.
 
 use audit::{Spending, Took};
-use shared::{Event, Forked, Meter};
+use shared::{Event, Forked, Usage};
 
 use crate::fixtures::{all, lived};
 
@@ -18,12 +18,12 @@ fn sum(log: &[Event], price: audit::Price<'_>) -> Took {
 fn all_shares_together_are_what_the_thread_took() {
     let mut tokens = 0;
     for it in all() {
-        let took = *it.graph.replay(&it.log).unwrap().took();
+        let took = *it.graph.fold(&it.log).unwrap().usage();
         let sum = sum(&it.log, &|_, _| None);
         tokens += took.tokens();
         assert_eq!(
             (sum.input_tokens, sum.output_tokens, sum.micro_usd, sum.ms),
-            (took.input_tokens, took.output_tokens, took.micro_usd, took.ms),
+            (took.input_tokens, took.output_tokens, took.micro_usd, took.duration_ms),
             "{}/{}",
             it.graph.name(),
             it.name
@@ -37,26 +37,26 @@ fn all_shares_together_are_what_the_thread_took() {
 fn what_had_no_price_is_counted_by_the_prices_of_today_and_what_had_one_is_not() {
     let it = lived("planner", "money_of_a_turn_is_spent");
     let then = sum(&it.log, &|_, _| None);
-    assert!(0 < then.micro_usd && then.unpriced == 0, "{then:?}");
+    assert!(0 < then.micro_usd && then.responses_without_price == 0, "{then:?}");
     assert_eq!(sum(&it.log, &|_, _| Some(1_000_000)), then, "a price of then stands");
     let mut unpriced = it.log.clone();
     for event in &mut unpriced {
         if let Event::Answered(it) = event
-            && let Some(meter) = &mut it.meter
+            && let Some(meter) = &mut it.usage
         {
             meter.micro_usd = None;
         }
     }
-    let calls = sum(&unpriced, &|_, _| None).unpriced;
+    let calls = sum(&unpriced, &|_, _| None).responses_without_price;
     assert!(0 < calls);
-    let today = sum(&unpriced, &|model: &str, meter: &Meter| {
+    let today = sum(&unpriced, &|model: &str, meter: &Usage| {
         assert_eq!(model, "openai/gpt-4o");
         Some(meter.input_tokens)
     });
-    assert_eq!((today.unpriced, today.micro_usd), (0, today.micro_usd_by_todays_prices));
+    assert_eq!((today.responses_without_price, today.micro_usd), (0, today.micro_usd_by_todays_prices));
 }
 
-/// What a fork was copied from paid for its answers itself.
+/// The original thread paid for the answers that a fork copied.
 #[test]
 fn a_fork_takes_nothing_for_what_was_copied() {
     let mut log = lived("planner", "money_of_a_turn_is_spent").log;
@@ -68,8 +68,8 @@ fn a_fork_takes_nothing_for_what_was_copied() {
         config: serde_json::Value::Null,
         budget: None,
         prompts: [].into(),
-        learned: Vec::new(),
-        by: String::new(),
+        facts: Vec::new(),
+        actor: String::new(),
     };
     let whole = sum(&log, &|_, _| None);
     let before = sum(&log[..cut], &|_, _| None);

@@ -1,11 +1,11 @@
-//! Two logs side by side.
+//! Comparison of two logs.
 
-use audit::{Diffed, Row, Side, diff};
-use shared::{Event, reenact};
+use audit::{Row, Side, ThreadDiff, diff};
+use shared::{Event, rerun};
 
 use crate::fixtures::{Lived, all, lived};
 
-fn beside(left: &Lived, right: &Lived) -> Diffed {
+fn beside(left: &Lived, right: &Lived) -> ThreadDiff {
     diff(Side { graph: left.graph, log: &left.log }, Side { graph: right.graph, log: &right.log }).unwrap()
 }
 
@@ -19,15 +19,15 @@ fn a_log_is_the_same_as_itself_under_other_names() {
     }
 }
 
-/// The pause after a fault is drawn at random; that there is one is not.
+/// The length of the pause after a failure is random; its presence is not.
 #[test]
 fn how_long_a_fault_made_it_wait_is_no_difference() {
     let one = lived("probe", "falters_then_goes_on");
     let with = |pause: fn(u64) -> Option<u64>| {
         let mut log = one.log.clone();
         for event in &mut log {
-            if let Event::Faltered(it) = event {
-                it.again_after_ms = it.again_after_ms.and_then(pause);
+            if let Event::AttemptFailed(it) = event {
+                it.retry_after_ms = it.retry_after_ms.and_then(pause);
             }
         }
         beside(&one, &Lived { graph: one.graph, name: String::new(), log })
@@ -36,13 +36,13 @@ fn how_long_a_fault_made_it_wait_is_no_difference() {
     assert_eq!((other.same, other.rows, other.split), (one.log.len(), vec![], None));
     let short = Lived { graph: one.graph, name: String::new(), log: one.log[..6].to_vec() };
     let mut never = Lived { graph: one.graph, name: String::new(), log: short.log.clone() };
-    let Some(Event::Faltered(it)) = never.log.last_mut() else { panic!("it does not falter there") };
-    it.again_after_ms = None;
+    let Some(Event::AttemptFailed(it)) = never.log.last_mut() else { panic!("it does not falter there") };
+    it.retry_after_ms = None;
     let never = beside(&short, &never);
     assert!(matches!(&never.rows[..], [Row::Changed { left: 5, .. }]), "{never:?}");
 }
 
-/// Whatever two logs are: every event of both is told once.
+/// For any two logs, every event of both is listed once.
 #[test]
 fn every_event_is_told_once() {
     let logs = all();
@@ -64,7 +64,7 @@ fn a_changed_threshold_parts_two_threads_where_it_decides() {
     let Event::Opened(opened) = &mut script[0] else { panic!("no beginning") };
     opened.config["confidence"] = 0.6.into();
     let right =
-        Lived { graph: left.graph, name: String::new(), log: reenact(left.graph, &script).unwrap().log };
+        Lived { graph: left.graph, name: String::new(), log: rerun(left.graph, &script).unwrap().log };
     let diffed = beside(&left, &right);
     assert!(
         matches!(&diffed.rows[0], Row::Changed { left: 0, differs, .. } if differs[0].path == "event.config.confidence")

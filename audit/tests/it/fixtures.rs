@@ -1,22 +1,22 @@
-//! The logs that today's code makes of the fixtures.
+//! The logs of the fixtures, as today's code writes them.
 
 use std::{fs, path::PathBuf};
 
-use shared::{Event, Graph, reenact, strategies};
+use shared::{Event, Graph, rerun, strategies};
 
-/// A fixture's log.
+/// The log of a fixture.
 pub(crate) struct Lived {
     pub(crate) graph: &'static dyn Graph,
     pub(crate) name: String,
     pub(crate) log: Vec<Event>,
 }
 
-/// All of them.
+/// Logs of all fixtures.
 pub(crate) fn all() -> Vec<Lived> {
     strategies::all().into_iter().flat_map(of).collect()
 }
 
-/// The one of this name.
+/// The log of the fixture with this name.
 pub(crate) fn lived(strategy: &str, name: &str) -> Lived {
     all().into_iter().find(|it| it.graph.name() == strategy && it.name == name).unwrap()
 }
@@ -30,7 +30,7 @@ fn of(graph: &'static dyn Graph) -> Vec<Lived> {
         let text = fs::read_to_string(&path).unwrap();
         let script: Vec<Event> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
-        Lived { graph, name, log: reenact(graph, &script).unwrap().log }
+        Lived { graph, name, log: rerun(graph, &script).unwrap().log }
     };
     paths.into_iter().map(lived).collect()
 }

@@ -1,4 +1,4 @@
-//! The golden logs hold all that is ever written, and what would break their reading is named.
+//! The golden logs contain everything that is ever written, and an incompatible change is reported by name.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,22 +10,22 @@ use audit::schema::{GOLDEN, check, check_logs};
 use serde_json::{Map, Value};
 use shared::{Event, strategies};
 
-/// What can be read and is never written: what is put to a person because of what stands in the log anyway, and what the
-/// code hands around.
+/// Values that can be read and are never written: shown to a person because of other events, or passed within the
+/// code.
 const NEVER_WRITTEN: [&str; 13] = [
     "answered.response.messages[].role=:system",
     "answered.response.messages[].role=:tool",
-    "answered.response.messages[]:answers",
+    "answered.response.messages[]:tool_call_id",
     "answered.response.messages[]:tool_calls",
     "answered.response.response=:unavailable",
-    "answered.response.response=:wants",
-    "answered.response.response=:whole",
-    "asked.requests[].searching=:no",
-    "decided.said[].role=:system",
-    "decided.said[].role=:user",
+    "answered.response.response=:input_required",
+    "answered.response.response=:output_with_extras",
+    "asked.requests[].web_search=:off",
+    "decided.messages[].role=:system",
+    "decided.messages[].role=:user",
     "decided.to.interrupt.kind=:in_doubt",
     "decided.to.interrupt.kind=:input",
-    "decided.to.interrupt:form",
+    "decided.to.interrupt:elicitation",
 ];
 
 #[test]
@@ -38,7 +38,7 @@ fn golden_logs_are_read_as_they_were_written() {
     assert_eq!(checked.logs, files, "audit/src/schema/golden.rs names every file of fixtures/golden");
 }
 
-/// Whoever adds a field, a variant or a kind adds a line that has it.
+/// A new field, variant or kind needs a new line in a golden log.
 #[test]
 fn golden_logs_have_every_kind_field_and_variant() {
     let (mut there, mut could) = (BTreeSet::new(), BTreeSet::new());
@@ -66,19 +66,19 @@ fn a_breach_is_named_with_its_kind_and_field() {
             checked.breaches.into_iter().next().unwrap_or_else(|| panic!("nothing is wrong with {line}"));
         (it.line, it.kind, it.field.unwrap_or_default(), it.what)
     };
-    // As if `motive` had been a field then, and was removed or renamed since.
+    // As if `motive` had been a field once, and was removed or renamed.
     let (line, kind, field, what) = breach(r#"{"event":"decided","node":"read","motive":"a","to":"end"}"#);
     assert_eq!((line, &*kind, &*field), (2, "decided", "motive"), "{what}");
-    // As if `to` had come later, without a default.
+    // As if `to` had been added later, without a default.
     let (_, kind, field, what) = breach(r#"{"event":"decided","node":"read"}"#);
     assert_eq!((&*kind, &*field), ("decided", "to"), "{what}");
-    // As if something had been written that is read and dropped.
-    let (_, kind, field, what) = breach(r#"{"event":"heard","messages":[],"by":""}"#);
-    assert_eq!((&*kind, &*field), ("heard", "by"), "{what}");
+    // As if a field had been written that reading drops.
+    let (_, kind, field, what) = breach(r#"{"event":"turn_started","messages":[],"actor":""}"#);
+    assert_eq!((&*kind, &*field), ("turn_started", "actor"), "{what}");
     assert!(what.contains("renamed or removed"), "{what}");
     let (_, kind, _, what) = breach(r#"{"event":"teleported","slot":0}"#);
     assert!(kind == "teleported" && what.contains("is unknown"), "{what}");
-    // Read, and of no sense to the strategy any more.
+    // Readable, but without meaning to the strategy any more.
     let (_, kind, _, what) = breach(r#"{"event":"decided","node":"gone","to":"end"}"#);
     assert!(kind == "decided" && what.contains("not folded"), "{what}");
     assert!(check_logs(&[("then", opened)], &[]).breaches[0].what.contains("no strategy \"probe\" any more"));
@@ -86,8 +86,8 @@ fn a_breach_is_named_with_its_kind_and_field() {
 
 type Found = BTreeMap<String, (BTreeSet<String>, BTreeSet<String>)>;
 
-/// Every place in a payload with what stands there and what may: the fields of a struct, the variants of an enum. What may
-/// is what serde says when something stands there that may not.
+/// Every place in a payload with its value and the allowed values: fields of a struct, variants of an enum. Serde's
+/// error for a wrong value lists them.
 fn places(kind: &str, payload: &Value) -> Found {
     let mut found = Found::new();
     let mut open = vec![(String::new(), kind.to_owned())];
@@ -119,8 +119,8 @@ fn places(kind: &str, payload: &Value) -> Found {
                     note(format!("{name}="), map.keys().collect(), may);
                 }
                 for key in map.keys() {
-                    // The names of forms are the server's.
-                    let known = if name.ends_with(".forms") { "*" } else { key };
+                    // The server chooses the names of input requests.
+                    let known = if name.ends_with(".input_requests") { "*" } else { key };
                     let escaped = key.replace('~', "~0").replace('/', "~1");
                     open.push((format!("{pointer}/{escaped}"), format!("{name}.{known}")));
                 }

@@ -1,15 +1,15 @@
-//! The second look, on real stores and at the fixtures of every strategy.
+//! Audits of real stores, and of the fixtures of every strategy.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on must panic")]
 
 mod attacks;
 mod bisect;
 mod bundle;
+mod checkpoints;
 mod cost;
 mod diff;
+mod explain;
 mod fixtures;
 mod golden;
 mod replay;
 mod scene;
-mod why;
-mod witness;

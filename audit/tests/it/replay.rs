@@ -1,15 +1,14 @@
-//! Many threads of all strategies, set against the code that lived them, and against a code with one route broken.
+//! Many threads of all strategies, replayed by the code that wrote them, and by code with one wrong edge.
 
 use std::path::Path;
 
 use audit::{
-    Broken,
-    corpus::Corpus,
     replay::{Report, junit, replay, sarif},
+    testing::{Corpus, Mutant},
 };
 use futures::{StreamExt, TryStreamExt, stream};
 use shared::{DEFAULT_TENANT, Event, Message, strategies};
-use store::{Conditions, Error, NewTurn, Opening, Round, Store, Strategies};
+use store::{Conditions, Error, NewTurn, Opening, Store, StrategyRegistry, ThreadScan};
 
 const THREADS: u64 = 700;
 
@@ -21,7 +20,7 @@ async fn sqlite_logs_are_replayed() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_logs_are_replayed() {
-    replays(&testing::Postgres::start().url()).await;
+    replays(&test_servers::Postgres::shared().url()).await;
 }
 
 async fn replays(url: &str) {
@@ -40,14 +39,14 @@ async fn replays(url: &str) {
         .await
         .unwrap();
 
-    let today = Strategies::new(strategies::all());
+    let today = StrategyRegistry::new(strategies::all());
     let report = replay(&store, &today, &round(Conditions::default()), true).await.unwrap();
     assert_eq!((report.threads, report.events), (THREADS, events));
     assert_eq!(report.strategies.len(), today.names().len(), "{:?}", report.strategies);
     assert_eq!((report.clusters.as_slice(), report.not_checked.as_slice()), (&[][..], &[][..]));
 
     let planner = strategies::find("planner").unwrap();
-    let broken = today.clone().with(Box::leak(Box::new(Broken(planner, "assess"))));
+    let broken = today.clone().with(Box::leak(Box::new(Mutant(planner, "assess"))));
     let report = replay(&store, &broken, &round(Conditions::default()), true).await.unwrap();
     let [cluster] = report.clusters.as_slice() else { panic!("not one cluster: {report:#?}") };
     assert_eq!(cluster.place(), "planner/assess/to");
@@ -55,20 +54,20 @@ async fn replays(url: &str) {
     assert_eq!(cluster.example.divergence.today, "end");
     told(&report);
 
-    // Only what was asked for is looked at.
+    // Only matching threads are read.
     let conditions = Conditions::parse("strategy = research", 0).unwrap();
     let others = replay(&store, &broken, &round(conditions), true).await.unwrap();
     assert_eq!((others.strategies.len(), others.threads), (1, report.strategies["research"].threads));
     assert_eq!(others.diverged, 0);
 
-    // What nobody here knows is not passed over.
-    let fewer = Strategies::new(strategies::all().into_iter().filter(|it| it.name() != "planner"));
+    // Unknown strategies are reported.
+    let fewer = StrategyRegistry::new(strategies::all().into_iter().filter(|it| it.name() != "planner"));
     let report = replay(&store, &fewer, &round(Conditions::default()), true).await.unwrap();
     assert_eq!(report.unchecked, report.strategies["planner"].threads);
-    assert!(report.not_checked[0].why.contains("no strategy is called \"planner\" here"), "{report:?}");
+    assert!(report.not_checked[0].why.contains("unknown strategy \"planner\""), "{report:?}");
 }
 
-/// What a CI is told of it.
+/// The report as shown by CI systems.
 fn told(report: &Report) {
     let xml = junit(report).unwrap();
     assert!(xml.contains("<testcase name=\"assess/to\"") && xml.contains("type=\"diverged\""), "{xml}");
@@ -81,11 +80,11 @@ fn told(report: &Report) {
     assert_eq!(*line, example.divergence.seq + 1);
 }
 
-fn round(turns: Conditions) -> Round {
-    Round::of(turns, 2)
+fn round(turns: Conditions) -> ThreadScan {
+    ThreadScan::of(turns, 2)
 }
 
-/// Stores a log as it is; how many events it has.
+/// Stores a log unchanged and returns its number of events.
 async fn keep(store: &Store, mut log: Vec<Event>) -> Result<u64, Error> {
     let events = log.len() as u64;
     let rest = log.split_off(1);

@@ -1,29 +1,31 @@
-//! Three threads and two checkpoints: what attacks are tried on.
+//! Three threads and two checkpoints, the subject of the attacks.
 
 use std::{
     fs,
     path::{Path, PathBuf},
 };
 
-use audit::witness::{self, Asked, Gone, Key, Made, Place, Report};
-use shared::{Event, Heard, Message, strategies};
+use audit::checkpoints::{self, Asked, Gone, Key, Made, Place, Report};
+use shared::{Event, Message, TurnStarted, strategies};
 use store::{
-    Conditions, DryRun, NewTurn, Opening, Round, Store, Stored, Strategies, ThreadId, testing::intruder,
+    Conditions, DryRun, NewTurn, Opening, Store, Stored, StrategyRegistry, ThreadId, ThreadScan,
+    testing::tamper,
 };
 
-/// A store, what was attested of it, and what somebody else kept.
+/// A store, its checkpoints, and an independent copy.
 pub(crate) struct Scene {
     pub(crate) store: Store,
-    /// The first and the last were attested at both checkpoints, the second at the first. The first has gone on since.
+    /// The first and the last thread were attested at both checkpoints, the second at the first. The first has grown
+    /// since.
     pub(crate) threads: Vec<ThreadId>,
-    /// How many events each had at the two checkpoints.
+    /// Number of events of each thread at the two checkpoints.
     pub(crate) then: [[u64; 3]; 2],
     pub(crate) folder: tempfile::TempDir,
     pub(crate) key: Key,
     pub(crate) place: Place,
-    /// A copy of the place as it was at the first checkpoint.
+    /// A copy of the folder as of the first checkpoint.
     pub(crate) early: PathBuf,
-    /// A copy of the last note, in other hands.
+    /// An independent copy of the last note.
     pub(crate) outside: PathBuf,
 }
 
@@ -64,7 +66,7 @@ impl Scene {
         this
     }
 
-    /// A thread hears words, and all comes of it that the strategy makes of them.
+    /// Sends a message to a thread and runs the turn.
     pub(crate) async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
         let opened =
             serde_json::from_value(serde_json::json!({ "strategy": "probe", "version": 1 })).unwrap();
@@ -74,16 +76,16 @@ impl Scene {
         let (head, log) = self.store.load(turn.thread).await.unwrap();
         let mut script: Vec<Event> = log.into_iter().map(|it| it.event).collect();
         let before = script.len();
-        let heard = Heard {
+        let heard = TurnStarted {
             turn: turn.id,
-            by: "ada".to_owned(),
-            time: store::time::rfc3339(turn.created_at),
-            hearing: shared::Hearing::Input,
+            actor: "ada".to_owned(),
+            time: queue::clock::rfc3339(turn.created_at),
+            kind: shared::TurnKind::New,
             messages: turn.messages,
         };
         script.push(heard.into());
         let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
-        let lived = shared::reenact(probe, &script).unwrap();
+        let lived = shared::rerun(probe, &script).unwrap();
         self.store.append(&head, &lived.log[before..], None).await.unwrap();
         self.store.rebuild(&strategies_here(), &round(Some(turn.thread)), DryRun::No).await.unwrap();
         turn.thread
@@ -91,12 +93,12 @@ impl Scene {
 
     pub(crate) async fn attest(&self, gone: Gone) -> Made {
         let made =
-            witness::checkpoint(&self.store, &round(None), &self.place, &self.key, gone).await.unwrap();
+            checkpoints::checkpoint(&self.store, &round(None), &self.place, &self.key, gone).await.unwrap();
         assert_eq!(made.found, 0, "{:?}", made.findings);
         made
     }
 
-    /// Held against what is kept in the folder, and against more.
+    /// Verifies the store against the folder and further checkpoints.
     pub(crate) async fn verify(&self, more: &[&Path]) -> Report {
         let own = self.place.note.clone();
         let checkpoints = std::iter::once(own).chain(more.iter().map(|it| it.to_path_buf())).collect();
@@ -104,47 +106,47 @@ impl Scene {
     }
 
     pub(crate) async fn asked(&self, asked: Asked, thread: Option<ThreadId>) -> Report {
-        witness::verify(&self.store, &strategies_here(), &round(thread), &asked).await.unwrap()
+        checkpoints::verify(&self.store, &strategies_here(), &round(thread), &asked).await.unwrap()
     }
 
     pub(crate) async fn log(&self, nth: usize) -> Vec<Stored> {
         self.store.stored(self.threads[nth], 0, 1_000).await.unwrap()
     }
 
-    /// The log of a thread is this from now on.
+    /// Replaces the log of a thread.
     pub(crate) async fn replace(&self, nth: usize, log: &[Stored]) {
-        intruder::replace_log(&self.store, self.threads[nth], log).await.unwrap();
+        tamper::replace_log(&self.store, self.threads[nth], log).await.unwrap();
     }
 
-    /// Its log is changed, and its rows are what the changed log says.
+    /// Replaces the log of a thread, and its rows to match.
     pub(crate) async fn forge(&self, nth: usize, log: &[Stored]) {
         self.replace(nth, log).await;
         self.store.rebuild(&strategies_here(), &round(Some(self.threads[nth])), DryRun::No).await.unwrap();
     }
 
-    /// A thread is as it was when it had so many events.
+    /// Sets a thread back to this number of events.
     pub(crate) async fn set_back(&self, nth: usize, events: u64) {
         let mut log = self.log(nth).await;
         log.truncate(usize::try_from(events).unwrap());
-        let turns = format!("DELETE FROM turns WHERE thread_id = $1 AND heard_seq >= {events}");
-        intruder::say(&self.store, &turns, self.threads[nth]).await.unwrap();
+        let turns = format!("DELETE FROM turns WHERE thread_id = $1 AND started_seq >= {events}");
+        tamper::execute(&self.store, &turns, self.threads[nth]).await.unwrap();
         self.forge(nth, &log).await;
     }
 
-    /// The rows of a thread are gone.
-    pub(crate) async fn remove(&self, nth: usize, of_turns: intruder::Turns) {
+    /// Removes the rows of a thread.
+    pub(crate) async fn remove(&self, nth: usize, of_turns: tamper::Turns) {
         self.replace(nth, &[]).await;
-        intruder::remove_rows(&self.store, self.threads[nth], of_turns).await.unwrap();
+        tamper::remove_rows(&self.store, self.threads[nth], of_turns).await.unwrap();
     }
 
-    /// Somebody makes all that is kept in the folder anew, of the store as it is, with this key.
+    /// Recreates everything in the folder from the current store, with this key.
     pub(crate) async fn attest_anew(&self, key: &Key) {
         fs::remove_file(&self.place.note).unwrap();
         fs::remove_file(&self.place.heads).unwrap();
-        witness::checkpoint(&self.store, &round(None), &self.place, key, Gone::Found).await.unwrap();
+        checkpoints::checkpoint(&self.store, &round(None), &self.place, key, Gone::Found).await.unwrap();
     }
 
-    /// What is kept in the folder is as it was at the first checkpoint.
+    /// Sets the folder back to the first checkpoint.
     pub(crate) fn set_folder_back(&self) {
         fs::copy(self.early.join("checkpoint"), &self.place.note).unwrap();
         fs::copy(self.early.join("checkpoint.heads"), &self.place.heads).unwrap();
@@ -159,10 +161,10 @@ impl Scene {
     }
 }
 
-pub(crate) fn strategies_here() -> Strategies {
-    Strategies::new(strategies::all())
+pub(crate) fn strategies_here() -> StrategyRegistry {
+    StrategyRegistry::new(strategies::all())
 }
 
-pub(crate) fn round(thread: Option<ThreadId>) -> Round {
-    Round::of(Conditions::default(), 2).only(thread)
+pub(crate) fn round(thread: Option<ThreadId>) -> ThreadScan {
+    ThreadScan::of(Conditions::default(), 2).only(thread)
 }

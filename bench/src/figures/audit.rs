@@ -1,16 +1,15 @@
-//! How fast recorded threads are set against today's code, beside reading them; and that one broken route is found among them.
+//! Replay of recorded threads against today's code, compared with only reading them; and detection of one wrong edge.
 
 use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use async_trait::async_trait;
 use audit::{
-    Broken,
-    corpus::Corpus,
     replay::{Report, replay},
+    testing::{Corpus, Mutant},
 };
 use shared::strategies;
-use store::{Conditions, Error, Reader, Recorded, Round, Strategies, ThreadId};
+use store::{Conditions, Error, Reader, Recorded, StrategyRegistry, ThreadId, ThreadScan};
 use uuid::Uuid;
 
 use super::{Bench, Figure};
@@ -21,16 +20,16 @@ use crate::{
     rows::{self, Rows},
 };
 
-/// How many rows are written at once, about: SQLite takes so many values and no more.
+/// Approximate number of rows written at once; SQLite limits the parameters of a statement.
 const AT_ONCE: usize = 3_000;
 
-/// The route that is broken on purpose, once all was measured.
+/// The edge that is broken on purpose, after the measurement.
 const BROKEN: (&str, &str) = ("planner", "assess");
 
-/// A corpus of all strategies in SQLite, replayed whole.
+/// A corpus of all strategies in SQLite, replayed completely.
 pub(super) struct Replay;
 
-/// Reads, and does no more.
+/// Decodes events and does nothing else.
 struct Decoded;
 
 impl Reader for Decoded {
@@ -61,8 +60,8 @@ impl Figure for Replay {
                 rows = Rows::default();
             }
         }
-        let strategies = Strategies::new(strategies::all());
-        let round = Round::of(Conditions::default(), 2);
+        let strategies = StrategyRegistry::new(strategies::all());
+        let round = ThreadScan::of(Conditions::default(), 2);
         let (mut rate, mut floor) = (vec![], vec![]);
         for _ in 0..bench.effort.rounds() {
             bench.round()?;
@@ -77,7 +76,7 @@ impl Figure for Replay {
         }
         let (strategy, node) = BROKEN;
         let graph = strategies::find(strategy).context("the strategy that is to be broken is not there")?;
-        let broken = strategies.with(Box::leak(Box::new(Broken(graph, node))));
+        let broken = strategies.with(Box::leak(Box::new(Mutant(graph, node))));
         let report = replay(&store, &broken, &round, true).await?;
         ensure!((report.threads, report.events) == (threads, events), "not all was read: {report:?}");
         let found = found(&report)?;
@@ -90,8 +89,7 @@ impl Figure for Replay {
     }
 }
 
-/// The one place where threads part from the code with the broken route, and how many do; refused, if that is not what was
-/// found.
+/// The single cluster of threads that diverge at the broken edge, and their number. Fails if the report differs.
 fn found(report: &Report) -> Result<String> {
     let (strategy, node) = BROKEN;
     let told = || report.clusters.iter().map(|it| format!("\n  {} × {}", it.threads, it.place()));

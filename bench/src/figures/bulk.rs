@@ -1,5 +1,5 @@
-//! A batch as an installation runs it: an api and two workers, each a process of its own, over PostgreSQL and Redis; all of
-//! them but PostgreSQL killed three times on the way.
+//! A batch on a complete installation: an API and two workers as processes, with PostgreSQL and Redis. All but
+//! PostgreSQL are killed three times during the run.
 
 use std::{
     collections::BTreeMap,
@@ -20,32 +20,32 @@ use crate::{
     report::{Bound, Line, Of, Target},
 };
 
-/// How many nodes a turn of the floor has, how many are under way at once, and how many threads a lap has: many of each
-/// slot's, so that neither its beginning nor its end is what is measured.
+/// Nodes in a turn of the lower bound, concurrent turns, and threads in a lap: many per slot, so that start and end
+/// do not dominate.
 const STEPS: u32 = 10;
 const SLOTS: usize = 512;
 const THREADS: usize = 8 * SLOTS;
 
-/// How often is looked.
+/// Interval between two looks at the batch.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How often is told what was seen.
+/// Interval between two progress messages.
 const TELL: Duration = Duration::from_secs(10);
 
-/// How long nothing may happen.
+/// Maximum time without progress.
 const PATIENCE: Duration = Duration::from_secs(300);
 
-/// At which shares of the items everything is killed.
+/// Shares of completed items at which everything is killed.
 const KILLED_AT: [f64; 3] = [0.25, 0.5, 0.75];
 
 pub(super) struct Bulk;
 
-/// What was seen while it ran.
+/// Observations during the run.
 #[derive(Default)]
 struct Seen {
     first: Option<f64>,
     polls: Vec<f64>,
-    /// The most that each process held, and what it held when a tenth of the items were done, in MiB.
+    /// Peak memory of each process, and its memory with a tenth of the items done, in MiB.
     most: BTreeMap<&'static str, f64>,
     early: BTreeMap<&'static str, f64>,
     kills: usize,
@@ -90,14 +90,14 @@ impl Figure for Bulk {
         for _ in 0..3 {
             bench.round()?;
             let same = (0..THREADS).map(one_of_them).collect::<Result<_>>()?;
-            // Its thread is opened, it is heard, and each node decides.
+            // The events: `opened`, `turn_started`, and a decision per node.
             turns.push(engine.rush(SLOTS, same, 2 + nodes as u64).await?);
         }
         lines(items, wall, nodes, &steps, &turns, &seen)
     }
 }
 
-/// A turn as a line asks for it.
+/// A turn as requested by a line of the batch.
 fn one_of_them(nth: usize) -> Result<NewTurn> {
     let opened = serde_json::from_value(json!({"strategy": "probe"}))?;
     let words = vec![Message::user(format!("echo {nth}"))];
@@ -161,7 +161,7 @@ fn tell(it: &Value, began: Instant, installation: &Installation, seen: &Seen) ->
     ))
 }
 
-/// What is known before the end is told apart from the table.
+/// Progress goes to stderr, apart from the table.
 fn eprint(words: &str) -> Result<()> {
     use std::io::Write as _;
     Ok(writeln!(std::io::stderr(), "{words}")?)

@@ -1,12 +1,13 @@
-//! How long it takes from the submission of a turn until the first event of it is in the log and told to listeners.
+//! Latency from the submission of a turn until its first event is in the log and listeners are notified.
 
 use std::{sync::Arc, time::Instant};
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use futures::StreamExt as _;
-use store::{Lane, Notice, Opening, When};
-use worker::{Stop, Worker};
+use queue::{Lane, Notification, Schedule};
+use store::Opening;
+use worker::{Shutdown, Worker};
 
 use super::{Bench, Figure};
 use crate::{
@@ -33,7 +34,7 @@ impl Figure for FirstEvent {
         rows::make_floor(&pool).await?;
         let mut redis = bare::Cycle::connect(&servers.redis.url(), 1).await?;
         let thread = engine.lap(Mode::Local, 1, 1, 1).await?.threads[0];
-        let stop = Stop::default();
+        let stop = Shutdown::default();
         let worker = Worker::new(engine.hands(Arc::new(Echo)), Mode::Local.limits(8));
         let worker = tokio::spawn(worker.run(stop.clone()));
         let (mut p50, mut p99, mut floor) = (vec![], vec![], vec![]);
@@ -60,24 +61,24 @@ impl Figure for FirstEvent {
     }
 }
 
-/// One turn of one step; returns when its thread is at rest again.
+/// Runs one turn of one step; returns once its thread is idle again.
 async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
     let end = engine.parts.store.head(thread).await?.seq;
-    let mut news = engine.parts.news.subscribe(thread).await?;
+    let mut news = engine.parts.notifications.subscribe(thread).await?;
     let began = Instant::now();
     engine.parts.store.submit(engine::turn(Opening::Existing(thread))).await?;
-    engine.parts.queue.ring(thread, &Lane::default(), When::Now).await?;
+    engine.parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await?;
     let mut first = None;
     loop {
         match news.next().await.context("the news ended")? {
-            Notice::Appended { seq } => {
+            Notification::Appended { seq } => {
                 let took = *first.get_or_insert(began.elapsed().as_secs_f64() * 1e6);
-                // `heard`, and the one decision.
+                // The events `turn_started` and `decided`.
                 if seq == end + 2 {
                     return Ok(took);
                 }
             }
-            Notice::Delta { .. } | Notice::Recalled { .. } | Notice::Paused => {}
+            Notification::Delta { .. } | Notification::Changed { .. } | Notification::PausesChanged => {}
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Whether a step costs more the longer its thread is.
+//! Cost of a step in relation to the length of its thread.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -11,10 +11,10 @@ use crate::{
     stats::median,
 };
 
-/// How many steps are looked at, early and late.
+/// Number of steps compared, early and late.
 const WINDOW: usize = 100;
 
-/// Where the early ones begin: the first few still make connections.
+/// First of the early steps; the ones before it still open connections.
 const EARLY: usize = 10;
 
 /// One thread that grows long.
@@ -55,7 +55,7 @@ impl Figure for OneThread {
     }
 }
 
-/// Turns of a hundred steps beside turns of ten.
+/// Turns of a hundred steps compared with turns of ten.
 pub(super) struct LongTurns {
     pub(super) mode: Mode,
 }

@@ -1,4 +1,5 @@
-//! How long one step of one thread takes when nothing else happens, over a bare commit and a bare cycle of Redis.
+//! Latency of one step of one thread on an idle installation, compared with a plain commit and a plain round trip
+//! through Redis.
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
@@ -86,7 +87,7 @@ impl Figure for Lone {
     }
 }
 
-/// What a step in the middle of a thread appended.
+/// Events appended by a step in the middle of a thread.
 async fn one_step(engine: &Engine, thread: Uuid) -> Result<Vec<Event>> {
     let (_, log) = engine.parts.store.load(thread).await?;
     let events = log.into_iter().map(|it| it.event);
@@ -98,7 +99,7 @@ async fn one_step(engine: &Engine, thread: Uuid) -> Result<Vec<Event>> {
     Ok(step)
 }
 
-/// How long it took from one decision to the next, in microseconds.
+/// Times from one decision to the next, in microseconds.
 pub(super) async fn between_decisions(engine: &Engine, thread: Uuid) -> Result<Vec<f64>> {
     let (_, log) = engine.parts.store.load(thread).await?;
     let at: Vec<i64> =

@@ -1,4 +1,4 @@
-//! What turns that wait cost a worker: its resident memory with very many in the queue, over none.
+//! Memory of a worker for waiting turns: its resident memory with a very long queue, compared with an empty one.
 
 use std::{
     process::{Child, Command},
@@ -9,12 +9,13 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use async_trait::async_trait;
 use futures::{StreamExt as _, TryStreamExt as _};
-use shared::{Message, Opened, Replay, Request};
-use store::{Lane, MemoryNews, NewTurn, Opening, Parts, Queue as _, RedisNews, RedisQueue, When};
+use queue::{Lane, MemoryNotifications, Queue as _, RedisNotifications, RedisQueue, Schedule};
+use shared::{DynThread, Message, Opened, Request};
+use store::{Backends, NewTurn, Opening};
 use tokio::time::sleep;
 use worker::{
-    Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    Shutdown, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use super::{Bench, Figure};
@@ -25,10 +26,10 @@ use crate::{
     walk,
 };
 
-/// How many jobs the worker has under way, so that all others wait.
+/// Number of jobs that the worker runs, so that all others wait.
 const SLOTS: usize = 64;
 
-/// How often it sweeps; a sweep looks at every thread that waits.
+/// Sweep interval; a sweep looks at every waiting thread.
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// Longer than the measurement.
@@ -45,19 +46,20 @@ impl Figure for Memory {
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
         let waiting = bench.effort.pick(5_000, 100_000);
         let (servers, url) = (bench.servers().await?, bench.database().await?);
-        // What is measured is memory: waiting for the disk a hundred thousand times would only take time.
+        // This figure measures memory: a hundred thousand disk waits would only take time.
         let name = url.rsplit('/').next().context("an address names its database")?;
         servers.postgres.query(&format!("ALTER DATABASE {name} SET synchronous_commit = off"));
         servers.redis.flush_all();
         let store = engine::migrated(&url).await?;
         let queue = Arc::new(RedisQueue::connect(&servers.redis.url(), LEASE, "bench").await?);
-        let parts = Parts { store, queue: queue.clone(), news: Arc::new(MemoryNews::new()) };
+        let parts =
+            Backends { store, queue: queue.clone(), notifications: Arc::new(MemoryNotifications::new()) };
         bench.round()?;
 
         submit(&parts, SLOTS, "wait 86400").await?;
         let worker = Other::start(&url, &servers.redis.url())?;
         let began = Instant::now();
-        while queue.len().await?.in_flight < SLOTS as u64 {
+        while queue.depth().await?.in_flight < SLOTS as u64 {
             ensure!(began.elapsed() < Duration::from_secs(60), "the worker did not take its {SLOTS} jobs");
             sleep(Duration::from_millis(20)).await;
         }
@@ -66,7 +68,7 @@ impl Figure for Memory {
         submit(&parts, waiting, "echo hello").await?;
         let submitted = waiting as f64 / began.elapsed().as_secs_f64();
         let many = worker.most_resident().await?;
-        let depth = queue.len().await?;
+        let depth = queue.depth().await?;
         ensure!(depth.waiting == waiting as u64, "{waiting} turns were to wait, and it is {}", depth.waiting);
         Ok(vec![
             Line::new("memory.waiting", "MiB", &[many])
@@ -80,8 +82,8 @@ impl Figure for Memory {
     }
 }
 
-/// Submits so many turns of the probe, each to a thread of its own, and rings for them.
-async fn submit(parts: &Parts, turns: usize, words: &str) -> Result<()> {
+/// Submits this many turns of the probe, each to its own thread, and enqueues them.
+async fn submit(parts: &Backends, turns: usize, words: &str) -> Result<()> {
     let one = |_| async move {
         let opened = Opened {
             strategy: "probe".to_owned(),
@@ -90,7 +92,7 @@ async fn submit(parts: &Parts, turns: usize, words: &str) -> Result<()> {
         };
         let turn = NewTurn { messages: vec![Message::user(words)], ..engine::turn(Opening::New(opened)) };
         let turn = parts.store.submit(turn).await?.into_turn();
-        anyhow::Ok(parts.queue.ring(turn.thread, &Lane::default(), When::Now).await?)
+        anyhow::Ok(parts.queue.enqueue(turn.thread, &Lane::default(), Schedule::Now).await?)
     };
     futures::stream::iter(0..turns).map(one).buffer_unordered(32).try_collect().await
 }
@@ -105,7 +107,7 @@ impl Other {
         Ok(Self(command.spawn().context("failed to start a worker")?))
     }
 
-    /// The most that it holds over three sweeps.
+    /// Peak resident memory over three sweeps.
     async fn most_resident(&self) -> Result<f64> {
         let (began, mut most) = (Instant::now(), 0.0_f64);
         while began.elapsed() < SWEEP * 3 {
@@ -118,31 +120,37 @@ impl Other {
 
 impl Drop for Other {
     fn drop(&mut self) {
-        // It has nothing to put in order.
+        // No data needs to be saved.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The worker of that process: takes what its slots hold, and finishes none of it.
+/// The worker of that process: fills its slots and finishes no job.
 pub(crate) async fn wait_for_ever(store: &str, queue: &str) -> Result<()> {
-    let news = Arc::new(RedisNews::connect(queue).await?);
+    let notifications = Arc::new(RedisNotifications::connect(queue).await?);
     let queue = Arc::new(RedisQueue::connect(queue, LEASE, "other").await?);
-    let parts = Parts { store: store::Store::connect(store).await?, queue, news };
-    let limits = Limits { slots: SLOTS, nodes: 16, lease: LEASE, sweep: SWEEP, drain: LEASE };
-    Worker::new(engine::hands(parts, Arc::new(Patient)), limits).run(Stop::default()).await;
+    let parts = Backends { store: store::Store::connect(store).await?, queue, notifications };
+    let limits = WorkerConfig {
+        slots: SLOTS,
+        max_jobs_in_place: 16,
+        lease: LEASE,
+        sweep_interval: SWEEP,
+        drain_timeout: LEASE,
+    };
+    Worker::new(engine::hands(parts, Arc::new(Patient)), limits).run(Shutdown::default()).await;
     Ok(())
 }
 
-/// A world that takes the time it is told to take.
+/// A world that takes as long as requested.
 struct Patient;
 
 #[async_trait]
 impl World for Patient {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        if let Request::Rehearse(it) = &ask.due.request {
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        if let Request::Simulate(it) = &ask.due.request {
             sleep(Duration::from_millis(it.wait_ms)).await;
         }
-        Err(shared::Fault::operator("nothing is finished here"))
+        Err(shared::Fault::permanent("nothing is finished here"))
     }
 }

@@ -1,5 +1,4 @@
-//! The figures, each in a file of its own, and what they share: the servers, the rounds, and what the machine does
-//! meanwhile.
+//! The figures, each in its own file, and their shared parts: servers, rounds, and the state of the machine.
 
 mod audit;
 mod bulk;
@@ -29,16 +28,16 @@ use crate::{
 
 pub(crate) use memory::wait_for_ever;
 
-/// What is measured together, because it shares rounds.
+/// Lines that are measured together because they share rounds.
 #[async_trait]
 pub(crate) trait Figure {
-    /// What the names of its lines begin with.
+    /// Common beginning of the names of its lines.
     fn name(&self) -> String;
-    /// Measures.
+    /// Measures all lines.
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>>;
 }
 
-/// All figures.
+/// All figures, in the order of the report.
 pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     let mut all: Vec<Box<dyn Figure>> = Vec::new();
     for mode in Mode::ALL {
@@ -69,22 +68,22 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     all
 }
 
-/// How much time there is.
+/// Length of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effort {
-    /// Three rounds of little.
+    /// Three short rounds.
     Short,
-    /// Seven rounds of enough.
+    /// Seven full rounds.
     Full,
 }
 
 impl Effort {
-    /// How many rounds.
+    /// Number of rounds.
     pub(crate) fn rounds(self) -> usize {
         self.pick(3, 7)
     }
 
-    /// The first if there is little time, else the second.
+    /// Returns the first value in a short run, else the second.
     pub(crate) fn pick<T>(self, short: T, full: T) -> T {
         match self {
             Effort::Short => short,
@@ -93,10 +92,10 @@ impl Effort {
     }
 }
 
-/// What figures share.
+/// State shared by all figures.
 pub(crate) struct Bench {
     pub(crate) effort: Effort,
-    /// How many items a batch has, if somebody says.
+    /// Number of items in a batch, if given on the command line.
     pub(crate) items: Option<u64>,
     servers: Option<Arc<Servers>>,
     databases: usize,
@@ -107,7 +106,7 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Nothing is started before it is asked for.
+    /// Creates the state. Servers start on first use.
     pub(crate) fn new(effort: Effort, items: Option<u64>) -> Result<Self> {
         let folder = tempfile::Builder::new().prefix("turnfold-bench-").tempdir();
         let folder = folder.context("failed to make a temporary folder")?;
@@ -115,7 +114,7 @@ impl Bench {
         Ok(Self { effort, items, servers: None, databases: 0, folder, disk, foreign, round: None })
     }
 
-    /// The servers.
+    /// The servers, started on first use.
     pub(crate) async fn servers(&mut self) -> Result<Arc<Servers>> {
         if let Some(servers) = &self.servers {
             return Ok(servers.clone());
@@ -125,18 +124,18 @@ impl Bench {
         Ok(servers)
     }
 
-    /// The address of an empty database in PostgreSQL.
+    /// Creates an empty PostgreSQL database and returns its URL.
     pub(crate) async fn database(&mut self) -> Result<String> {
         self.databases += 1;
         Ok(self.servers().await?.postgres.database(&format!("bench_{}", self.databases)))
     }
 
-    /// A folder on the disk that everything is kept on.
+    /// Folder on the measured disk.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Begins a round: looks at the disk, and at what others do from now to the next.
+    /// Starts a round: measures the disk, and the load by others until the next.
     pub(crate) fn round(&mut self) -> Result<()> {
         self.end_round()?;
         self.disk.push(fdatasync_micros(self.folder.path())?);
@@ -145,7 +144,7 @@ impl Bench {
         Ok(())
     }
 
-    /// What the machine did in the rounds since this was last asked.
+    /// Conditions of the rounds since the last call.
     pub(crate) fn conditions(&mut self) -> Result<Conditions> {
         self.end_round()?;
         let (disk, foreign) = (std::mem::take(&mut self.disk), std::mem::take(&mut self.foreign));

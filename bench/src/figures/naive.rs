@@ -1,5 +1,5 @@
-//! The engine beside what anybody would write first: a loop that reads the log, writes one row a transaction, and tells
-//! Redis three times.
+//! The engine compared with a simple first implementation: a loop that reads the log, writes one row per transaction,
+//! and calls Redis three times.
 
 use std::sync::{
     Arc,
@@ -8,6 +8,7 @@ use std::sync::{
 
 use anyhow::{Context as _, Result};
 use async_trait::async_trait;
+use queue::clock;
 use redis::{
     AsyncCommands as _, AsyncConnectionConfig,
     aio::MultiplexedConnection,
@@ -15,7 +16,7 @@ use redis::{
 };
 use sea_orm::sqlx::{self, PgPool, Row as _};
 use shared::{Event, Goto, Graph};
-use store::{ThreadId, log::chain, time};
+use store::{ThreadId, integrity::hash_chain};
 use tokio::{sync::Semaphore, task::JoinSet};
 use uuid::Uuid;
 
@@ -29,10 +30,10 @@ use crate::{
     walk::{self, Walk},
 };
 
-/// How many threads are in flight, in both.
+/// Number of threads in flight, in both.
 const SLOTS: usize = 512;
 
-/// How many nodes a turn has.
+/// Number of nodes in a turn.
 const STEPS: u32 = 10;
 
 /// As many connections as the engine's store has.
@@ -82,7 +83,7 @@ impl Figure for Naive {
     }
 }
 
-/// Lets the naive loop do a turn on each of so many threads, which have heard theirs already.
+/// Runs a turn on each of `threads` threads with the simple loop; their messages are already recorded.
 async fn run(servers: &Servers, pool: &PgPool, threads: usize) -> Result<Spent> {
     let config = AsyncConnectionConfig::new().set_response_timeout(None);
     let client = redis::Client::open(servers.redis.url())?;
@@ -103,7 +104,7 @@ async fn run(servers: &Servers, pool: &PgPool, threads: usize) -> Result<Spent> 
     let mut steps = JoinSet::new();
     while left.load(Ordering::SeqCst) > 0 {
         let free = slots.available_permits().max(1);
-        // It looks around often: the last step is not told to whoever waits here.
+        // Polls often: no notification wakes this reader after the last step.
         let options = StreamReadOptions::default().group(GROUP, ME).count(free).block(5);
         let read: Option<StreamReadReply> = reader.xread_options(&[STREAM], &[">"], &options).await?;
         for entry in read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids) {
@@ -134,7 +135,7 @@ async fn run(servers: &Servers, pool: &PgPool, threads: usize) -> Result<Spent> 
     Ok(spent)
 }
 
-/// One step, as anybody would write it first.
+/// One step of the simple implementation.
 struct NaiveStep {
     pool: PgPool,
     redis: MultiplexedConnection,
@@ -150,7 +151,7 @@ impl NaiveStep {
         for row in &rows {
             log.push(Event::decode(row.try_get(1)?, row.try_get(2)?)?);
         }
-        let thread = (&Walk as &dyn Graph).replay(&log)?;
+        let thread = (&Walk as &dyn Graph).fold(&log)?;
         let event = walk::next(&*thread)?.context("a thread in flight has a next event")?;
         let Event::Decided(decided) = &event else {
             anyhow::bail!("a walk only decides, and this is {event}")
@@ -159,8 +160,8 @@ impl NaiveStep {
 
         let last = rows.last().context("a thread has a first event")?;
         let hash: [u8; 32] = last.try_get::<&[u8], _>(3)?.try_into()?;
-        let (seq, at, payload) = (last.try_get::<i64, _>(0)? + 1, time::now(), event.payload()?);
-        let hash = chain::link(&hash, u64::try_from(seq)?, at, event.kind(), &payload);
+        let (seq, at, payload) = (last.try_get::<i64, _>(0)? + 1, clock::now(), event.payload()?);
+        let hash = hash_chain::link(&hash, u64::try_from(seq)?, at, event.kind(), &payload);
         let mut tx = self.pool.begin().await?;
         let sql = "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) VALUES ($1, $2, $3, $4, $5, 'json', $6)";
         let insert = sqlx::query(sql).bind(self.thread).bind(seq).bind(at);

@@ -1,12 +1,13 @@
-//! How fast a log is lived again: in memory, and from PostgreSQL.
+//! Speed of folding a log, from memory and from PostgreSQL.
 
 use std::{hint::black_box, sync::Arc};
 
 use anyhow::Result;
 use async_trait::async_trait;
+use queue::{MemoryNotifications, MemoryQueue};
 use sea_orm::sqlx::{self, Row as _};
 use shared::{Event, Graph};
-use store::{MemoryNews, MemoryQueue, Parts, ThreadLog};
+use store::{Backends, ThreadLog};
 use uuid::Uuid;
 
 use super::{Bench, Figure};
@@ -61,7 +62,7 @@ fn events(rows: &Rows) -> impl Iterator<Item = Result<Event>> {
     rows.kinds.iter().zip(&rows.payloads).map(|(kind, payload)| Ok(Event::decode(kind, payload)?))
 }
 
-/// Events a CPU second of this thread.
+/// Events per CPU second of this thread.
 fn rate(rows: &Rows, times: usize, run: impl Fn(&Rows) -> Result<()>) -> Result<f64> {
     let before = cpu_of_this_thread()?;
     for _ in 0..times {
@@ -70,7 +71,7 @@ fn rate(rows: &Rows, times: usize, run: impl Fn(&Rows) -> Result<()>) -> Result<
     Ok((rows.len() * times) as f64 / (cpu_of_this_thread()? - before))
 }
 
-/// From PostgreSQL, as a worker that does not know the thread.
+/// From PostgreSQL, as a worker that has not cached the thread.
 pub(super) struct Cold;
 
 #[async_trait]
@@ -91,7 +92,8 @@ impl Figure for Cold {
 async fn cold(bench: &mut Bench, events: u32) -> Result<Vec<Line>> {
     let (servers, url) = (bench.servers().await?, bench.database().await?);
     let queue = Arc::new(MemoryQueue::new(std::time::Duration::from_secs(60)));
-    let parts = Parts { store: migrated(&url).await?, queue, news: Arc::new(MemoryNews::new()) };
+    let parts =
+        Backends { store: migrated(&url).await?, queue, notifications: Arc::new(MemoryNotifications::new()) };
     let (thread, log, mut rows) = (Uuid::now_v7(), walk::log(events - 2)?, Rows::default());
     rows.add_log(thread, &log)?;
     let pool = rows::postgres(&url, 1).await?;

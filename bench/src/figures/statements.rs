@@ -1,7 +1,7 @@
-//! What one more step of a warm thread asks of PostgreSQL and of Redis, counted by the servers themselves.
+//! PostgreSQL statements and Redis commands of one more step of a cached thread, counted by the servers.
 //!
-//! Two laps of the same threads, one with longer turns: the difference is what the steps cost, without what the turns
-//! do.
+//! Two laps of the same threads have turns of different length. The difference is the cost of the steps, without the
+//! cost of the turns.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ use crate::{
     servers::Servers,
 };
 
-/// How many threads are in flight.
+/// Number of threads in flight.
 const SLOTS: usize = 64;
 
-/// How many nodes a turn has in the first lap, and in the second.
+/// Nodes in a turn of the first lap, and of the second.
 const STEPS: (u32, u32) = (10, 40);
 
 pub(super) struct Statements {
@@ -38,7 +38,7 @@ impl Figure for Statements {
         let pool = rows::postgres(&url, 1).await?;
         sqlx::query("CREATE EXTENSION pg_stat_statements").execute(&pool).await?;
         let name = url.rsplit('/').next().context("an address names its database")?;
-        // Counted are the statements of connections that are made from now on: the engine's, and none of ours.
+        // Counts statements of connections opened from now on: the engine's, and none of the benchmark's.
         servers.postgres.query(&format!("ALTER DATABASE {name} SET pg_stat_statements.track = 'top'"));
         let engine = Engine::postgres(&servers, &url).await?;
         engine.lap(self.mode, SLOTS, SLOTS, STEPS.0).await?;
@@ -86,7 +86,7 @@ impl Statements {
     }
 }
 
-/// What the servers counted.
+/// Counts reported by the servers.
 #[derive(Clone, Default)]
 struct Counted {
     reads: f64,
@@ -104,16 +104,16 @@ impl Counted {
         for row in sqlx::query(sql).fetch_all(pool).await? {
             let (query, calls): (String, f64) = (row.try_get(0)?, row.try_get(1)?);
             match query.split_whitespace().next().unwrap_or_default().to_ascii_uppercase().as_str() {
-                // The lap itself looks at the end what became of it.
+                // The lap's own final check.
                 "SELECT" if query.contains("COUNT(") => {}
                 "SELECT" => this.reads += calls,
-                // With steps that change where a thread or turn stands, the hot statement begins with `WITH`; of a lap, no
-                // other does.
+                // Steps that change the status of a thread or turn use a hot statement that begins with `WITH`; no
+                // other statement of a lap does.
                 "INSERT" | "UPDATE" | "DELETE" | "WITH" => this.writes += calls,
                 _ => {}
             }
         }
-        // Numbers are given to transactions that write, and to no others.
+        // Only transactions that write get a transaction id.
         this.commits = servers.number("SELECT pg_snapshot_xmax(pg_current_snapshot())::text")?;
         for line in servers.redis.ask("INFO commandstats").lines() {
             let Some((name, fields)) = line.strip_prefix("cmdstat_").and_then(|it| it.split_once(':')) else {

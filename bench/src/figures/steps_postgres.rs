@@ -1,4 +1,5 @@
-//! Durable steps a second on PostgreSQL and Redis, over the bare insert of the same rows by the same process.
+//! Durable steps per second on PostgreSQL and Redis, compared with the plain insert of the same rows by the same
+//! process.
 
 use anyhow::Result;
 use async_trait::async_trait;
@@ -14,10 +15,10 @@ use crate::{
     stats::median,
 };
 
-/// How many nodes a turn has.
+/// Number of nodes in a turn.
 const STEPS: u32 = 10;
 
-/// How many steps the floor writes in one statement, and how many tokens go round together beside it.
+/// Steps that the lower bound writes in one statement, and jobs that pass through Redis together.
 const BATCH: usize = 256;
 
 pub(super) struct Steps {
@@ -32,7 +33,7 @@ impl Figure for Steps {
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
-        // Many of each slot's, so that neither the first sweep nor the last jobs, that have no company, are what is measured.
+        // Many threads per slot, so that neither the first sweep nor the last jobs, which have no company, dominate.
         let threads = (self.slots * bench.effort.pick(2, 16)).max(bench.effort.pick(10, 20));
         let (servers, url) = (bench.servers().await?, bench.database().await?);
         let engine = Engine::postgres(&servers, &url).await?;
@@ -53,7 +54,7 @@ impl Figure for Steps {
                 Mode::Local | Mode::Asked => lap.threads.len(),
                 Mode::HandOff => lap.threads.len() * STEPS as usize,
             };
-            // Which comes first changes, so that neither always finds the disk as the engine left it.
+            // The order alternates, so that neither always finds the disk as the engine left it.
             let order = if nth % 2 == 0 { [1, 2] } else { [2, 1] };
             let floors = [
                 (Table::Floor, 0, &mut seen.floor),
@@ -96,7 +97,7 @@ async fn insert(pool: &PgPool, batches: &[Rows], table: Table, connections: usiz
     Ok(())
 }
 
-/// What the bare insert does, in steps a second and a CPU second.
+/// The plain insert, in steps per second and per CPU second.
 #[derive(Default)]
 struct Floor {
     rate: Vec<f64>,
@@ -108,12 +109,12 @@ struct Seen {
     rate: Vec<f64>,
     per_cpu: Vec<f64>,
     floor: Floor,
-    /// The same, if the arrays are taken apart as the engine does it.
+    /// The same with arrays unpacked as in the engine.
     streamed: Floor,
-    /// The bare insert, while as many tokens go round in Redis as the engine takes.
+    /// The plain insert while as many jobs pass through Redis as the engine uses.
     both: Floor,
     wal: Vec<f64>,
-    /// Microseconds of CPU a step: PostgreSQL, Redis, the worker.
+    /// CPU microseconds per step: PostgreSQL, Redis, worker.
     micros: [Vec<f64>; 3],
     /// Events and bytes of a step.
     step: (f64, f64),

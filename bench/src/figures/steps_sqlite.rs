@@ -1,4 +1,5 @@
-//! Durable steps a second on SQLite and the queue in process, over the bare insert of the same rows by the same process.
+//! Durable steps per second on SQLite and the queue in process, compared with the plain insert of the same rows by
+//! the same process.
 
 use std::path::Path;
 
@@ -13,10 +14,10 @@ use crate::{
     rows::{self, Rows},
 };
 
-/// How many nodes a turn has.
+/// Number of nodes in a turn.
 const STEPS: u32 = 10;
 
-/// How many steps the floor writes in one statement.
+/// Steps that the lower bound writes in one statement.
 const BATCH: f64 = 256.0;
 
 pub(super) struct Steps {
@@ -31,7 +32,7 @@ impl Figure for Steps {
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
-        // As on PostgreSQL: as many as there, of half the slots.
+        // As many threads as on PostgreSQL, with half the slots.
         let threads = (self.slots * bench.effort.pick(4, 32)).max(bench.effort.pick(10, 20));
         let file = bench.folder().join(format!("{}.db", self.name()));
         let engine = Engine::sqlite(&file).await?;
@@ -61,7 +62,7 @@ impl Figure for Steps {
     }
 }
 
-/// Writes the rows that a lap wrote once more, into a file of its own and nothing else.
+/// Writes the rows of a lap once more, into a file of its own and nothing else.
 async fn bare(file: &Path, beside: &Path, first: store::ThreadId, steps: f64) -> Result<Spent> {
     let (engine, floor) = (rows::sqlite(file).await?, rows::sqlite(beside).await?);
     let rows = Rows::of_sqlite(&engine, first, 0).await?;

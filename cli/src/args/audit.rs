@@ -1,101 +1,101 @@
-//! What may be said to `turnfold audit`.
+//! Arguments of `turnfold audit`.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::Round;
+use super::Selection;
 
 #[derive(Subcommand)]
 pub(crate) enum Audit {
-    /// Sets recorded threads against today's code: which of them would be lived otherwise, and where they part
+    /// Run today's code against recorded threads and report where it decides differently
     ///
-    /// Nothing is asked of anybody and nothing is written. Exit code 1 if a thread would be lived otherwise, else 6 if one
-    /// could not be checked or there was none.
+    /// Calls no model and no tool, and writes nothing. Exits with 1 if a thread diverges; else with 6 if a thread could not
+    /// be checked or none matched.
     Replay {
         #[command(flatten)]
-        round: Round,
-        /// Take reworded prompts for a difference too
+        selection: Selection,
+        /// Treat reworded prompts as differences
         #[arg(long)]
         prompts: bool,
-        /// Also write the outcome as JUnit's XML
+        /// Also write the result as JUnit XML
         #[arg(long, value_name = "FILE")]
         junit: Option<PathBuf>,
-        /// Also write the outcome as SARIF 2.1.0
+        /// Also write the result as SARIF 2.1.0
         #[arg(long, value_name = "FILE")]
         sarif: Option<PathBuf>,
     },
-    /// Attests how far each thread goes and the hash of its last event, signed, in a place outside of the store
+    /// Sign the current head of every thread and store the signature outside the database
     ///
-    /// Writes a note of some 200 bytes (a C2SP tlog-checkpoint) and, beside it under the same name and `.heads`, the list of
-    /// heads that it attests. Only threads that have grown are added. Have somebody else keep a copy of the note.
-    /// Exit code 1 if a log is not as it was appended or attested: that one is not attested anew, all others are.
+    /// Writes a note of about 200 bytes (a C2SP tlog-checkpoint) and next to it, with the suffix `.heads`, the list of heads
+    /// that it attests. Only threads that grew are added. Give copies of the note to other people. Exits with 1 if a log
+    /// differs from what was appended or attested; that log is not attested again, all others are.
     Checkpoint {
-        /// The note, or a folder for it and its list, such as a git repository's
+        /// File for the note, or a folder for the note and its list, such as a git repository
         #[arg(long, value_name = "FOLDER|FILE")]
         to: PathBuf,
-        /// The key that signs
+        /// File with the signing key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
-        /// Attest of threads that are gone, as after `store prune`, that they are; else they are a finding
+        /// Attest that missing threads were deleted, as by `store prune`; without this they are findings
         #[arg(long)]
         gone: bool,
-        /// How many ranges of threads at once [default: as many as there are cores]
+        /// Number of threads' ranges read in parallel [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
-    /// Whether the logs are those that were appended and attested, and the read models what the logs say
+    /// Check hash chains and read models, and compare them with checkpoints
     ///
-    /// Exit code 0: intact; 1: tampered, and where and how; 6: not checked, and what and why.
+    /// Exits with 0 if everything is intact, with 1 if something was changed, and with 6 if something could not be checked.
     Verify {
-        /// Only this thread; `last` is the newest
+        /// Check only this thread; `last` is the most recent one [default: all threads]
         thread: Option<String>,
-        /// All threads, as if none is named
+        /// Check all threads, which is the default
         #[arg(long, conflicts_with = "thread")]
         all: bool,
-        /// A checkpoint, or the folder that it is in; give copies that others kept too
+        /// Compare with this checkpoint, or the one in this folder; repeat it for copies that other people kept
         #[arg(long, value_name = "FOLDER|FILE")]
         checkpoint: Vec<PathBuf>,
-        /// The key that checks their signatures, as `audit key show` prints it
+        /// Public key that checks the signatures, as printed by `audit key show`
         #[arg(long, value_name = "KEY")]
         vkey: Option<String>,
-        /// How many ranges of threads at once [default: as many as there are cores]
+        /// Number of threads' ranges read in parallel [default: number of cores]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
         jobs: Option<u16>,
     },
-    /// Writes a thread into a folder, with a script that checks it without turnfold
+    /// Export a thread with a proof that can be checked without turnfold
     Export {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         thread: String,
-        /// With the proof that this checkpoint attests it
+        /// Add the proof that this checkpoint attests the thread
         #[arg(long, value_name = "FOLDER|FILE")]
         proof: Option<PathBuf>,
-        /// The folder, which is not there yet [default: proof-THREAD]
+        /// Folder to create [default: proof-THREAD]
         #[arg(long, value_name = "FOLDER")]
         to: Option<PathBuf>,
     },
-    /// The key that signs checkpoints
+    /// Create and show signing keys
     #[command(subcommand)]
     Key(AuditKey),
 }
 
-/// Where a key is, if nothing else is said.
+/// Default file of the signing key.
 const DEFAULT_KEY: &str = ".turnfold/audit.key";
 
 #[derive(Subcommand)]
 pub(crate) enum AuditKey {
-    /// Makes a key that only its owner can read, and prints what checks its signatures
+    /// Create a signing key that only its owner can read, and print the public key
     New {
-        /// Its name, and the origin of its checkpoints: best a URL of yours without its scheme [default: turnfold/HOST]
+        /// Name of the key and origin of its checkpoints, preferably a URL of yours without scheme [default: turnfold/HOST]
         #[arg(long)]
         name: Option<String>,
-        /// Where it is kept
+        /// File for the key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
     },
-    /// Prints what checks the signatures of a key: to be given to everybody
+    /// Print the public key, which verifies signatures and may be published
     Show {
-        /// Where it is kept
+        /// File with the key
         #[arg(long, value_name = "FILE", default_value = DEFAULT_KEY)]
         key: PathBuf,
     },

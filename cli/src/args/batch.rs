@@ -1,4 +1,4 @@
-//! What may be said to `turnfold batch`.
+//! Arguments of `turnfold batch`.
 
 use std::{borrow::Cow, path::PathBuf};
 
@@ -8,192 +8,194 @@ use super::Priority;
 
 #[derive(Subcommand)]
 pub(crate) enum Batch {
-    /// Checks the form of a file line by line, without a server
+    /// Check every line of a file without a server: JSON, url, strategy, fields and values of the body
     Validate {
-        /// The file: lines of {"custom_id": …, "method": "POST", "url": "/v1/turns", "body": {…}}
+        /// File with lines of {"custom_id": ..., "method": "POST", "url": "/v1/turns", "body": {...}}
         file: PathBuf,
     },
-    /// Uploads a file and has its lines run; the same command again finds the same batch
+    /// Upload a file and run its lines; repeating the command continues the same batch
     Submit {
-        /// The file
+        /// Path of the batch file
         file: PathBuf,
         #[command(flatten)]
         plan: Plan,
         #[command(flatten)]
-        quoted: Quoted,
-        /// Stay until all lines have ended
+        confirmation: Confirmation,
+        /// Wait until all lines have ended
         #[arg(short, long)]
         wait: bool,
     },
-    /// Predicts what a file would cost and when it would be done, by past turns of the same strategies
+    /// Estimate the cost and the finish time of a file or of the rest of a batch, from past turns
     Quote {
-        /// The file, of which nothing is left behind; or a batch, of which the rest is quoted
+        /// File, which is not kept, or a batch id
         what: String,
         #[command(flatten)]
         plan: Plan,
-        /// How many workers there will be
-        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+        /// Number of workers to assume
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         workers: u32,
     },
-    /// Lists batches, the newest first
-    Ls {
-        /// At most so many
-        #[arg(long, default_value_t = 20)]
+    /// List batches, newest first
+    #[command(name = "list", visible_alias = "ls")]
+    List {
+        /// Maximum number of batches
+        #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u64,
     },
-    /// Shows how far a batch has come
-    Get {
-        /// Which
+    /// Show one batch: progress, cost, causes of failures
+    #[command(visible_alias = "get")]
+    Show {
+        /// Id of the batch
         id: String,
-        /// Stay until all lines have ended
+        /// Wait until all lines have ended
         #[arg(short, long)]
         wait: bool,
     },
-    /// Prints what came of the lines, in the order of their ends; also while the batch is run
+    /// Print the results of a batch in the order in which lines end, also while it runs
     ///
-    /// Without --out all of it: a line that was run again has a result each time, and the last one counts. With --out each line
-    /// once, with the last result that it had when the command began, or with --follow when all lines had ended.
+    /// Without --out every result is printed: a line that ran twice has two results, and the last one counts. With --out
+    /// each line appears once, with its last result.
     Results {
-        /// Which
+        /// Id of the batch
         id: String,
-        /// Stay until all lines have ended; --out is written then, stdout as results come
+        /// Wait until all lines have ended; stdout receives results as they come, --out at the end
         #[arg(short, long)]
         follow: bool,
-        /// In which form [default: as --out ends: .csv, .parquet; else jsonl]
+        /// File format [default: by the extension of --out (.csv, .parquet), else jsonl]
         #[arg(long, value_enum)]
-        format: Option<Form>,
-        /// Where to; the file appears once it is whole [default: stdout]
+        format: Option<ResultFormat>,
+        /// Write to this file, which appears when it is complete [default: stdout]
         #[arg(long, value_name = "FILE")]
         out: Option<PathBuf>,
     },
-    /// Calls a batch off: what has ended stays, and nothing more is begun
+    /// Cancel a batch; finished lines keep their results
     Cancel {
-        /// Which
+        /// Id of the batch
         id: String,
     },
-    /// Begins no more lines of a batch until it is resumed
+    /// Stop starting lines of a batch until it is resumed
     Pause {
-        /// Which
+        /// Id of the batch
         id: String,
     },
-    /// Goes on with a batch that was paused or has spent its money, or runs lines again
+    /// Resume a batch that was paused or reached its cost limit, or run lines again
     Resume {
-        /// Which
+        /// Id of the batch
         id: String,
-        /// Run these lines again, and no others
+        /// Run only these lines again
         #[arg(long, value_enum)]
         only: Option<Only>,
-        /// What the whole batch may cost from now on, in US dollars
+        /// New cost limit of the whole batch, in US dollars
         #[arg(long, value_name = "USD", value_parser = usd)]
         max_usd: Option<f64>,
     },
-    /// From file to file: submits, waits, and writes the results; the same command again goes on where it stopped
+    /// Submit a file, wait, and write the results; repeating the command continues where it stopped
     Run {
-        /// The file
+        /// Path of the batch file
         file: PathBuf,
         #[command(flatten)]
         plan: Plan,
         #[command(flatten)]
-        quoted: Quoted,
-        /// Where the results go; the file appears once it is whole
+        confirmation: Confirmation,
+        /// File for the results, which appears when it is complete
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
-        /// In which form they are written [default: as --out ends: .csv, .parquet; else jsonl]
+        /// File format [default: by the extension of --out (.csv, .parquet), else jsonl]
         #[arg(long, value_enum)]
-        format: Option<Form>,
+        format: Option<ResultFormat>,
     },
 }
 
-/// How the lines of a file are to be run.
+/// Options that control how the lines of a file run.
 #[derive(clap::Args)]
 pub(crate) struct Plan {
-    /// Begin no more lines once the batch has cost so many US dollars
+    /// Stop starting lines when the batch has cost this many US dollars [default: no limit]
     #[arg(long, value_name = "USD", value_parser = usd)]
     pub(crate) max_usd: Option<f64>,
-    /// Run at most so many lines at once [default and most: batch.window of the api's configuration, 2000]
+    /// Run at most this many lines at once [default and maximum: batch.window of the API, 2000]
     #[arg(long, value_name = "LINES", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) window: Option<u32>,
-    /// Within which time all lines must have ended, or expire: a number with s, m, h, d or w, 30d at most [default: 24h; with --local
-    /// 30d, as nothing goes on while nobody runs it]
-    #[arg(long, value_name = "TIME", value_parser = Within::read)]
-    pub(crate) within: Option<Within>,
-    /// How urgent the lines are among the turns of their tenant [default: as the api says]
-    #[arg(long, value_enum)]
+    /// Time until lines that have not ended expire: 12h, 7d; at most 30d [default: 24h; 30d with --local]
+    #[arg(long, value_name = "DURATION", value_parser = CompletionWindow::parse)]
+    pub(crate) within: Option<CompletionWindow>,
+    /// Priority within the tenant: high, normal or low [default: batch.priority of the API]
+    #[arg(long, value_enum, value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
-    /// Whether earlier results of the same lines are taken again
+    /// Reuse of earlier results
     #[arg(long, value_enum, default_value_t)]
     pub(crate) reuse: Reuse,
-    /// Without a server: run everything in this process, on SQLite, and stay until it is done; `batch run` writes the results
+    /// Run everything in this process, on SQLite, without a server; ends when the batch ends
     ///
-    /// Other batches that are open in the same store go on meanwhile, and are told of. A quote begins nothing.
+    /// Other open batches in the same database run as well, and are listed first. A quote starts nothing.
     #[arg(long)]
     pub(crate) local: bool,
 }
 
-/// Within which time a batch must have ended, as the api has it.
+/// Time in which a batch must end.
 #[derive(Clone, Debug)]
-pub(crate) struct Within {
+pub(crate) struct CompletionWindow {
     text: Cow<'static, str>,
     seconds: u64,
 }
 
-impl Within {
-    /// As long as a batch has, if nobody says.
+impl CompletionWindow {
+    /// The default: 24 hours.
     pub(crate) const DAY: Self = Self { text: Cow::Borrowed("24h"), seconds: 24 * 60 * 60 };
-    /// The longest that the api takes.
-    pub(crate) const LONGEST: Self = Self { text: Cow::Borrowed("30d"), seconds: 30 * 24 * 60 * 60 };
+    /// The maximum that the API accepts: 30 days.
+    pub(crate) const MAX: Self = Self { text: Cow::Borrowed("30d"), seconds: 30 * 24 * 60 * 60 };
 
-    fn read(text: &str) -> Result<Self, String> {
-        let seconds = store::time::length(text).map(|it| it.as_secs());
-        let seconds = seconds.filter(|it| (1..=Self::LONGEST.seconds).contains(it));
-        let wrong = || "give a number with s, m, h, d or w, from 1s to 30d, as in 7d".to_owned();
-        Ok(Self { text: text.to_owned().into(), seconds: seconds.ok_or_else(wrong)? })
+    fn parse(text: &str) -> Result<Self, String> {
+        let seconds = queue::clock::parse_duration(text).map(|it| it.as_secs());
+        let seconds = seconds.filter(|it| (1..=Self::MAX.seconds).contains(it));
+        let invalid =
+            || "expected a number and a unit (s, m, h, d or w), from 1s to 30d, such as 7d".to_owned();
+        Ok(Self { text: text.to_owned().into(), seconds: seconds.ok_or_else(invalid)? })
     }
 
-    /// As it was said.
+    /// Returns the text as the user wrote it.
     pub(crate) fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The same, however it was said.
+    /// Returns the duration in seconds.
     pub(crate) fn seconds(&self) -> u64 {
         self.seconds
     }
 }
 
-/// Reads what a batch may cost. JSON has no word for what is no number or has no end: it would be no limit at all.
+/// Parses an amount of money. Rejects NaN and infinity, which JSON cannot express: the limit would be lost.
 fn usd(text: &str) -> Result<f64, String> {
     let usd = text.parse().ok().filter(|it: &f64| it.is_finite() && 0.0 < *it);
-    usd.ok_or_else(|| "give a number above 0, as in 2.50".to_owned())
+    usd.ok_or_else(|| "expected a number above 0, such as 2.50".to_owned())
 }
 
-/// Whether it is said before what the lines would take.
+/// Confirmation of the estimated cost before a batch is created.
 #[derive(clap::Args)]
-pub(crate) struct Quoted {
-    /// Say first what they would probably cost and when they would be done, and ask whether that is meant
+pub(crate) struct Confirmation {
+    /// Estimate cost and finish time first, and ask for confirmation
     #[arg(long)]
     pub(crate) quote: bool,
     /// With --quote: do not ask
     #[arg(short, long, requires = "quote")]
     pub(crate) yes: bool,
-    /// With --quote: how many workers there will be
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "quote")]
+    /// With --quote: number of workers to assume
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "quote")]
     pub(crate) workers: u32,
 }
 
-/// Whether earlier results are taken again.
+/// Reuse of earlier results.
 #[derive(Clone, Copy, Default, clap::ValueEnum)]
 pub(crate) enum Reuse {
-    /// Those of lines that were called the same, asked for the same and ended well
+    /// Reuse results of succeeded lines with the same custom_id and body
     #[default]
     Succeeded,
-    /// Every line is run
+    /// Run every line
     None,
 }
 
 impl Reuse {
-    /// Its name on the wire, where it is not what the api does by itself.
-    pub(crate) fn wish(self) -> Option<&'static str> {
+    /// Returns the value for the API, or `None` for the API's default.
+    pub(crate) fn non_default(self) -> Option<&'static str> {
         match self {
             Reuse::Succeeded => None,
             Reuse::None => Some("none"),
@@ -201,35 +203,35 @@ impl Reuse {
     }
 }
 
-/// Which lines are run again.
+/// Lines to run again.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Only {
-    /// Those that failed
+    /// Lines that failed
     Failed,
-    /// Those whose time was over
+    /// Lines that expired
     Expired,
 }
 
-/// In which form results are written.
+/// File format of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Form {
-    /// Every line as the api gives it, with all there is to know
+pub(crate) enum ResultFormat {
+    /// Each result as the API returns it, with all fields
     #[default]
     Jsonl,
-    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd: for a spreadsheet
+    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd
     Csv,
     /// The same columns, for a data frame
     Parquet,
 }
 
 impl Batch {
-    /// Whether it brings its own engine along.
+    /// Returns true if the command runs its own engine (`--local`).
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Batch::Submit { plan, .. } | Batch::Run { plan, .. } | Batch::Quote { plan, .. } => plan.local,
             Batch::Validate { .. }
-            | Batch::Ls { .. }
-            | Batch::Get { .. }
+            | Batch::List { .. }
+            | Batch::Show { .. }
             | Batch::Results { .. }
             | Batch::Cancel { .. }
             | Batch::Pause { .. }
@@ -239,12 +241,12 @@ impl Batch {
 }
 
 #[test]
-fn a_time_is_read_as_the_api_reads_it() {
-    let seconds = |text: &str| Within::read(text).map(|it| it.seconds).ok();
+fn completion_windows_are_parsed_as_the_api_parses_them() {
+    let seconds = |text: &str| CompletionWindow::parse(text).map(|it| it.seconds).ok();
     let days = [("1d", 86_400), ("30d", 2_592_000), ("720h", 2_592_000), ("4w", 2_419_200)];
-    let wanted = [("90s", 90), ("5m", 300), ("24h", 86_400)].into_iter().chain(days);
-    for (text, wanted) in wanted {
-        assert_eq!(seconds(text), Some(wanted), "{text}");
+    let valid = [("90s", 90), ("5m", 300), ("24h", 86_400)].into_iter().chain(days);
+    for (text, expected) in valid {
+        assert_eq!(seconds(text), Some(expected), "{text}");
     }
     for text in ["", "d", "7", "7w", "0h", "-1h", "1.5h", "31d", "721h", "99999999999999999999s", "7 d", "é"]
     {

@@ -1,53 +1,54 @@
-//! `turnfold fixture …`: what happened, as tests.
+//! Arguments of `turnfold fixture`.
 
 use std::path::PathBuf;
 
 use clap::Subcommand;
 
-use super::Round;
+use super::Selection;
 
 #[derive(Subcommand)]
 pub(crate) enum Fixture {
-    /// Makes a fixture of a thread, without its secrets; refused, if it would test nothing
+    /// Capture a thread as a fixture, without its secrets
     ///
-    /// Today's code lives it again and must write the same log; then a byte of each recorded answer is flipped, and each
-    /// must turn the tests red. What it makes of it arrives as .snap.new, for `cargo insta review`. Exit code 1, if refused.
+    /// Today's code must write the same log from the recorded answers, and changing one byte of any recorded answer must
+    /// make the test fail; otherwise the fixture is refused and the exit code is 1. Snapshots are written as .snap.new, for
+    /// `cargo insta review`.
     Capture {
-        /// Which thread; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
-        /// What the fixture is called [default: the first words that were said]
+        /// Name of the fixture [default: the first words of the conversation]
         #[arg(long)]
         name: Option<String>,
-        /// The folder that holds a folder of fixtures for each strategy
+        /// Folder with one folder of fixtures for each strategy
         #[arg(long, value_name = "FOLDER", default_value = "fixtures")]
         to: PathBuf,
     },
-    /// Looks for secrets, answers that nobody asks for, requests that nothing answers
+    /// Find secrets, unused answers and unanswered requests in fixtures
     Check {
-        /// The folder that holds a folder of fixtures for each strategy
+        /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },
-    /// Tells which nodes, edges, errors, kinds of events and versions the fixtures of each strategy have seen
+    /// Show which nodes, edges, errors, events and versions the fixtures of each strategy cover
     Coverage {
-        /// The folder that holds a folder of fixtures for each strategy
+        /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },
-    /// Names the fewest threads of the store that show what the fixtures have not seen
+    /// Name the fewest threads in the database that cover what the fixtures do not
     Suggest {
         #[command(flatten)]
-        round: Round,
-        /// The folder that holds a folder of fixtures for each strategy
+        selection: Selection,
+        /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },
-    /// Makes what is derived anew, after a change that is meant, and names the fixtures that must be captured anew
+    /// Update fixtures and snapshots after an intended change, and list those that must be captured again
     ///
-    /// Snapshots that are others now arrive as .snap.new, for `cargo insta review`; in captured logs, what the code decided is
-    /// written anew, and what came from outside stays byte for byte. Exit code 1, if some must be captured anew.
+    /// Rewrites what the code decided; recorded answers stay byte for byte. Changed snapshots are written as .snap.new, for
+    /// `cargo insta review`. Exits with 1 if a fixture must be captured again.
     Refresh {
-        /// The folder that holds a folder of fixtures for each strategy
+        /// Folder with one folder of fixtures for each strategy
         #[arg(default_value = "fixtures")]
         folder: PathBuf,
     },

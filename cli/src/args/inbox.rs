@@ -1,52 +1,53 @@
-//! What may be said to `turnfold inbox`.
+//! Arguments of `turnfold inbox`.
 
 use clap::{ArgGroup, Subcommand};
 
 #[derive(Subcommand)]
 pub(crate) enum Inbox {
-    /// Lists what is asked, the last question first
-    Ls {
-        /// Only clarification, slot_fill, choice, approval, ambiguity, input or in_doubt
+    /// List open questions, newest first
+    #[command(name = "list", visible_alias = "ls")]
+    List {
+        /// Only questions of this kind: clarification, slot_fill, choice, approval, ambiguity, input or in_doubt
         #[arg(long)]
         kind: Option<String>,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
+        /// Maximum number of questions
+        #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
-        /// Stay, and list again whenever something has changed; not with -o json, whose one document would have no end
+        /// Keep running and list again after each change; not with -o json
         #[arg(short, long)]
         watch: bool,
     },
-    /// Shows what a thread asks, and how it can be answered
+    /// Show the question of a thread and the possible answers
     Show {
-        /// Which thread; `last` is the newest
+        /// Thread; `last` is the most recent one
         thread: String,
     },
-    /// Answers what a thread asks
+    /// Answer the question of a thread
     Answer(Answer),
 }
 
-/// What is answered, and to whom.
+/// Answer to a thread's question.
 #[derive(clap::Args)]
 #[command(group = ArgGroup::new("how").required(true))]
 pub(crate) struct Answer {
-    /// Which thread; `last` is the newest
+    /// Thread; `last` is the most recent one
     pub(crate) thread: String,
-    /// The words: an option by its words or its number, where there are options; - reads them from stdin
+    /// Answer as text; where there are options, the text or number of one; - reads stdin
     #[arg(group = "how")]
     pub(crate) answer: Option<String>,
-    /// Yes, to an approval; of a call in doubt: it happened
+    /// Approve; for a call in doubt: it happened
     #[arg(long, group = "how")]
     pub(crate) accept: bool,
-    /// JSON for an answer, where there are no options
+    /// Answer as JSON, where there are no options
     #[arg(long, value_name = "JSON", group = "how")]
     pub(crate) edit: Option<String>,
-    /// No answer: the turn is called off, and its thread is idle
+    /// Cancel the turn without an answer
     #[arg(long, group = "how")]
     pub(crate) ignore: bool,
-    /// Sending the same key again gives the same turn
+    /// Return the existing turn if this key was used before
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Wait for the end and print the reply
+    /// Wait until the turn ends, then print the reply
     #[arg(short, long)]
     pub(crate) wait: bool,
 }

@@ -1,41 +1,43 @@
-//! What may be said to `turnfold queue`.
+//! Arguments of `turnfold queue`.
 
 use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum Queue {
-    /// Tells why turns do not run right now: counted by what they wait for, then one by one
-    Ls {
-        /// At most so many turns
-        #[arg(long, default_value_t = 50)]
+    /// Show why turns are not running: counts by reason, then each turn
+    #[command(name = "list", visible_alias = "ls")]
+    List {
+        /// Maximum number of turns
+        #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
     },
-    /// Rings for every thread that can move and that nobody has rung for, as the workers' sweep does
-    Rebuild {
-        /// Only say how many
-        #[arg(long)]
-        dry_run: bool,
-    },
-    /// Lists what is paused
-    Pauses,
-    /// Has nothing new begun of a strategy or a tenant, or with a model; what is under way is finished
+    /// Stop starting work for a strategy, model or tenant; running work finishes
     Pause {
         #[command(flatten)]
-        what: Paused,
-        /// Why, for whoever wonders
+        target: PauseTarget,
+        /// Reason, shown in `queue pauses`
         #[arg(long, value_name = "TEXT", default_value = "")]
         reason: String,
     },
-    /// Lets what was paused go on
+    /// Undo a pause
     Resume {
         #[command(flatten)]
-        what: Paused,
+        target: PauseTarget,
+    },
+    /// List active pauses
+    Pauses,
+    /// Re-enqueue every runnable thread that has no job (what the sweeper does)
+    Rebuild {
+        /// Count the threads without enqueuing them
+        #[arg(long)]
+        dry_run: bool,
     },
 }
 
+/// Target of a pause.
 #[derive(clap::Args)]
 #[group(required = true, multiple = false)]
-pub(crate) struct Paused {
+pub(crate) struct PauseTarget {
     /// All threads of this strategy
     #[arg(long, value_name = "NAME")]
     pub(crate) strategy: Option<String>,

@@ -1,246 +1,260 @@
-//! What may be said to `turnfold thread`.
+//! Arguments of `turnfold thread`.
 
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Subcommand};
 
-use super::Round;
+use super::Selection;
 
 #[derive(Subcommand)]
 pub(crate) enum Thread {
-    /// Lists threads, the newest first
-    Ls {
-        /// Only idle, busy, interrupted or error ones
+    /// List threads, newest first
+    #[command(name = "list", visible_alias = "ls")]
+    List {
+        /// Only threads in this status: idle, busy, interrupted or error
         #[arg(long)]
         status: Option<String>,
-        /// Only those with a turn that fulfils these conditions, in the language of `turn ls --where`: the one with the
-        /// newest such turn first
-        #[arg(long = "where", value_name = "CONDITIONS")]
-        conditions: Option<String>,
-        /// Only those under a hold, with its reason: all of them
-        #[arg(long, conflicts_with_all = ["status", "conditions", "limit"])]
+        /// Only threads with a turn that matches this filter (see `turn list --help`); newest matching turn first
+        #[arg(long = "where", value_name = "FILTER")]
+        filter: Option<String>,
+        /// List all threads under a hold, with the reasons
+        #[arg(long, conflicts_with_all = ["status", "filter", "limit"])]
         held: bool,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
+        /// Maximum number of threads
+        #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
     },
-    /// Shows where a thread stands
-    Get {
-        /// Which; `last` is the newest
+    /// Show one thread: status, last reply, usage
+    #[command(visible_alias = "get")]
+    Show {
+        /// Thread; `last` is the most recent one
         id: String,
     },
-    /// Prints what happened, event by event
+    /// Print the events of a thread
+    #[command(visible_alias = "logs")]
     Events {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
-        /// From this event on
+        /// Start at this event
         #[arg(long, value_name = "SEQ", default_value_t = 0)]
         from: u64,
-        /// At most so many
-        #[arg(long)]
+        /// Maximum number of events [default: all]
+        #[arg(long, value_name = "N")]
         limit: Option<u64>,
-        /// Go on with what happens, until the thread rests; told by the api, also after that was away
+        /// Keep printing events as they happen, until the thread is idle; always through the API
         #[arg(short, long, conflicts_with = "limit")]
         follow: bool,
     },
-    /// Prints what the thread knew and said at some event: the fold of its log up to there
+    /// Show the state and the conversation after an event: the fold of the log up to there
     State {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
-        /// The event; the last one, if none is named
+        /// Fold up to this event [default: the last one]
         #[arg(long, value_name = "SEQ")]
         at: Option<u64>,
     },
-    /// Folds the log again, without asking anyone anything, and compares the outcome with what is stored
-    Replay {
-        /// Which; `last` is the newest
-        id: String,
-    },
-    /// Checks the hash chain, and whether today's code would decide as the log says
+    /// Run today's code against the recorded log and report where it decides differently
     ///
-    /// Where it would not, the event, the node and what differs are told: where control goes, what is remembered
-    /// (state.plan.steps.2), what is said, what is asked of the world. Prompts that are worded otherwise are counted.
-    Verify {
-        /// Which; `last` is the newest
+    /// Calls no model and no tool. Each difference names the event, the node and the field: the next node, the state
+    /// (state.plan.steps.2), messages or requests. Exits with 1 if there is one.
+    Replay {
+        /// Thread; `last` is the most recent one
         id: String,
-        /// Tell of prompts that are worded otherwise today, too; they are a finding then
+        /// Treat reworded prompts as differences and list them; without this they are only counted
         #[arg(long)]
         prompts: bool,
     },
-    /// Tells why control went where it went, and what the thread waits for now
-    Why {
-        /// Which; `last` is the newest
+    /// Verify a thread's integrity: its hash chain, and its rows against the log
+    ///
+    /// Does not compare with today's code; see `thread replay`. Exits with 1 if something was changed.
+    Verify {
+        /// Thread; `last` is the most recent one
         id: String,
-        /// The last decision up to this event; the last there is, if none is named
+    },
+    /// Explain the last decision and what the thread waits for
+    Why {
+        /// Thread; `last` is the most recent one
+        id: String,
+        /// Explain the last decision up to this event [default: the last one]
         #[arg(long, value_name = "SEQ")]
         at: Option<u64>,
     },
-    /// Lays two threads side by side: where they part, and in what; exit code 1 if they do
+    /// Compare two threads event by event; exit with 1 if they differ
     Diff {
-        /// One; `last` is the newest
+        /// First thread; `last` is the most recent one
         left: String,
-        /// The other
+        /// Id of the second thread
         right: String,
         #[command(flatten)]
-        view: View,
+        view: DiffView,
     },
-    /// Finds the first event after which something holds, or the first build that decides otherwise
+    /// Find the first event after which a condition holds, or the first build that decides differently
     #[command(group = ArgGroup::new("sought").required(true))]
     Bisect {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
-        /// What must hold, in the language of `turn ls --where`, over node, standing, event, reply, messages, tokens, usd
-        /// and paths into the state: "state.plan.current > 0 and node = assess"
-        #[arg(long = "where", value_name = "CONDITIONS", group = "sought")]
-        conditions: Option<String>,
-        /// That today's code would decide otherwise
+        /// Condition over node, standing, event, reply, messages, tokens, usd and state paths:
+        /// "state.plan.current > 0 and node = assess"
+        #[arg(long = "where", value_name = "CONDITION", group = "sought")]
+        condition: Option<String>,
+        /// Find the first event that today's code would decide differently
         #[arg(long, group = "sought")]
         diverges: bool,
-        /// Builds of turnfold, the oldest first, each of which verifies the thread
+        /// Replay the thread with each of these turnfold binaries, oldest first
         #[arg(long, value_name = "BINARY", num_args = 1.., group = "sought")]
         builds: Vec<PathBuf>,
     },
-    /// Counts the tokens and the money that threads took, from their logs
+    /// Sum up tokens and cost of threads, from their logs
     ///
-    /// Of the threads that --where and --since choose, only the turns that fulfil them are counted.
+    /// With --where or --since only the turns that match are counted.
     Cost {
-        /// What is counted together
-        #[arg(long, value_enum, default_value_t = By::Node)]
-        by: By,
+        /// Group by this
+        #[arg(long, value_enum, default_value_t = CostBy::Node)]
+        by: CostBy,
         #[command(flatten)]
-        round: Round,
+        selection: Selection,
     },
-    /// Prints a log byte for byte, an event a line, with its hashes: what `import` reads
+    /// Print a log with its hashes, one event a line; `thread import` reads it
     Export {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
     },
-    /// Takes in the log of a thread: one that was exported, every hash of which must hold, or a fixture, of which today's
-    /// code lives what came from outside
+    /// Import the log of a thread: an exported one with intact hashes, or a fixture
+    ///
+    /// Of a fixture only the recorded answers are read; today's code decides the rest.
     Import {
-        /// The file; - reads stdin
+        /// File; - reads stdin
         file: PathBuf,
-        /// As a thread of its own, even if the one that was exported is here
+        /// Import as a new thread, even if the exported one exists here
         #[arg(long = "new")]
-        anew: bool,
-        /// Even if it ends in the middle of a turn: workers go on with it
+        as_new: bool,
+        /// Import even if the log ends within a turn; workers continue it
         #[arg(long)]
         go_on: bool,
     },
-    /// Begins a thread with a copy of another's log, which lives on by itself with something changed
+    /// Create a thread from a copy of another's log, with changes, and continue it
     ///
-    /// Nothing that ran before is run again. A turn that was under way there goes on here; a write that was under way is
-    /// in doubt. What the other thread did afterwards is not undone: what the new one does, it does for real.
+    /// Completed calls are not repeated. A turn that was running continues in the new thread; a write that was running is in
+    /// doubt. Nothing the original thread did afterwards is undone, and what the new thread does is real.
     Fork(Fork),
-    /// Holds a thread: nothing deletes it until it is released
-    Hold {
-        /// Which; `last` is the newest
+    /// Delete a thread with its turns and events
+    ///
+    /// Refused while the thread is busy, waits for an answer, or is under a hold.
+    Delete {
+        /// Thread; `last` is the most recent one
         id: String,
-        /// Why
+        /// Do not ask for confirmation
+        #[arg(short, long)]
+        yes: bool,
+    },
+    /// Protect a thread from deletion until it is released
+    Hold {
+        /// Thread; `last` is the most recent one
+        id: String,
+        /// Reason, shown in `thread list --held`
         #[arg(long)]
         reason: String,
     },
-    /// Lets go of a thread that was held
+    /// Release a thread from a hold
     Release {
-        /// Which; `last` is the newest
+        /// Thread; `last` is the most recent one
         id: String,
     },
-    /// Says what became of a call whose answer was lost
+    /// Record the outcome of a call whose answer was lost
     Reconcile(Reconcile),
 }
 
-/// What is forked, and what is changed in it.
+/// Source and changes of a fork.
 #[derive(clap::Args)]
 pub(crate) struct Fork {
-    /// Which; `last` is the newest
+    /// Thread to copy; `last` is the most recent one
     pub(crate) id: String,
-    /// After this event; the last one, if none is named
+    /// Copy up to this event [default: the last one]
     #[arg(long, value_name = "SEQ")]
     pub(crate) at: Option<u64>,
-    /// Tunes the strategy from there on, as JSON over what was in force
+    /// Configuration overrides from there on
     #[arg(long, value_name = "JSON")]
     pub(crate) tune: Option<String>,
-    /// What it and each of its turns may take from there on, as JSON, instead of the budget in force:
-    /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+    /// Budget of the new thread and of each of its turns, replacing the current one:
+    /// {"turn": {"tokens": N, "usd": N, "seconds": N}, "thread": {...}}
     #[arg(long, value_name = "JSON")]
     pub(crate) budget: Option<String>,
-    /// Asks this model from there on: --tune '{"model": …}' in short
+    /// Use this model from there on; short for --tune '{"model": "..."}'
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Words that a node says first to its model from there on, or the @FILE that holds them; {prompt} in them stands
-    /// for the node's own
-    #[arg(long, value_name = "NODE=WORDS")]
+    /// Replace a node's prompt by a text or by the contents of @FILE; {prompt} stands for the current prompt
+    #[arg(long, value_name = "NODE=TEXT")]
     pub(crate) prompt: Vec<String>,
-    /// A fact that the strategy takes for concluded, as JSON, as under `learned` in its events
+    /// Add a fact that the strategy treats as learned, as JSON; see `facts` in the events
     #[arg(long, value_name = "JSON")]
     pub(crate) learn: Vec<String>,
-    /// What the new thread hears first: the answer, if a person is asked there
+    /// First message to the new thread; the answer, if a question is open there
     #[arg(long, value_name = "TEXT")]
     pub(crate) answer: Option<String>,
-    /// Sending the same key again gives the same fork
+    /// Return the existing fork if this key was used before
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Stay until the new thread rests
+    /// Wait until the new thread is idle
     #[arg(short, long)]
     pub(crate) wait: bool,
 }
 
-/// What became of a call.
+/// Outcome of a call in doubt.
 #[derive(clap::Args)]
 pub(crate) struct Reconcile {
-    /// Which thread; `last` is the newest
+    /// Thread; `last` is the most recent one
     pub(crate) id: String,
-    /// Which of the node's requests
-    #[arg(long, default_value_t = 0)]
+    /// Number of the request within its node
+    #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) slot: usize,
-    /// It happened, with this result
+    /// The call happened, with this result
     #[arg(long, value_name = "RESULT", group = "verdict")]
     pub(crate) happened: Option<String>,
-    /// It did not happen: it is attempted again
+    /// The call did not happen; try again
     #[arg(long, group = "verdict")]
     pub(crate) did_not: bool,
-    /// Nobody knows, and it shall not be attempted again
+    /// Unknown; do not try again
     #[arg(long, group = "verdict")]
     pub(crate) skip: bool,
 }
 
-/// What is shown of two threads; all of it, if nothing is named.
+/// Parts of a comparison; all of them if none is named.
 #[derive(Clone, Copy, clap::Args)]
-pub(crate) struct View {
-    /// The events that differ
+pub(crate) struct DiffView {
+    /// Show the events that differ
     #[arg(long)]
     pub(crate) events: bool,
-    /// In what the states differ where the threads part
+    /// Show how the states differ at the first difference
     #[arg(long)]
     pub(crate) state: bool,
-    /// What each took, before they part and in all
+    /// Show the usage of each thread, before the first difference and in total
     #[arg(long)]
     pub(crate) cost: bool,
 }
 
-impl View {
-    /// What is to be shown.
-    pub(crate) fn shown(self) -> Self {
+impl DiffView {
+    /// Selects all parts if none is named.
+    pub(crate) fn or_all(self) -> Self {
         let all = !(self.events || self.state || self.cost);
         Self { events: self.events || all, state: self.state || all, cost: self.cost || all }
     }
 }
 
-/// By what tokens and money are counted.
+/// Grouping of tokens and cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum By {
-    /// The node that asked, of each strategy
+pub(crate) enum CostBy {
+    /// Node of a strategy
     Node,
-    /// The turn that it was asked in
+    /// Turn
     Turn,
-    /// The thread
+    /// Thread
     Thread,
-    /// The batch that opened the thread
+    /// Batch that created the thread
     Batch,
-    /// Whom the thread belongs to
+    /// Tenant of the thread
     Tenant,
-    /// The thread's strategy
+    /// Strategy of the thread
     Strategy,
-    /// The model that was asked
+    /// Model
     Model,
 }

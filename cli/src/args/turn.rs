@@ -1,151 +1,153 @@
-//! What may be said to `turnfold turn`.
+//! Arguments of `turnfold turn`.
 
 use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::age;
+use super::duration;
 
 #[derive(Subcommand)]
 pub(crate) enum Turn {
-    /// Says something to an agent; to a thread that asked, it is the answer
+    /// Send a message to an agent, or answer the question it asked
     Send(Send),
-    /// Lists turns, the newest first
-    Ls {
-        /// Only of this thread; `last` is the newest
+    /// List turns, newest first
+    #[command(name = "list", visible_alias = "ls")]
+    List {
+        /// Only turns of this thread; `last` is the most recent one
         #[arg(long, value_name = "ID")]
         thread: Option<String>,
-        /// Only queued, running, completed, interrupted, failed or cancelled ones
+        /// Only turns in this status: queued, running, completed, interrupted, failed or cancelled
         #[arg(long)]
         status: Option<String>,
-        /// Only those that fulfil these conditions: FIELD OPERATOR VALUE, joined by `and`
+        /// Only turns that match this filter: FIELD OPERATOR VALUE, joined by `and`
         ///
-        /// As in "status = failed and error ~ 'timed out' and age < 7d". Fields are status, strategy, tenant, priority,
-        /// author, thread, error, cause, age, created, updated and metadata.KEY; operators are = != ~ (contains) < and >.
-        /// An age is 7d, 12h or 30m. The moments created and updated are set against RFC 3339, a day, or so long ago:
-        /// created > 7d is what came after the moment seven days ago, as age < 7d says in fewer words.
-        #[arg(long = "where", value_name = "CONDITIONS")]
-        conditions: Option<String>,
-        /// Count the failed ones by what they have in common, instead of listing them
+        /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, strategy, tenant, priority,
+        /// author, thread, error, cause, age, created, updated and metadata.KEY. Operators: = != ~ (contains) < and >. An
+        /// age is 7d, 12h or 30m. `created` and `updated` are compared with a time (RFC 3339), a day, or an age: created >
+        /// 7d means created after the moment seven days ago, the same as age < 7d.
+        #[arg(long = "where", value_name = "FILTER")]
+        filter: Option<String>,
+        /// Count failed turns by this field instead of listing turns
         #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status"])]
         group_by: Option<GroupBy>,
-        /// At most so many
-        #[arg(long, default_value_t = 50)]
+        /// Maximum number of turns
+        #[arg(long, value_name = "N", default_value_t = 50)]
         limit: u64,
     },
-    /// Shows one turn
-    Get {
-        /// Which; `last` is the newest
+    /// Show one turn: status, reply, usage, cause of failure
+    #[command(visible_alias = "get")]
+    Show {
+        /// Turn; `last` is the most recent one
         id: String,
-        /// Wait for the end; the exit code tells what it was
+        /// Wait until the turn ends; the exit code says how
         #[arg(short, long)]
         wait: bool,
     },
-    /// Calls a turn off
+    /// Cancel a queued or running turn
     Cancel {
-        /// Which; `last` is the newest
+        /// Turn; `last` is the most recent one
         id: String,
     },
-    /// Has a failed turn try again
+    /// Retry a failed turn
     Retry {
-        /// Which; `last` is the newest
+        /// Turn; `last` is the most recent one
         id: String,
     },
-    /// Has all failed turns that fulfil conditions try again, the oldest first
+    /// Retry all failed turns that match a filter, oldest first
     ///
-    /// It may be broken off and run again: what tries again has failed no more. Exit code 5, if some could not be.
+    /// Can be interrupted and run again: retried turns are no longer failed. Exits with 5 if some could not be retried.
     Redrive {
-        /// Which, in the language of `turn ls --where`
-        #[arg(long = "where", value_name = "CONDITIONS")]
-        conditions: Option<String>,
-        /// At most so many a second, or a minute: 5/s, 20/m [default: one after the other]
+        /// Only turns that match this filter; see `turn list --help`
+        #[arg(long = "where", value_name = "FILTER")]
+        filter: Option<String>,
+        /// Maximum rate, per second or minute: 5/s, 20/m [default: no limit]
         #[arg(long, value_name = "RATE", value_parser = rate)]
         rate: Option<Duration>,
-        /// Only say how many, by cause
+        /// Count the turns by cause without retrying them
         #[arg(long)]
         dry_run: bool,
-        /// Do not ask whether that is meant
+        /// Do not ask for confirmation
         #[arg(short, long)]
         yes: bool,
     },
 }
 
-/// What is said, to whom, and how.
+/// A new turn.
 #[derive(Default, clap::Args)]
 pub(crate) struct Send {
-    /// The words; - reads them from stdin
+    /// Message; - reads stdin
     pub(crate) text: String,
-    /// The strategy of a new thread
-    #[arg(short = 'g', long, conflicts_with = "thread", default_value = "planner")]
+    /// Strategy for a new thread
+    #[arg(short = 'g', long, value_name = "NAME", conflicts_with = "thread", default_value = "planner")]
     pub(crate) strategy: String,
-    /// An existing thread; `last` is the newest
+    /// Continue an existing thread; `last` is the most recent one
     #[arg(short, long, value_name = "ID")]
     pub(crate) thread: Option<String>,
-    /// Configuration of the new thread, as JSON
+    /// Configuration overrides for the new thread
     #[arg(long, value_name = "JSON", conflicts_with = "thread")]
     pub(crate) tune: Option<String>,
-    /// What the new thread and each of its turns may take, as JSON, within what the operator allows:
-    /// {"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}
+    /// Budget of the new thread and of each of its turns, within the operator's limits:
+    /// {"turn": {"tokens": N, "usd": N, "seconds": N}, "thread": {...}}
     #[arg(long, value_name = "JSON", conflicts_with = "thread")]
     pub(crate) budget: Option<String>,
-    /// What the turn is found by again, as in --metadata customer=17: JSON where it is some, else text
-    #[arg(long, value_name = "KEY=VALUE")]
+    /// Attach metadata; filter by it later with --where 'metadata.K = V'. The value is JSON, else text
+    #[arg(long, value_name = "K=V")]
     pub(crate) metadata: Vec<String>,
-    /// How urgent it is among the turns of its tenant [default: normal]
-    #[arg(long, value_enum)]
+    /// Priority within the tenant: high, normal or low [default: normal]
+    #[arg(long, value_enum, value_name = "LEVEL", hide_possible_values = true)]
     pub(crate) priority: Option<Priority>,
-    /// Not before so long from now, as in 10m, 12h or 7d; at most a year
-    #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "not_before")]
+    /// Start no earlier than this from now (10m, 12h, 7d; at most 1 year)
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with = "not_before")]
     pub(crate) delay: Option<Duration>,
-    /// Not before this moment, as in 2026-12-24T18:00:00Z
-    #[arg(long, value_name = "MOMENT")]
+    /// Start no earlier than this time: 2026-12-24T18:00:00Z
+    #[arg(long, value_name = "TIME")]
     pub(crate) not_before: Option<String>,
-    /// Take it as a new matter, even if the thread waits for an answer
+    /// Start a new request even if the thread is waiting for an answer
     #[arg(long)]
     pub(crate) replan: bool,
-    /// Sending the same key again gives the same turn and pays nothing
+    /// Return the existing turn if this key was used before
     #[arg(long, value_name = "KEY")]
     pub(crate) idempotency_key: Option<String>,
-    /// Wait for the end and print the reply
+    /// Wait until the turn ends, then print the reply
     #[arg(short, long)]
     pub(crate) wait: bool,
-    /// Print the events as they happen, until the turn has ended; one that is not due yet is waited for
+    /// Print events as they happen, until the turn ends
     ///
-    /// With -o jsonl each event is a line of JSON as it happens; with -o json all of them are one list at the end, as by
-    /// `thread events`.
+    /// A turn that is not due yet is waited for. With -o jsonl each event is one line; with -o json all events are one list,
+    /// printed at the end.
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) follow: bool,
 }
 
-/// By what failed turns are counted.
+/// Field by which failed turns are counted.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum GroupBy {
-    /// Their error without numbers, ids and quoted texts
+    /// The error without numbers, ids and quoted texts
     Cause,
 }
 
-/// Reads `5/s` or `20/m`, as the time between two.
+/// Parses a rate such as `5/s` or `20/m` into the time between two turns.
 fn rate(text: &str) -> Result<Duration, String> {
-    let read = || {
+    let parse = || {
         let (number, unit) = text.split_once('/')?;
         let number: u32 = number.parse().ok().filter(|it| (1..=1_000).contains(it))?;
-        let each = match unit {
+        let period = match unit {
             "s" => Duration::from_secs(1),
             "m" => Duration::from_secs(60),
             _ => return None,
         };
-        Some(each / number)
+        Some(period / number)
     };
-    read().ok_or_else(|| "give a number from 1 to 1000, and /s or /m, as in 5/s".to_owned())
+    parse().ok_or_else(|| "expected a number from 1 to 1000 and /s or /m, such as 5/s".to_owned())
 }
 
-/// How urgent a turn is.
+/// Priority of a turn within its tenant.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum Priority {
     /// Before all others
     High,
-    /// As it comes
+    /// The default
     Normal,
-    /// When there is nothing else to do
+    /// Only when nothing else is waiting
     Low,
 }

@@ -1,66 +1,68 @@
-//! What may be said to `turnfold webhook`.
+//! Arguments of `turnfold webhook`.
 
 use clap::Subcommand;
 
 #[derive(Subcommand)]
 pub(crate) enum Webhook {
-    /// Lists webhooks, without their secrets
-    Ls,
-    /// Adds a webhook, and shows its secret this once
+    /// List webhooks, without their secrets
+    #[command(name = "list", visible_alias = "ls")]
+    List,
+    /// Add a webhook and print its secret, which is not shown again
     Add {
-        /// Where it is told: a POST of JSON, signed as Standard Webhooks says
+        /// URL that receives signed POST requests (Standard Webhooks)
         #[arg(value_name = "URL")]
         at: String,
-        /// Of what it is told, by names or patterns [default: all there is]
+        /// Event types to send, as names or patterns [default: all]
         #[arg(long, value_name = "TYPE", value_delimiter = ',')]
         types: Vec<String>,
     },
-    /// Removes a webhook, with the log of what it was told
-    Rm {
-        /// Which
+    /// Remove a webhook and its delivery log
+    #[command(name = "remove", visible_alias = "rm")]
+    Remove {
+        /// Id of the webhook
         id: String,
     },
-    /// Lists what webhooks were told and are to be told, the newest first
+    /// List deliveries, newest first
     Deliveries {
-        /// Only those of this webhook
+        /// Only deliveries of this webhook
         #[arg(long, value_name = "ID")]
         webhook: Option<String>,
-        /// Only those that stand so
+        /// Only deliveries in this state
         #[arg(long, value_enum)]
         state: Option<DeliveryState>,
-        /// At most so many
-        #[arg(long, default_value_t = 20)]
+        /// Maximum number of deliveries
+        #[arg(long, value_name = "N", default_value_t = 20)]
         limit: u64,
     },
-    /// Sends a delivery again, under the same webhook-id
+    /// Send a delivery again, with the same webhook-id
     Redeliver {
-        /// Which
+        /// Id of the delivery
         id: String,
     },
-    /// Verifies what a receiver was sent: the body on stdin, and three of its headers
+    /// Verify the signature of a received delivery: its body on stdin and three of its headers
     Verify {
-        /// Where the webhook's secret is: env:NAME or file:PATH
-        #[arg(long, value_name = "PLACE")]
+        /// The webhook's secret: env:NAME or file:PATH
+        #[arg(long, value_name = "REFERENCE")]
         secret: String,
-        /// The header webhook-id
+        /// Value of the header webhook-id
         #[arg(long)]
         id: String,
-        /// The header webhook-timestamp; more than five minutes away from now it is refused
+        /// Value of the header webhook-timestamp; refused if more than five minutes from now
         #[arg(long, value_name = "SECONDS")]
         timestamp: String,
-        /// The header webhook-signature
+        /// Value of the header webhook-signature
         #[arg(long)]
         signature: String,
     },
 }
 
-/// How far a delivery has come.
+/// State of a delivery.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum DeliveryState {
-    /// It is to be sent, for the first time or again
+    /// Waiting for its first attempt, or for a retry
     Pending,
-    /// It has arrived
+    /// Accepted by the receiver
     Delivered,
-    /// Nobody tries any more
+    /// Given up after the last attempt
     Failed,
 }

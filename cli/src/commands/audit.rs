@@ -1,48 +1,48 @@
-//! `turnfold audit`: what there is to say of many recorded threads.
+//! `turnfold audit`: replays recorded threads and verifies their integrity.
 
 use std::{fs, path::Path, time::Instant};
 
 use anyhow::Context as _;
 use audit::{
+    checkpoints::{Asked, Gone, Place},
     replay::{Report, junit, replay, sarif},
-    witness::{Asked, Gone, Place},
 };
 use serde_json::json;
 
 use super::{
-    Given,
-    upkeep::{more, over_seen, spinner},
-    witness,
+    Context, checkpoint,
+    maintenance::{select_visible, spinner},
 };
 use crate::{
-    args::{Audit, Round},
-    exit::{Exit, Stop},
+    args::{Audit, Selection},
+    exit::{CliError, Exit},
     output::{self, counted},
 };
 
-pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
+pub(crate) async fn run(ctx: Context, command: Audit) -> anyhow::Result<Exit> {
     match command {
-        Audit::Key(command) => witness::key(&given, command),
+        Audit::Key(command) => checkpoint::key(&ctx, command),
         Audit::Checkpoint { to, key, gone, jobs } => {
             let gone = if gone { Gone::Known } else { Gone::Found };
-            witness::checkpoint(&given, &given.store().await?, &Place::of(&to), &key, gone, jobs).await
+            checkpoint::checkpoint(&ctx, &ctx.store().await?, &Place::of(&to), &key, gone, jobs).await
         }
         Audit::Verify { thread, all: _, checkpoint, vkey, jobs } => {
             let asked = Asked { checkpoints: checkpoint, vkey };
-            let round = Round { thread, jobs, ..Round::default() };
-            witness::verify(&given, &given.store().await?, &asked, round).await
+            let selection = Selection { thread, jobs, ..Selection::default() };
+            checkpoint::verify(&ctx, &ctx.store().await?, &asked, selection).await
         }
         Audit::Export { thread, proof, to } => {
-            witness::export(&given, &given.store().await?, &thread, proof, to).await
+            checkpoint::export(&ctx, &ctx.store().await?, &thread, proof, to).await
         }
-        Audit::Replay { round, prompts, junit, sarif } => {
+        Audit::Replay { selection, prompts, junit, sarif } => {
             for (flag, path) in [("--junit", &junit), ("--sarif", &sarif)] {
                 if let Some(path) = path {
-                    let refused = |err| format!("{flag} {} cannot be written: {err}", path.display());
-                    output::try_out(path).map_err(|err| Stop::because(Exit::Usage, refused(err)))?;
+                    let message = |err| format!("{flag} {} cannot be written: {err}", path.display());
+                    output::check_writable(path)
+                        .map_err(|err| CliError::with_exit(Exit::Usage, message(err)))?;
                 }
             }
-            let report = replayed(&given, &given.store().await?, round, prompts).await?;
+            let report = run_replay(&ctx, &ctx.store().await?, selection, prompts).await?;
             if let Some(path) = junit {
                 write(&path, &self::junit(&report)?)?;
             }
@@ -59,43 +59,43 @@ pub(crate) async fn run(given: Given, command: Audit) -> anyhow::Result<Exit> {
     }
 }
 
-async fn replayed(
-    given: &Given,
+async fn run_replay(
+    ctx: &Context,
     store: &store::Store,
-    round: Round,
+    selection: Selection,
     prompts: bool,
 ) -> anyhow::Result<Report> {
     let spinner = spinner()?;
     let began = Instant::now();
-    let over = over_seen(given, store, round, &spinner).await?;
-    let report = replay(store, &given.strategies, &over, prompts).await?;
+    let round = select_visible(ctx, store, selection, &spinner).await?;
+    let report = replay(store, &ctx.strategies, &round, prompts).await?;
     spinner.finish_and_clear();
     let seconds = began.elapsed().as_secs_f64().max(0.001);
     let mut thing = json!(report);
     thing["seconds"] = json!(seconds);
-    output::one(given.format, &thing, || words(&report, seconds))?;
+    output::one(ctx.format, &thing, || to_text(&report, seconds))?;
     Ok(report)
 }
 
-fn words(report: &Report, seconds: f64) -> String {
+fn to_text(report: &Report, seconds: f64) -> String {
     let Report { threads, events, diverged, unchecked, .. } = report;
     if *threads == 0 {
-        return "NOTHING CHECKED: there is no such thread".to_owned();
+        return "NOTHING CHECKED: no thread matches".to_owned();
     }
-    let mut words = format!(
-        "{}, {} in {seconds:.1} s: {:.0} events/s\n{} would go as they went",
+    let mut text = format!(
+        "{}, {} in {seconds:.1} s: {:.0} events/s\n{} would decide the same",
         counted(*threads, "thread"),
         counted(*events, "event"),
         *events as f64 / seconds,
         report.strategies.values().map(|it| it.same).sum::<u64>(),
     );
     if 0 < *diverged {
-        words += &format!("\nDIVERGED {diverged}, in {}", counted(report.clusters.len(), "place"));
+        text += &format!("\nDIVERGED: {diverged}, at {}", counted(report.clusters.len(), "place"));
     }
     for cluster in &report.clusters {
         let divergence = &cluster.example.divergence;
-        words += &format!(
-            "\n{:>8} × {}\n           as thread {}, event {}\n           then:  {}\n           today: {}",
+        text += &format!(
+            "\n{:>8} × {}\n           for example thread {}, event {}\n           recorded: {}\n           today:    {}",
             cluster.threads,
             cluster.place(),
             cluster.example.thread,
@@ -105,12 +105,12 @@ fn words(report: &Report, seconds: f64) -> String {
         );
     }
     if 0 < *unchecked {
-        words += &format!("\nNOT CHECKED {unchecked}");
+        text += &format!("\nNOT CHECKED: {unchecked}");
     }
     for it in &report.not_checked {
-        words += &format!("\n  thread {}: {}", it.thread, it.why);
+        text += &format!("\n  thread {}: {}", it.thread, it.why);
     }
-    words + &more(*unchecked, report.not_checked.len())
+    text + &output::and_more(*unchecked, report.not_checked.len())
 }
 
 fn write(path: &Path, text: &str) -> anyhow::Result<()> {

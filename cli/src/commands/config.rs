@@ -1,15 +1,15 @@
-//! `turnfold config`: what is in force, and where it came from.
+//! `turnfold config`: the effective configuration, and the reference of all keys.
 
 use serde_json::json;
 
-use super::Given;
+use super::Context;
 use crate::{args::Config, config::MANUAL, exit::Exit, output};
 
-pub(crate) fn run(given: &Given, command: Config) -> anyhow::Result<Exit> {
+pub(crate) fn run(ctx: &Context, command: Config) -> anyhow::Result<Exit> {
     match command {
         Config::Default => output::print(MANUAL)?,
         Config::Show { origin } => {
-            let shown = given.origins.shown();
+            let shown = ctx.origins.shown();
             let things: Vec<_> = shown
                 .iter()
                 .map(|(key, value, from)| match origin {
@@ -17,7 +17,7 @@ pub(crate) fn run(given: &Given, command: Config) -> anyhow::Result<Exit> {
                     false => json!({"key": key, "value": value}),
                 })
                 .collect();
-            output::many(given.format, &things, || {
+            output::many(ctx.format, &things, || {
                 let head: &[&str] = if origin { &["key", "value", "origin"] } else { &["key", "value"] };
                 let row = |(key, value, from): &(String, String, String)| {
                     let cells = [key.clone(), value.clone(), from.clone()];

@@ -1,45 +1,53 @@
-//! What goes on while somebody waits for it: a turn until its end, a thread until it rests. The api may be away meanwhile.
+//! Waiting: for the end of a turn, or until a thread is idle. The API may be unreachable for a while.
 
-use std::time::Duration;
+use std::{cell::Cell, convert::Infallible, pin::pin, time::Duration};
 
 use anyhow::Context as _;
+use api_types::{LogEvent, Page, Thread, ThreadStatus, Turn};
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
+use queue::clock;
+use serde::de::DeserializeOwned;
+use shared::Event;
 use sse_stream::SseStream;
-use store::time;
+use store::Recorded;
 use tokio::time::{Instant, sleep};
 
-use super::Given;
+use super::{
+    Context,
+    thread::{events::EventPrinter, recorded},
+};
 use crate::{
-    client::{AWAY, Client, is_away, name, path},
-    exit::{Exit, Stop},
-    output::{self, Format},
+    client::{Client, OUTAGE_MAX, is_outage, path},
+    exit::{CliError, Exit},
+    output,
 };
 
-/// How often is looked whether a turn that is not due yet has begun (its thread rests, so nothing tells of it), and whether
-/// an api is there again.
-const LOOK: Duration = Duration::from_secs(1);
+/// Interval of polling: for a turn that is not due (its idle thread sends no events), and for an API that is unreachable.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Whoever waits although the api may be away.
-struct Patience {
-    heard: Instant,
+/// Interval at which failed attempts of a waiting turn are looked up.
+const ATTEMPTS_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Tolerates an unreachable API for [`OUTAGE_MAX`].
+struct OutageTolerance {
+    reached_at: Instant,
 }
 
-impl Patience {
+impl OutageTolerance {
     fn new() -> Self {
-        Self { heard: Instant::now() }
+        Self { reached_at: Instant::now() }
     }
 
-    /// Its answer; none, if it is away and worth being asked again, after some time.
-    async fn bear<T>(&mut self, answer: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
-        match answer {
+    /// Returns a response; `None` after a pause if the API is unreachable and the request should be repeated.
+    async fn tolerate<T>(&mut self, response: anyhow::Result<T>) -> anyhow::Result<Option<T>> {
+        match response {
             Ok(it) => {
-                self.heard = Instant::now();
+                self.reached_at = Instant::now();
                 Ok(Some(it))
             }
-            Err(err) if is_away(&err) && self.heard.elapsed() < AWAY => {
-                sleep(LOOK).await;
+            Err(err) if is_outage(&err) && self.reached_at.elapsed() < OUTAGE_MAX => {
+                sleep(POLL_INTERVAL).await;
                 Ok(None)
             }
             Err(err) => Err(err),
@@ -47,134 +55,206 @@ impl Patience {
     }
 }
 
-/// What somebody who waited in vain is told: what goes on without them, and the command that picks it up.
-fn goes_on(err: anyhow::Error, what: &str, mend: &str) -> anyhow::Error {
-    if !is_away(&err) {
+/// Adds to an error about an unreachable API that the work continues, and the command that resumes waiting.
+fn continues(err: anyhow::Error, subject: &str, command: &str) -> anyhow::Error {
+    if !is_outage(&err) {
         return err;
     }
-    let words = format!("{err:#}\n{what} goes on without you; once the api is back: turnfold {mend}");
-    Stop::because(Exit::Unreachable, words)
+    let message = format!("{err:#}\n{subject} continues; once the API is back, run: turnfold {command}");
+    CliError::with_exit(Exit::Unreachable, message)
 }
 
-/// Says which turn is waited for, and until when nothing happens if it is not due yet.
-pub(super) fn say_which(turn: &Value) {
-    let due = not_due(turn)
-        .map(|due| format!(" is not heard before {due}: waiting (it does not need to be waited for)"));
-    let (id, thread) = (name(turn, "id"), name(turn, "thread_id"));
-    output::remark(&format!("turn {id} of thread {thread}{}", due.unwrap_or_default()));
+/// Runs `waiting` until it ends or Ctrl-C (or SIGTERM) arrives. The error of an interruption says that the work continues and
+/// which command resumes waiting; its exit code is 130.
+async fn unless_interrupted<T>(
+    subject: &str,
+    command: impl Fn() -> String,
+    waiting: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
+    let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    let waiting = pin!(waiting);
+    tokio::select! {
+        done = waiting => return done,
+        _ = tokio::signal::ctrl_c() => {}
+        _ = terminate.recv() => {}
+    }
+    let message =
+        format!("interrupted; {subject} continues\nhint: wait for it again with: turnfold {}", command());
+    Err(CliError::with_exit(Exit::Interrupted, message))
 }
 
-/// When a turn is due that is not due yet.
-pub(super) fn not_due(turn: &Value) -> Option<&str> {
-    let due = name(turn, "not_before");
-    (is_open(turn) && time::micros(due).is_some_and(|it| time::now() < it)).then_some(due)
+/// Notes which turn is waited for, and since when it can start if it is not due yet.
+pub(super) fn announce(turn: &Turn) {
+    let due = not_due(turn).map(|due| format!(" does not start before {due}; waiting"));
+    output::note(&format!("turn {} of thread {}{}", turn.id, turn.thread_id, due.unwrap_or_default()));
 }
 
-fn is_open(turn: &Value) -> bool {
-    ["queued", "running"].contains(&name(turn, "status"))
+/// Returns the earliest start of a turn that is not due yet.
+pub(super) fn not_due(turn: &Turn) -> Option<&str> {
+    let due = turn.not_before.as_deref()?;
+    (!turn.status.is_over() && clock::parse_rfc3339(due).is_some_and(|it| clock::now() < it)).then_some(due)
 }
 
-/// Waits for a turn's end, with a sign of life for whoever watches.
-pub(super) async fn until_ended(client: &Client, turn: &Value) -> anyhow::Result<Value> {
+/// Waits until a turn ends, with a spinner on a terminal, and notes each failed attempt.
+pub(super) async fn until_ended(client: &Client, turn: &Turn) -> anyhow::Result<Turn> {
+    let id = turn.id;
+    let resume = || format!("turn show {id} --wait");
     let spinner = ProgressBar::new_spinner();
     spinner.set_style(ProgressStyle::with_template("{spinner} {msg} {elapsed}")?);
     spinner.enable_steady_tick(Duration::from_millis(120));
-    let id = name(turn, "id");
-    let path = format!("{}?wait=30", path(&["turns", id])?);
-    let (mut turn, mut patience) = (turn.clone(), Patience::new());
-    while is_open(&turn) {
-        spinner.set_message(format!("{} …", name(&turn, "status")));
-        let asked = patience.bear(client.get(&path).await).await;
-        let asked = asked.map_err(|err| goes_on(err, "the turn", &format!("turn get {id} --wait")))?;
-        turn = asked.unwrap_or(turn);
-    }
+    let waiting = async {
+        let attempts = report_attempts(client, turn, &spinner);
+        tokio::select! {
+            ended = poll_until_ended(client, turn, &spinner) => ended,
+            never = attempts => match never? {},
+        }
+    };
+    let ended = unless_interrupted("the turn", resume, waiting).await;
     spinner.finish_and_clear();
+    ended.map_err(|err| continues(err, "the turn", &resume()))
+}
+
+async fn poll_until_ended(client: &Client, turn: &Turn, spinner: &ProgressBar) -> anyhow::Result<Turn> {
+    let path = format!("{}?wait=30", turn_path(turn)?);
+    let (mut turn, mut outage) = (turn.clone(), OutageTolerance::new());
+    while !turn.status.is_over() {
+        spinner.set_message(format!("{} …", output::json_name(&turn.status)));
+        turn = outage.tolerate(client.get(&path).await).await?.unwrap_or(turn);
+    }
     Ok(turn)
 }
 
-/// Prints the events of a turn's thread from number `next` on, until the turn has ended and the thread rests; the turn then.
-pub(super) async fn turn(given: &Given, client: &Client, turn: &Value, next: u64) -> anyhow::Result<Value> {
-    let events = Events::new(given, client, name(turn, "thread_id"), next)?;
-    events.until(&path(&["turns", name(turn, "id")])?, |turn| !is_open(turn)).await
-}
-
-/// Prints the events of a thread from number `next` on, until it rests; the thread then.
-pub(super) async fn thread(given: &Given, client: &Client, id: &str, next: u64) -> anyhow::Result<Value> {
-    let events = Events::new(given, client, id, next)?;
-    // An api that was told to stop ends its streams well.
-    events.until(&path(&["threads", id])?, |thread| name(thread, "standing") != "busy").await
-}
-
-/// The events of a thread, printed as they come.
-struct Events<'a> {
-    given: &'a Given,
-    client: &'a Client,
-    thread: &'a str,
-    path: String,
-    next: u64,
-    patience: Patience,
-    /// One document, of which nothing can be printed before its end.
-    all: Vec<Value>,
-}
-
-impl<'a> Events<'a> {
-    fn new(given: &'a Given, client: &'a Client, thread: &'a str, next: u64) -> anyhow::Result<Self> {
-        let path = path(&["threads", thread, "events"])?;
-        Ok(Self { given, client, thread, path, next, patience: Patience::new(), all: Vec::new() })
+/// Notes failed attempts of a turn's thread as they happen, with the time of the next attempt. Never returns: losing these
+/// notes must not end the wait.
+async fn report_attempts(client: &Client, turn: &Turn, spinner: &ProgressBar) -> anyhow::Result<Infallible> {
+    let base = path(&["threads", &turn.thread_id.to_string(), "events"])?;
+    let mut next = turn.started_seq.unwrap_or_default();
+    loop {
+        sleep(ATTEMPTS_INTERVAL).await;
+        let after = next.checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
+        let Ok(page) = client.get::<Page<LogEvent>>(&format!("{base}?limit=1000{after}")).await else {
+            continue;
+        };
+        for event in page.data {
+            let Ok(event) = recorded(event) else { continue };
+            next = event.seq + 1;
+            if let Some(text) = failed_attempt(&event) {
+                spinner.suspend(|| output::note(&text));
+            }
+        }
     }
+}
 
-    /// Until the thread rests and what is at `path` is over; that.
-    async fn until(mut self, path: &str, over: impl Fn(&Value) -> bool) -> anyhow::Result<Value> {
-        let waited_for = loop {
-            self.until_rest().await?;
-            let asked = self.patience.bear(self.client.get(path).await).await;
-            match asked.map_err(|err| self.goes_on(err))? {
-                Some(it) if over(&it) => break it,
-                Some(_) => sleep(LOOK).await,
+/// Describes a failed attempt; `None` for other events.
+fn failed_attempt(it: &Recorded) -> Option<String> {
+    let Event::AttemptFailed(failed) = &it.event else { return None };
+    let then = match failed.retry_after_ms {
+        Some(ms) => {
+            let due = it.at.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000));
+            let seconds = due.saturating_sub(clock::now()).max(0) / 1_000_000;
+            format!("next try in {seconds} s")
+        }
+        None => "not retried".to_owned(),
+    };
+    let error = failed.error.lines().next().unwrap_or_default();
+    Some(format!("attempt failed: {error}; {then}"))
+}
+
+/// Prints the events of a turn's thread from number `next` on, until the turn has ended and the thread is idle. Returns the
+/// turn.
+pub(super) async fn turn(ctx: &Context, client: &Client, turn: &Turn, next: u64) -> anyhow::Result<Turn> {
+    let (thread, path) = (turn.thread_id.to_string(), turn_path(turn)?);
+    follow(ctx, client, &thread, next, &path, |turn: &Turn| turn.status.is_over()).await
+}
+
+fn turn_path(turn: &Turn) -> anyhow::Result<String> {
+    path(&["turns", &turn.id.to_string()])
+}
+
+/// Prints the events of a thread from number `next` on, until it is idle. Returns the thread.
+pub(super) async fn thread(ctx: &Context, client: &Client, id: &str, next: u64) -> anyhow::Result<Thread> {
+    // An API that shuts down ends its streams without an error, so the thread's status decides.
+    let is_idle = |thread: &Thread| thread.summary.status != ThreadStatus::Busy;
+    follow(ctx, client, id, next, &path(&["threads", id])?, is_idle).await
+}
+
+/// Prints the events of a thread until it is idle and the resource at `path` is `over`. Returns that resource.
+async fn follow<T: DeserializeOwned>(
+    ctx: &Context,
+    client: &Client,
+    thread: &str,
+    next: u64,
+    path: &str,
+    over: impl Fn(&T) -> bool,
+) -> anyhow::Result<T> {
+    let next = Cell::new(next);
+    let resume = || format!("thread events {thread} --from {} --follow", next.get());
+    let events = crate::client::path(&["threads", thread, "events"])?;
+    let mut reader = Reader {
+        client,
+        events,
+        next: &next,
+        outage: OutageTolerance::new(),
+        printer: EventPrinter::new(ctx.format),
+    };
+    let followed = unless_interrupted("the thread", resume, reader.follow_until(path, over)).await;
+    let resource = followed.map_err(|err| continues(err, "the thread", &resume()))?;
+    reader.printer.finish()?;
+    Ok(resource)
+}
+
+/// Reads event streams, one after the other, and prints what they bring.
+struct Reader<'a> {
+    client: &'a Client,
+    events: String,
+    /// Number of the next event.
+    next: &'a Cell<u64>,
+    outage: OutageTolerance,
+    printer: EventPrinter,
+}
+
+impl Reader<'_> {
+    async fn follow_until<T: DeserializeOwned>(
+        &mut self,
+        path: &str,
+        over: impl Fn(&T) -> bool,
+    ) -> anyhow::Result<T> {
+        loop {
+            self.until_idle().await?;
+            let response = self.client.get(path).await;
+            match self.outage.tolerate(response).await? {
+                Some(it) if over(&it) => return Ok(it),
+                Some(_) => sleep(POLL_INTERVAL).await,
                 None => {}
             }
-        };
-        if self.given.format == Format::Json {
-            output::one(Format::Json, &self.all, String::new)?;
         }
-        Ok(waited_for)
     }
 
-    /// Until the thread rests. Where a stream broke off, the next one goes on.
-    async fn until_rest(&mut self) -> anyhow::Result<()> {
+    /// Prints events until the thread is idle. A stream that breaks off is continued by another.
+    async fn until_idle(&mut self) -> anyhow::Result<()> {
         loop {
-            let told = self.stream().await;
-            if self.patience.bear(told).await.map_err(|err| self.goes_on(err))?.is_some() {
+            let ended = self.stream().await;
+            if self.outage.tolerate(ended).await?.is_some() {
                 return Ok(());
             }
         }
     }
 
     async fn stream(&mut self) -> anyhow::Result<()> {
-        let after = self.next.checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
-        let stream = self.client.stream(&format!("{}?until=rest{after}", self.path)).await?;
+        let after = self.next.get().checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
+        let stream = self.client.stream(&format!("{}?until=rest{after}", self.events)).await?;
         let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
         while let Some(event) = events.next().await {
-            let event = event
-                .map_err(|err| Stop::because(Exit::Unreachable, format!("the stream broke off: {err}")))?;
-            self.patience = Patience::new();
+            let event = event.map_err(|err| {
+                CliError::with_exit(Exit::Unreachable, format!("the stream broke off: {err}"))
+            })?;
+            self.outage = OutageTolerance::new();
             let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
-            let event: Value =
-                serde_json::from_str(&data).context("the api told of an event that is no JSON")?;
-            let seq = event["seq"].as_u64().unwrap_or_default();
-            self.next = seq + 1;
-            match self.given.format {
-                Format::Json => self.all.push(event),
-                Format::Text | Format::Jsonl => {
-                    output::one(self.given.format, &event, || format!("{seq:>4} {}", name(&event, "text")))?;
-                }
-            }
+            let event = serde_json::from_str(&data).context("cannot read an event from the API")?;
+            let event = recorded(event)?;
+            self.next.set(event.seq + 1);
+            self.printer.print(&event)?;
         }
         Ok(())
-    }
-
-    fn goes_on(&self, err: anyhow::Error) -> anyhow::Error {
-        let mend = format!("thread events {} --from {} --follow", self.thread, self.next);
-        goes_on(err, "the thread", &mend)
     }
 }

@@ -1,29 +1,30 @@
-//! `turnfold index`: what the index of the servers holds, and what it finds.
+//! `turnfold index`: builds, inspects and searches the index of MCP servers.
 
+use queue::clock;
 use serde_json::json;
-use store::{Entry, time};
+use store::Entry;
 
-use super::{Given, turn};
+use super::{Context, turn};
 use crate::{
     args::{Index, Send, Turn},
     engine,
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
     output,
 };
 
 /// The strategy that builds the index.
 const BUILDER: &str = "index_builder";
 
-pub(crate) async fn run(given: Given, command: Index) -> anyhow::Result<Exit> {
+pub(crate) async fn run(ctx: Context, command: Index) -> anyhow::Result<Exit> {
     match command {
-        Index::Build => turn::run(given, Turn::Send(build())).await,
-        Index::Status => status(&given).await,
-        Index::Search { query, limit } => search(&given, &query, limit).await,
+        Index::Build => turn::run(ctx, Turn::Send(build_turn())).await,
+        Index::Status => status(&ctx).await,
+        Index::Search { query, limit } => search(&ctx, &query, limit).await,
     }
 }
 
-/// A turn of a thread of its own: what an older thread knew of the index may have been overtaken.
-fn build() -> Send {
+/// Returns the turn that builds the index, on a new thread: an older thread may hold an outdated state of the index.
+fn build_turn() -> Send {
     Send {
         text: "Bring the index up to date.".to_owned(),
         strategy: BUILDER.to_owned(),
@@ -32,25 +33,25 @@ fn build() -> Send {
     }
 }
 
-async fn status(given: &Given) -> anyhow::Result<Exit> {
-    let store = given.store().await?;
-    let entries = engine::entries(&given.settings, &store)?.all().await?;
-    let at_hand = engine::experts(&given.settings);
-    let wanted = given.settings.index.embedding_model.as_deref();
+async fn status(ctx: &Context) -> anyhow::Result<Exit> {
+    let store = ctx.store().await?;
+    let entries = engine::entries(&ctx.settings, &store)?.all().await?;
+    let configured = engine::experts(&ctx.settings);
+    let wanted = ctx.settings.index.embedding_model.as_deref();
     let state = |it: &Entry| match it.embedded.as_ref().map(|it| it.model.as_str()) {
-        _ if !at_hand.contains_key(&it.server) => "not configured any more",
-        made if wanted.is_some() && made != wanted => "no vector of the embedding model",
+        _ if !configured.contains_key(&it.server) => "not_configured",
+        made if wanted.is_some() && made != wanted => "no_vector",
         _ => "indexed",
     };
     let mut rows: Vec<_> = entries
         .iter()
         .map(|it| {
             let model = it.embedded.as_ref().map(|it| it.model.clone());
-            (it.server.clone(), state(it), it.hash.clone(), model, Some(time::rfc3339(it.updated_at)))
+            (it.server.clone(), state(it), it.hash.clone(), model, Some(clock::rfc3339(it.updated_at)))
         })
         .collect();
-    let missing = at_hand.keys().filter(|name| !entries.iter().any(|it| it.server == **name));
-    rows.extend(missing.map(|name| (name.clone(), "not indexed", String::new(), None, None)));
+    let missing = configured.keys().filter(|name| !entries.iter().any(|it| it.server == **name));
+    rows.extend(missing.map(|name| (name.clone(), "not_indexed", String::new(), None, None)));
     rows.sort();
     let current = rows.iter().all(|(_, state, ..)| *state == "indexed");
     let things: Vec<_> = rows
@@ -59,38 +60,39 @@ async fn status(given: &Given) -> anyhow::Result<Exit> {
             json!({"server": server, "state": state, "hash": hash, "model": model, "updated_at": at})
         })
         .collect();
-    output::many(given.format, &things, || {
+    output::many(ctx.format, &things, || {
         let row =
             |(server, state, hash, model, at): &(String, &str, String, Option<String>, Option<String>)| {
                 let (model, at) = (model.clone().unwrap_or_default(), at.clone().unwrap_or_default());
-                vec![server.clone(), (*state).to_owned(), hash.clone(), model, at]
+                vec![server.clone(), state.replace('_', " "), hash.clone(), model, at]
             };
         output::table(&["server", "state", "hash", "vector of", "written"], rows.iter().map(row))
     })?;
     if !current {
-        output::remark("the index is not up to date: bring it there with `turnfold index build`");
+        output::note("the index is not up to date\nhint: turnfold index build");
     }
     Ok(if current { Exit::Ok } else { Exit::Finding })
 }
 
-async fn search(given: &Given, query: &str, limit: usize) -> anyhow::Result<Exit> {
-    let store = given.store().await?;
-    let entries = engine::entries(&given.settings, &store)?;
-    let index = engine::index(&given.settings, entries, engine::models(&given.settings)?);
+async fn search(ctx: &Context, query: &str, limit: usize) -> anyhow::Result<Exit> {
+    let store = ctx.store().await?;
+    let entries = engine::entries(&ctx.settings, &store)?;
+    let index = engine::index(&ctx.settings, entries, engine::models(&ctx.settings)?);
     let found = index.search(query, limit).await;
-    let found = found.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
+    let found = found.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
     let things: Vec<_> = found
         .hits
         .iter()
         .map(|it| json!({"server": it.server, "score": it.score, "by": found.by, "text": it.text}))
         .collect();
-    output::many(given.format, &things, || {
-        let about = |text: &str| text.lines().next().unwrap_or_default().to_owned();
+    output::many(ctx.format, &things, || {
+        let first_line = |text: &str| text.lines().next().unwrap_or_default().to_owned();
         let rows = found.hits.iter();
-        let rows = rows
-            .map(|it| vec![it.server.clone(), format!("{:.3}", it.score), found.by.clone(), about(&it.text)]);
+        let rows = rows.map(|it| {
+            vec![it.server.clone(), format!("{:.3}", it.score), found.by.clone(), first_line(&it.text)]
+        });
         match found.hits.is_empty() {
-            true => "no server fits; is the index built? (`turnfold index status`)".to_owned(),
+            true => "no server matches\nhint: check the index with: turnfold index status".to_owned(),
             false => output::table(&["server", "score", "ranked by", "description"], rows),
         }
     })?;

@@ -1,77 +1,79 @@
-//! `turnfold mcp`: the configured servers, asked for real.
+//! `turnfold mcp`: the configured MCP servers and their tools.
 
 use serde_json::json;
 
-use super::{Given, pins};
+use super::{Context, pins};
 use crate::{
     args::Mcp,
     engine,
-    exit::{Exit, Stop},
-    output,
+    exit::{CliError, Exit},
+    output, suggest,
 };
 
-pub(crate) async fn run(given: Given, command: Mcp) -> anyhow::Result<Exit> {
-    let servers = engine::servers(&given.settings)?;
+pub(crate) async fn run(ctx: Context, command: Mcp) -> anyhow::Result<Exit> {
+    let servers = engine::servers(&ctx.settings)?;
     let done = match command {
-        Mcp::Ls => ls(&given, &servers).await,
-        Mcp::Tools { server } => tools(&given, &servers, &server).await,
-        Mcp::Pins { command } => pins::run(&given, &servers, command).await,
+        Mcp::List => list(&ctx, &servers).await,
+        Mcp::Tools { server } => tools(&ctx, &servers, &server).await,
+        Mcp::Pins { command } => pins::run(&ctx, &servers, command).await,
     };
     servers.close().await;
     done
 }
 
-async fn ls(given: &Given, servers: &worker::world::Servers) -> anyhow::Result<Exit> {
+async fn list(ctx: &Context, servers: &worker::world::Servers) -> anyhow::Result<Exit> {
     let mut rows = Vec::new();
-    for (name, settings) in &given.settings.mcp {
-        let (reached, said) = match servers.tools(name).await {
-            Ok(tools) => (true, format!("{} tools", tools.len())),
-            Err(fault) => (false, fault.error),
-        };
-        rows.push((name, &settings.description, reached, said));
+    for (name, settings) in &ctx.settings.mcp {
+        rows.push((name, &settings.description, servers.tools(name).await.map_err(|fault| fault.error)));
     }
     let things: Vec<_> = rows
         .iter()
-        .map(|(name, description, reached, said)| {
-            json!({"name": name, "description": description, "reached": reached, "said": said})
+        .map(|(name, description, tools)| {
+            let (count, error) = (tools.as_ref().ok().map(Vec::len), tools.as_ref().err());
+            json!({
+                "name": name, "description": description, "reachable": tools.is_ok(), "tools": count, "error": error,
+            })
         })
         .collect();
-    output::many(given.format, &things, || {
-        match rows.is_empty() {
-        true => "no MCP server is configured: add [mcp.NAME] to turnfold.toml (`turnfold config default` shows how)".into(),
-        false => output::table(
-            &["name", "state", "description"],
-            rows.iter().map(|(name, description, _, said)| vec![(*name).clone(), said.clone(), (*description).clone()]),
-        ),
-    }
+    output::many(ctx.format, &things, || {
+        if rows.is_empty() {
+            return "no MCP server is configured\nhint: add [mcp.NAME] to turnfold.toml; see turnfold config default".into();
+        }
+        let state = |tools: &Result<Vec<shared::Tool>, String>| match tools {
+            Ok(tools) => output::counted(tools.len(), "tool"),
+            Err(error) => error.clone(),
+        };
+        let rows = rows
+            .iter()
+            .map(|(name, description, tools)| vec![(*name).clone(), state(tools), (*description).clone()]);
+        output::table(&["name", "state", "description"], rows)
     })?;
-    let all = rows.iter().all(|(_, _, reached, _)| *reached);
+    let all = rows.iter().all(|(_, _, tools)| tools.is_ok());
     Ok(if all { Exit::Ok } else { Exit::Partial })
 }
 
-/// A server that the configuration does not name is a typo, and not one that cannot be reached.
-pub(super) fn check_name(given: &Given, name: &str) -> anyhow::Result<()> {
-    if given.settings.mcp.contains_key(name) {
+/// Fails if the configuration does not name a server.
+pub(super) fn check_name(ctx: &Context, name: &str) -> anyhow::Result<()> {
+    if ctx.settings.mcp.contains_key(name) {
         return Ok(());
     }
-    let known: Vec<&str> = given.settings.mcp.keys().map(String::as_str).collect();
-    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-    let words = format!("no MCP server is called {name:?} in the configuration; there are: {known}");
-    Err(Stop::because(Exit::Usage, words))
+    let known: Vec<&str> = ctx.settings.mcp.keys().map(String::as_str).collect();
+    Err(CliError::with_exit(Exit::Usage, suggest::unknown("MCP server", name, &known)))
 }
 
-async fn tools(given: &Given, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
-    check_name(given, name)?;
-    let tools = servers.tools(name).await.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
-    output::many(given.format, &tools, || {
+async fn tools(ctx: &Context, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
+    check_name(ctx, name)?;
+    let tools =
+        servers.tools(name).await.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
+    output::many(ctx.format, &tools, || {
         let safety = |it: &shared::Tool| match it.safety {
             shared::Safety::Read => "reads",
-            shared::Safety::Idempotent => "writes, may be repeated",
-            shared::Safety::Write => "writes, never repeated",
+            shared::Safety::Idempotent => "writes, repeatable",
+            shared::Safety::Write => "writes, not repeatable",
         };
         let row = |it: &shared::Tool| vec![it.name.clone(), safety(it).to_owned(), it.description.clone()];
         output::table(&["tool", "effect", "description"], tools.iter().map(row))
     })?;
-    pins::remark(given, name, &tools).await;
+    pins::note_changes(ctx, name, &tools).await;
     Ok(Exit::Ok)
 }

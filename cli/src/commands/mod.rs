@@ -1,13 +1,15 @@
-//! One file a noun.
+//! Commands: one module for each noun of the command line.
 
 mod audit;
 mod batch;
+mod checkpoint;
+mod completions;
 mod config;
 mod fixture;
 mod follow;
-mod holds;
 mod inbox;
 mod index;
+mod maintenance;
 mod mcp;
 mod pins;
 mod queue;
@@ -17,50 +19,55 @@ mod serve;
 mod strategy;
 pub(crate) mod thread;
 mod turn;
-mod upkeep;
-mod waits;
 mod webhook;
-mod witness;
 
 use std::ffi::OsString;
 
 use shared::Graph;
-use store::Strategies;
+use store::StrategyRegistry;
 
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store},
     client::Client,
     config::{LogFormat, Origins, Settings, Sources},
     engine,
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
     output::Format,
-    person::person,
 };
 
-/// What every command is given.
-pub(crate) struct Given {
+/// Settings and options shared by all commands.
+pub(crate) struct Context {
     pub(crate) settings: Settings,
     pub(crate) origins: Origins,
-    pub(crate) strategies: Strategies,
+    pub(crate) strategies: StrategyRegistry,
     pub(crate) format: Format,
     pub(crate) url: Option<String>,
     pub(crate) tenant: Option<String>,
-    /// What says which configuration is in force, for another build of turnfold.
-    pub(crate) passed_on: Vec<OsString>,
+    /// Flags that select the configuration, for another build of turnfold.
+    pub(crate) config_flags: Vec<OsString>,
 }
 
-impl Given {
-    /// The api, for the tenant that the command acts for.
+impl Context {
+    /// Returns a client of the API, acting for `--tenant`.
     fn client(&self) -> anyhow::Result<Client> {
         Client::new(&self.settings, self.url.as_deref(), self.tenant.as_deref())
     }
 
-    /// The same for all tenants, whoever the command acts for.
+    /// Returns a client of the API that acts for no particular tenant.
     fn client_for_all(&self) -> anyhow::Result<Client> {
         Client::new(&self.settings, self.url.as_deref(), None)
     }
 
-    /// The store, if it is up to date.
+    /// Returns true if commands use the API of this configuration, not one at another address.
+    fn uses_own_api(&self) -> bool {
+        self.url.as_ref().is_none_or(String::is_empty)
+    }
+
+    /// Opens the database.
+    ///
+    /// # Errors
+    ///
+    /// If the schema is missing or out of date.
     async fn store(&self) -> anyhow::Result<store::Store> {
         let store = engine::store(&self.settings).await?;
         engine::check_migrated(&store).await?;
@@ -68,7 +75,7 @@ impl Given {
     }
 }
 
-/// Whether a command looks at all of the store, or deletes from it, and so cannot act for one tenant.
+/// Returns true if a command covers the whole database and so cannot act for one tenant.
 fn is_for_all(command: &Command) -> bool {
     matches!(
         command,
@@ -79,13 +86,19 @@ fn is_for_all(command: &Command) -> bool {
     )
 }
 
-/// Does what the command line says.
+/// Runs a command.
 pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::Result<Exit> {
     let Args { global, command } = args;
-    // An expert is a child of a worker: its configuration is its command line.
+    // A bundled server is a child process of a worker. It has no configuration but its command line.
     if let Command::Expert { expert, data } = command {
-        experts::serve(expert, data).await?;
+        demo_servers::serve(expert, data).await?;
         return Ok(Exit::Ok);
+    }
+    if let Command::Completions { shell } = &command {
+        return completions::completions(*shell);
+    }
+    if let Command::Man { folder } = &command {
+        return completions::man(folder);
     }
     let mut sources = sources(&global, graphs.clone());
     if let Command::Dev { listen: Some(listen) } | Command::Api { listen: Some(listen) } = &command {
@@ -97,53 +110,53 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         sources =
             sources.flag("--local", "api.listen", "127.0.0.1:0").flag("--local", "queue.url", "memory:");
     }
-    let passed_on = passed_on(&global);
+    let config_flags = config_flags(&global);
     let (settings, origins) = Settings::load(sources)?;
-    // What is deleted is told like what is served: it is asked for later.
+    // Deletions are logged like the activity of a server.
     let serves = matches!(
         command,
         Command::Dev { .. } | Command::Api { .. } | Command::Worker | Command::Store(Store::Prune { .. })
     );
     trace(&settings, serves)?;
-    let given = Given {
+    let ctx = Context {
         settings,
         origins,
-        strategies: Strategies::new(graphs),
+        strategies: StrategyRegistry::new(graphs),
         format: global.output,
         url: global.url,
         tenant: global.tenant.filter(|it| !it.is_empty()),
-        passed_on,
+        config_flags,
     };
-    if given.tenant.is_some() && is_for_all(&command) {
-        let words = "this command looks at the whole store: leave --tenant (TURNFOLD_TENANT) out";
-        return Err(Stop::because(Exit::Usage, words));
+    if ctx.tenant.is_some() && is_for_all(&command) {
+        let message = "this command covers the whole database\nhint: leave out --tenant and TURNFOLD_TENANT";
+        return Err(CliError::with_exit(Exit::Usage, message));
     }
     match command {
-        Command::Dev { .. } => serve::dev(given).await,
-        Command::Api { .. } => serve::api(given).await,
-        Command::Worker => serve::worker(given).await,
-        Command::Migrate { dry_run } => serve::migrate(given, dry_run).await,
-        Command::Turn(turn) => turn::run(given, turn).await,
-        Command::Batch(batch) => batch::run(given, batch).await,
-        Command::Webhook(webhook) => webhook::run(given, webhook).await,
-        Command::Thread(thread) => thread::run(given, thread).await,
-        Command::Audit(audit) => audit::run(given, audit).await,
-        Command::Fixture(fixture) => fixture::run(given, fixture).await,
-        Command::Store(store) => upkeep::run(given, store).await,
-        Command::Queue(queue) => queue::run(given, queue).await,
-        Command::Inbox(inbox) => inbox::run(given, inbox).await,
-        Command::Schema(schema) => schema::run(&given, schema),
-        Command::Strategy(strategy) => strategy::run(&given, strategy),
-        Command::Mcp(mcp) => mcp::run(given, mcp).await,
-        Command::Index(index) => index::run(given, index).await,
-        Command::Config(config) => config::run(&given, config),
-        Command::Demo { folder, file } => crate::demo::run(given, &folder, file.as_deref()).await,
-        Command::Expert { .. } => Ok(Exit::Ok),
+        Command::Dev { .. } => serve::dev(ctx).await,
+        Command::Api { .. } => serve::api(ctx).await,
+        Command::Worker => serve::worker(ctx).await,
+        Command::Migrate { dry_run } => serve::migrate(ctx, dry_run).await,
+        Command::Turn(turn) => turn::run(ctx, turn).await,
+        Command::Batch(batch) => batch::run(ctx, batch).await,
+        Command::Webhook(webhook) => webhook::run(ctx, webhook).await,
+        Command::Thread(thread) => thread::run(ctx, thread).await,
+        Command::Audit(audit) => audit::run(ctx, audit).await,
+        Command::Fixture(fixture) => fixture::run(ctx, fixture).await,
+        Command::Store(store) => maintenance::run(ctx, store).await,
+        Command::Queue(queue) => queue::run(ctx, queue).await,
+        Command::Inbox(inbox) => inbox::run(ctx, inbox).await,
+        Command::Schema(schema) => schema::run(&ctx, schema),
+        Command::Strategy(strategy) => strategy::run(&ctx, strategy),
+        Command::Mcp(mcp) => mcp::run(ctx, mcp).await,
+        Command::Index(index) => index::run(ctx, index).await,
+        Command::Config(config) => config::run(&ctx, config),
+        Command::Demo { folder, file } => crate::demo::run(ctx, &folder, file.as_deref()).await,
+        Command::Completions { .. } | Command::Man { .. } | Command::Expert { .. } => Ok(Exit::Ok),
     }
 }
 
-/// The flags that say which configuration is in force.
-fn passed_on(global: &Global) -> Vec<OsString> {
+/// Returns the flags that select the configuration.
+fn config_flags(global: &Global) -> Vec<OsString> {
     let mut flags: Vec<OsString> = Vec::new();
     let mut flag = |name: &str, value: OsString| flags.extend([name.into(), value]);
     global.config.iter().for_each(|it| flag("--config", it.into()));
@@ -162,18 +175,18 @@ fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {
     global.set.iter().fold(sources, |sources, set| sources.set(set))
 }
 
-/// Traces go to stderr. A command that only looks says nothing but warnings, and what became of an MCP server in its own
-/// words.
+/// Sends logs to stderr. Commands other than servers log only warnings, and report the state of MCP servers in their own
+/// output.
 fn trace(settings: &Settings, serves: bool) -> anyhow::Result<()> {
     let filter = if serves { &settings.log.filter } else { "warn,rmcp=off" };
     let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|err| Stop::because(Exit::Usage, format!("log.filter makes no sense: {err}")))?;
+        .map_err(|err| CliError::with_exit(Exit::Usage, format!("log.filter is invalid: {err}")))?;
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let done = match settings.log.format {
         LogFormat::Json => builder.json().with_current_span(true).try_init(),
-        LogFormat::Text => builder.with_target(false).with_ansi(crate::output::watched()).try_init(),
+        LogFormat::Text => builder.with_target(false).with_ansi(crate::output::stderr_has_color()).try_init(),
     };
-    // An embedding program may have a subscriber of its own.
+    // An embedding program may have installed its own subscriber.
     let _ = done;
     Ok(())
 }

@@ -1,63 +1,62 @@
-//! `turnfold mcp pins`: what the servers' tools were when they were taken for good, and what became of them.
+//! `turnfold mcp pins`: approved tool definitions, and how the servers' tools differ from them.
 
+use queue::clock;
 use serde_json::{Value, json};
 use shared::{Fault, Tool};
-use store::{Pin, Store, time};
-use worker::world::{Change, Place, Servers, changes, definitions, pinned};
+use store::{Pin, Store};
+use worker::world::{FieldChange, Servers, ToolChange, decode_pin, diff_tools, encode_tools};
 
-use super::{Given, mcp};
+use super::{Context, mcp};
 use crate::{
     args::Pins,
     engine,
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
     output,
 };
 
-pub(crate) async fn run(given: &Given, servers: &Servers, command: Option<Pins>) -> anyhow::Result<Exit> {
-    let store = given.store().await?;
+pub(crate) async fn run(ctx: &Context, servers: &Servers, command: Option<Pins>) -> anyhow::Result<Exit> {
+    let store = ctx.store().await?;
     match command {
-        None => list(given, &store).await,
-        Some(Pins::Diff { server }) => diff(given, servers, &store, &server).await,
-        Some(Pins::Approve { server, hash }) => {
-            approve(given, servers, &store, &server, hash.as_deref()).await
-        }
+        None => list(ctx, &store).await,
+        Some(Pins::Diff { server }) => diff(ctx, servers, &store, &server).await,
+        Some(Pins::Approve { server, hash }) => approve(ctx, servers, &store, &server, hash.as_deref()).await,
         Some(Pins::Reset { server }) => reset(&store, &server).await,
     }
 }
 
-/// Says so if a server's tools are not those that it is pinned to. Whoever only looks needs no store, so that none can
-/// be reached is no fault.
-pub(super) async fn remark(given: &Given, name: &str, tools: &[Tool]) {
-    let pin = match engine::store(&given.settings).await {
+/// Notes if a server's tools differ from the approved ones. Does nothing if there is no database: listing tools does not
+/// need one.
+pub(super) async fn note_changes(ctx: &Context, name: &str, tools: &[Tool]) {
+    let pin = match engine::store(&ctx.settings).await {
         Ok(store) => store.pin(name).await.ok().flatten(),
         Err(_) => None,
     };
-    let differs = |pin: Pin| pinned(&pin).map_or(true, |it| !changes(&it, tools).is_empty());
+    let differs = |pin: Pin| decode_pin(&pin).map_or(true, |it| !diff_tools(&it, tools).is_empty());
     if pin.is_some_and(differs) {
-        output::remark(&format!(
-            "these are not the tools that {name} is pinned to, so no turn uses it: see `turnfold mcp pins diff {name}`"
+        output::note(&format!(
+            "these tools differ from the approved ones, so no turn uses {name}\nhint: turnfold mcp pins diff {name}"
         ));
     }
 }
 
-async fn list(given: &Given, store: &Store) -> anyhow::Result<Exit> {
+async fn list(ctx: &Context, store: &Store) -> anyhow::Result<Exit> {
     let pins = store.pins().await?;
-    let count = |pin: &Pin| pinned(pin).map(|it| it.len()).ok();
+    let count = |pin: &Pin| decode_pin(pin).map(|it| it.len()).ok();
     let things: Vec<Value> = pins
         .iter()
         .map(|it| {
             json!({"server": it.server, "tools": count(it), "hash": it.hash, "approved_by": it.approved_by,
-                "updated_at": time::rfc3339(it.updated_at)})
+                "updated_at": clock::rfc3339(it.updated_at)})
         })
         .collect();
-    output::many(given.format, &things, || {
+    output::many(ctx.format, &things, || {
         let row = |it: &Pin| {
             let count = count(it).map(|it| it.to_string()).unwrap_or_default();
             let hash = it.hash.chars().take(HASH_SHOWN).collect();
-            vec![it.server.clone(), count, hash, it.approved_by.clone(), time::rfc3339(it.updated_at)]
+            vec![it.server.clone(), count, hash, it.approved_by.clone(), clock::rfc3339(it.updated_at)]
         };
         match pins.is_empty() {
-            true => "no MCP server is pinned yet: each is when a turn first uses it".to_owned(),
+            true => "no MCP server is pinned yet; each is pinned when a turn first uses it".to_owned(),
             false => {
                 output::table(&["server", "tools", "hash", "approved by", "written"], pins.iter().map(row))
             }
@@ -66,95 +65,96 @@ async fn list(given: &Given, store: &Store) -> anyhow::Result<Exit> {
     Ok(Exit::Ok)
 }
 
-/// How many characters of a hash are shown.
+/// Number of characters of a hash that are shown.
 const HASH_SHOWN: usize = 16;
 
-async fn diff(given: &Given, servers: &Servers, store: &Store, name: &str) -> anyhow::Result<Exit> {
-    let (tools, live) = live(given, servers, name).await?;
+async fn diff(ctx: &Context, servers: &Servers, store: &Store, name: &str) -> anyhow::Result<Exit> {
+    let (tools, live) = live(ctx, servers, name).await?;
     let Some(pin) = store.pin(name).await? else {
-        output::remark(&format!("{name} is not pinned yet: it is when a turn first uses it"));
+        output::note(&format!("{name} is not pinned yet; it is pinned when a turn first uses it"));
         return Ok(Exit::Ok);
     };
-    let changes = changes(&pinned(&pin).map_err(unusable)?, &tools);
-    let things: Vec<Value> = changes.iter().map(thing).collect();
-    output::many(given.format, &things, || match changes.is_empty() {
-        true => format!("{name} has the tools that it is pinned to"),
-        false => changes.iter().map(words).collect::<Vec<_>>().join("\n"),
+    let changes = diff_tools(&decode_pin(&pin).map_err(unusable)?, &tools);
+    let things: Vec<Value> = changes.iter().map(to_json).collect();
+    output::many(ctx.format, &things, || match changes.is_empty() {
+        true => format!("the tools of {name} are the approved ones"),
+        false => changes.iter().map(to_text).collect::<Vec<_>>().join("\n"),
     })?;
     if changes.is_empty() {
         return Ok(Exit::Ok);
     }
-    output::remark(&format!(
-        "if that is as it should be: `turnfold mcp pins approve {name} --hash {}`",
+    output::note(&format!(
+        "hint: approve the change with: turnfold mcp pins approve {name} --hash {}",
         live.chars().take(HASH_SHOWN).collect::<String>()
     ));
     Ok(Exit::Finding)
 }
 
 async fn approve(
-    given: &Given,
+    ctx: &Context,
     servers: &Servers,
     store: &Store,
     name: &str,
     hash: Option<&str>,
 ) -> anyhow::Result<Exit> {
-    let (tools, live) = live(given, servers, name).await?;
+    let (tools, live) = live(ctx, servers, name).await?;
     if hash.is_some_and(|it| !live.starts_with(it)) {
-        let words =
-            format!("{name} has changed once more since that hash: see `turnfold mcp pins diff {name}`");
-        return Err(Stop::because(Exit::Finding, words));
+        let message =
+            format!("the tools of {name} do not have that hash\nhint: turnfold mcp pins diff {name}");
+        return Err(CliError::with_exit(Exit::Finding, message));
     }
-    // A pin that cannot be read says nothing, and is mended by this.
-    let before = store.pin(name).await?.and_then(|it| pinned(&it).ok()).unwrap_or_default();
-    let changes = changes(&before, &tools);
-    let by = super::person();
-    store.approve(Pin::new(name, &definitions(&tools).map_err(unusable)?, &by)).await?;
-    let things: Vec<Value> = changes.iter().map(thing).collect();
-    output::many(given.format, &things, || changes.iter().map(words).collect::<Vec<_>>().join("\n"))?;
-    output::remark(&format!("{name} is pinned to its {} tools", tools.len()));
+    // A pin that cannot be read is replaced.
+    let before = store.pin(name).await?.and_then(|it| decode_pin(&it).ok()).unwrap_or_default();
+    let changes = diff_tools(&before, &tools);
+    let by = crate::user::user_name();
+    store.approve(Pin::new(name, &encode_tools(&tools).map_err(unusable)?, &by)).await?;
+    let things: Vec<Value> = changes.iter().map(to_json).collect();
+    output::many(ctx.format, &things, || changes.iter().map(to_text).collect::<Vec<_>>().join("\n"))?;
+    output::note(&format!("{name} is pinned to its current {} tools", tools.len()));
     Ok(Exit::Ok)
 }
 
 async fn reset(store: &Store, name: &str) -> anyhow::Result<Exit> {
     if !store.unpin(name).await? {
-        let words = format!("{name} is not pinned: `turnfold mcp pins` lists who is");
-        return Err(Stop::because(Exit::Usage, words));
+        let message = format!("{name} is not pinned\nhint: list pinned servers with: turnfold mcp pins");
+        return Err(CliError::with_exit(Exit::NotFound, message));
     }
-    output::remark(&format!("{name} is not pinned any more: its next use pins what it then has, unasked"));
+    output::note(&format!("{name} is no longer pinned; the next turn that uses it pins the tools it finds"));
     Ok(Exit::Ok)
 }
 
-/// A server's tools as it has them now, and their hash.
-async fn live(given: &Given, servers: &Servers, name: &str) -> anyhow::Result<(Vec<Tool>, String)> {
-    mcp::check_name(given, name)?;
-    let tools = servers.tools(name).await.map_err(|fault| Stop::because(Exit::Unreachable, fault.error))?;
-    let hash = Pin::hash_of(&definitions(&tools).map_err(unusable)?);
+/// Returns a server's current tools and their hash.
+async fn live(ctx: &Context, servers: &Servers, name: &str) -> anyhow::Result<(Vec<Tool>, String)> {
+    mcp::check_name(ctx, name)?;
+    let tools =
+        servers.tools(name).await.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
+    let hash = Pin::hash_of(&encode_tools(&tools).map_err(unusable)?);
     Ok((tools, hash))
 }
 
 fn unusable(fault: Fault) -> anyhow::Error {
-    Stop::because(Exit::Finding, fault.error)
+    CliError::with_exit(Exit::Finding, fault.error)
 }
 
-fn thing(change: &Change) -> Value {
+fn to_json(change: &ToolChange) -> Value {
     match change {
-        Change::Added(it) => json!({"tool": it.name, "change": "added", "after": it}),
-        Change::Removed(it) => json!({"tool": it.name, "change": "removed", "before": it}),
-        Change::Changed { tool, places } => {
-            let place = |it: &Place| json!({"path": it.path, "before": it.before, "after": it.after});
+        ToolChange::Added(it) => json!({"tool": it.name, "change": "added", "after": it}),
+        ToolChange::Removed(it) => json!({"tool": it.name, "change": "removed", "before": it}),
+        ToolChange::Changed { tool, fields: places } => {
+            let place = |it: &FieldChange| json!({"path": it.path, "before": it.before, "after": it.after});
             let places: Vec<Value> = places.iter().map(place).collect();
             json!({"tool": tool, "change": "changed", "places": places})
         }
     }
 }
 
-/// A change with all that is behind it. Texts are shown as JSON, in which nothing moves a cursor.
-fn words(change: &Change) -> String {
+/// Renders a change in full. Texts are shown as JSON, so that they cannot contain terminal control sequences.
+fn to_text(change: &ToolChange) -> String {
     let json = |it: &Option<Value>| it.as_ref().map_or("nothing".to_owned(), Value::to_string);
     let lines: Vec<String> = match change {
-        Change::Added(it) => definition(it).into_iter().map(|it| format!("\n  + {it}")).collect(),
-        Change::Removed(it) => definition(it).into_iter().map(|it| format!("\n  - {it}")).collect(),
-        Change::Changed { places, .. } => places
+        ToolChange::Added(it) => definition(it).into_iter().map(|it| format!("\n  + {it}")).collect(),
+        ToolChange::Removed(it) => definition(it).into_iter().map(|it| format!("\n  - {it}")).collect(),
+        ToolChange::Changed { fields: places, .. } => places
             .iter()
             .map(|it| {
                 format!("\n  {}\n  - {}\n  + {}", it.path.escape_debug(), json(&it.before), json(&it.after))

@@ -1,175 +1,180 @@
-//! `turnfold turn redrive`: has many failed turns try again; and what failed turns have in common.
+//! `turnfold turn redrive`: retries many failed turns. Also counts failed turns by cause.
 
 use std::time::Duration;
 
+use api_types::{FailureCause, FailureCauses, Page, Turn};
 use indicatif::{ProgressBar, ProgressStyle};
 use reqwest::Method;
 use serde::Serialize;
-use serde_json::Value;
 use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
-    Given,
-    turn::{asked_for, known_strategies},
+    Context,
+    turn::{check_strategies, filter_query},
 };
 use crate::{
-    ask,
-    client::{Client, listed, name},
-    exit::{Exit, Stop},
+    client::Client,
+    confirm,
+    exit::{CliError, Exit},
     output::{self, counted},
 };
 
-/// How many turns are asked for at once.
+/// Number of turns listed at a time.
 const PAGE: usize = 200;
 
-/// What to do where nobody can be asked.
-const INSTEAD: &str = "add --yes, or --dry-run";
+/// Hint if there is no terminal to confirm on.
+const CONFIRM_HINT: &str = "add --yes, or --dry-run";
 
-/// How many refusals are told in full; all are counted.
-const TOLD: usize = 10;
+/// Maximum number of refusals that are listed; all are counted.
+const MAX_LISTED: usize = 10;
 
-/// What is redriven, and how.
-pub(super) struct How {
-    pub(super) conditions: Option<String>,
-    /// Between two turns, if there must be some time.
+/// Options of a redrive.
+pub(super) struct Options {
+    pub(super) filter: Option<String>,
+    /// Minimum time between two retries.
     pub(super) pause: Option<Duration>,
     pub(super) dry_run: bool,
     pub(super) yes: bool,
 }
 
-/// What became of it.
+/// Result of a redrive.
 #[derive(Debug, Default, Serialize)]
-struct Done {
-    redriven: u64,
-    /// Those that failed before their thread heard them.
-    unheard: u64,
-    /// Those that could not be retried for another reason.
+struct Summary {
+    retried: u64,
+    /// Turns that failed before they started, which cannot be retried.
+    never_started: u64,
+    /// Turns that the API refused to retry.
     refused: u64,
-    /// The first of the reasons.
+    /// First reasons for refusals, at most [`MAX_LISTED`].
     reasons: Vec<String>,
 }
 
-/// Counts failed turns by cause.
+/// Prints failed turns counted by cause.
 pub(super) async fn causes(
-    given: &Given,
+    ctx: &Context,
     client: &Client,
-    conditions: Option<&str>,
+    filter: Option<&str>,
     limit: u64,
 ) -> anyhow::Result<Exit> {
-    let page = by_cause(client, conditions, limit).await?;
-    if page["turns"] == 0 {
-        known_strategies(client, conditions).await?;
+    let page = by_cause(client, filter, limit).await?;
+    if page.turns == 0 {
+        check_strategies(client, filter).await?;
     }
-    output::many(given.format, listed(&page), || table(&page))?;
+    output::many(ctx.format, &page.data, || table(&page))?;
     Ok(Exit::Ok)
 }
 
-async fn by_cause(client: &Client, conditions: Option<&str>, limit: u64) -> anyhow::Result<Value> {
-    client.get(&format!("/v1/turns/causes?limit={limit}{}", asked_for(conditions)?)).await
+async fn by_cause(client: &Client, filter: Option<&str>, limit: u64) -> anyhow::Result<FailureCauses> {
+    client.get(&format!("/v1/turns/causes?limit={limit}{}", filter_query(filter)?)).await
 }
 
-fn table(page: &Value) -> String {
-    let causes = listed(page);
+fn table(page: &FailureCauses) -> String {
+    let causes = &page.data;
     if causes.is_empty() {
-        return "nothing has failed".to_owned();
+        return "no failed turns".to_owned();
     }
-    let row = |it: &Value| {
-        let told = ["first_at", "last_at", "example", "cause"].map(|column| name(it, column).to_owned());
-        [vec![it["turns"].to_string()], told.to_vec()].concat()
+    let row = |it: &FailureCause| {
+        let (turns, example) = (it.turns.to_string(), it.example.to_string());
+        vec![turns, it.first_at.clone(), it.last_at.clone(), example, it.cause.clone()]
     };
     let table = output::table(&["turns", "first", "last", "for example", "cause"], causes.iter().map(row));
-    let more = if page["has_more"] == true { "\n(there are more causes: --limit)" } else { "" };
+    let more = if page.has_more { "\n(there are more causes; see --limit)" } else { "" };
     format!("{table}{more}")
 }
 
-/// Has all failed turns that fulfil the conditions try again.
-pub(super) async fn run(given: &Given, client: &Client, how: &How) -> anyhow::Result<Exit> {
-    let page = by_cause(client, how.conditions.as_deref(), 50).await?;
-    let count = |name: &str| page[name].as_u64().unwrap_or_default();
-    let (all, unheard) = (count("turns"), count("unheard"));
+/// Retries all failed turns that match the filter.
+pub(super) async fn run(ctx: &Context, client: &Client, options: &Options) -> anyhow::Result<Exit> {
+    let page = by_cause(client, options.filter.as_deref(), 50).await?;
+    let (all, never_started) = (page.turns, page.never_started);
     if all == 0 {
-        known_strategies(client, how.conditions.as_deref()).await?;
+        check_strategies(client, options.filter.as_deref()).await?;
     }
-    let can = all.saturating_sub(unheard);
-    let never = if unheard == 0 {
+    let retryable = all.saturating_sub(never_started);
+    let excluded = if never_started == 0 {
         String::new()
     } else {
-        format!("; {unheard} failed before their thread heard them and cannot: submit them anew")
+        format!("; {never_started} failed before they started and cannot be retried: submit them again")
     };
-    if how.dry_run {
-        output::one(given.format, &page, || match all {
+    if options.dry_run {
+        output::one(ctx.format, &page, || match all {
             0 => "no failed turn matches".to_owned(),
-            _ => format!("{}\n{} would try again{never}", table(&page), counted(can, "failed turn")),
+            _ => {
+                format!("{}\n{} would be retried{excluded}", table(&page), counted(retryable, "failed turn"))
+            }
         })?;
         return Ok(Exit::Ok);
     }
-    let what = format!("have {} try again{never}?", counted(can, "failed turn"));
-    if 0 < all && !how.yes && !ask::agreed(&what, INSTEAD)? {
-        return Err(Stop::because(Exit::Finding, "nothing was done"));
+    let question = format!("retry {}{excluded}?", counted(retryable, "failed turn"));
+    if 0 < all && !options.yes && !confirm::ask(&question, CONFIRM_HINT)? {
+        return Err(CliError::with_exit(Exit::Finding, "cancelled; nothing was retried"));
     }
     let bar = ProgressBar::new(all);
     bar.set_style(ProgressStyle::with_template("{bar:30} {pos} of {len}, {per_sec}, {eta} left")?);
-    let mut done = Done::default();
-    let outcome = redrive(client, how, &bar, &mut done).await;
+    let mut done = Summary::default();
+    let outcome = redrive(client, options, &bar, &mut done).await;
     bar.finish_and_clear();
-    output::one(given.format, &done, || summary(&done))?;
+    output::one(ctx.format, &done, || to_text(&done))?;
     outcome?;
-    Ok(if done.unheard + done.refused == 0 { Exit::Ok } else { Exit::Partial })
+    Ok(if done.never_started + done.refused == 0 { Exit::Ok } else { Exit::Partial })
 }
 
-/// The oldest first, so that turns which fail meanwhile are met and none is met twice.
-async fn redrive(client: &Client, how: &How, bar: &ProgressBar, done: &mut Done) -> anyhow::Result<()> {
-    let mut pace = how.pause.map(interval);
+/// Retries oldest first, so that turns which fail meanwhile are included and none is retried twice.
+async fn redrive(
+    client: &Client,
+    options: &Options,
+    bar: &ProgressBar,
+    done: &mut Summary,
+) -> anyhow::Result<()> {
+    let mut pace = options.pause.map(interval);
     if let Some(pace) = &mut pace {
         pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
-    let conditions = asked_for(how.conditions.as_deref())?;
+    let conditions = filter_query(options.filter.as_deref())?;
     let mut after = String::new();
     loop {
         let path = format!("/v1/turns?status=failed&order=oldest&limit={PAGE}{after}{conditions}");
-        let page = client.get(&path).await?;
-        let turns = listed(&page);
-        for turn in turns {
+        let page: Page<Turn> = client.get(&path).await?;
+        for turn in &page.data {
             bar.inc(1);
-            if turn["heard_seq"].is_null() {
-                done.unheard += 1;
+            if turn.started_seq.is_none() {
+                done.never_started += 1;
                 continue;
             }
             if let Some(pace) = &mut pace {
                 pace.tick().await;
             }
-            let request = client.request(Method::POST, &format!("/v1/turns/{}/retry", name(turn, "id")));
+            let request = client.request(Method::POST, &format!("/v1/turns/{}/retry", turn.id));
             match client.send(request).await {
-                Ok(_) => done.redriven += 1,
-                Err(error) if gone(&error) => return Err(error),
+                Ok(_) => done.retried += 1,
+                Err(error) if is_fatal(&error) => return Err(error),
                 Err(error) => {
                     done.refused += 1;
-                    if done.reasons.len() < TOLD {
+                    if done.reasons.len() < MAX_LISTED {
                         done.reasons.push(error.to_string());
                     }
                 }
             }
         }
-        let Some(last) = turns.last().filter(|_| page["has_more"] == true) else { return Ok(()) };
-        after = format!("&after={}", name(last, "id"));
+        let Some(last) = page.data.last().filter(|_| page.has_more) else { return Ok(()) };
+        after = format!("&after={}", last.id);
     }
 }
 
-/// Whether there is nobody to ask any more; else it is about one turn.
-fn gone(error: &anyhow::Error) -> bool {
-    error.downcast_ref::<Stop>().is_none_or(|it| it.exit == Exit::Unreachable)
+/// Returns true if the API cannot be reached; other errors concern one turn.
+fn is_fatal(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<CliError>().is_none_or(|it| it.exit == Exit::Unreachable)
 }
 
-fn summary(done: &Done) -> String {
-    let Done { redriven, unheard, refused, reasons } = done;
-    let tries = if *redriven == 1 { "tries" } else { "try" };
-    let mut words = format!("{} {tries} again", counted(*redriven, "failed turn"));
-    if 0 < *unheard {
-        words += &format!("\n{unheard} failed before their thread heard them: submit them anew");
+fn to_text(done: &Summary) -> String {
+    let Summary { retried, never_started, refused, reasons } = done;
+    let mut text = format!("retried {}", counted(*retried, "failed turn"));
+    if 0 < *never_started {
+        text += &format!("\n{never_started} failed before they started: submit them again");
     }
     if 0 < *refused {
-        words += &format!("\n{refused} could not:");
-        reasons.iter().for_each(|it| words += &format!("\n  {it}"));
+        text += &format!("\n{refused} could not be retried:");
+        reasons.iter().for_each(|it| text += &format!("\n  {it}"));
+        text += &output::and_more(*refused, reasons.len());
     }
-    words
+    text
 }

@@ -1,55 +1,113 @@
-//! The commands that run until they are told to stop, and the one that prepares their database.
+//! The commands that run until SIGTERM or Ctrl-C (`dev`, `api`, `worker`), and `migrate`.
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
+    sync::Arc,
+};
 
 use secrecy::SecretString;
 use serde_json::json;
-use store::{Store, Strategies};
+use store::{Store, StrategyRegistry};
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::sync::CancellationToken;
 use tracing::info;
-use worker::{Stop as StopWorker, Worker, world::Live};
+use worker::{Shutdown, Worker, world::LiveWorld};
 
-use super::Given;
+use super::Context;
 use crate::{
-    config::Settings,
+    config::{LogFormat, ProviderSettings, Settings},
     engine::{self, Alone, Claim},
     exit::Exit,
     output,
 };
 
-/// What to do where another engine works on the same file.
-const TWO: &str = "stop that; or name another file with --set store.url=sqlite:FILE; or have both meet at a server, with \
+/// Hint if another engine already uses the SQLite file.
+const SECOND_ENGINE_HINT: &str = "stop the other one, use another file with --set store.url=sqlite:FILE, or share a queue with \
     --set queue.url=redis://HOST";
 
-/// Api and worker in one process; the database is brought up to date first.
-pub(crate) async fn dev(given: Given) -> anyhow::Result<Exit> {
-    let dev = Dev::ready(&given.settings, &given.strategies, TWO).await?;
-    let address = dev.desk.address()?;
-    output::remark(&format!(
-        "turnfold is ready at http://{address} (try it at http://{address}/docs)\n\
-         \n  turnfold turn send -g probe \"echo hello\" --follow\n  turnfold thread events last\n\nCtrl-C stops it."
-    ));
-    let (stop_worker, stop_api) = (StopWorker::default(), CancellationToken::new());
-    let signals = tokio::spawn(heed_signals(stop_worker.clone(), stop_api.clone()));
+/// Runs the API and a worker in one process. Migrates the database first.
+pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
+    let dev = Dev::ready(&ctx.settings, &ctx.strategies, SECOND_ENGINE_HINT).await?;
+    let address = dev.api.address()?;
+    output::note(&ready(&ctx, address));
+    let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
+    let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
     let served = dev.serve(stop_worker, stop_api).await;
     signals.abort();
     served?;
     Ok(Exit::Ok)
 }
 
-/// The routes of the api at a port that is open: they answer what they are asked, and nothing is begun.
-pub(super) struct Desk {
-    listener: TcpListener,
-    door: api::Door,
+/// The message of `dev` once it listens: the address, commands to try, and the providers without a key.
+fn ready(ctx: &Context, address: SocketAddr) -> String {
+    let url = url_of(address);
+    let turnfold = format!("turnfold{}", flags_to_reach(ctx, address));
+    let keyless = without_key(&ctx.settings);
+    format!(
+        "turnfold is ready at {url} (docs: {url}/docs)\n\n  {turnfold} turn send -g probe \"echo hello\" --follow\n  \
+         {turnfold} thread events last\n\n{keyless}Stop with Ctrl-C."
+    )
 }
 
-impl Desk {
-    /// Opens the port and brings the database up to date.
-    pub(super) async fn ready(settings: &Settings, strategies: &Strategies) -> anyhow::Result<Self> {
+/// A URL that reaches the address from this machine: `0.0.0.0` and `::` are reached through the loopback interface.
+fn url_of(mut address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => IpAddr::V4(Ipv4Addr::LOCALHOST),
+            SocketAddr::V6(_) => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        });
+    }
+    format!("http://{address}")
+}
+
+/// The flags by which a second terminal reaches the same configuration and the same address.
+fn flags_to_reach(ctx: &Context, address: SocketAddr) -> String {
+    let url = url_of(address);
+    let is_configured = ctx.settings.api.listen.port() != 0 && ctx.origins.of_key("api.listen") != "--listen";
+    let is_known = ctx.url.as_ref().map_or(is_configured, |it| it.trim_end_matches('/') == url);
+    let mut flags: Vec<String> =
+        ctx.config_flags.iter().map(|it| quoted_for_shell(&it.to_string_lossy())).collect();
+    if !is_known {
+        flags.extend(["--url".to_owned(), url]);
+    }
+    flags.iter().map(|it| format!(" {it}")).collect()
+}
+
+fn quoted_for_shell(word: &str) -> String {
+    let is_plain = |it: char| it.is_ascii_alphanumeric() || "-_./:=,@+".contains(it);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}
+
+/// One line for each provider whose key cannot be read, with the strategies that use it; empty if there is none.
+fn without_key(settings: &Settings) -> String {
+    let mut lines = String::new();
+    for (name, provider) in &settings.providers {
+        let ProviderSettings::Http { api_key: Some(key), .. } = provider else { continue };
+        let Err(error) = key.resolve() else { continue };
+        let strategies: Vec<&str> = settings.strategies_of(name).collect();
+        if !strategies.is_empty() {
+            lines += &format!(
+                "No key for {error}\n  turns of these strategies will fail: {}\n",
+                strategies.join(", ")
+            );
+        }
+    }
+    if lines.is_empty() { lines } else { lines + "\n" }
+}
+
+/// The API on an open port, without a worker: it answers requests and runs no turn.
+pub(super) struct ApiServer {
+    listener: TcpListener,
+    door: api::ApiConfig,
+}
+
+impl ApiServer {
+    /// Opens the port and migrates the database.
+    pub(super) async fn ready(settings: &Settings, strategies: &StrategyRegistry) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
         let store = engine::store_or_new(settings).await?;
         Self::at(listener, store, settings, strategies).await
@@ -59,15 +117,15 @@ impl Desk {
         listener: TcpListener,
         store: Store,
         settings: &Settings,
-        strategies: &Strategies,
+        strategies: &StrategyRegistry,
     ) -> anyhow::Result<Self> {
         store.migrate().await?;
         let parts = engine::parts(settings, store, Alone::Yes, &engine::name(settings)).await?;
         Ok(Self { listener, door: engine::door(settings, parts, strategies.clone())? })
     }
 
-    /// A key of its own: whoever starts it is its operator.
-    pub(super) fn own_key(&mut self) -> anyhow::Result<SecretString> {
+    /// Adds a random operator key, for the process that started this API.
+    pub(super) fn add_key(&mut self) -> anyhow::Result<SecretString> {
         let mut bytes = [0; 32];
         let random = rustls::crypto::ring::default_provider().secure_random;
         random.fill(&mut bytes).map_err(rustls::Error::from)?;
@@ -76,55 +134,55 @@ impl Desk {
         Ok(key)
     }
 
-    /// Where it listens.
+    /// The address that it listens on, with the port that the system chose.
     pub(super) fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }
 
-    /// Answers for as long as it is asked.
-    pub(super) async fn answer(self) -> io::Result<()> {
+    /// Serves requests until the future is dropped.
+    pub(super) async fn serve(self) -> io::Result<()> {
         axum::serve(self.listener, api::router(self.door)).await
     }
 }
 
-/// Api and worker in one process, ready to serve.
+/// The API and a worker in one process, ready to serve.
 pub(super) struct Dev {
-    pub(super) desk: Desk,
+    pub(super) api: ApiServer,
     worker: Worker,
-    world: Arc<Live>,
+    world: Arc<LiveWorld>,
     claim: Option<Claim>,
 }
 
 impl Dev {
-    /// Opens the port and brings the database up to date. Who finds another engine at the same file is told `mend`.
+    /// Opens the port and migrates the database. `hint` is part of the error if another engine uses the same SQLite file.
     pub(super) async fn ready(
         settings: &Settings,
-        strategies: &Strategies,
-        mend: &str,
+        strategies: &StrategyRegistry,
+        hint: &str,
     ) -> anyhow::Result<Self> {
         let listener = engine::listen(settings).await?;
         let store = engine::store_or_new(settings).await?;
-        let claim = Claim::of(settings, mend)?;
-        let desk = Desk::at(listener, store, settings, strategies).await?;
-        let parts = desk.door.parts.clone();
+        let claim = Claim::of(settings, hint)?;
+        let api = ApiServer::at(listener, store, settings, strategies).await?;
+        let parts = api.door.parts.clone();
         let world = Arc::new(engine::world(settings, &parts.store)?);
         let bounds = engine::bounds(settings).await?;
         let worker = engine::worker(settings, parts, strategies.clone(), world.clone(), bounds);
-        Ok(Self { desk, worker, world, claim })
+        Ok(Self { api, worker, world, claim })
     }
 
-    /// Where its events are.
+    /// The store of its events.
     pub(super) fn store(&self) -> &Store {
-        &self.desk.door.parts.store
+        &self.api.door.parts.store
     }
 
-    /// Serves until both are told to stop.
+    /// Serves until both are stopped.
     pub(super) async fn serve(
         self,
-        stop_worker: StopWorker,
+        stop_worker: Shutdown,
         stop_api: CancellationToken,
     ) -> anyhow::Result<()> {
-        let Self { desk: Desk { listener, door }, worker, world, claim } = self;
+        let Self { api: ApiServer { listener, door }, worker, world, claim } = self;
         let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
         world.close().await;
         drop(claim);
@@ -132,66 +190,80 @@ impl Dev {
     }
 }
 
-/// The api alone.
-pub(crate) async fn api(given: Given) -> anyhow::Result<Exit> {
-    let listener = engine::listen(&given.settings).await?;
-    let store = given.store().await?;
-    let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
-    let door = engine::door(&given.settings, parts, given.strategies)?;
-    info!(address = %listener.local_addr()?, "listening");
+/// Runs the API.
+pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
+    let is_text = ctx.settings.log.format == LogFormat::Text;
+    let listener = engine::listen(&ctx.settings).await?;
+    let store = ctx.store().await?;
+    let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
+    let door = engine::door(&ctx.settings, parts, ctx.strategies)?;
+    let address = listener.local_addr()?;
+    info!(%address, "listening");
+    // A consumer of JSON log messages gets nothing else on stderr.
+    if is_text {
+        output::note(&format!("turnfold api is ready at {} (docs: {0}/docs)", url_of(address)));
+    }
     let stop = CancellationToken::new();
-    let signals = tokio::spawn(heed_signals(StopWorker::default(), stop.clone()));
+    let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));
     api::serve(listener, door, stop).await?;
     signals.abort();
     Ok(Exit::Ok)
 }
 
-/// A worker alone.
-pub(crate) async fn worker(given: Given) -> anyhow::Result<Exit> {
-    let store = given.store().await?;
-    let parts = engine::parts(&given.settings, store, Alone::No, &engine::name(&given.settings)).await?;
-    let world = Arc::new(engine::world(&given.settings, &parts.store)?);
-    let bounds = engine::bounds(&given.settings).await?;
-    let worker = engine::worker(&given.settings, parts, given.strategies, world.clone(), bounds);
-    let stop = StopWorker::default();
-    let signals = tokio::spawn(heed_signals(stop.clone(), CancellationToken::new()));
+/// Runs a worker.
+pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
+    let store = ctx.store().await?;
+    let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
+    let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
+    let bounds = engine::bounds(&ctx.settings).await?;
+    let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
+    let stop = Shutdown::default();
+    let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
     worker.run(stop).await;
     signals.abort();
     world.close().await;
     Ok(Exit::Ok)
 }
 
-/// Brings the database up to date, or says what is missing.
-pub(crate) async fn migrate(given: Given, dry_run: bool) -> anyhow::Result<Exit> {
+/// Migrates the database, or lists the missing migrations.
+pub(crate) async fn migrate(ctx: Context, dry_run: bool) -> anyhow::Result<Exit> {
     let (names, verb) = match dry_run {
-        true => (engine::store(&given.settings).await?.pending().await?, "missing"),
-        false => (engine::store_or_new(&given.settings).await?.migrate().await?, "applied"),
+        true => (engine::store(&ctx.settings).await?.pending().await?, "missing"),
+        false => (engine::store_or_new(&ctx.settings).await?.migrate().await?, "applied"),
     };
-    output::one(given.format, &json!({ verb: names }), || match names.as_slice() {
+    output::one(ctx.format, &json!({ verb: names }), || match names.as_slice() {
         [] => "the database is up to date".to_owned(),
         names => names.iter().map(|it| format!("{verb} {it}")).collect::<Vec<_>>().join("\n"),
     })?;
     Ok(Exit::Ok)
 }
 
-/// The first SIGTERM or Ctrl-C lets jobs finish, the second gives them back at once.
-async fn heed_signals(worker: StopWorker, api: CancellationToken) {
+/// Handles SIGTERM and Ctrl-C. The first one lets running jobs finish; the second one returns them to the queue at once.
+async fn handle_signals(worker: Shutdown, api: CancellationToken) {
     let (Ok(mut terminate), Ok(mut interrupt)) =
         (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return;
     };
-    for again in [false, true] {
+    for is_second in [false, true] {
         tokio::select! {
             _ = terminate.recv() => (),
             _ = interrupt.recv() => (),
         }
         api.cancel();
-        if again {
+        if is_second {
             worker.halt();
         } else {
-            info!("told to stop");
+            info!("stopping: running jobs may finish");
             worker.drain();
         }
     }
+}
+
+#[test]
+fn an_unspecified_address_is_reached_through_loopback() {
+    assert_eq!(url_of("0.0.0.0:2026".parse().unwrap()), "http://127.0.0.1:2026");
+    assert_eq!(url_of("[::]:7".parse().unwrap()), "http://[::1]:7");
+    assert_eq!(url_of("192.0.2.7:80".parse().unwrap()), "http://192.0.2.7:80");
+    assert_eq!(quoted_for_shell("mcp.x.args=['a b']"), "'mcp.x.args=['\\''a b'\\'']'");
 }

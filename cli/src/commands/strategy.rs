@@ -1,23 +1,23 @@
-//! `turnfold strategy`: the strategies and their maps. Nothing is read but the binary itself.
+//! `turnfold strategy`: lists the strategies of this binary and draws their graphs.
 
 use serde_json::json;
 
-use super::Given;
+use super::Context;
 use crate::{
     args::Strategy,
-    exit::{Exit, Stop},
-    output,
+    exit::{CliError, Exit},
+    output, suggest,
 };
 
-pub(crate) fn run(given: &Given, command: Strategy) -> anyhow::Result<Exit> {
+pub(crate) fn run(ctx: &Context, command: Strategy) -> anyhow::Result<Exit> {
     match command {
-        Strategy::Ls => {
-            let all: Vec<_> = given.strategies.all().collect();
+        Strategy::List => {
+            let all: Vec<_> = ctx.strategies.all().collect();
             let things: Vec<_> = all
                 .iter()
                 .map(|it| json!({"name": it.name(), "version": it.version(), "about": it.about(), "defaults": it.defaults()}))
                 .collect();
-            output::many(given.format, &things, || {
+            output::many(ctx.format, &things, || {
                 let row = |it: &&dyn shared::Graph| {
                     vec![it.name().into(), it.version().to_string(), it.about().into()]
                 };
@@ -25,12 +25,11 @@ pub(crate) fn run(given: &Given, command: Strategy) -> anyhow::Result<Exit> {
             })?;
         }
         Strategy::Map { name } => {
-            let graph = given.strategies.find(&name).ok_or_else(|| {
-                let known = given.strategies.names().join(", ");
-                Stop::because(Exit::Usage, format!("no strategy is called {name:?}; there are: {known}"))
+            let graph = ctx.strategies.find(&name).ok_or_else(|| {
+                CliError::with_exit(Exit::Usage, suggest::unknown("strategy", &name, &ctx.strategies.names()))
             })?;
             let map = shared::map(&graph.topology(), None);
-            output::one(given.format, &json!({"name": name, "mermaid": map}), || map.clone())?;
+            output::one(ctx.format, &json!({"name": name, "mermaid": map}), || map.clone())?;
         }
     }
     Ok(Exit::Ok)

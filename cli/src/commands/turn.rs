@@ -1,79 +1,101 @@
-//! `turnfold turn`: says things to agents, through the api.
+//! `turnfold turn`: submits and manages turns through the API.
 
 use std::io::{ErrorKind, Read as _};
 
-use reqwest::Url;
+use api_types::{Interrupt, InterruptKind, Page, StrategySummary, Thread, TurnStatus};
+use queue::clock;
+use reqwest::{Method, Url};
 use serde_json::{Map, Value, json};
 use shared::Question;
-use store::{Conditions, TurnId, time};
+use store::Conditions;
 
-use super::{Given, follow, redrive, thread};
+use super::{Context, follow, redrive, thread};
 use crate::{
-    args::{GroupBy, Send, Turn, word},
-    client::{Client, keyed, listed, name, path},
-    exit::{Exit, Stop},
+    args::{GroupBy, Send, Turn, value_name},
+    client::{Client, path, with_idempotency_key},
+    exit::{CliError, Exit},
+    ids::{self, IdArg},
     output::{self, Format},
+    suggest,
 };
 
-pub(crate) async fn run(given: Given, command: Turn) -> anyhow::Result<Exit> {
-    let client = given.client()?;
+/// Maximum pages of turns searched for a prefix of an id, of 1,000 turns each.
+const PREFIX_PAGES: usize = 20;
+
+/// Maximum characters of a turn's input in a list.
+const MAX_INPUT_CHARS: usize = 60;
+
+pub(crate) async fn run(ctx: Context, command: Turn) -> anyhow::Result<Exit> {
+    let client = ctx.client()?;
     match command {
-        Turn::Send(it) => send(&given, &client, it).await,
-        Turn::Ls { conditions, group_by: Some(GroupBy::Cause), limit, .. } => {
-            redrive::causes(&given, &client, conditions.as_deref(), limit).await
+        Turn::Send(it) => send(&ctx, &client, it).await,
+        Turn::List { filter, group_by: Some(GroupBy::Cause), limit, .. } => {
+            redrive::causes(&ctx, &client, filter.as_deref(), limit).await
         }
-        Turn::Ls { thread, status, conditions, group_by: None, limit } => {
-            ls(&given, &client, thread, status, conditions, limit).await
+        Turn::List { thread, status, filter, group_by: None, limit } => {
+            list(&ctx, &client, thread, status, filter, limit).await
         }
-        Turn::Get { id, wait } => {
-            let mut turn: Value = client.get(&path(&["turns", &named(&client, &id).await?])?).await?;
+        Turn::Show { id, wait } => {
+            let mut turn: api_types::Turn =
+                client.get(&path(&["turns", &find(&client, &id).await?])?).await?;
             if wait {
                 turn = follow::until_ended(&client, &turn).await?;
             }
-            if given.format == Format::Text && turn["took"].is_object() {
-                output::remark(&format!("took: {}", output::took(&turn["took"])));
+            if let Some(usage) = turn.usage.as_ref().filter(|_| ctx.format == Format::Text) {
+                output::note(&format!("usage: {}", output::usage(usage)));
             }
-            show(&given, &turn)?;
-            Ok(if wait { exit(&turn) } else { Exit::Ok })
+            show(&ctx, &turn)?;
+            Ok(if wait { exit_of(&turn) } else { Exit::Ok })
         }
-        Turn::Cancel { id } => act(&given, &client, &id, "cancel").await,
-        Turn::Retry { id } => act(&given, &client, &id, "retry").await,
-        Turn::Redrive { conditions, rate, dry_run, yes } => {
-            let how = redrive::How { conditions, pause: rate, dry_run, yes };
-            redrive::run(&given, &client, &how).await
+        Turn::Cancel { id } => act(&ctx, &client, &id, "cancel").await,
+        Turn::Retry { id } => act(&ctx, &client, &id, "retry").await,
+        Turn::Redrive { filter, rate, dry_run, yes } => {
+            let options = redrive::Options { filter, pause: rate, dry_run, yes };
+            redrive::run(&ctx, &client, &options).await
         }
     }
 }
 
-/// The id of the turn that is meant.
-async fn named(client: &Client, id: &str) -> anyhow::Result<String> {
-    if id != "last" {
-        let (text, id): (_, Result<TurnId, _>) = (id, id.parse());
-        return id.map(|it| it.to_string()).map_err(|_| no_id(text, "turn", "turn ls"));
+/// Finds a turn by `last`, its id, or a prefix of its id.
+async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
+    if text == "last" {
+        let newest: Page<api_types::Turn> = client.get("/v1/turns?limit=1").await?;
+        return newest.data.first().map(|it| it.id.to_string()).ok_or_else(|| {
+            CliError::with_exit(
+                Exit::NotFound,
+                "there is no turn yet\nhint: turnfold turn send -g probe \"echo hello\"",
+            )
+        });
     }
-    let newest = client.get("/v1/turns?limit=1").await?;
-    let id = newest["data"][0]["id"].as_str().map(str::to_owned);
-    id.ok_or_else(|| Stop::because(Exit::Usage, "there is no turn yet"))
+    let prefix = match IdArg::parse(text, "turn", "turn list")? {
+        IdArg::Full(id) => return Ok(id.to_string()),
+        prefix @ IdArg::Prefix { .. } => prefix,
+    };
+    let (mut matching, mut after) = (Vec::new(), String::new());
+    for _ in 0..PREFIX_PAGES {
+        let page: Page<api_types::Turn> = client.get(&format!("/v1/turns?limit=1000{after}")).await?;
+        let matches = page.data.iter().filter(|it| prefix.matches(it.id));
+        matching.extend(matches.map(|it| it.id.to_string()));
+        match page.data.last().filter(|_| page.has_more) {
+            Some(last) => after = format!("&after={}", last.id),
+            None => break,
+        }
+    }
+    ids::only(text, "turn", "turn list", &matching)
 }
 
-/// What is said of an id that is none.
-pub(super) fn no_id(text: &str, what: &str, list: &str) -> anyhow::Error {
-    let words = format!("{text:?} is no id of a {what}: `turnfold {list}` lists them");
-    Stop::because(Exit::Usage, words)
-}
-
-async fn act(given: &Given, client: &Client, id: &str, act: &str) -> anyhow::Result<Exit> {
-    let path = path(&["turns", &named(client, id).await?, act])?;
-    show(given, &client.post(&path, &json!({})).await?)?;
+async fn act(ctx: &Context, client: &Client, id: &str, act: &str) -> anyhow::Result<Exit> {
+    let path = path(&["turns", &find(client, id).await?, act])?;
+    show(ctx, &client.post::<api_types::Turn>(&path, &json!({})).await?)?;
     Ok(Exit::Ok)
 }
 
-async fn ls(
-    given: &Given,
+async fn list(
+    ctx: &Context,
     client: &Client,
     thread: Option<String>,
     status: Option<String>,
-    conditions: Option<String>,
+    filter: Option<String>,
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let thread = match thread {
@@ -81,206 +103,234 @@ async fn ls(
         None => String::new(),
     };
     let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
-    let asked_for = asked_for(conditions.as_deref())?;
-    let page = client.get(&format!("/v1/turns?limit={limit}{thread}{status}{asked_for}")).await?;
-    let turns = listed(&page);
+    let query = filter_query(filter.as_deref())?;
+    let page: Page<api_types::Turn> =
+        client.get(&format!("/v1/turns?limit={limit}{thread}{status}{query}")).await?;
+    let turns = page.data;
     if turns.is_empty() {
-        known_strategies(client, conditions.as_deref()).await?;
+        check_strategies(client, filter.as_deref()).await?;
     }
-    output::many(given.format, turns, || {
-        let row = |it: &Value| {
-            let cells = ["id", "strategy", "status", "created_at"].map(|column| name(it, column).to_owned());
-            [cells.to_vec(), vec![asked(it)]].concat()
+    output::many(ctx.format, &turns, || {
+        if turns.is_empty() {
+            return "no turns".to_owned();
+        }
+        let row = |it: &api_types::Turn| {
+            let status = output::json_name(&it.status);
+            vec![it.id.to_string(), it.strategy.clone(), status, it.created_at.clone(), input_start(it)]
         };
         output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
     })?;
-    if page["has_more"] == true {
-        output::remark("(there are more: --limit)");
+    if page.has_more {
+        output::note("(there are more; see --limit)");
     }
     Ok(Exit::Ok)
 }
 
-/// Refuses conditions that nothing fulfils because they name a strategy that the api does not know: a typo, of which an empty
-/// list would say nothing.
-pub(super) async fn known_strategies(client: &Client, conditions: Option<&str>) -> anyhow::Result<()> {
-    let read = conditions.and_then(|it| Conditions::parse(it, time::now()).ok());
-    let Some(read) = read.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
-    let page = client.get("/v1/strategies").await?;
-    let known: Vec<&str> = listed(&page).iter().map(|it| name(it, "name")).collect();
-    match read.strategies().find(|it| !known.contains(it)) {
+/// Fails if a filter names a strategy that the API does not have: the empty result of a typo would look like an answer.
+pub(super) async fn check_strategies(client: &Client, filter: Option<&str>) -> anyhow::Result<()> {
+    let parsed = filter.and_then(|it| Conditions::parse(it, clock::now()).ok());
+    let Some(parsed) = parsed.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
+    let page: Page<StrategySummary> = client.get("/v1/strategies").await?;
+    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
+    match parsed.strategies().find(|it| !known.contains(it)) {
         Some(name) => Err(unknown_strategy(name, &known)),
         None => Ok(()),
     }
 }
 
-/// What is said of a strategy that nobody knows.
+/// The error for a filter that names an unknown strategy.
 pub(super) fn unknown_strategy(name: &str, known: &[&str]) -> anyhow::Error {
-    let words = format!("--where: no strategy is called {name:?}; there are: {}", known.join(", "));
-    Stop::because(Exit::Usage, words)
+    CliError::with_exit(Exit::Usage, format!("--where: {}", suggest::unknown("strategy", name, known)))
 }
 
-/// Conditions, as they stand in a query.
-pub(super) fn asked_for(conditions: Option<&str>) -> anyhow::Result<String> {
-    let Some(conditions) = conditions else { return Ok(String::new()) };
-    // Only for its way of writing what a query cannot hold.
-    let url = Url::parse_with_params("http://api/", [("where", conditions)])?;
+/// Encodes a filter for a query.
+pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
+    let Some(filter) = filter else { return Ok(String::new()) };
+    // The URL type does the escaping.
+    let url = Url::parse_with_params("http://api/", [("where", filter)])?;
     Ok(format!("&{}", url.query().unwrap_or_default()))
 }
 
-async fn send(given: &Given, client: &Client, what: Send) -> anyhow::Result<Exit> {
-    let Send {
-        text,
-        strategy,
-        thread,
-        tune,
-        budget,
-        metadata,
-        priority,
-        delay,
-        not_before,
-        replan,
-        idempotency_key,
-        wait,
-        follow,
-    } = what;
-    let text = if text == "-" { stdin()? } else { text };
-    let mut body = json!({ "input": text });
-    // What the thread asks before it hears this, and how many events there are of it.
-    let mut before = Value::Null;
-    match thread {
+async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<Exit> {
+    if args.text == "-" {
+        args.text = read_stdin()?;
+    }
+    let Send { wait, follow, .. } = args;
+    let mut body = body(&args)?;
+    // The thread before the turn: its open question, and the number of its events.
+    let mut before: Option<Thread> = None;
+    match &args.thread {
         Some(thread) => {
-            let id = thread::named(client, &thread).await?;
+            let id = thread::named(client, thread).await?;
             if wait || follow {
-                before = client.get(&path(&["threads", &id])?).await?;
+                before = Some(client.get(&path(&["threads", &id])?).await?);
             }
             body["thread_id"] = json!(id);
         }
-        None => body["strategy"] = json!(strategy),
+        None => body["strategy"] = json!(args.strategy),
     }
-    if let Some(tune) = tune {
-        body["config"] = json_of("--tune", &tune)?;
-    }
-    if let Some(budget) = budget {
-        body["budget"] = json_of("--budget", &budget)?;
-    }
-    if !metadata.is_empty() {
-        body["metadata"] =
-            Value::Object(metadata.iter().map(|it| pair(it)).collect::<Result<Map<_, _>, _>>()?);
-    }
-    if let Some(priority) = priority {
-        body["priority"] = json!(word(&priority));
-    }
-    if let Some(delay) = delay {
-        body["delay_seconds"] = json!(delay.as_secs());
-    }
-    if let Some(not_before) = not_before {
-        body["not_before"] = json!(not_before);
-    }
-    if replan {
-        body["policy"] = json!("replan");
-    }
-    let request = client.request(reqwest::Method::POST, "/v1/turns").json(&body);
-    let request = keyed(request, idempotency_key)?;
-    let turn: Value = client.send(request).await?.json().await?;
+    let request = client.request(Method::POST, "/v1/turns").json(&body);
+    let sent = client.fetch(with_idempotency_key(request, args.idempotency_key)?).await;
+    let turn: api_types::Turn = match sent {
+        Err(err) if args.thread.is_none() => return Err(with_suggestion(client, &args.strategy, err).await),
+        sent => sent?,
+    };
     if !wait && !follow {
-        output::one(given.format, &turn, || {
-            let (id, thread) = (name(&turn, "id"), name(&turn, "thread_id"));
-            let due = follow::not_due(&turn).map(|it| format!(", and not heard before {it}"));
-            format!("turn {id} of thread {thread} is {}{}", name(&turn, "status"), due.unwrap_or_default())
+        output::one(ctx.format, &turn, || {
+            let (id, thread, status) = (turn.id, turn.thread_id, output::json_name(&turn.status));
+            let due = follow::not_due(&turn).map(|it| format!(" and does not start before {it}"));
+            format!("turn {id} of thread {thread} is {status}{}", due.unwrap_or_default())
         })?;
         return Ok(Exit::Ok);
     }
-    follow::say_which(&turn);
+    follow::announce(&turn);
     let turn = if follow {
-        let turn = follow::turn(given, client, &turn, before["events"].as_u64().unwrap_or(0)).await?;
-        hint(&turn).iter().for_each(|it| output::remark(it));
+        let turn = follow::turn(ctx, client, &turn, before.as_ref().map_or(0, |it| it.events)).await?;
+        hint(&turn).iter().for_each(|it| output::note(it));
         turn
     } else {
         let turn = follow::until_ended(client, &turn).await?;
-        show(given, &turn)?;
+        show(ctx, &turn)?;
         turn
     };
-    if is_asked_again(&before["interrupt"], &turn["interrupt"], &text) {
-        output::remark(&format!("{text:?} is none of the options, so it is asked again"));
+    let asked_before = before.as_ref().and_then(|it| it.interrupt.as_ref());
+    if is_asked_again(asked_before, turn.interrupt.as_ref(), &args.text) {
+        output::note(&format!("{:?} is none of the options, so the question is asked again", args.text));
     }
-    Ok(exit(&turn))
+    Ok(exit_of(&turn))
 }
 
-/// Whether the same choice stands there again, because what was said is none of its options.
-fn is_asked_again(before: &Value, now: &Value, text: &str) -> bool {
-    let Some(options) = now["options"].as_array().filter(|it| !it.is_empty()) else { return false };
-    let same = ["question", "options"].iter().all(|it| before[it] == now[it]);
-    let options: Vec<String> = options.iter().filter_map(|it| it.as_str().map(str::to_owned)).collect();
-    same && Question::chosen(&options, text).is_none()
+/// Builds the request body from the options, without the thread or strategy.
+fn body(args: &Send) -> anyhow::Result<Value> {
+    let mut body = json!({ "input": args.text });
+    if let Some(tune) = &args.tune {
+        body["config"] = parse_json("--tune", tune)?;
+    }
+    if let Some(budget) = &args.budget {
+        body["budget"] = parse_json("--budget", budget)?;
+    }
+    if !args.metadata.is_empty() {
+        let pairs = args.metadata.iter().map(|it| pair(it));
+        body["metadata"] = Value::Object(pairs.collect::<Result<Map<_, _>, _>>()?);
+    }
+    if let Some(priority) = &args.priority {
+        body["priority"] = json!(value_name(priority));
+    }
+    if let Some(delay) = args.delay {
+        body["delay_seconds"] = json!(delay.as_secs());
+    }
+    if let Some(not_before) = &args.not_before {
+        body["not_before"] = json!(not_before);
+    }
+    if args.replan {
+        body["policy"] = json!("replan");
+    }
+    Ok(body)
 }
 
-/// What an option says that is JSON.
-pub(super) fn json_of(option: &str, text: &str) -> anyhow::Result<Value> {
+/// Replaces the error for a strategy that the API does not have by one with the closest name.
+async fn with_suggestion(client: &Client, strategy: &str, err: anyhow::Error) -> anyhow::Error {
+    if crate::client::refusal(&err).is_none() {
+        return err;
+    }
+    let Ok(page) = client.get::<Page<StrategySummary>>("/v1/strategies").await else { return err };
+    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
+    match known.contains(&strategy) {
+        true => err,
+        false => CliError::with_exit(Exit::Usage, suggest::unknown("strategy", strategy, &known)),
+    }
+}
+
+/// Returns true if the same question is open again because the text is none of its options.
+fn is_asked_again(before: Option<&Interrupt>, now: Option<&Interrupt>, text: &str) -> bool {
+    let (Some(before), Some(now)) = (before, now) else { return false };
+    let same = (&before.question, &before.options) == (&now.question, &now.options);
+    same && !now.options.is_empty() && Question::chosen(&now.options, text).is_none()
+}
+
+/// Parses the value of an option as JSON.
+pub(super) fn parse_json(option: &str, text: &str) -> anyhow::Result<Value> {
     serde_json::from_str(text)
-        .map_err(|err| Stop::because(Exit::Usage, format!("{option} is no JSON: {err}")))
+        .map_err(|err| CliError::with_exit(Exit::Usage, format!("{option} is not valid JSON: {err}")))
 }
 
-/// A key and what stands there; what is no JSON is text.
+/// Parses `KEY=VALUE`. A value that is not JSON is text.
 fn pair(text: &str) -> anyhow::Result<(String, Value)> {
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
-        Stop::because(Exit::Usage, format!("--metadata {text:?}: write KEY=VALUE, as in customer=17"))
+        CliError::with_exit(
+            Exit::Usage,
+            format!("--metadata {text:?}: expected KEY=VALUE, such as customer=17"),
+        )
     })?;
     Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
 }
 
-/// Prints how far a turn has come.
-pub(super) fn show(given: &Given, turn: &Value) -> anyhow::Result<()> {
-    output::one(given.format, turn, || {
+/// Prints a turn.
+pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> {
+    output::one(ctx.format, turn, || {
         let hint = hint(turn).map(|it| format!("\n{it}")).unwrap_or_default();
-        match name(turn, "status") {
-            "completed" => name(&turn["output"], "reply").to_owned(),
-            "interrupted" => {
-                let options = turn["interrupt"]["options"].as_array().cloned().unwrap_or_default();
-                let listed = options
-                    .iter()
-                    .enumerate()
-                    .map(|(n, it)| format!("\n  {}. {}", n + 1, it.as_str().unwrap_or_default()));
-                format!("{}{}{hint}", name(&turn["interrupt"], "question"), listed.collect::<String>())
+        match turn.status {
+            TurnStatus::Completed => turn.output.as_ref().and_then(|it| it.reply.clone()).unwrap_or_default(),
+            TurnStatus::Interrupted => {
+                let question = turn.interrupt.as_ref().map(question).unwrap_or_default();
+                format!("{question}{hint}")
             }
-            "failed" => format!("failed: {}{hint}", name(turn, "error")),
-            status => format!("turn {} of thread {} is {status}", name(turn, "id"), name(turn, "thread_id")),
+            TurnStatus::Failed => format!("failed: {}{hint}", turn.error.as_deref().unwrap_or_default()),
+            TurnStatus::Queued | TurnStatus::Running | TurnStatus::Cancelled => {
+                format!(
+                    "turn {} of thread {} is {}",
+                    turn.id,
+                    turn.thread_id,
+                    output::json_name(&turn.status)
+                )
+            }
         }
     })
 }
 
-/// How it goes on, if that is up to somebody.
-fn hint(turn: &Value) -> Option<String> {
-    let thread = name(turn, "thread_id");
-    match (name(turn, "status"), name(&turn["interrupt"], "kind")) {
-        // Words to the thread do not settle a call in doubt: they wait until it is settled.
-        ("interrupted", "in_doubt") => Some(format!("(answer with: turnfold inbox answer {thread} ANSWER)")),
-        ("interrupted", _) => Some(format!("(answer with: turnfold turn send --thread {thread} ANSWER)")),
-        ("failed", _) => Some(format!("(try again with: turnfold turn retry {})", name(turn, "id"))),
+/// Renders a question and its numbered options.
+fn question(it: &Interrupt) -> String {
+    let options = it.options.iter().enumerate().map(|(n, it)| format!("\n  {}. {it}", n + 1));
+    format!("{}{}", it.question, options.collect::<String>())
+}
+
+/// Returns the command that continues a turn, if a person must act.
+fn hint(turn: &api_types::Turn) -> Option<String> {
+    let (id, thread) = (turn.id, turn.thread_id);
+    match (turn.status, turn.interrupt.as_ref().map(|it| it.kind)) {
+        // A message does not settle a call in doubt; it waits until the call is settled.
+        (TurnStatus::Interrupted, Some(InterruptKind::InDoubt)) => {
+            Some(format!("(answer with: turnfold inbox answer {thread} ANSWER)"))
+        }
+        (TurnStatus::Interrupted, _) => {
+            Some(format!("(answer with: turnfold turn send --thread {thread} ANSWER)"))
+        }
+        (TurnStatus::Failed, _) => Some(format!("(retry with: turnfold turn retry {id})")),
         _ => None,
     }
 }
 
-/// What the end of a turn says to whoever waited for it.
-pub(super) fn exit(turn: &Value) -> Exit {
-    match name(turn, "status") {
-        "failed" | "cancelled" => Exit::Finding,
-        "interrupted" => Exit::Waiting,
-        _ => Exit::Ok,
+/// Returns the exit code for a turn that was waited for.
+pub(super) fn exit_of(turn: &api_types::Turn) -> Exit {
+    match turn.status {
+        TurnStatus::Failed | TurnStatus::Cancelled => Exit::Finding,
+        TurnStatus::Interrupted => Exit::Waiting,
+        TurnStatus::Completed | TurnStatus::Queued | TurnStatus::Running => Exit::Ok,
     }
 }
 
-fn asked(turn: &Value) -> String {
-    let words =
-        turn["input"].as_array().and_then(|it| it.last()).map(|it| name(it, "content")).unwrap_or_default();
-    let short: String = words.chars().take(60).collect();
-    if short.len() < words.len() { format!("{short}…") } else { short }
+/// Returns the start of a turn's input, for a list.
+fn input_start(turn: &api_types::Turn) -> String {
+    let text = turn.input.last().map(|it| it.content.as_str()).unwrap_or_default();
+    let short: String = text.chars().take(MAX_INPUT_CHARS).collect();
+    if short.len() < text.len() { format!("{short}…") } else { short }
 }
 
-pub(super) fn stdin() -> anyhow::Result<String> {
+pub(super) fn read_stdin() -> anyhow::Result<String> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text).map_err(|err| {
         if err.kind() == ErrorKind::InvalidData {
-            return Stop::because(Exit::Usage, "what stdin says is no text in UTF-8");
+            return CliError::with_exit(Exit::Usage, "stdin is not valid UTF-8");
         }
         anyhow::Error::new(err).context("cannot read stdin")
     })?;

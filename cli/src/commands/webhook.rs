@@ -1,158 +1,156 @@
-//! `turnfold webhook`: who is told of the ends of batches, what they were told, and whether it was turnfold that told it.
+//! `turnfold webhook`: manages webhooks and their deliveries, and verifies signatures.
 
 use std::io::Read as _;
 
 use anyhow::Context as _;
+use api_types::{Delivery, NewWebhook, Page};
 use reqwest::{
     Method,
     header::{HeaderMap, HeaderValue},
 };
 use secrecy::ExposeSecret as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
-use super::{Given, turn::no_id};
+use super::Context;
 use crate::{
-    args::{Webhook, word},
-    client::{Client, listed, name, path},
+    args::{Webhook, value_name},
+    client::{Client, path},
     config::SecretRef,
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
     output,
 };
 
-/// The longest body that is verified, in bytes.
+/// Maximum size of a body to verify, in bytes.
 const BODY_MAX: u64 = 16 << 20;
 
-pub(crate) async fn run(given: Given, command: Webhook) -> anyhow::Result<Exit> {
+pub(crate) async fn run(ctx: Context, command: Webhook) -> anyhow::Result<Exit> {
     match command {
-        Webhook::Ls => ls(&given, &given.client()?).await,
+        Webhook::List => list(&ctx, &ctx.client()?).await,
         Webhook::Add { at, types } => {
-            let types = if types.is_empty() { Value::Null } else { json!(types) };
-            let client = given.client()?;
-            warn_of_another(&client, &at).await?;
-            let webhook = client.post("/v1/webhooks", &json!({"url": at, "types": types})).await?;
-            output::one(given.format, &webhook, || added(&webhook))?;
+            let client = ctx.client()?;
+            note_same_url(&client, &at).await?;
+            let types = (!types.is_empty()).then_some(types);
+            let webhook: api_types::Webhook =
+                client.post("/v1/webhooks", &NewWebhook { url: at, types }).await?;
+            output::one(ctx.format, &webhook, || {
+                format!(
+                    "added webhook {} for {}\nsecret, not shown again: {}",
+                    webhook.id,
+                    webhook.url,
+                    webhook.secret.as_deref().unwrap_or_default()
+                )
+            })?;
             Ok(Exit::Ok)
         }
-        Webhook::Rm { id } => {
-            let client = given.client()?;
-            let request =
-                client.request(Method::DELETE, &path(&["webhooks", &an_id(&id, "webhook", "webhook ls")?])?);
-            let webhook: Value = client.send(request).await?.json().await?;
-            output::one(given.format, &webhook, || {
-                format!("{} is told nothing more", name(&webhook, "url"))
-            })?;
+        Webhook::Remove { id } => {
+            let client = ctx.client()?;
+            let request = client
+                .request(Method::DELETE, &path(&["webhooks", &parse_id(&id, "webhook", "webhook list")?])?);
+            let webhook: api_types::Webhook = client.fetch(request).await?;
+            output::one(ctx.format, &webhook, || format!("removed the webhook for {}", webhook.url))?;
             Ok(Exit::Ok)
         }
         Webhook::Deliveries { webhook, state, limit } => {
             let webhook = match webhook {
-                Some(id) => format!("&webhook_id={}", an_id(&id, "webhook", "webhook ls")?),
+                Some(id) => format!("&webhook_id={}", parse_id(&id, "webhook", "webhook list")?),
                 None => String::new(),
             };
-            let state = state.map(|it| format!("&state={}", word(&it))).unwrap_or_default();
-            let page = given.client()?.get(&format!("/v1/deliveries?limit={limit}{webhook}{state}")).await?;
-            let all = listed(&page);
-            output::many(given.format, all, || deliveries(all))?;
+            let state = state.map(|it| format!("&state={}", value_name(&it))).unwrap_or_default();
+            let path = format!("/v1/deliveries?limit={limit}{webhook}{state}");
+            let all = ctx.client()?.get::<Page<Delivery>>(&path).await?.data;
+            output::many(ctx.format, &all, || deliveries(&all))?;
             Ok(Exit::Ok)
         }
         Webhook::Redeliver { id } => {
-            let id = an_id(&id, "delivery", "webhook deliveries")?;
-            let delivery =
-                given.client()?.post(&path(&["deliveries", &id, "redeliver"])?, &json!({})).await?;
-            output::one(given.format, &delivery, || {
-                format!("{} is sent again, as {}", name(&delivery, "type"), name(&delivery, "name"))
+            let id = parse_id(&id, "delivery", "webhook deliveries")?;
+            let delivery: Delivery =
+                ctx.client()?.post(&path(&["deliveries", &id, "redeliver"])?, &json!({})).await?;
+            output::one(ctx.format, &delivery, || {
+                format!("{} will be sent again with webhook-id {}", delivery.kind, delivery.name)
             })?;
             Ok(Exit::Ok)
         }
         Webhook::Verify { secret, id, timestamp, signature } => {
             let headers =
                 [("webhook-id", id), ("webhook-timestamp", timestamp), ("webhook-signature", signature)];
-            verify(&given, &secret, headers)
+            verify(&ctx, &secret, headers)
         }
     }
 }
 
-fn an_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
+fn parse_id(text: &str, what: &str, list: &str) -> anyhow::Result<String> {
     let id: Result<Uuid, _> = text.parse();
-    id.map(|it| it.to_string()).map_err(|_| no_id(text, what, list))
+    id.map(|it| it.to_string()).map_err(|_| {
+        let message = format!("{text:?} is not the id of a {what}\nhint: list them with: turnfold {list}");
+        CliError::with_exit(Exit::Usage, message)
+    })
 }
 
-/// Two webhooks of one URL are right while a secret is changed for another, and else a mistake.
-async fn warn_of_another(client: &Client, at: &str) -> anyhow::Result<()> {
-    let all = client.get("/v1/webhooks").await?;
-    let known = listed(&all).iter().filter(|it| name(it, "url") == at);
-    for id in known.map(|it| name(it, "id")) {
-        output::remark(&format!(
-            "{at} is told by the webhook {id} already, and by each of them from now on: `turnfold webhook rm {id}` ends that one"
+/// Notes that a webhook with the same URL exists. Two are right while a secret is being replaced; otherwise they are a
+/// mistake.
+async fn note_same_url(client: &Client, url: &str) -> anyhow::Result<()> {
+    let all: Page<api_types::Webhook> = client.get("/v1/webhooks").await?;
+    for it in all.data.iter().filter(|it| it.url == url) {
+        output::note(&format!(
+            "webhook {0} already sends to {url}; both will send from now on\nhint: remove it with: turnfold webhook remove {0}",
+            it.id
         ));
     }
     Ok(())
 }
 
-async fn ls(given: &Given, client: &Client) -> anyhow::Result<Exit> {
-    let page = client.get("/v1/webhooks").await?;
-    let all = listed(&page);
-    output::many(given.format, all, || {
-        let row = |it: &Value| {
-            let types: Vec<&str> =
-                it["types"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            let whose = it["tenant"].as_str().unwrap_or("(everybody's)").to_owned();
+async fn list(ctx: &Context, client: &Client) -> anyhow::Result<Exit> {
+    let all = client.get::<Page<api_types::Webhook>>("/v1/webhooks").await?.data;
+    output::many(ctx.format, &all, || {
+        let row = |it: &api_types::Webhook| {
+            let tenant = it.tenant.clone().unwrap_or_else(|| "(all)".to_owned());
             let disabled =
-                it["disabled_why"].as_str().map(|it| format!("disabled: {it}")).unwrap_or_default();
-            vec![name(it, "id").to_owned(), name(it, "url").to_owned(), whose, types.join(" "), disabled]
+                it.disabled_reason.as_ref().map(|it| format!("disabled: {it}")).unwrap_or_default();
+            vec![it.id.to_string(), it.url.clone(), tenant, it.types.join(" "), disabled]
         };
         match all.is_empty() {
-            true => "nobody is told anything: add a webhook with `turnfold webhook add URL`".to_owned(),
-            false => output::table(&["webhook", "url", "batches of", "types", ""], all.iter().map(row)),
+            true => "no webhooks; add one with: turnfold webhook add URL".to_owned(),
+            false => output::table(&["webhook", "url", "tenant", "types", ""], all.iter().map(row)),
         }
     })?;
     Ok(Exit::Ok)
 }
 
-fn added(webhook: &Value) -> String {
-    format!(
-        "{} is told from now on (webhook {})\nits secret, which is not shown again: {}",
-        name(webhook, "url"),
-        name(webhook, "id"),
-        name(webhook, "secret")
-    )
-}
-
-fn deliveries(all: &[Value]) -> String {
+fn deliveries(all: &[Delivery]) -> String {
     if all.is_empty() {
-        return "nothing was told, and nothing is to be".to_owned();
+        return "no deliveries".to_owned();
     }
-    let row = |it: &Value| {
-        let text = |field: &str| name(it, field).to_owned();
-        let of = name(&it["payload"]["data"], "id").to_owned();
-        let next = it["due_at"].as_str().map(|at| format!("next at {at}")).unwrap_or_default();
+    let row = |it: &Delivery| {
+        let subject = it.payload["data"]["id"].as_str().unwrap_or_default().to_owned();
+        let next = it.due_at.as_ref().map(|at| format!("next at {at}")).unwrap_or_default();
         vec![
-            text("id"),
-            text("webhook_id"),
-            text("type"),
-            of,
-            text("state"),
-            it["attempts"].to_string(),
-            text("error"),
+            it.id.to_string(),
+            it.webhook_id.to_string(),
+            it.kind.clone(),
+            subject,
+            output::json_name(&it.state),
+            it.attempts.to_string(),
+            it.error.clone().unwrap_or_default(),
             next,
         ]
     };
     output::table(
-        &["delivery", "webhook", "type", "of", "state", "attempts", "error", ""],
+        &["delivery", "webhook", "type", "subject", "state", "attempts", "error", ""],
         all.iter().map(row),
     )
 }
 
-fn verify(given: &Given, secret: &str, headers: [(&'static str, String); 3]) -> anyhow::Result<Exit> {
-    let place = SecretRef::parse("--secret", secret)
-        .map_err(|why| Stop::because(Exit::Usage, format!("--secret {why}")))?;
-    let secret = place.resolve().map_err(|err| Stop::because(Exit::Usage, err.to_string()))?;
+fn verify(ctx: &Context, secret: &str, headers: [(&'static str, String); 3]) -> anyhow::Result<Exit> {
+    let reference = SecretRef::parse("--secret", secret)
+        .map_err(|why| CliError::with_exit(Exit::Usage, format!("--secret {why}")))?;
+    let secret = reference.resolve().map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))?;
     let webhook = standardwebhooks::Webhook::new(secret.expose_secret())
-        .map_err(|_| Stop::because(Exit::Usage, "--secret: it is not `whsec_` followed by Base64"))?;
+        .map_err(|_| CliError::with_exit(Exit::Usage, "--secret: expected `whsec_` followed by Base64"))?;
     let mut map = HeaderMap::new();
     for (name, value) in headers {
         let value = HeaderValue::from_str(&value)
-            .map_err(|_| Stop::because(Exit::Usage, format!("{name}: it is no header's text")))?;
+            .map_err(|_| CliError::with_exit(Exit::Usage, format!("{name}: not valid in a header")))?;
         map.insert(name, value);
     }
     let mut body = Vec::new();
@@ -163,9 +161,9 @@ fn verify(given: &Given, secret: &str, headers: [(&'static str, String); 3]) -> 
         .context("cannot read the body from stdin")?;
     let verified = webhook.verify(&body, &map);
     let thing =
-        json!({"verified": verified.is_ok(), "why": verified.as_ref().err().map(ToString::to_string)});
-    output::one(given.format, &thing, || match &verified {
-        Ok(()) => "verified: whoever has the secret signed this body".to_owned(),
+        json!({"verified": verified.is_ok(), "problem": verified.as_ref().err().map(ToString::to_string)});
+    output::one(ctx.format, &thing, || match &verified {
+        Ok(()) => "verified: the body was signed with this secret".to_owned(),
         Err(why) => format!("not verified: {why}"),
     })?;
     Ok(if verified.is_ok() { Exit::Ok } else { Exit::Finding })

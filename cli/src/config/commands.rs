@@ -1,4 +1,4 @@
-//! Plain commands: single HTTP requests that a model may have sent, each a section of its own.
+//! Plain commands: single HTTP requests that a model may trigger, configured as `[commands.NAME]`.
 
 use std::collections::BTreeMap;
 
@@ -13,23 +13,23 @@ use super::secret::{Address, MaybeSecret};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "CommandKeys")]
 pub struct CommandSettings {
-    /// What it does, as a model sees it.
+    /// One line that tells the model when to use the command.
     pub description: String,
-    /// What it takes, as JSON Schema.
+    /// JSON Schema of the arguments.
     pub parameters: Json,
-    /// Where the arguments are sent.
+    /// The URL that receives the arguments as a JSON object.
     pub url: Address,
-    /// How.
+    /// HTTP method. Default: `POST`.
     pub method: CommandMethod,
-    /// What every request carries.
+    /// HTTP headers of every request.
     pub headers: BTreeMap<String, MaybeSecret>,
-    /// What becomes of the world when it is carried out twice.
+    /// The effect of repeating a request.
     pub safety: Safety,
-    /// How long an answer may take.
+    /// Maximum time until the answer, in seconds. Default: 60.
     pub timeout_seconds: u64,
 }
 
-/// How the arguments are sent: the methods that carry a body.
+/// HTTP method of a plain command. Only methods with a body are supported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum CommandMethod {
@@ -44,7 +44,7 @@ pub enum CommandMethod {
     Delete,
 }
 
-/// A plain command, as it is written.
+/// The keys of a plain command, before validation.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CommandKeys {
@@ -70,14 +70,14 @@ impl TryFrom<CommandKeys> for CommandSettings {
         let description = it
             .description
             .filter(|it| !it.trim().is_empty())
-            .ok_or("wants a description: one line by which a model knows what the command does")?;
+            .ok_or("needs a description: one line that tells the model what the command does")?;
         let parameters = it.parameters.map_or_else(|| json!({"type": "object"}), Json::Object);
         worker::world::check_parameters(&parameters)
-            .map_err(|why| format!("has parameters that are no JSON Schema: {why}"))?;
+            .map_err(|why| format!("has parameters that are not a JSON Schema: {why}"))?;
         Ok(Self {
             description,
             parameters,
-            url: it.url.ok_or("wants a url")?,
+            url: it.url.ok_or("needs a url")?,
             method: it.method,
             headers: it.headers,
             safety: it.safety,

@@ -1,58 +1,58 @@
-//! Why a configuration was refused, in words that name the key, where it stands and the mend.
+//! Errors of a configuration. Each names the key, its origin (file, variable or flag) and the remedy.
 
 use std::io;
 
 use thiserror::Error;
 
-/// Why a configuration was refused.
+/// The reason why a configuration was refused.
 ///
-/// **Invariant:** no message repeats a value, because any value may be a secret in the wrong place.
+/// **Invariant:** no message contains a value, because any value may be a secret in the wrong place.
 #[derive(Debug, Error)]
 pub enum ConfigError {
-    /// A file that was asked for is not there, or may not be read.
-    #[error("failed to read {file}, which {asked} asks for: {why}")]
+    /// A requested file does not exist or cannot be read.
+    #[error("cannot read {file}, which {asked} names: {why}")]
     Unreadable {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// Who asks for it.
+        /// The flag, variable or key that names the file.
         asked: String,
-        /// What the system said.
+        /// The error of the operating system.
         why: io::Error,
     },
-    /// A file does not parse.
+    /// A file is not valid TOML or JSON.
     #[error("{file}, line {line}: {why}")]
     Syntax {
-        /// The file.
+        /// The path of the file.
         file: String,
-        /// The line, from 1.
+        /// The line number, from 1.
         line: usize,
-        /// What the parser wanted.
+        /// The error of the parser, without the text of the line.
         why: String,
     },
-    /// A flag that sets a key does not say which, or not to what.
-    #[error("{origin} wants section.key=value")]
+    /// A flag such as `--set` without a key or a value.
+    #[error("{origin} needs section.key=value")]
     Shapeless {
-        /// The flag.
+        /// Name of the flag.
         origin: String,
     },
-    /// Nobody reads this key.
+    /// A key that does not exist.
     #[error("unknown key {key} in {origin}: {hint}")]
     Unknown {
-        /// The key, in full.
+        /// The full key.
         key: String,
-        /// Where it stands.
+        /// The file, variable or flag that holds it.
         origin: String,
-        /// What was meant, or what there is.
+        /// The nearest key, or the keys that exist.
         hint: String,
     },
-    /// The key exists; its value does not do.
+    /// A key with an invalid value.
     #[error("{key} in {origin} {why}")]
     Refused {
-        /// The key, in full.
+        /// The full key.
         key: String,
-        /// Where its value stands.
+        /// The file, variable or flag that holds the value.
         origin: String,
-        /// What it must be.
+        /// The requirement that the value does not meet.
         why: String,
     },
 }

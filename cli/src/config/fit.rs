@@ -1,4 +1,4 @@
-//! Holds one layer against the schema: unknown keys, wrong types; and reads numbers out of texts where texts are all there is.
+//! Validates one layer against the schema, and parses strings from the environment and from flags into typed values.
 
 use ::config::{Map, Value, ValueKind};
 
@@ -8,20 +8,20 @@ use super::{
     secret,
 };
 
-/// What a layer is written in.
+/// The form in which a layer holds its values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
-    /// In a language with types.
+    /// Typed values, as in TOML and JSON.
     Typed,
-    /// In texts: an environment variable, a flag. Where the schema wants no text, they are read as JSON.
+    /// Strings: an environment variable or a flag. If the schema requires another type, the string is parsed as JSON.
     ///
     /// ## Why the schema decides
     ///
-    /// Whoever guesses turns the key `007` into the number 7.
+    /// Guessing the type from the string would turn the key `007` into the number 7.
     Text,
 }
 
-/// Holds a layer against the schema.
+/// Validates one layer.
 pub(super) struct Fit<'a> {
     pub(super) schema: &'a Schema,
     pub(super) origin: &'a str,
@@ -29,11 +29,11 @@ pub(super) struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// `value`, with types as the schema wants them and the origin at every leaf.
+    /// Returns `value` with the types of the schema and with its origin at every leaf.
     ///
     /// # Errors
     ///
-    /// [`ConfigError::Unknown`] and [`ConfigError::Refused`]: the first that is found.
+    /// The first [`ConfigError::Unknown`] or [`ConfigError::Refused`].
     pub(super) fn layer(&self, value: Value) -> Result<Value, ConfigError> {
         self.value(value, self.schema.root(), "")
     }
@@ -48,7 +48,7 @@ impl Fit<'_> {
         let fits =
             types.is_empty() || types.contains(&found) || (found == "integer" && types.contains(&"number"));
         if !fits {
-            return Err(self.refused(key, self.wanted(&types)));
+            return Err(self.refused(key, self.requirement(&types)));
         }
         let kind = match kind {
             ValueKind::Table(table) => self.table(table, shape, key)?,
@@ -72,7 +72,7 @@ impl Fit<'_> {
         key: &str,
     ) -> Result<ValueKind, ConfigError> {
         let mut entries: Vec<_> = table.into_iter().collect();
-        // The map is a random one; of several mistakes the same should be told every time.
+        // The map has a random order; the same mistake should be reported every time.
         entries.sort_by(|(a, _), (b, _)| a.cmp(b));
         let entry = |(name, value): (String, Value)| {
             let Some(inner) = shape.child(&name) else {
@@ -107,22 +107,22 @@ impl Fit<'_> {
         }
     }
 
-    fn wanted(&self, types: &[&str]) -> String {
-        let words: Vec<&str> = types
+    fn requirement(&self, types: &[&str]) -> String {
+        let allowed: Vec<&str> = types
             .iter()
             .filter_map(|it| match *it {
-                "integer" => Some("a whole number"),
+                "integer" => Some("an integer"),
                 "number" => Some("a number"),
                 "boolean" => Some("true or false"),
-                "string" => Some("a text"),
+                "string" => Some("a string"),
                 "array" if self.written == Written::Text => Some("a list, written as JSON"),
                 "array" => Some("a list"),
-                "object" if self.written == Written::Text => Some("a section, written as JSON"),
-                "object" => Some("a section"),
+                "object" if self.written == Written::Text => Some("a table, written as JSON"),
+                "object" => Some("a table"),
                 _ => None,
             })
             .collect();
-        format!("must be {}", words.join(" or "))
+        format!("must be {}", allowed.join(" or "))
     }
 
     fn refused(&self, key: &str, why: String) -> ConfigError {
@@ -130,14 +130,14 @@ impl Fit<'_> {
     }
 }
 
-/// The key `name` within the section `section`; a name that TOML would quote is quoted.
+/// Joins a section and a name to a key. A name that is not a bare TOML key is quoted.
 pub(super) fn join(section: &str, name: &str) -> String {
     let bare = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     let name = if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") };
     if section.is_empty() { name } else { format!("{section}.{name}") }
 }
 
-/// What a text says where one of `types` is wanted; the text, if that is wanted or it says nothing else.
+/// Parses a string as JSON if none of the allowed `types` is a string. A string that is not JSON is returned unchanged.
 fn read(kind: ValueKind, types: &[&str]) -> ValueKind {
     if types.is_empty() || types.contains(&"string") {
         return kind;

@@ -1,4 +1,4 @@
-//! The layers one by one: read, held against the schema, and the strongest last.
+//! Reads and validates the layers, one by one.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +12,13 @@ use super::{
     fit::{Fit, Written},
     origins::DEFAULT,
     schema::Schema,
-    servers::RIVALS,
+    servers::EXCLUSIVE_KEYS,
 };
 
-/// What the prefix of our environment variables is; a name with one underscore is something else.
+/// Prefix of the environment variables that set a key.
 const PREFIX: &str = "TURNFOLD__";
 
-/// The layer of the strategies' own defaults: their code is the one place that holds them.
+/// The layer of the strategies' defaults, which are defined in their code and nowhere else.
 pub(super) fn of_strategies(
     schema: &Schema,
     strategies: &[&'static dyn Graph],
@@ -29,9 +29,9 @@ pub(super) fn of_strategies(
     of_key(&fit, &["strategies".to_owned()], defaults.into())
 }
 
-/// The layer that a TOML file is.
+/// The layer of a TOML file.
 pub(super) fn of_toml(schema: &Schema, origin: &str, text: &str) -> Result<Value, ConfigError> {
-    // The parser's own rendering shows the line, which may hold a secret.
+    // The parser's own message quotes the line, which may hold a secret.
     let value = toml::from_str::<Value>(text).map_err(|err| ConfigError::Syntax {
         file: origin.to_owned(),
         line: 1 + text.bytes().take(err.span().map_or(0, |it| it.start)).filter(|it| *it == b'\n').count(),
@@ -40,7 +40,7 @@ pub(super) fn of_toml(schema: &Schema, origin: &str, text: &str) -> Result<Value
     Fit { schema, origin, written: Written::Typed }.layer(value)
 }
 
-/// A layer for each of our variables in the environment.
+/// One layer for each environment variable that sets a key.
 pub(super) fn of_environment(
     schema: &Schema,
     environment: &BTreeMap<String, String>,
@@ -53,17 +53,17 @@ pub(super) fn of_environment(
     ours.map(layer).collect()
 }
 
-/// The layer of one key that was given as a flag.
+/// The layer of one flag.
 pub(super) fn of_flag(schema: &Schema, flag: &str, key: &str, value: Json) -> Result<Value, ConfigError> {
     let keys: Vec<String> = key.split('.').map(str::to_owned).collect();
     of_key(&Fit { schema, origin: flag, written: Written::Text }, &keys, value)
 }
 
-/// Takes out of the weaker layers what a stronger one replaces by its rival: see [`RIVALS`].
-pub(super) fn displace(layers: &mut [Value]) {
+/// Removes from weaker layers the keys that a stronger layer excludes: see [`EXCLUSIVE_KEYS`].
+pub(super) fn remove_excluded(layers: &mut [Value]) {
     for stronger in 1..layers.len() {
         let (weaker, rest) = layers.split_at_mut(stronger);
-        for (section, kind, others) in RIVALS {
+        for (section, kind, others) in EXCLUSIVE_KEYS {
             for (name, entry) in entries(&mut rest[0], section) {
                 if !table(entry).is_some_and(|it| it.contains_key(kind)) {
                     continue;
@@ -77,7 +77,7 @@ pub(super) fn displace(layers: &mut [Value]) {
     }
 }
 
-/// The layer that says nothing but `value`, at the key that `keys` lead to.
+/// A layer that sets the key at the path `keys` to `value`.
 pub(super) fn of_key(fit: &Fit<'_>, keys: &[String], value: Json) -> Result<Value, ConfigError> {
     let refused = |err: serde_json::Error| ConfigError::Refused {
         key: keys.join("."),
@@ -89,7 +89,8 @@ pub(super) fn of_key(fit: &Fit<'_>, keys: &[String], value: Json) -> Result<Valu
     fit.layer(nested)
 }
 
-/// `MCP__GITHUB__ENV__TOKEN` is `mcp.github.env.TOKEN`: keys are lower-case, and the names of a child's variables are not.
+/// Converts the rest of a variable name to a key: `MCP__GITHUB__ENV__TOKEN` is `mcp.github.env.TOKEN`. Keys are lower case,
+/// except for the variable names of a child process.
 fn keys_of_variable(path: &str) -> Vec<String> {
     let parts: Vec<&str> = path.split("__").collect();
     let is_variable =
@@ -107,7 +108,7 @@ fn table(value: &mut Value) -> Option<&mut Map<String, Value>> {
     if let ValueKind::Table(table) = &mut value.kind { Some(table) } else { None }
 }
 
-/// A default of nothing is a key that is not there.
+/// Removes keys whose default is null: they are absent.
 fn without_nulls(value: Json) -> Json {
     match value {
         Json::Object(object) => {

@@ -1,4 +1,4 @@
-//! How much all workers together may take of a model, a provider, an MCP server; and whether there are such.
+//! Limits that all workers share: per model, provider and MCP server.
 
 use std::collections::BTreeMap;
 
@@ -8,56 +8,56 @@ use worker::world::COMMANDS;
 
 use super::{error::ConfigError, fit::join, origins::Origins, servers::ProviderSettings, settings::Settings};
 
-/// How much all workers together may take.
+/// The section `[limits]`: limits that all workers share.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitSettings {
-    /// Of a model, by `provider/model`.
+    /// Limits of a model, by `provider/model`.
     pub models: BTreeMap<String, ModelLimits>,
-    /// Of all models of a provider together.
+    /// Limits of all models of a provider together.
     pub providers: BTreeMap<String, ModelLimits>,
-    /// Of an MCP server.
+    /// Limits of an MCP server.
     pub servers: BTreeMap<String, ServerLimits>,
 }
 
-/// How much may be taken of models.
+/// Limits of a model or of a provider.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelLimits {
-    /// How many requests at once.
+    /// Maximum number of requests in flight.
     #[schemars(range(min = 1))]
     pub concurrency: Option<u64>,
-    /// How many requests in any minute.
+    /// Maximum number of requests in any minute.
     #[schemars(range(min = 1))]
     pub requests_per_minute: Option<u64>,
-    /// How many tokens in any minute, read and written.
+    /// Maximum number of input and output tokens in any minute.
     #[schemars(range(min = 1))]
     pub tokens_per_minute: Option<u64>,
-    /// How many US dollars in a day of UTC.
+    /// Maximum cost in US dollars per UTC day.
     #[schemars(range(min = 0.000_001))]
     pub usd_per_day: Option<f64>,
 }
 
-/// How much may be taken of a server.
+/// Limits of an MCP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ServerLimits {
-    /// How many requests at once.
+    /// Maximum number of requests in flight.
     #[schemars(range(min = 1))]
     pub concurrency: Option<u64>,
-    /// How many requests in any minute.
+    /// Maximum number of requests in any minute.
     #[schemars(range(min = 1))]
     pub requests_per_minute: Option<u64>,
 }
 
 impl LimitSettings {
-    /// Whether nothing is limited.
+    /// True if nothing is limited.
     pub fn is_none(&self) -> bool {
         self.models.is_empty() && self.providers.is_empty() && self.servers.is_empty()
     }
 }
 
-/// Whether everything that has a limit is there, and can be counted.
+/// Checks that every limited model, provider and server is configured, and that a limit in dollars has a price.
 pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     let refused = |section: &str, name: &str, why: String| {
         let key = join(section, name);
@@ -73,7 +73,7 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
         };
         if it.usd_per_day.is_some() && !priced(known, |prices| prices.contains(&model)) {
             let why = format!(
-                "has a limit in US dollars and no price: set providers.{provider}.prices for {model:?}"
+                "has a limit in US dollars but no price: set providers.{provider}.prices for {model:?}"
             );
             return refused("limits.models", name, why);
         }
@@ -83,14 +83,15 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
             return refused("limits.providers", name, no_provider(settings, name));
         };
         if it.usd_per_day.is_some() && !priced(known, |prices| !prices.is_empty()) {
-            let why = format!("has a limit in US dollars and no prices: set providers.{name}.prices");
+            let why = format!("has a limit in US dollars but no prices: set providers.{name}.prices");
             return refused("limits.providers", name, why);
         }
     }
     for name in limits.servers.keys() {
         let is_commands = name == COMMANDS && !settings.commands.is_empty();
         if !settings.mcp.contains_key(name) && !is_commands {
-            let why = format!("names no MCP server: {}; add [mcp.{name}]", known(settings.mcp.keys()));
+            let why =
+                format!("names an unknown MCP server ({}); add [mcp.{name}]", known(settings.mcp.keys()));
             return refused("limits.servers", name, why);
         }
     }
@@ -105,11 +106,15 @@ fn priced(provider: &ProviderSettings, fits: impl Fn(&[&str]) -> bool) -> bool {
 }
 
 fn no_provider(settings: &Settings, name: &str) -> String {
-    format!("names no provider: {}; add [providers.{name}]", known(settings.providers.keys()))
+    format!("names an unknown provider ({}); add [providers.{name}]", known(settings.providers.keys()))
 }
 
-/// Which names there are, in words.
+/// Lists the configured names.
 pub(super) fn known<'a>(names: impl Iterator<Item = &'a String>) -> String {
     let names: Vec<&str> = names.map(String::as_str).collect();
-    if names.is_empty() { "there are none".to_owned() } else { format!("there are {}", names.join(", ")) }
+    if names.is_empty() {
+        "none is configured".to_owned()
+    } else {
+        format!("configured: {}", names.join(", "))
+    }
 }

@@ -1,4 +1,4 @@
-//! Loads [`Settings`]: which layers there are, and what the whole of them must be.
+//! Loads [`Settings`]: merges the layers and validates the result.
 
 use std::{
     collections::BTreeMap,
@@ -7,10 +7,10 @@ use std::{
 };
 
 use ::config::{Config, Source, Value, ValueKind};
+use queue::{MAX_TENANT_LEN, is_valid_tenant};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
-use store::{TENANT_MAX, is_tenant};
 use worker::world::COMMANDS;
 
 use super::{
@@ -26,39 +26,39 @@ use super::{
     schema::Schema,
     settings::Settings,
 };
-use crate::output::remark;
+use crate::output::note;
 
 const FILE: &str = "turnfold.toml";
 const ENV: &str = "TURNFOLD_ENV";
 
-/// Where settings come from.
+/// The sources of the settings.
 #[derive(Clone, Default)]
 pub struct Sources {
-    /// The folder that `turnfold.toml` and relative paths are in; the current one, if empty.
+    /// The folder of `turnfold.toml` and of relative paths. Default: the current folder.
     pub folder: PathBuf,
-    /// The file instead of `turnfold.toml`; it must be there.
+    /// A file to read instead of `turnfold.toml`. It must exist.
     pub config: Option<PathBuf>,
-    /// Which `turnfold.<env>.toml` lies over it; `TURNFOLD_ENV`, if none. It must be there.
+    /// Selects `turnfold.<env>.toml`, which must exist. Default: `TURNFOLD_ENV`.
     pub env: Option<String>,
-    /// The environment.
+    /// The environment variables.
     pub environment: BTreeMap<String, String>,
-    /// The strategies whose sections there are.
+    /// The strategies that can be configured.
     pub strategies: Vec<&'static dyn Graph>,
-    /// The flags that set a key, the strongest last.
+    /// The flags that set a key, weakest first.
     pub flags: Vec<Flag>,
 }
 
 /// A flag that sets a key.
 #[derive(Clone)]
 pub struct Flag {
-    /// What it is called.
+    /// Name of the flag, such as `--listen`.
     pub name: String,
-    /// The key and its value; nothing, if they were missing.
+    /// The key and its value. `None` if the flag had neither.
     pub sets: Option<(String, Json)>,
 }
 
 impl Sources {
-    /// The current folder, this process's environment and the strategies that come with turnfold.
+    /// The current folder, the environment of this process, and the included strategies.
     pub fn of_process() -> Self {
         let text = |it: std::ffi::OsString| it.to_string_lossy().into_owned();
         let environment = env::vars_os().map(|(name, value)| (text(name), text(value)));
@@ -69,7 +69,7 @@ impl Sources {
         }
     }
 
-    /// One `--set section.key=value`, over everything that came before.
+    /// Adds a `--set section.key=value`, stronger than everything added before.
     #[must_use]
     pub fn set(mut self, text: &str) -> Self {
         let sets = text.split_once('=').map(|(key, value)| (key.trim().to_owned(), value.into()));
@@ -77,7 +77,7 @@ impl Sources {
         self
     }
 
-    /// A flag of its own that sets `key`, over everything that came before.
+    /// Adds a flag that sets `key`, stronger than everything added before.
     #[must_use]
     pub fn flag(mut self, name: &str, key: &str, value: impl Into<Json>) -> Self {
         self.flags.push(Flag { name: name.to_owned(), sets: Some((key.to_owned(), value.into())) });
@@ -86,21 +86,21 @@ impl Sources {
 }
 
 impl Settings {
-    /// The settings, and where each came from.
+    /// Loads the settings, and the origin of each.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] for the first thing that does not do, from the weakest layer up.
+    /// [`ConfigError`] for the first invalid key or value, weakest layer first.
     pub fn load(sources: Sources) -> Result<(Self, Origins), ConfigError> {
         let schema = Schema::new(&sources.strategies);
         let mut layers = layers(&schema, &sources)?;
         if let Some(servers) = mcp_servers(&schema, &sources, &layers)? {
             layers.insert(DEFAULTS, servers);
         }
-        layer::displace(&mut layers);
+        layer::remove_excluded(&mut layers);
         let merged = merged(layers)?;
-        for words in mistyped::mistyped(&schema, &sources.environment, &merged) {
-            remark(&format!("warning: {words}"));
+        for warning in mistyped::mistyped(&schema, &sources.environment, &merged) {
+            note(&format!("warning: {warning}"));
         }
         let origins = Origins::of(&merged, schema.root());
         let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
@@ -114,10 +114,10 @@ impl Settings {
     }
 }
 
-/// How many of the layers are defaults.
+/// Number of layers that hold defaults.
 const DEFAULTS: usize = 2;
 
-/// Every layer but the MCP servers' file, the weakest first.
+/// All layers except that of `mcp_file`, weakest first.
 fn layers(schema: &Schema, sources: &Sources) -> Result<Vec<Value>, ConfigError> {
     let mut layers =
         vec![layer::of_toml(schema, DEFAULT, MANUAL)?, layer::of_strategies(schema, &sources.strategies)?];
@@ -140,7 +140,7 @@ fn layers(schema: &Schema, sources: &Sources) -> Result<Vec<Value>, ConfigError>
     Ok(layers)
 }
 
-/// The `turnfold.<env>.toml` beside `file`, and who asks for it.
+/// The path of `turnfold.<env>.toml` next to `file`, and the flag or variable that selects it.
 fn beside(file: &Path, sources: &Sources) -> Result<Option<(PathBuf, &'static str)>, ConfigError> {
     let by_flag = sources.env.as_ref().map(|it| (it, "--env"));
     let by_variable = || sources.environment.get(ENV).map(|it| (it, ENV));
@@ -148,7 +148,7 @@ fn beside(file: &Path, sources: &Sources) -> Result<Option<(PathBuf, &'static st
         return Ok(None);
     };
     if !env.chars().all(|it| it.is_ascii_alphanumeric() || it == '-' || it == '_') {
-        let why = "may hold only letters, digits, - and _".to_owned();
+        let why = "may contain only letters, digits, - and _".to_owned();
         return Err(ConfigError::Refused {
             key: "the environment's name".to_owned(),
             origin: asked.to_owned(),
@@ -158,7 +158,7 @@ fn beside(file: &Path, sources: &Sources) -> Result<Option<(PathBuf, &'static st
     Ok(Some((file.with_file_name(format!("turnfold.{env}.toml")), asked)))
 }
 
-/// The file's text; `None` if it is not there and nobody asked for it.
+/// Reads a file. `None` if it does not exist and no flag or variable named it.
 fn read(folder: &Path, file: &Path, asked: Option<&str>) -> Result<Option<String>, ConfigError> {
     match (fs::read_to_string(folder.join(file)), asked) {
         (Ok(text), _) => Ok(Some(text)),
@@ -171,7 +171,7 @@ fn unreadable(file: &str, asked: &str, why: io::Error) -> ConfigError {
     ConfigError::Unreadable { file: file.to_owned(), asked: asked.to_owned(), why }
 }
 
-/// The layer of the file that the strongest `mcp_file` names.
+/// The layer of the file that `mcp_file` names; the strongest layer decides.
 fn mcp_servers(schema: &Schema, sources: &Sources, layers: &[Value]) -> Result<Option<Value>, ConfigError> {
     let named = layers.iter().rev().find_map(|it| {
         let ValueKind::Table(table) = &it.kind else { return None };
@@ -187,7 +187,7 @@ fn mcp_servers(schema: &Schema, sources: &Sources, layers: &[Value]) -> Result<O
     mcp_file::of_mcp_file(schema, file, &text).map(Some)
 }
 
-/// One layer, as the crate that merges them wants it.
+/// Adapter that gives a layer to the `config` crate.
 #[derive(Clone, Debug)]
 struct Layer(Value);
 
@@ -206,7 +206,7 @@ fn merged(layers: Vec<Value>) -> Result<Value, ConfigError> {
     Ok(builder.build().map_err(|err| refused(&err, &Origins::default()))?.cache)
 }
 
-/// The error of a value that has the right type and still does not do.
+/// Converts the error of a value that has the right type but is invalid.
 fn refused(err: &::config::ConfigError, origins: &Origins) -> ConfigError {
     use ::config::ConfigError as Inner;
     let (key, why) = if let Inner::At { error, key, .. } = err {
@@ -222,29 +222,30 @@ fn refused(err: &::config::ConfigError, origins: &Origins) -> ConfigError {
     ConfigError::Refused { origin: origins.of_key(&key), key, why }
 }
 
-/// Whether every name means one thing.
+/// Checks that tenant names are valid and that no MCP server uses the name of the plain commands.
 fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     let refused = |key: String, why: &str| {
         Err(ConfigError::Refused { origin: origins.of_key(&key), key, why: why.to_owned() })
     };
     if !settings.commands.is_empty() && settings.mcp.contains_key(COMMANDS) {
-        let why = "has the name under which the commands of [commands.NAME] are found: call the server something else";
+        let why = "uses the name that is reserved for the commands of [commands.NAME]: rename the server";
         return refused(format!("mcp.{COMMANDS}"), why);
     }
-    if let Some(name) = settings.tenants.keys().find(|it| !is_tenant(it)) {
-        let why = format!("is no name of a tenant: it has 1 to {TENANT_MAX} characters of a-z 0-9 . _ -");
+    if let Some(name) = settings.tenants.keys().find(|it| !is_valid_tenant(it)) {
+        let why =
+            format!("is not a valid tenant name: use 1 to {MAX_TENANT_LEN} characters of a-z 0-9 . _ -");
         return refused(join("tenants", name), &why);
     }
     Ok(())
 }
 
-/// Whether every node that is named for a server is one.
+/// Checks that every node named in `[mcp.NAME.nodes]` exists.
 fn check_nodes(
     strategies: &[&'static dyn Graph],
     settings: &Settings,
     origins: &Origins,
 ) -> Result<(), ConfigError> {
-    let known = |names: Vec<String>| format!("there are {}", names.join(", "));
+    let known = |names: Vec<String>| format!("available: {}", names.join(", "));
     for (server, it) in &settings.mcp {
         for (strategy, named) in &it.nodes {
             let refused = |key: String, why: String| {
@@ -253,18 +254,18 @@ fn check_nodes(
             let key = join(&format!("mcp.{server}.nodes"), strategy);
             let Some(graph) = strategies.iter().find(|it| it.name() == strategy) else {
                 let names = strategies.iter().map(|it| it.name().to_owned()).collect();
-                return refused(key, format!("names no strategy: {}", known(names)));
+                return refused(key, format!("is not a strategy ({})", known(names)));
             };
             let nodes: Vec<String> = graph.topology().edges.into_iter().map(|(node, _)| node).collect();
             if let Some(node) = named.keys().find(|it| !nodes.contains(*it)) {
-                return refused(join(&key, node), format!("names no node of {strategy}: {}", known(nodes)));
+                return refused(join(&key, node), format!("is not a node of {strategy} ({})", known(nodes)));
             }
         }
     }
     Ok(())
 }
 
-/// Whether every strategy takes what was set for it.
+/// Lets every strategy check its own configuration.
 fn check_strategies(
     strategies: &[&'static dyn Graph],
     settings: &Settings,
@@ -274,7 +275,7 @@ fn check_strategies(
         let key = format!("strategies.{}", graph.name());
         if let Some(config) = settings.strategies.get(graph.name()) {
             graph.check_config(config).map_err(|why| {
-                let why = format!("does not suit the strategy: {why}");
+                let why = format!("is refused by the strategy: {why}");
                 ConfigError::Refused { origin: origins.of_key(&key), key: key.clone(), why }
             })?;
         }

@@ -1,7 +1,6 @@
-//! A JSON file of MCP servers, as other programs keep one: `{"mcpServers": {…}}`, or only what is inside.
+//! Reads a JSON file of MCP servers as other programs write it: `{"mcpServers": {…}}`, or only the inner object.
 //!
-//! What those programs write and we do not need is taken out: `type`, where it only says what `command` or `url` says;
-//! and servers that are `disabled`. `"${NAME}"` is read as `env:NAME`.
+//! The key `type` is ignored, and servers that are `disabled` are skipped. `"${NAME}"` is read as `env:NAME`.
 
 use serde_json::{Map, Value as Json};
 
@@ -12,17 +11,17 @@ use super::{
     schema::Schema,
 };
 
-/// The layer that the file's text is.
+/// The layer of the file.
 pub(super) fn of_mcp_file(schema: &Schema, origin: &str, text: &str) -> Result<::config::Value, ConfigError> {
     let syntax = |err: serde_json::Error| ConfigError::Syntax {
         file: origin.to_owned(),
         line: err.line(),
-        why: "this is no JSON object".to_owned(),
+        why: "this is not a JSON object".to_owned(),
     };
     let mut file: Map<String, Json> = serde_json::from_str(text).map_err(syntax)?;
     let wrapped = match file.remove("mcpServers") {
         Some(Json::Object(inner)) => Some(inner),
-        Some(_) => return Err(refused("mcpServers", origin, "must be a section")),
+        Some(_) => return Err(refused("mcpServers", origin, "must be an object")),
         None => None,
     };
     let mut servers = wrapped.unwrap_or(file);
@@ -39,7 +38,9 @@ fn adapt(server: &mut Map<String, Json>) -> Result<(), &'static str> {
     server.remove("disabled");
     let kind = server.remove("type");
     if kind.is_some_and(|it| it == "sse") {
-        return Err("speaks HTTP with SSE, which MCP gave up: give the url of its streamable HTTP");
+        return Err(
+            "uses the SSE transport, which MCP has removed: use the URL of its streamable HTTP transport",
+        );
     }
     for key in ["env", "headers"] {
         if let Some(Json::Object(texts)) = server.get_mut(key) {

@@ -1,9 +1,9 @@
-//! Variables of the environment that were meant to set a key, and set nothing.
+//! Finds environment variables that look like a key but set nothing, such as `TURNFOLD_WORKER_SLOTS`.
 //!
-//! ## Why only those that look like a key
+//! ## Why only names that resemble a key
 //!
-//! Others may set what begins with our name: Kubernetes does for each service that is called turnfold, and an operator for a
-//! secret that a setting refers to.
+//! Other variables may begin with `TURNFOLD_` for good reasons: Kubernetes sets some for a service named turnfold, and an
+//! operator may use one for a secret that a setting refers to.
 
 use std::collections::BTreeMap;
 
@@ -11,15 +11,15 @@ use ::config::{Value, ValueKind};
 
 use super::schema::Schema;
 
-/// What is told of every variable that looks like a key; `merged` is the whole of the configuration.
+/// One warning for every variable that looks like a key. `merged` is the complete configuration.
 pub(super) fn mistyped(
     schema: &Schema,
     environment: &BTreeMap<String, String>,
     merged: &Value,
 ) -> Vec<String> {
     let keys = schema.keys();
-    let strange = |name: &&String| !name.starts_with("TURNFOLD__") && !refers(merged, name);
-    let meant = |name: &String| {
+    let is_suspect = |name: &&String| !name.starts_with("TURNFOLD__") && !refers(merged, name);
+    let warning = |name: &String| {
         let said = flat(name.strip_prefix("TURNFOLD_")?);
         let key = keys.iter().filter_map(|it| Some((distance(&said, it)?, it))).min()?.1;
         let wanted = key.to_uppercase().replace('*', "NAME").replace('.', "__");
@@ -27,10 +27,10 @@ pub(super) fn mistyped(
             "{name} sets nothing: did you mean TURNFOLD__{wanted}, with two underscores for each dot?"
         ))
     };
-    environment.keys().filter(strange).filter_map(meant).collect()
+    environment.keys().filter(is_suspect).filter_map(warning).collect()
 }
 
-/// How far a flat name is from a key, if it is near. Under a name that a person chooses it must be the key to the letter.
+/// Edit distance of a flattened name from a key, if it is small. Below a name that a person chooses, only an exact match counts.
 fn distance(said: &str, key: &str) -> Option<usize> {
     match key.split_once(".*.") {
         None => Some(strsim::damerau_levenshtein(said, &flat(key))).filter(|it| *it <= 1 + said.len() / 10),
@@ -45,7 +45,7 @@ fn flat(key: &str) -> String {
     key.chars().filter(char::is_ascii_alphanumeric).map(|it| it.to_ascii_lowercase()).collect()
 }
 
-/// Whether a setting says that a secret is in this variable.
+/// True if a setting refers to this variable as a secret.
 fn refers(value: &Value, name: &str) -> bool {
     match &value.kind {
         ValueKind::String(text) => text.strip_prefix("env:") == Some(name),
@@ -62,7 +62,7 @@ fn refers(value: &Value, name: &str) -> bool {
 }
 
 #[test]
-fn what_looks_like_a_key_is_told() {
+fn variables_that_look_like_a_key_are_reported() {
     let schema = Schema::new(&shared::strategies::all());
     let told = |names: &[&str], refers: &str| {
         let environment = names.iter().map(|it| ((*it).to_owned(), "3".to_owned())).collect();

@@ -1,14 +1,14 @@
-//! What may be set: five layers of it, each key with where its value came from.
+//! The configuration: five layers, merged, with the origin of every value.
 //!
 //! ```text
 //! turnfold.default.toml < an mcp_file < turnfold.toml < turnfold.<env>.toml < TURNFOLD__SECTION__KEY < flags
 //! ```
 //!
-//! ## Why every layer is held against the schema by itself
+//! ## Why each layer is validated separately
 //!
-//! Once the layers are merged, nobody can say which file holds the typo. So each one meets the schema alone, as the
-//! tree it is, and only then are they laid over each other. The schema is made from [`Settings`] and from the
-//! strategies, so what is known, what is suggested and what is read can never differ.
+//! After merging, an error could not name the file that holds the typo. Each layer is therefore validated first and merged
+//! afterwards. The schema is generated from [`Settings`] and from the strategies, so the keys that are accepted, suggested and
+//! read are always the same.
 
 mod commands;
 mod error;
@@ -41,5 +41,5 @@ pub use settings::{
     StoreSettings, TenantSettings, WorkerSettings,
 };
 
-/// Every key with what it does, its unit and its default: the lowest layer, and the manual.
+/// The text of `turnfold.default.toml`: the lowest layer, and the reference of every key.
 pub const MANUAL: &str = include_str!("../../../turnfold.default.toml");

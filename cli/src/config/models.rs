@@ -1,10 +1,10 @@
-//! Whether every model that is named is one of a provider.
+//! Checks that every configured model belongs to a configured provider.
 
 use super::{error::ConfigError, limits::known, origins::Origins, settings::Settings};
 
-/// Whether the models of the strategies and of the index have providers: one that has none fails whatever asks it.
+/// Checks the models of the strategies and of the index. A model without a provider would fail every turn.
 ///
-/// A strategy's models are what it calls `model` or `…_model`.
+/// The models of a strategy are its keys `model` and `…_model`.
 pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     let embedding = settings.index.embedding_model.as_deref();
     let mut models: Vec<_> =
@@ -20,7 +20,7 @@ pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(),
             None => "must be written as provider/model".to_owned(),
             Some((provider, _)) if settings.providers.contains_key(provider) => continue,
             Some(_) => format!(
-                "names no provider before its slash: {}; name one of them, or add [providers.NAME] for it",
+                "does not begin with the name of a provider ({}); use one of them, or add [providers.NAME]",
                 known(settings.providers.keys())
             ),
         };

@@ -1,22 +1,22 @@
-//! Tells every secret which setting it belongs to.
+//! Attaches to every secret the name of its setting.
 
 use ::config::{Map, Value, ValueKind};
 use serde::Deserialize;
 
 use super::{fit::join, schema::Shape};
 
-/// A text with the name of its setting: what these types are read from.
+/// A string with the name of its setting. Secrets are deserialized from it.
 ///
-/// ## Why not from the text alone
+/// ## Why the name is needed
 ///
-/// A missing secret is found when it is first needed, far from any file; its error must still name the setting.
+/// A missing secret is noticed when it is first used, long after loading. Its error must still name the setting.
 #[derive(Deserialize)]
 pub(super) struct Named {
     pub(super) setting: String,
     pub(super) text: String,
 }
 
-/// `value` with every secret turned into a [`Named`] one.
+/// Replaces every secret in `value` by a [`Named`] one.
 pub(super) fn named(value: Value, shape: Shape<'_>, key: &str) -> Value {
     let origin = value.origin().map(str::to_owned);
     let kind = match value.kind {

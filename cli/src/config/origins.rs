@@ -1,4 +1,4 @@
-//! Where each value came from, and as much of it as may be shown.
+//! The origin of every value, and the value without its secrets.
 
 use std::collections::BTreeMap;
 
@@ -11,14 +11,14 @@ use super::{
     secret::is_reference,
 };
 
-/// The origin of what nobody set.
+/// The origin of a default value.
 pub(super) const DEFAULT: &str = "default";
 
-/// Every key that has a value, with what may be shown of it and where it came from.
+/// Every key that has a value, with its displayable value and its origin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origins(BTreeMap<String, (String, String)>);
 
-/// A key, what may be shown of its value (as JSON, which TOML can read), and where it came from.
+/// A key, its displayable value (as JSON, which TOML can read), and its origin.
 pub type Shown = (String, String, String);
 
 impl Origins {
@@ -28,15 +28,14 @@ impl Origins {
         Self(leaves)
     }
 
-    /// Every key in full, its value and its origin: `default`, a file, an environment variable or a flag.
+    /// Every key with its value and its origin: `default`, a file, an environment variable or a flag.
     ///
-    /// Secrets are shown by reference, URLs without whatever may be one, and the texts of an MCP server's `env` and
-    /// `headers` not at all.
+    /// Secrets are shown by reference and URLs without credentials; values of `env` and `headers` are masked.
     pub fn shown(&self) -> Vec<Shown> {
         self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
     }
 
-    /// Where the value at `key` came from, or the values below it; who changed a default is told, not the default.
+    /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.
     pub fn of_key(&self, key: &str) -> String {
         let below = |it: &str| {
             it.strip_prefix(key).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -93,8 +92,7 @@ fn shown_text(text: &str, format: Option<Format>) -> String {
 
 const MASK: &str = "***";
 
-/// A URL without its password, and without whatever may be a key there: a user who has no password, the values of its query.
-/// Any other text as it is.
+/// Masks the password of a URL, a user name without a password, and the values of the query. Other strings are unchanged.
 fn without_secrets(text: &str) -> String {
     let Some((scheme, rest)) = text.split_once("://") else {
         return text.to_owned();
@@ -103,7 +101,7 @@ fn without_secrets(text: &str) -> String {
     let address = match address.rsplit_once('@') {
         Some((who, host)) => match who.split_once(':') {
             Some((user, _)) => format!("{user}:{MASK}@{host}"),
-            // In a path it is no user.
+            // An @ in the path does not mark a user name.
             None if who.ends_with('/') => address.to_owned(),
             None => format!("{MASK}@{host}"),
         },

@@ -1,4 +1,4 @@
-//! The schema of everything that may be set, made from [`Settings`] and the strategies; and what is near an unknown key.
+//! The schema of the configuration, generated from [`Settings`] and the strategies, and suggestions for unknown keys.
 
 use std::collections::BTreeSet;
 
@@ -8,31 +8,31 @@ use shared::Graph;
 
 use super::{fit::join, settings::Settings};
 
-/// The schema, without references.
+/// The JSON Schema of the configuration, with all references inlined.
 pub(super) struct Schema(Json);
 
-/// A part of the schema: what may stand at one key.
+/// The part of the schema that describes one key.
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a>(&'a Json);
 
-/// Which texts are secrets, and how much of one may be shown.
+/// String formats that concern secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Only a reference.
+    /// A reference to a secret.
     Secret,
-    /// A reference, or a text that may be a secret all the same.
+    /// A reference, or a literal that is treated as a secret.
     MaybeSecret,
-    /// A URL, that may hold a password.
+    /// A URL that may contain a password.
     Address,
 }
 
-/// Deeper than this, anything goes: a schema that refers to itself must end somewhere.
+/// Maximum depth of inlining. Below it everything is accepted, so that recursive schemas terminate.
 const DEPTH_MAX: usize = 16;
 
 static ANYTHING: Json = Json::Bool(true);
 
 impl Schema {
-    /// The schema of [`Settings`] where there are these strategies.
+    /// Generates the schema of [`Settings`] with these strategies.
     pub(super) fn new(strategies: &[&'static dyn Graph]) -> Self {
         let settings = schema_for!(Settings).to_value();
         let mut schema = inlined(&settings, &settings, 0);
@@ -50,14 +50,14 @@ impl Schema {
         Shape(&self.0)
     }
 
-    /// Every key, in full, where `*` stands for a name that a person chooses.
+    /// Every key. `*` stands for a name that a person chooses.
     pub(super) fn keys(&self) -> BTreeSet<String> {
         let mut keys = BTreeSet::new();
         self.root().collect_keys("", &mut keys);
         keys
     }
 
-    /// What to write instead of `name` in the section `section` (empty at the top).
+    /// Suggests a replacement for the unknown `name` in `section` (empty at the top level).
     pub(super) fn hint(&self, section: &str, shape: Shape<'_>, name: &str) -> String {
         let names = shape.names();
         let far = |it: &&String| strsim::damerau_levenshtein(it, name);
@@ -69,15 +69,15 @@ impl Schema {
             return format!("did you mean {}?", elsewhere.replace('*', "NAME"));
         }
         if names.is_empty() {
-            "nothing may stand there".to_owned()
+            "this section has no keys".to_owned()
         } else {
-            format!("there are {}", names.join(", "))
+            format!("available keys: {}", names.join(", "))
         }
     }
 }
 
 impl<'a> Shape<'a> {
-    /// What may stand at `name` within; `None` if nothing may.
+    /// The schema of the key `name` within this section. `None` if the key does not exist.
     pub(super) fn child(self, name: &str) -> Option<Shape<'a>> {
         if let Some(known) = self.0.get("properties").and_then(|it| it.get(name)) {
             return Some(Shape(known));
@@ -89,12 +89,12 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// What may stand in this list.
+    /// The schema of the items of this list.
     pub(super) fn items(self) -> Shape<'a> {
         Shape(self.0.get("items").unwrap_or(&ANYTHING))
     }
 
-    /// The types a value may have, in JSON Schema's words; anything goes if there are none.
+    /// The JSON Schema types that are allowed. Empty means any.
     pub(super) fn types(self) -> Vec<&'a str> {
         match self.0.get("type") {
             Some(Json::String(one)) => vec![one],
@@ -104,14 +104,14 @@ impl<'a> Shape<'a> {
         }
     }
 
-    /// The texts among which one must be chosen; anything goes if there are none.
+    /// The strings that are allowed. Empty means any.
     pub(super) fn choices(self) -> Vec<&'a str> {
         let list = |key| self.0.get(key).and_then(Json::as_array).into_iter().flatten();
         let constants = list("oneOf").filter_map(|it| it.get("const")?.as_str());
         list("enum").filter_map(Json::as_str).chain(constants).collect()
     }
 
-    /// The least and the greatest that a number may be.
+    /// Minimum and maximum of a number.
     pub(super) fn limits(self) -> (Option<f64>, Option<f64>) {
         let limit = |key| self.0.get(key).and_then(Json::as_f64);
         (limit("minimum"), limit("maximum"))
@@ -127,7 +127,7 @@ impl<'a> Shape<'a> {
         properties.into_iter().flat_map(|it| it.keys().cloned()).collect()
     }
 
-    /// Whether keys stand below it that have names of their own.
+    /// True if the keys below have fixed names.
     fn is_section(self) -> bool {
         let each = self.0.get("additionalProperties").map(Shape);
         !self.names().is_empty() || each.is_some_and(Shape::is_section)
@@ -162,7 +162,7 @@ impl Format {
     }
 }
 
-/// `node` with each reference replaced by what it refers to, and each "or null" left out: a missing key says that.
+/// Inlines all references and removes "or null": an absent key means null.
 fn inlined(root: &Json, node: &Json, depth: usize) -> Json {
     if depth > DEPTH_MAX {
         return ANYTHING.clone();

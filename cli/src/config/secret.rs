@@ -1,4 +1,4 @@
-//! Secrets: settings name the place of one and never hold it.
+//! References to secrets. A setting names the place of a secret and never contains it.
 
 use std::{env, fmt, fs, io, path::PathBuf};
 
@@ -9,7 +9,7 @@ use thiserror::Error;
 
 use super::{named::Named, schema::Format};
 
-/// Where a secret is: `env:NAME` or `file:PATH`.
+/// A reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Named")]
 pub struct SecretRef {
@@ -23,83 +23,83 @@ enum Place {
     File(PathBuf),
 }
 
-/// A plain text, or the place of a secret. Plain or not, it is never shown.
+/// A literal string or a reference to a secret. Neither is ever displayed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "Named")]
 pub enum MaybeSecret {
-    /// The text itself.
+    /// A literal string.
     Plain(SecretString),
-    /// Where it is.
+    /// A reference to a secret.
     Reference(SecretRef),
 }
 
-/// A URL, or the place of one. It is shown without whatever in it may be a secret.
+/// A URL or a reference to one. It is displayed without credentials.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub struct Address(MaybeSecret);
 
-/// Why there is no secret where the setting says.
+/// The reason why a secret could not be read.
 #[derive(Debug, Error)]
 pub enum SecretError {
-    /// The environment variable is not there.
+    /// The environment variable is not set.
     #[error("{setting}: the environment variable {name} is not set, or empty")]
     Unset {
-        /// The setting that names it.
+        /// The setting that refers to it.
         setting: String,
-        /// The variable.
+        /// Name of the variable.
         name: String,
     },
-    /// The file holds nothing.
+    /// The file is empty.
     #[error("{setting}: the file {} is empty", path.display())]
     Empty {
-        /// The setting that names it.
+        /// The setting that refers to it.
         setting: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
-    /// The file is not there, or may not be read.
-    #[error("{setting}: failed to read the file {}: {why}", path.display())]
+    /// The file does not exist or cannot be read.
+    #[error("{setting}: cannot read the file {}: {why}", path.display())]
     Unreadable {
-        /// The setting that names it.
+        /// The setting that refers to it.
         setting: String,
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         why: io::Error,
     },
 }
 
 impl SecretRef {
-    /// The reference that `text` is, for the setting called `setting`.
+    /// Parses a reference, for the setting named `setting`.
     ///
     /// # Errors
     ///
-    /// What a reference looks like, in words that do not repeat `text`.
+    /// The expected form of a reference. The message does not contain `text`.
     pub fn parse(setting: &str, text: &str) -> Result<Self, &'static str> {
         let place = match text.split_once(':') {
             Some(("env", name)) if is_variable(name) => Place::Env(name.to_owned()),
-            Some(("env", _)) => return Err("wants the name of an environment variable after env:"),
-            Some(("file", "")) => return Err("wants the path of a file after file:"),
+            Some(("env", _)) => return Err("needs the name of an environment variable after env:"),
+            Some(("file", "")) => return Err("needs the path of a file after file:"),
             Some(("file", path)) => Place::File(path.into()),
             Some(_) | None => return Err(PLAIN),
         };
         Ok(Self { setting: setting.to_owned(), place })
     }
 
-    /// The secret, read from this process's environment or from the file, without the line's end.
+    /// Reads the secret from the environment of this process or from the file, without the trailing line break.
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if there is none; it names the setting.
+    /// [`SecretError`], which names the setting.
     pub fn resolve(&self) -> Result<SecretString, SecretError> {
         self.resolve_in(|name| env::var(name).ok())
     }
 
-    /// The secret, where `variable` knows the environment.
+    /// Reads the secret; `variable` looks up environment variables.
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if there is none; it names the setting.
+    /// [`SecretError`], which names the setting.
     pub fn resolve_in(&self, variable: impl Fn(&str) -> Option<String>) -> Result<SecretString, SecretError> {
         let setting = || self.setting.clone();
         match &self.place {
@@ -128,11 +128,11 @@ impl MaybeSecret {
         Ok(Self::Plain(text.into()))
     }
 
-    /// The text, wherever it is.
+    /// Returns the literal, or reads the secret.
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if it is a reference to nothing.
+    /// [`SecretError`] if the referenced secret cannot be read.
     pub fn resolve(&self) -> Result<SecretString, SecretError> {
         match self {
             Self::Plain(text) => Ok(text.clone()),
@@ -142,24 +142,24 @@ impl MaybeSecret {
 }
 
 impl Address {
-    /// The URL, wherever it is.
+    /// Returns the URL, or reads it.
     ///
     /// # Errors
     ///
-    /// [`SecretError`] if it is a reference to nothing.
+    /// [`SecretError`] if the referenced secret cannot be read.
     pub fn resolve(&self) -> Result<SecretString, SecretError> {
         self.0.resolve()
     }
 }
 
-const PLAIN: &str = "must be env:NAME or file:PATH: a secret itself has no place here";
+const PLAIN: &str = "must be env:NAME or file:PATH; a secret itself must not be in the configuration";
 
-/// Whether `text` claims to be the place of a secret.
+/// True if `text` has the form of a reference to a secret.
 pub(super) fn is_reference(text: &str) -> bool {
     text.starts_with("env:") || text.starts_with("file:")
 }
 
-/// Whether `text` does for a value of this format; says why not.
+/// Checks that `text` is valid for this format.
 pub(super) fn check(format: Format, text: &str) -> Result<(), &'static str> {
     match format {
         Format::Secret => SecretRef::parse("", text).map(drop),
@@ -197,7 +197,7 @@ impl fmt::Display for SecretRef {
     }
 }
 
-/// A text with a format of our own, by which the loader knows it.
+/// Gives a type a string schema with a format that the loader recognises.
 macro_rules! text_schema {
     ($($type:ty: $format:expr),*) => {$(
         impl JsonSchema for $type {

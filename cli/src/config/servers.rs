@@ -1,4 +1,4 @@
-//! Whom the worker talks to: the models' providers and the MCP servers, each one of two kinds.
+//! Providers of models and MCP servers.
 
 use std::{
     borrow::Cow,
@@ -13,139 +13,139 @@ use shared::Safety;
 
 use super::secret::{Address, MaybeSecret, SecretRef};
 
-/// Where a model's words come from.
+/// A provider of models.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ProviderKeys")]
 pub enum ProviderSettings {
-    /// From an OpenAI-compatible endpoint.
+    /// An OpenAI-compatible endpoint.
     Http {
-        /// Its URL, up to and including the version.
+        /// URL of the endpoint, including the version, as in `https://api.openai.com/v1`.
         base_url: String,
-        /// Its key, if it wants one.
+        /// API key. `None` for endpoints without authentication.
         api_key: Option<SecretRef>,
-        /// How long one answer may take.
+        /// Maximum time for one answer, in seconds. Default: 120.
         timeout_seconds: u64,
-        /// How its models are made to answer in a shape.
+        /// Method to obtain structured answers.
         structured: StructuredForm,
-        /// What its models cost, by the name that stands after the slash.
+        /// Prices by model name, without the provider.
         prices: BTreeMap<String, PriceSettings>,
     },
-    /// From a file: no model is asked.
+    /// Scripted answers from a file. No model is called.
     Script {
-        /// The file.
+        /// Path of the script.
         script: PathBuf,
     },
 }
 
-/// How a provider's models are made to answer in a shape.
+/// Method to make a model answer in a given JSON structure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum StructuredForm {
-    /// In the strictest way that the endpoint knows.
+    /// The strictest method that the endpoint supports.
     #[default]
     Auto,
-    /// By a `response_format` with a schema.
+    /// A `response_format` with a schema.
     JsonSchema,
-    /// By a function that must be called.
+    /// A function that the model must call.
     Tool,
-    /// In words.
+    /// The schema as text in the prompt.
     Json,
 }
 
-/// What a model costs, in US dollars for a million tokens.
+/// Price of a model in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PriceSettings {
-    /// For tokens that it reads.
+    /// Price of input tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// For tokens that it writes.
+    /// Price of output tokens.
     #[schemars(range(min = 0))]
     pub output: f64,
 }
 
-/// A server of tools.
+/// An MCP server.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "McpKeys")]
 pub struct McpSettings {
-    /// What it is good for, as a planner sees it.
+    /// One line that tells the planner when to use the server.
     pub description: String,
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: McpTransport,
-    /// How long a connection may take.
+    /// Maximum time to start or connect, in seconds. Default: 30.
     pub connect_timeout_seconds: u64,
-    /// How long one call may take without a sign of progress.
+    /// Maximum time of a call without a progress notification, in seconds. Default: 60.
     pub call_timeout_seconds: u64,
-    /// Whom a connection to it is for.
+    /// Sharing of connections between threads.
     pub session: SessionSettings,
-    /// How many calls it is given at once; any number, if absent.
+    /// Maximum number of calls in flight per worker. `None` means unlimited.
     pub concurrency: Option<usize>,
-    /// What the operator says of single tools.
+    /// Overrides for single tools.
     pub tools: BTreeMap<String, ToolSettings>,
-    /// Which tools may be seen and called.
+    /// The tools that are offered and may be called.
     pub sight: SightSettings,
-    /// Which of them may be seen and called by single nodes: by strategy, by node.
+    /// Restrictions for single nodes, by strategy and node.
     pub nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
 }
 
-/// Which tools may be seen and called.
+/// Lists of allowed and denied tools.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SightSettings {
-    /// Only these; all of them, if absent.
+    /// The only tools allowed. `None` allows all.
     pub allow: Option<BTreeSet<String>>,
-    /// None of these.
+    /// Tools that are never offered or called.
     #[serde(default)]
     pub deny: BTreeSet<String>,
 }
 
-/// Whom a connection to a server is for.
+/// Sharing of connections to an MCP server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionSettings {
-    /// For all threads.
+    /// One connection for all threads.
     #[default]
     Shared,
-    /// For one thread, as long as a worker serves it.
+    /// One connection per thread, while a worker serves the thread.
     Thread,
 }
 
-/// What the operator says of a tool, over what the server says.
+/// Overrides for one tool. They take precedence over the annotations of the server.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(from = "ToolKeys")]
 pub struct ToolSettings {
-    /// What repeating its call does.
+    /// The effect of repeating a call.
     pub safety: Option<Safety>,
-    /// How long one call of it may take without a sign of progress.
+    /// Maximum time of a call without a progress notification, in seconds.
     pub timeout_seconds: Option<u64>,
-    /// How many calls of it are made at once.
+    /// Maximum number of calls in flight per worker.
     pub concurrency: Option<usize>,
 }
 
-/// How a server of tools is reached.
+/// Transport to an MCP server.
 #[derive(Clone, Debug)]
 pub enum McpTransport {
-    /// As a child process, over its stdin and stdout.
+    /// A child process, over its stdin and stdout.
     Child {
-        /// The program.
+        /// The program to run.
         command: String,
-        /// Its arguments.
+        /// Command-line arguments of the program.
         args: Vec<String>,
-        /// Its environment; it sees nothing of ours.
+        /// The complete environment of the process: nothing is inherited.
         env: BTreeMap<String, MaybeSecret>,
-        /// The folder it runs in.
+        /// Working directory of the process.
         cwd: Option<PathBuf>,
     },
-    /// Over streamable HTTP.
+    /// Streamable HTTP.
     Http {
-        /// Its URL.
+        /// URL of the server.
         url: Address,
-        /// What every request carries.
+        /// HTTP headers of every request.
         headers: BTreeMap<String, MaybeSecret>,
     },
 }
 
-/// A provider, as it is written.
+/// The keys of a provider, before validation.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProviderKeys {
@@ -159,7 +159,7 @@ pub(super) struct ProviderKeys {
     script: Option<PathBuf>,
 }
 
-/// A server of tools, as it is written.
+/// The keys of an MCP server, before validation.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct McpKeys {
@@ -187,7 +187,7 @@ pub(super) struct McpKeys {
     nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
 }
 
-/// What is said of a tool, as it is written: its safety alone, or a section.
+/// The value of `tools.NAME`: a safety alone, or a table.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum ToolKeys {
@@ -214,8 +214,7 @@ impl From<ToolKeys> for ToolSettings {
     }
 }
 
-/// By hand: the keys of the section and the choices of the text stand side by side, so that both can be named to
-/// whoever mistypes one.
+/// Written by hand, so that the schema lists both the keys of the table and the choices of the string, and errors can name them.
 impl JsonSchema for ToolKeys {
     fn schema_name() -> Cow<'static, str> {
         "ToolKeys".into()
@@ -234,11 +233,10 @@ impl JsonSchema for ToolKeys {
     }
 }
 
-/// Sections of which each entry is one of two kinds: a key that tells the kind, and the keys of the other one.
+/// Keys that exclude each other: section, key, and the keys that it excludes.
 ///
-/// A stronger layer that names a kind takes the other one's keys out of the weaker layers, because nothing else could:
-/// a layer can set a key, and not unset it.
-pub(super) const RIVALS: [(&str, &str, &[&str]); 4] = [
+/// A stronger layer that sets the key removes the excluded keys from weaker layers. A layer has no other way to unset a key.
+pub(super) const EXCLUSIVE_KEYS: [(&str, &str, &[&str]); 4] = [
     ("providers", "base_url", &["script"]),
     ("providers", "script", &["base_url", "api_key", "timeout_seconds", "structured", "prices"]),
     ("mcp", "command", &["url", "headers"]),
@@ -256,7 +254,7 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
         match (it.base_url, it.script) {
             (Some(base_url), None) => {
                 if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
-                    return Err("wants a base_url that starts with http:// or https://");
+                    return Err("needs a base_url that starts with http:// or https://");
                 }
                 let timeout_seconds = it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS);
                 let structured = it.structured.unwrap_or_default();
@@ -274,11 +272,11 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     || it.structured.is_some()
                     || !it.prices.is_empty() =>
             {
-                Err("has a script, which takes no api_key, timeout_seconds, structured or prices")
+                Err("has a script, so api_key, timeout_seconds, structured and prices are not allowed")
             }
             (None, Some(script)) => Ok(Self::Script { script }),
-            (Some(_), Some(_)) => Err("has a base_url and a script, and can only have one of them"),
-            (None, None) => Err("wants a base_url or a script"),
+            (Some(_), Some(_)) => Err("has both a base_url and a script; remove one"),
+            (None, None) => Err("needs a base_url or a script"),
         }
     }
 }
@@ -289,7 +287,7 @@ impl TryFrom<McpKeys> for McpSettings {
     fn try_from(it: McpKeys) -> Result<Self, Self::Error> {
         let transport = match (it.command, it.url) {
             (Some(_), None) if it.headers.is_some() => {
-                return Err("has a command, which takes no headers");
+                return Err("has a command, so headers are not allowed");
             }
             (Some(command), None) => McpTransport::Child {
                 command,
@@ -298,20 +296,20 @@ impl TryFrom<McpKeys> for McpSettings {
                 cwd: it.cwd,
             },
             (None, Some(_)) if it.args.is_some() || it.env.is_some() || it.cwd.is_some() => {
-                return Err("has a url, which takes no args, env or cwd");
+                return Err("has a url, so args, env and cwd are not allowed");
             }
             (None, Some(url)) => McpTransport::Http { url, headers: it.headers.unwrap_or_default() },
-            (Some(_), Some(_)) => return Err("has a command and a url, and can only have one of them"),
-            (None, None) => return Err("wants a command or a url"),
+            (Some(_), Some(_)) => return Err("has both a command and a url; remove one"),
+            (None, None) => return Err("needs a command or a url"),
         };
         let description = it
             .description
             .filter(|it| !it.trim().is_empty())
-            .ok_or("wants a description: one line by which a planner knows what the server is good for")?;
+            .ok_or("needs a description: one line that tells the planner when to use the server")?;
         let sight = SightSettings { allow: it.allow, deny: it.deny };
         let contradicts = |it: &SightSettings| it.allow.iter().flatten().any(|tool| it.deny.contains(tool));
         if contradicts(&sight) || it.nodes.values().flat_map(BTreeMap::values).any(contradicts) {
-            return Err("allows and denies the same tool, and can only do one of them");
+            return Err("allows and denies the same tool; remove one");
         }
         Ok(Self {
             description,

@@ -1,4 +1,4 @@
-//! What may be set. The manual of every key is `turnfold.default.toml`, which also holds the defaults.
+//! The settings. `turnfold.default.toml` documents every key and holds the defaults.
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
@@ -15,158 +15,171 @@ use super::{
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
 };
 
-/// Everything that may be set.
+/// The complete configuration.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
-    /// Where the log is kept.
+    /// The database of the event log.
     pub store: StoreSettings,
-    /// How long threads and batches are kept.
+    /// Retention of threads and batches.
     #[serde(default)]
     pub retention: RetentionSettings,
-    /// Where the tokens are kept.
+    /// The job queue.
     pub queue: QueueSettings,
-    /// The door.
+    /// The HTTP API.
     pub api: ApiSettings,
-    /// What batches may be.
+    /// Limits of batches.
     pub batch: BatchSettings,
-    /// Who is told of what happens.
+    /// Rules for webhook addresses.
     pub webhooks: WebhookSettings,
-    /// The hands.
+    /// The worker process.
     pub worker: WorkerSettings,
-    /// Whom threads belong to, by name.
+    /// Tenants by name.
     #[serde(default)]
     pub tenants: BTreeMap<String, TenantSettings>,
-    /// The models' providers, by the name that stands before the slash of `provider/model`.
+    /// Providers of models, by the name before the slash of `provider/model`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, ProviderKeys>")]
     pub providers: BTreeMap<String, ProviderSettings>,
-    /// The MCP servers, by the name that a planner sees.
+    /// MCP servers, by the name that strategies use.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, McpKeys>")]
     pub mcp: BTreeMap<String, McpSettings>,
-    /// A JSON file with more of them; already read.
+    /// A JSON file with more MCP servers. Its content is already part of `mcp`.
     #[serde(default)]
     pub mcp_file: Option<PathBuf>,
-    /// Single HTTP requests, by the name that a model calls them by.
+    /// Plain commands, by the name that models use.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, CommandKeys>")]
     pub commands: BTreeMap<String, CommandSettings>,
-    /// How the servers that fit a question are found.
+    /// The index of MCP servers.
     pub index: IndexSettings,
-    /// What is tuned of each strategy, by its name, completed by the strategy's own defaults.
+    /// Configuration of each strategy, completed with its defaults.
     #[serde(default)]
     pub strategies: BTreeMap<String, Json>,
-    /// What a turn and a thread may take, whatever the strategy.
+    /// Budgets of a turn and of a thread, for all strategies.
     #[serde(default)]
     pub budget: Budget,
-    /// What all workers together may take of models and servers.
+    /// Limits that all workers share.
     #[serde(default)]
     pub limits: LimitSettings,
-    /// What must not be in a test.
+    /// Redaction of fixtures.
     #[serde(default)]
     pub fixture: FixtureSettings,
-    /// What is told about all that.
+    /// The log messages of turnfold itself.
     pub log: LogSettings,
 }
 
 impl Settings {
-    /// Whether whoever comes in is asked for a key.
+    /// The strategies that use a model of this provider.
+    ///
+    /// The models of a strategy are its keys `model` and `…_model`.
+    pub(crate) fn strategies_of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
+        let is_of = move |model: &Json| {
+            model.as_str().and_then(|it| it.split_once('/')).is_some_and(|it| it.0 == provider)
+        };
+        let uses = move |config: &Json| {
+            let keys = config.as_object().into_iter().flatten();
+            keys.filter(|(key, _)| *key == "model" || key.ends_with("_model")).any(|(_, model)| is_of(model))
+        };
+        self.strategies.iter().filter(move |(_, config)| uses(config)).map(|(name, _)| name.as_str())
+    }
+
+    /// True if the API requires a key.
     pub(crate) fn has_keys(&self) -> bool {
         !self.api.keys.is_empty() || self.tenants.values().any(|it| !it.keys.is_empty())
     }
 }
 
-/// Where the log is kept.
+/// The section `[store]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StoreSettings {
-    /// `sqlite:PATH`, `postgres://…`, or where that is.
+    /// `sqlite:PATH`, `postgres://…`, or a reference to a URL of this form.
     pub url: Address,
-    /// How many connections a process has to PostgreSQL, at most.
+    /// Maximum number of PostgreSQL connections per process.
     #[schemars(range(min = 2))]
     pub connections: u32,
 }
 
-/// How long threads and batches are kept.
+/// The section `[retention]`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RetentionSettings {
-    /// After how many days without a touch `turnfold store prune` deletes a thread at rest, and after how many days a batch
-    /// that is over; never, if none is named.
+    /// Days after which `turnfold store prune` deletes an idle thread or an ended batch. `None`: `prune` requires `--older-than`.
     #[schemars(range(min = 1))]
     pub after_days: Option<u64>,
 }
 
-/// Where the tokens are kept.
+/// The section `[queue]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
-    /// `memory:`, `redis://…`, or where that is.
+    /// `memory:`, `redis://…`, or a reference to a URL of this form.
     pub url: Address,
-    /// How long a worker that fell silent keeps its jobs.
+    /// Seconds until the jobs of a silent worker are given to another worker.
     #[schemars(range(min = 1))]
     pub lease_seconds: u64,
-    /// How often is looked for threads that nobody rang for.
+    /// Seconds between two runs of the sweeper.
     #[schemars(range(min = 1))]
     pub sweep_seconds: u64,
 }
 
-/// The door.
+/// The section `[api]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApiSettings {
-    /// Where it listens.
+    /// Address and port.
     #[serde(deserialize_with = "socket_address")]
     pub listen: SocketAddr,
-    /// Who may come in.
+    /// Keys of operators.
     pub keys: Vec<SecretRef>,
-    /// The largest request, in KiB.
+    /// Maximum size of a request body, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
-    /// How long a chat completion is waited for.
+    /// Maximum seconds that a chat completion waits for its turn.
     #[schemars(range(min = 1))]
     pub chat_wait_seconds: u64,
-    /// How many turns may wait before no more are let in.
+    /// Maximum number of queued turns; above it, submissions are refused.
     #[schemars(range(min = 1))]
     pub waiting_max: u64,
 }
 
-/// What batches may be.
+/// The section `[batch]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct BatchSettings {
-    /// How many lines of a batch are under way at once, at most.
+    /// Maximum number of lines of one batch that are queued or running.
     #[schemars(range(min = 1))]
     pub window: u64,
-    /// The longest file, in MiB.
+    /// Maximum size of a file, in MiB.
     #[schemars(range(min = 1))]
     pub file_mib: u64,
-    /// The longest line, in KiB.
+    /// Maximum size of a line, in KiB.
     #[schemars(range(min = 1))]
     pub line_kib: u64,
 }
 
-/// Who is told of what happens.
+/// The section `[webhooks]`.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebhookSettings {
-    /// Whether a tenant's webhook may be at an address that is not public, and without TLS.
+    /// Allows webhooks of tenants at private addresses and without TLS.
     pub private_addresses: bool,
 }
 
-/// Whom threads belong to.
+/// One section `[tenants.NAME]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TenantSettings {
-    /// Who may act for it, and sees nothing else.
+    /// Keys that act for this tenant and see only its data.
     #[serde(default)]
     pub keys: Vec<SecretRef>,
-    /// How many jobs it is given when its turn comes.
+    /// Share of the workers relative to other waiting tenants.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub weight: u32,
-    /// How many of its turns may wait before no more of them are let in; as many as of all, if absent.
+    /// Maximum number of queued turns of this tenant. `None`: only `api.waiting_max` applies.
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub waiting_max: Option<u64>,
@@ -176,73 +189,73 @@ fn one() -> u32 {
     1
 }
 
-/// The hands.
+/// The section `[worker]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WorkerSettings {
-    /// How many nodes it works on at once.
+    /// Maximum number of nodes that run concurrently.
     #[schemars(range(min = 1))]
     pub slots: usize,
-    /// How many nodes of a thread one job lets happen, one after the other, while nobody waits for long for its slot.
+    /// Maximum number of jobs of one thread that run in succession without going back through the queue.
     #[schemars(range(min = 1))]
-    pub nodes_per_job: usize,
-    /// How long it may finish what it began when it is told to stop.
+    pub max_jobs_in_place: usize,
+    /// Seconds to finish running jobs after SIGTERM.
     pub drain_seconds: u64,
-    /// How long one request of a node may take; as long as it likes, if absent.
+    /// Maximum seconds of one request. `None`: only the timeouts of models, servers and tools apply.
     #[schemars(range(min = 1))]
     pub node_timeout_seconds: Option<u64>,
-    /// What it is called in the log and in the queue; host and process, if empty.
+    /// Name in the queue and in log messages. Empty: host name and process id.
     pub name: String,
 }
 
-/// How the servers that fit a question are found.
+/// The section `[index]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct IndexSettings {
-    /// `store:`, `milvus:http://…`, or where that is.
+    /// `store:`, `milvus:http://…`, or a reference to a URL of this form.
     pub url: Address,
-    /// The token that Milvus wants.
+    /// Token for Milvus.
     pub token: Option<SecretRef>,
-    /// The model whose vectors are compared beside words, as `provider/model`; words alone are, if there is none.
+    /// Embedding model for hybrid search, as `provider/model`. `None`: keyword search only.
     pub embedding_model: Option<String>,
 }
 
-/// What must not be in a test.
+/// The section `[fixture]`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct FixtureSettings {
-    /// What else is a secret: regular expressions, each with the secret as its first group, or as all of it.
+    /// Additional secrets: regular expressions whose first group, or whole match, is redacted.
     pub secrets: Vec<String>,
 }
 
-/// What is told about all that.
+/// The section `[log]`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LogSettings {
-    /// For whom it is written.
+    /// Format of the messages.
     pub format: LogFormat,
-    /// How much of it, in the language of `tracing`.
+    /// Levels, in the syntax of `tracing_subscriber::EnvFilter`.
     pub filter: String,
 }
 
-/// For whom a log is written.
+/// Format of log messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogFormat {
-    /// For a person.
+    /// Text for people.
     Text,
-    /// For a program, a line each.
+    /// One JSON object per line.
     Json,
 }
 
 impl Settings {
-    /// Every key in full, where `*` stands for a name that a person chooses.
+    /// Every key. `*` stands for a name that a person chooses.
     pub fn keys(strategies: &[&'static dyn Graph]) -> Vec<String> {
         Schema::new(strategies).keys().into_iter().collect()
     }
 }
 
-/// The standard library's own words name neither an address nor a port.
+/// Parses an address. The message of the standard library mentions neither an address nor a port.
 fn socket_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAddr, D::Error> {
     let text = String::deserialize(deserializer)?;
     text.parse().map_err(|_| D::Error::custom("must be an address and a port, such as 127.0.0.1:2026"))

@@ -1,47 +1,49 @@
-//! Proves what was done: every log folded again, every hash chain checked, every write held against the servers' own
-//! books.
+//! Proves what was done: folds every log again, checks every hash chain, and compares every write with the servers' own
+//! data.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
 };
 
-use experts::{Expert, Ledger};
+use demo_servers::{Expert, Ledger};
 use serde::Serialize;
 use shared::{Event, Request, Response, ToolOutput, Verdict};
 use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
 
 use crate::commands::{
-    Given,
-    thread::{folded, graph_of},
+    Context,
+    thread::{graph_of, status_of},
 };
 
-/// What the logs and the books say.
+/// Everything found in the logs and in the servers' data.
 #[derive(Default)]
 pub(super) struct Audit {
     pub(super) threads: u64,
     pub(super) turns: BTreeMap<TurnStatus, u64>,
-    /// How the turns of each strategy ended.
-    pub(super) strategies: BTreeMap<String, Fared>,
+    /// Results by strategy.
+    pub(super) strategies: BTreeMap<String, StrategyResult>,
+    /// Number of failed turns by cause: the error without numbers, ids and quoted texts.
+    pub(super) failures: BTreeMap<String, u64>,
     pub(super) events: u64,
     pub(super) nodes: u64,
     pub(super) model_calls: u64,
     pub(super) tool_calls: u64,
-    /// Writes that a tool has confirmed.
+    /// Writes that a tool confirmed.
     pub(super) writes: u64,
-    /// Of these, what the servers' books hold exactly once.
-    pub(super) once: u64,
-    /// What was wrong, in words.
+    /// The confirmed writes that are in the servers' data exactly once.
+    pub(super) writes_once: u64,
+    /// Everything that contradicts the proof, one sentence each.
     pub(super) findings: Vec<String>,
-    /// A thread that was under way when the engine was killed, and went on afterwards.
+    /// A thread that was running when the engine was killed and continued afterwards.
     pub(super) survivor: Option<(ThreadId, Vec<Recorded>)>,
 }
 
-/// How the turns of a strategy ended.
+/// Results of the turns of one strategy.
 #[derive(Default, Serialize)]
-pub(super) struct Fared {
+pub(super) struct StrategyResult {
     pub(super) turns: u64,
-    /// Those that were completed, or asked something and were answered.
+    /// Turns that completed, or asked a question that was answered.
     pub(super) ended_well: u64,
 }
 
@@ -51,9 +53,9 @@ impl Audit {
     }
 }
 
-/// Reads every log of the store.
+/// Reads and checks every log of the store.
 pub(super) async fn audit(
-    given: &Given,
+    ctx: &Context,
     store: &Store,
     folder: &Path,
     killed_at: i64,
@@ -66,42 +68,39 @@ pub(super) async fn audit(
         let Some(last) = page.last() else { break };
         after = Some(last.id);
         for row in page {
-            let graph = graph_of(given, store, row.id).await?;
+            let graph = graph_of(ctx, store, row.id).await?;
             let (_, log) = store.load(row.id).await?;
             audit.threads += 1;
-            audit.count(row.id, &log, &mut confirmed);
-            audit.fared(store, &row).await?;
+            audit.count_events(row.id, &log, &mut confirmed);
+            audit.count_turns(store, &row).await?;
             let events: Vec<Event> = log.iter().map(|it| it.event.clone()).collect();
             if let Chain::Broken { seq, what } = store.verify_chain(row.id).await? {
                 audit
                     .findings
                     .push(format!("thread {}: the hash chain breaks at event {seq}: {what}", row.id));
             }
-            let thread = graph.replay(&events)?;
-            if folded(&*thread) != row.status {
-                audit.findings.push(format!(
-                    "thread {}: folded {}, stored {}",
-                    row.id,
-                    folded(&*thread),
-                    row.status
-                ));
+            let thread = graph.fold(&events)?;
+            let status = status_of(&*thread);
+            if status != row.status {
+                audit
+                    .findings
+                    .push(format!("thread {}: the log gives {status}, the row {}", row.id, row.status));
             }
-            for it in shared::verify(graph, &events)? {
-                let words =
-                    format!("thread {}: diverges at event {}, {}, {}", row.id, it.seq, it.node, it.field);
-                audit.findings.push(words);
+            for it in shared::replay(graph, &events)? {
+                let place = format!("event {}, {}, {}", it.seq, it.node, it.field);
+                audit.findings.push(format!("thread {}: replay decides differently at {place}", row.id));
             }
             audit.keep_survivor(row.id, log, killed_at);
         }
     }
     let counts = store.counts().await?;
     audit.turns = counts.turns;
-    audit.hold_against_books(&confirmed, folder)?;
+    audit.compare_with_servers(&confirmed, folder)?;
     Ok(audit)
 }
 
 impl Audit {
-    fn count(&mut self, thread: ThreadId, log: &[Recorded], confirmed: &mut BTreeMap<String, String>) {
+    fn count_events(&mut self, thread: ThreadId, log: &[Recorded], confirmed: &mut BTreeMap<String, String>) {
         let mut asked: (u64, &[Request]) = (0, &[]);
         let mut fenced = BTreeSet::new();
         self.events += log.len() as u64;
@@ -131,59 +130,69 @@ impl Audit {
         }
     }
 
-    /// A turn that asked has ended well if its thread does not wait any more.
-    async fn fared(&mut self, store: &Store, thread: &Thread) -> anyhow::Result<()> {
-        let fared = self.strategies.entry(thread.strategy.clone()).or_default();
+    /// Counts the turns of a thread. A question counts as ended well once the thread no longer waits for the answer.
+    async fn count_turns(&mut self, store: &Store, thread: &Thread) -> anyhow::Result<()> {
+        let result = self.strategies.entry(thread.strategy.clone()).or_default();
         let filter = TurnFilter { thread: Some(thread.id), ..TurnFilter::default() };
         for turn in store.turns(filter, None, 10_000).await? {
-            fared.turns += 1;
-            fared.ended_well += u64::from(match turn.status {
+            result.turns += 1;
+            result.ended_well += u64::from(match turn.status {
                 TurnStatus::Completed => true,
                 TurnStatus::Interrupted => thread.status == ThreadStatus::Idle,
                 TurnStatus::Queued | TurnStatus::Running | TurnStatus::Failed | TurnStatus::Cancelled => {
                     false
                 }
             });
+            if turn.status == TurnStatus::Failed {
+                let cause = turn.error.or(turn.cause).unwrap_or_else(|| "no reason was recorded".to_owned());
+                *self.failures.entry(cause).or_default() += 1;
+            }
         }
         Ok(())
     }
 
-    /// Every confirmed write stands in its server's books once, and nothing else does.
-    fn hold_against_books(
+    /// Checks that every confirmed write is in its server's data once, and that the data holds no other write.
+    fn compare_with_servers(
         &mut self,
         confirmed: &BTreeMap<String, String>,
         folder: &Path,
     ) -> anyhow::Result<()> {
         self.writes = confirmed.len() as u64;
-        let mut books = BTreeMap::new();
-        for expert in Expert::ALL {
-            let file = folder.join(format!("{}.json", expert.name()));
+        let mut applied = BTreeMap::new();
+        for server in Expert::ALL {
+            let file = folder.join(format!("{}.json", server.name()));
             if file.exists() {
-                books.extend(Ledger::read(&file)?.applied);
+                applied.extend(Ledger::read(&file)?.applied);
             }
         }
         for key in confirmed.keys() {
-            match books.remove(key) {
-                Some(1) => self.once += 1,
+            match applied.remove(key) {
+                Some(1) => self.writes_once += 1,
                 Some(times) => self.findings.push(format!("the write {key} happened {times} times")),
                 None => self.findings.push(format!("the write {key} was confirmed and did not happen")),
             }
         }
-        self.findings.extend(books.keys().map(|key| format!("the write {key} happened and is in no log")));
+        self.findings.extend(applied.keys().map(|key| format!("the write {key} happened and is in no log")));
         Ok(())
     }
 
-    /// Keeps the richest thread that lived on both sides of the kill.
+    /// Keeps the log that shows the most: one with a call repeated after the kill, else the longest one across the kill.
     fn keep_survivor(&mut self, id: ThreadId, log: Vec<Recorded>, killed_at: i64) {
-        let both_sides =
-            log.iter().skip(2).any(|it| it.at < killed_at) && log.iter().any(|it| killed_at < it.at);
-        let before = self.survivor.as_ref().map_or(0, |(_, it)| it.len());
         let better = match &self.survivor {
-            Some((_, kept)) => both_sides && (kept.iter().all(|it| it.at > killed_at) || before < log.len()),
+            Some((_, kept)) => interest(kept, killed_at) < interest(&log, killed_at),
             None => true,
         };
         if better {
             self.survivor = Some((id, log));
         }
     }
+}
+
+/// Ranks a log by how much of the kill it shows; more is better.
+fn interest(log: &[Recorded], killed_at: i64) -> (bool, bool, usize) {
+    let kill = log.iter().position(|it| killed_at < it.at).unwrap_or(log.len());
+    let is_across = 2 < kill && kill < log.len();
+    let attempt = |it: Option<&Recorded>| it.is_some_and(|it| matches!(it.event, Event::Attempted(_)));
+    let is_repeated = is_across && attempt(log.get(kill - 1)) && attempt(log.get(kill));
+    (is_repeated, is_across, log.len())
 }

@@ -1,4 +1,4 @@
-//! The engine that the demo runs: `turnfold dev` as a process of its own, so that it can be killed.
+//! The engine of the demo: `turnfold dev` as a separate process, so that it can be killed.
 
 use std::{
     fs,
@@ -12,16 +12,16 @@ use serde_json::json;
 use store::Store;
 use tokio::process::{Child, Command};
 
-use crate::exit::{Exit, Stop};
+use crate::exit::{CliError, Exit};
 
-/// How the scripted model answers where no real one is at hand.
+/// The answers of the scripted model.
 const SCRIPT: &str = include_str!("../../../fixtures/demo/model.jsonl");
-/// The first line of the configuration, by which a demo's folder is known.
-const MARK: &str = "# Written by `turnfold demo`, which empties this folder when it runs again.";
-/// The strategies that ask models.
-const MODELLED: [&str; 5] = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"];
-/// How long the engine may take to be ready.
-const READY: Duration = Duration::from_secs(60);
+/// First line of the generated configuration. A folder without it was not made by a demo and is never emptied.
+const MARKER: &str = "# Written by `turnfold demo`, which empties this folder when it runs again.";
+/// The strategies that call models.
+const WITH_MODEL: [&str; 5] = ["planner", "planner_with_prompts", "action_plan", "research", "retriever"];
+/// Maximum time from the start of the process until it is ready.
+const READY_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Engine {
     folder: PathBuf,
@@ -31,56 +31,77 @@ pub(super) struct Engine {
     child: Option<Child>,
 }
 
+/// The model of the demo: its provider's section in the configuration, its name, and its description.
+struct Model {
+    section: String,
+    name: String,
+    description: String,
+}
+
+impl Model {
+    /// The model that the environment names, or the scripted one.
+    ///
+    /// An endpoint from `OPENAI_BASE_URL` without a key is a provider of its own: `providers.openai` has a key by default, and
+    /// a missing key fails every turn.
+    fn from_environment(folder: &Path) -> Self {
+        let variable = |name: &str| std::env::var(name).ok().filter(|it| !it.is_empty());
+        let (has_key, base_url) = (variable("OPENAI_API_KEY").is_some(), variable("OPENAI_BASE_URL"));
+        if !has_key && base_url.is_none() {
+            return Self {
+                section: format!("[providers.scripted]\nscript = {}", json!(folder.join("model.jsonl"))),
+                name: "scripted/demo".to_owned(),
+                description: "a scripted model (set OPENAI_API_KEY or OPENAI_BASE_URL for a real one)"
+                    .to_owned(),
+            };
+        }
+        let model = variable("OPENAI_MODEL").unwrap_or_else(|| "gpt-4o-mini".to_owned());
+        let base_url = base_url.unwrap_or_else(|| "https://api.openai.com/v1".to_owned());
+        let (provider, key) =
+            if has_key { ("openai", "\napi_key = \"env:OPENAI_API_KEY\"") } else { ("endpoint", "") };
+        Self {
+            section: format!("[providers.{provider}]\nbase_url = {}{key}", json!(base_url)),
+            name: format!("{provider}/{model}"),
+            description: format!("{model} at {base_url}"),
+        }
+    }
+}
+
 impl Engine {
-    /// Empties the folder and writes the configuration of the engine there.
+    /// Empties the folder and writes the engine's configuration into it.
     pub(super) fn prepare(folder: &Path) -> anyhow::Result<Self> {
         empty(folder)?;
         let folder = folder.canonicalize()?;
-        let key = std::env::var("OPENAI_API_KEY").is_ok_and(|it| !it.is_empty());
-        let base = std::env::var("OPENAI_BASE_URL").ok().filter(|it| !it.is_empty());
-        let (provider, model) = if key || base.is_some() {
-            let base = base.unwrap_or_else(|| "https://api.openai.com/v1".to_owned());
-            let model = std::env::var("OPENAI_MODEL").unwrap_or_else(|_| "gpt-4o-mini".to_owned());
-            let key = if key { "\napi_key = \"env:OPENAI_API_KEY\"" } else { "" };
-            (format!("[providers.openai]\nbase_url = {}{key}", json!(base)), format!("openai/{model}"))
-        } else {
-            (
-                format!("[providers.scripted]\nscript = {}", json!(folder.join("model.jsonl"))),
-                "scripted/demo".to_owned(),
-            )
-        };
+        let model = Model::from_environment(&folder);
         let program = std::env::current_exe()?;
-        let experts: String = experts::Expert::ALL
+        let servers: String = demo_servers::Expert::ALL
             .iter()
             .map(|it| {
-                let (name, what) = (it.name(), it.description());
+                let (name, description) = (it.name(), json!(it.description()));
                 let (program, data) = (json!(program), json!(folder.join(format!("{name}.json"))));
                 format!(
-                    "\n[mcp.{name}]\ndescription = {}\ncommand = {program}\nargs = [\"expert\", \"{name}\", \"--data\", {data}]\n",
-                    json!(what)
+                    "\n[mcp.{name}]\ndescription = {description}\ncommand = {program}\nargs = [\"expert\", \"{name}\", \"--data\", {data}]\n"
                 )
             })
             .collect();
         let listen = format!("127.0.0.1:{}", free_port()?);
-        let strategies: String =
-            MODELLED.iter().map(|it| format!("\n[strategies.{it}]\nmodel = \"{model}\"\n")).collect();
+        let strategies: String = WITH_MODEL
+            .iter()
+            .map(|it| format!("\n[strategies.{it}]\nmodel = {}\n", json!(model.name)))
+            .collect();
         let config = format!(
-            "{MARK}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{provider}\n\
-             {strategies}{experts}",
-            json!(format!("sqlite:{}", folder.join("turnfold.db").display()))
+            "{MARKER}\n\n[store]\nurl = {}\n\n[api]\nlisten = \"{listen}\"\n\n{}\n\
+             {strategies}{servers}",
+            json!(format!("sqlite:{}", folder.join("turnfold.db").display())),
+            model.section
         );
         fs::write(folder.join("turnfold.toml"), config)?;
         fs::write(folder.join("model.jsonl"), SCRIPT)?;
-        Ok(Self { url: format!("http://{listen}"), folder, listen, model, child: None })
+        Ok(Self { url: format!("http://{listen}"), folder, listen, model: model.description, child: None })
     }
 
-    /// Which model answers, in words.
-    pub(super) fn model(&self) -> String {
-        match self.model.strip_prefix("scripted/") {
-            Some(_) => "answered by a scripted model, as neither OPENAI_API_KEY nor OPENAI_BASE_URL is set"
-                .to_owned(),
-            None => format!("answered by {}", self.model),
-        }
+    /// A description of the model, for people.
+    pub(super) fn model(&self) -> &str {
+        &self.model
     }
 
     pub(super) fn url(&self) -> &str {
@@ -91,12 +112,12 @@ impl Engine {
         &self.folder
     }
 
-    /// Where the engine's own words go.
+    /// The file that holds the engine's log messages.
     pub(super) fn log(&self) -> PathBuf {
         self.folder.join("engine.log")
     }
 
-    /// The engine's store, read from outside.
+    /// Opens the engine's store.
     pub(super) async fn store(&self) -> anyhow::Result<Store> {
         Ok(Store::connect(&format!("sqlite:{}", self.folder.join("turnfold.db").display())).await?)
     }
@@ -114,18 +135,18 @@ impl Engine {
             .spawn()
             .context("cannot start the engine")?;
         let child = self.child.insert(child);
-        let began = Instant::now();
+        let start = Instant::now();
         let http = reqwest::Client::new();
         loop {
             if http.get(format!("{}/readyz", self.url)).send().await.is_ok_and(|it| it.status().is_success())
             {
                 return Ok(());
             }
-            let gone = child.try_wait()?;
-            if gone.is_some() || READY < began.elapsed() {
-                let said = fs::read_to_string(self.log()).unwrap_or_default();
-                let last: Vec<&str> = said.lines().rev().take(5).collect();
-                return Err(Stop::because(
+            let exited = child.try_wait()?;
+            if exited.is_some() || READY_TIMEOUT < start.elapsed() {
+                let log = fs::read_to_string(self.log()).unwrap_or_default();
+                let last: Vec<&str> = log.lines().rev().take(5).collect();
+                return Err(CliError::with_exit(
                     Exit::Unreachable,
                     format!("the engine did not start: {}", last.join(" / ")),
                 ));
@@ -134,7 +155,7 @@ impl Engine {
         }
     }
 
-    /// SIGKILL: no chance to tidy up.
+    /// Kills the engine with SIGKILL and waits until it is gone.
     pub(super) async fn kill(&mut self) -> anyhow::Result<()> {
         if let Some(mut child) = self.child.take() {
             child.kill().await?;
@@ -142,7 +163,7 @@ impl Engine {
         Ok(())
     }
 
-    /// SIGTERM: finish what is under way, then go.
+    /// Sends SIGTERM and waits until the engine has finished its running work.
     pub(super) async fn stop(&mut self) -> anyhow::Result<()> {
         let Some(mut child) = self.child.take() else { return Ok(()) };
         if let Some(id) = child.id() {
@@ -153,21 +174,25 @@ impl Engine {
     }
 }
 
-/// Makes the folder, or empties it if a demo made it.
+/// Creates the folder, or empties it if a demo made it.
+///
+/// # Errors
+///
+/// Refuses a folder with other content.
 fn empty(folder: &Path) -> anyhow::Result<()> {
-    let ours = || fs::read_to_string(folder.join("turnfold.toml")).is_ok_and(|it| it.starts_with(MARK));
+    let is_ours = || fs::read_to_string(folder.join("turnfold.toml")).is_ok_and(|it| it.starts_with(MARKER));
     if folder.exists() {
-        let has_any = fs::read_dir(folder)?.next().is_some();
-        if has_any && !ours() {
-            let words = format!(
-                "{} holds something that no demo made: name another folder with --folder",
+        let has_content = fs::read_dir(folder)?.next().is_some();
+        if has_content && !is_ours() {
+            let message = format!(
+                "{} has content that was not written by a demo; hint: name another folder with --folder",
                 folder.display()
             );
-            return Err(Stop::because(Exit::Usage, words));
+            return Err(CliError::with_exit(Exit::Usage, message));
         }
         fs::remove_dir_all(folder)?;
     }
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))
+    fs::create_dir_all(folder).with_context(|| format!("cannot create the folder {}", folder.display()))
 }
 
 fn free_port() -> anyhow::Result<u16> {

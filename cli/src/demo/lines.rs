@@ -1,30 +1,27 @@
-//! The lines of a batch file, in the format of OpenAI's batches.
+//! The turns of the demo, read from a batch file in OpenAI's format.
 
 use std::{collections::BTreeSet, path::Path};
 
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::exit::{Exit, Stop};
+use crate::exit::{CliError, Exit};
 
-/// The turns that come with the demo.
+/// The turns that are included in turnfold.
 const TURNS: &str = include_str!("../../../fixtures/demo/turns.jsonl");
 
-/// One turn to submit.
+/// One line of the file: one turn to submit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
-    /// The client's name for it.
     pub(super) custom_id: String,
     method: Method,
-    /// Where it goes.
     pub(super) url: String,
-    /// What is submitted.
     pub(super) body: Value,
 }
 
 impl Line {
-    /// Whether its turn is over before those of other lines begin: its metadata says `"first": true`.
+    /// True if this turn must end before the other lines are submitted: `"first": true` in its metadata.
     pub(super) fn is_first(&self) -> bool {
         self.body["metadata"]["first"] == true
     }
@@ -36,11 +33,15 @@ enum Method {
     Post,
 }
 
-/// The lines of `file`, or those that come with the demo. All of them are checked before any is run.
+/// Reads the lines of `file`, or the included ones. Every line is checked before any runs.
+///
+/// # Errors
+///
+/// Lists every invalid line with its number.
 pub(super) fn read(file: Option<&Path>) -> anyhow::Result<Vec<Line>> {
     let Some(file) = file else { return parse("the demo", TURNS) };
     let text = std::fs::read_to_string(file)
-        .map_err(|err| Stop::because(Exit::Usage, format!("cannot read {}: {err}", file.display())))?;
+        .map_err(|err| CliError::with_exit(Exit::Usage, format!("cannot read {}: {err}", file.display())))?;
     parse(&file.display().to_string(), &text)
 }
 
@@ -55,38 +56,37 @@ fn parse(name: &str, text: &str) -> anyhow::Result<Vec<Line>> {
                 wrong.push(format!("{name}:{}: url is {:?}; it must be \"/v1/turns\"", n + 1, it.url));
             }
             Ok(Line { method: Method::Post, custom_id, .. }) if !seen.insert(custom_id.clone()) => {
-                wrong
-                    .push(format!("{name}:{}: custom_id {custom_id:?} stands on an earlier line too", n + 1));
+                wrong.push(format!("{name}:{}: custom_id {custom_id:?} is used on an earlier line", n + 1));
             }
             Ok(it) => lines.push(it),
         }
     }
     match (wrong.as_slice(), lines.is_empty()) {
         ([], false) => Ok(lines),
-        ([], true) => Err(Stop::because(Exit::Usage, format!("{name} holds no line"))),
-        _ => Err(Stop::because(
+        ([], true) => Err(CliError::with_exit(Exit::Usage, format!("{name} has no lines"))),
+        _ => Err(CliError::with_exit(
             Exit::Usage,
-            format!("mend these lines, nothing was run:\n  {}", wrong.join("\n  ")),
+            format!("nothing was run, because these lines are invalid:\n  {}", wrong.join("\n  ")),
         )),
     }
 }
 
 #[test]
-fn bad_lines_are_named_all_at_once() {
+fn all_invalid_lines_are_reported_at_once() {
     let good = r#"{"custom_id":"a","method":"POST","url":"/v1/turns","body":{}}"#;
     let text = format!(
         "{good}\n{{oops\n\n{good}\n{}\n{}",
         good.replace("turns", "chats"),
         good.replace("body", "bodi")
     );
-    let said = parse("f.jsonl", &text).unwrap_err().to_string();
+    let message = parse("f.jsonl", &text).unwrap_err().to_string();
     for wanted in [
         "f.jsonl:2: ",
         "f.jsonl:4: custom_id \"a\"",
         "f.jsonl:5: url is \"/v1/chats\"",
         "f.jsonl:6: unknown field `bodi`",
     ] {
-        assert!(said.contains(wanted), "{wanted} in {said}");
+        assert!(message.contains(wanted), "{wanted} in {message}");
     }
     let lines = parse("the demo", TURNS).unwrap();
     assert_eq!((lines.len(), lines.iter().filter(|it| it.is_first()).count()), (220, 7));

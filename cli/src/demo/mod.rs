@@ -1,13 +1,14 @@
-//! `turnfold demo`: a bulk of turns through the strategies against real MCP servers, with the engine killed half way.
+//! `turnfold demo`: runs many turns through all strategies against real MCP servers, and kills the engine half way.
 //!
-//! The demo is a client like any other: it starts `turnfold dev` as a process of its own, speaks to it over HTTP, and
-//! reads the store afterwards to prove what was done.
+//! The demo is an ordinary client. It starts `turnfold dev` as a separate process, talks to it over HTTP, and reads the
+//! store afterwards to prove what was done.
 
 mod audit;
 mod engine;
 mod lines;
 mod person;
 mod report;
+mod story;
 
 use std::{
     collections::BTreeMap,
@@ -23,101 +24,114 @@ use store::{Counts, Store, ThreadId, TurnFilter, TurnStatus};
 use self::{engine::Engine, lines::Line, person::Person};
 use crate::{
     client::Client,
-    commands::Given,
-    exit::{Exit, Stop},
-    output::{self, remark},
+    commands::Context,
+    exit::{CliError, Exit},
+    output::{self, counted, note},
 };
 
-/// How many turns are submitted at once.
+/// Maximum number of submissions in flight.
 const SUBMITTED_AT_ONCE: usize = 16;
-/// How often is looked how far things are.
-const LOOK: Duration = Duration::from_millis(40);
-/// How long the whole may take before it is given up.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// Interval at which progress is polled.
+const POLL_INTERVAL: Duration = Duration::from_millis(40);
+/// Maximum duration of the whole run.
+const TIMEOUT: Duration = Duration::from_secs(900);
 
-/// What the run came to.
+/// Figures of a run that are not in the logs.
 pub(crate) struct Run {
-    /// How long it took from the first submission to the last end.
-    took: Duration,
-    /// When the engine was killed, in microseconds since the Unix epoch.
+    /// From the first submission to the last end.
+    elapsed: Duration,
+    /// Time of the kill of the engine, in microseconds since the Unix epoch.
     killed_at: i64,
-    /// How many turns were under way then.
-    under_way: u64,
-    /// How many answers a person gave.
+    /// Turns that were queued or running at the kill.
+    running_at_kill: u64,
+    /// Number of answers that the person gave.
     answers: usize,
-    /// What was asked and has no answer in the file, by thread.
+    /// The questions for which the file has no answer, by thread.
     unanswered: BTreeMap<ThreadId, String>,
-    /// How many calls were left in doubt and told by looking at the server's own books.
+    /// Number of writes in doubt that were settled by reading the server's own data.
     reconciled: usize,
 }
 
-pub(crate) async fn run(given: Given, folder: &Path, file: Option<&Path>) -> anyhow::Result<Exit> {
+/// Runs the demo.
+///
+/// Exits with 1 if the proof fails, and with 5 if a turn failed, for example because the model's endpoint refused the key.
+pub(crate) async fn run(ctx: Context, folder: &Path, file: Option<&Path>) -> anyhow::Result<Exit> {
     let lines = lines::read(file)?;
     let mut engine = Engine::prepare(folder)?;
-    remark(&format!(
-        "{} turns, {}; everything is kept in {}\n",
-        lines.len(),
+    note(&format!(
+        "{}, answered by {}; all data is in {}\n",
+        counted(lines.len(), "turn"),
         engine.model(),
         folder.display()
     ));
     engine.start().await?;
-    let client = Client::new(&given.settings, Some(engine.url()), None)?;
+    let client = Client::new(&ctx.settings, Some(engine.url()), None)?;
     let store = engine.store().await?;
-    let run = bulk(&mut engine, &client, &store, &lines).await?;
+    let run = run_turns(&mut engine, &client, &store, &lines).await?;
     engine.stop().await?;
-    let audit = audit::audit(&given, &store, folder, run.killed_at).await?;
-    report::tell(&given, &engine, &run, &audit)?;
-    Ok(if audit.is_clean() { Exit::Ok } else { Exit::Finding })
+    let audit = audit::audit(&ctx, &store, folder, run.killed_at).await?;
+    report::print(&ctx, &engine, &run, &audit)?;
+    Ok(match (audit.is_clean(), audit.failures.is_empty()) {
+        (false, _) => Exit::Finding,
+        (true, false) => Exit::Partial,
+        (true, true) => Exit::Ok,
+    })
 }
 
-/// Submits every line, kills the engine half way, starts it again, and waits until nothing is left to do.
+/// Submits every line, kills the engine half way, starts it again, and waits until every turn has ended.
 ///
 /// ## Why some lines go first
 ///
-/// What others find must be there, or their way would depend on who is quicker: the index by which servers are found,
-/// the notes that are searched.
-async fn bulk(engine: &mut Engine, client: &Client, store: &Store, lines: &[Line]) -> anyhow::Result<Run> {
+/// Other lines depend on their results: the index of servers, and the notes that are searched. Without the order, the outcome
+/// would depend on timing.
+async fn run_turns(
+    engine: &mut Engine,
+    client: &Client,
+    store: &Store,
+    lines: &[Line],
+) -> anyhow::Result<Run> {
     let bar = progress(lines.len() as u64)?;
-    let began = Instant::now();
+    let start = Instant::now();
     let folder = engine.folder().to_owned();
     let mut person = Person::new(client, &folder);
     let (first, rest): (Vec<&Line>, Vec<&Line>) = lines.iter().partition(|it| it.is_first());
     submit(client, &first).await?;
     while !is_settled(store, &mut person).await? {
-        patient(began, engine)?;
-        tokio::time::sleep(LOOK).await;
+        check_timeout(start, engine)?;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     submit(client, &rest).await?;
     let mut killed = None;
     loop {
-        patient(began, engine)?;
+        check_timeout(start, engine)?;
         let counts = store.counts().await?;
-        let under_way = under_way(&counts);
-        let ended = (lines.len() as u64).saturating_sub(under_way).min(lines.len() as u64);
+        let running = running(&counts);
+        let ended = (lines.len() as u64).saturating_sub(running).min(lines.len() as u64);
         bar.set_position(ended);
         bar.set_message(format!("{} events", counts.events));
         if killed.is_none() && ended * 2 >= lines.len() as u64 {
             engine.kill().await?;
-            killed = Some((store::time::now(), under_way));
+            killed = Some((queue::clock::now(), running));
             bar.println(format!(
-                "  SIGKILL: the engine is dead, with {under_way} turns under way; starting it again"
+                "  SIGKILL: the engine is dead, with {} running; starting it again\n",
+                counted(running, "turn")
             ));
             engine.start().await?;
             continue;
         }
-        if under_way == 0 && is_settled(store, &mut person).await? {
+        if running == 0 && is_settled(store, &mut person).await? {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     bar.finish_and_clear();
-    let (killed_at, under_way) = killed.unwrap_or_default();
-    let took = began.elapsed();
+    let (killed_at, running_at_kill) = killed.unwrap_or_default();
     let (answers, reconciled) = (person.answers(), person.reconciled());
-    Ok(Run { took, killed_at, under_way, answers, unanswered: person.into_unanswered(), reconciled })
+    let unanswered = person.into_unanswered();
+    Ok(Run { elapsed: start.elapsed(), killed_at, running_at_kill, answers, unanswered, reconciled })
 }
 
-/// Submits lines; sending one again would give the same turn.
+/// Submits lines. The idempotency key makes a repeated submission return the same turn.
 async fn submit(client: &Client, lines: &[&Line]) -> anyhow::Result<()> {
     let one = |line: &&Line| {
         let request = client.request(Method::POST, &line.url).header("idempotency-key", &line.custom_id);
@@ -127,22 +141,23 @@ async fn submit(client: &Client, lines: &[&Line]) -> anyhow::Result<()> {
     stream::iter(lines).map(one).buffer_unordered(SUBMITTED_AT_ONCE).try_collect().await
 }
 
-/// Whether nothing is under way, once the person has answered.
+/// Answers open questions; true once no turn is running and no question was open.
 async fn is_settled(store: &Store, person: &mut Person<'_>) -> anyhow::Result<bool> {
-    let is_quiet = || async { anyhow::Ok(under_way(&store.counts().await?) == 0) };
-    Ok(is_quiet().await? && person.look(store).await? == 0 && is_quiet().await?)
+    let is_quiet = || async { anyhow::Ok(running(&store.counts().await?) == 0) };
+    Ok(is_quiet().await? && person.answer_open_questions(store).await? == 0 && is_quiet().await?)
 }
 
-fn patient(began: Instant, engine: &Engine) -> anyhow::Result<()> {
-    if began.elapsed() <= PATIENCE {
+fn check_timeout(start: Instant, engine: &Engine) -> anyhow::Result<()> {
+    if start.elapsed() <= TIMEOUT {
         return Ok(());
     }
-    let words = format!("not finished after {PATIENCE:?}; see {}", engine.log().display());
-    Err(Stop::because(Exit::Partial, words))
+    let message =
+        format!("the demo did not finish within {TIMEOUT:?}; hint: read {}", engine.log().display());
+    Err(CliError::with_exit(Exit::Partial, message))
 }
 
 fn progress(turns: u64) -> anyhow::Result<ProgressBar> {
-    if !output::watched() {
+    if !output::stderr_is_terminal() {
         return Ok(ProgressBar::hidden());
     }
     let bar = ProgressBar::new(turns);
@@ -150,12 +165,12 @@ fn progress(turns: u64) -> anyhow::Result<ProgressBar> {
     Ok(bar)
 }
 
-/// The turns that wait for a person.
-async fn waiting(store: &Store) -> anyhow::Result<Vec<store::Turn>> {
+/// The turns that wait for a person, newest first.
+async fn interrupted_turns(store: &Store) -> anyhow::Result<Vec<store::Turn>> {
     let filter = TurnFilter { status: Some(TurnStatus::Interrupted), ..TurnFilter::default() };
     Ok(store.turns(filter, None, 10_000).await?)
 }
 
-fn under_way(counts: &Counts) -> u64 {
+fn running(counts: &Counts) -> u64 {
     [TurnStatus::Queued, TurnStatus::Running].iter().filter_map(|it| counts.turns.get(it)).sum()
 }

@@ -1,31 +1,31 @@
-//! The person whom the agents ask: answers questions as the batch file says, and looks into the servers' books where
-//! a call is in doubt.
+//! The person of the demo: answers questions as the batch file says, and settles writes in doubt by reading the servers'
+//! own data.
 //!
-//! A line's `metadata.answers` are given to the questions of its thread, in order: what is asked after an answer is asked
-//! in a turn of its own, and gets the next one.
+//! The answers of a line (`metadata.answers`) are given to the questions of its thread, in order. A question that follows an
+//! answer starts a turn of its own and gets the next answer.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::Path,
 };
 
-use experts::Ledger;
+use demo_servers::Ledger;
 use serde_json::{Value, json};
 use shared::{Event, Request};
 use store::{Store, ThreadId, TurnId};
 
-use super::waiting;
+use super::interrupted_turns;
 use crate::client::Client;
 
 pub(super) struct Person<'a> {
     client: &'a Client,
     folder: &'a Path,
-    /// What is left to say, by thread.
-    left: BTreeMap<ThreadId, VecDeque<String>>,
-    /// The turns whose answers were taken from their metadata.
-    read: BTreeSet<TurnId>,
-    /// The turns whose question was seen to.
-    heard: BTreeSet<TurnId>,
+    /// The answers not given yet, by thread.
+    remaining: BTreeMap<ThreadId, VecDeque<String>>,
+    /// The turns whose answers were read from their metadata.
+    loaded: BTreeSet<TurnId>,
+    /// The turns whose question was handled.
+    handled: BTreeSet<TurnId>,
     answers: usize,
     unanswered: BTreeMap<ThreadId, String>,
     reconciled: usize,
@@ -36,65 +36,65 @@ impl<'a> Person<'a> {
         Self {
             client,
             folder,
-            left: BTreeMap::new(),
-            read: BTreeSet::new(),
-            heard: BTreeSet::new(),
+            remaining: BTreeMap::new(),
+            loaded: BTreeSet::new(),
+            handled: BTreeSet::new(),
             answers: 0,
             unanswered: BTreeMap::new(),
             reconciled: 0,
         }
     }
 
-    /// How many questions were answered.
+    /// Number of questions answered.
     pub(super) fn answers(&self) -> usize {
         self.answers
     }
 
-    /// The questions that the file has no answer to, by thread.
+    /// The questions for which the file has no answer, by thread.
     pub(super) fn into_unanswered(self) -> BTreeMap<ThreadId, String> {
         self.unanswered
     }
 
-    /// How many calls in doubt were told.
+    /// Number of writes in doubt that were settled.
     pub(super) fn reconciled(&self) -> usize {
         self.reconciled
     }
 
-    /// Answers what is asked; how many questions there were.
-    pub(super) async fn look(&mut self, store: &Store) -> anyhow::Result<usize> {
-        let mut asked = 0;
-        // The oldest first: the answers of a thread stand in its first turn.
-        for turn in waiting(store).await?.into_iter().rev() {
-            if self.heard.contains(&turn.id) {
+    /// Answers the open questions and returns how many there were.
+    pub(super) async fn answer_open_questions(&mut self, store: &Store) -> anyhow::Result<usize> {
+        let mut open = 0;
+        // Oldest first: the answers of a thread are in the metadata of its first turn.
+        for turn in interrupted_turns(store).await?.into_iter().rev() {
+            if self.handled.contains(&turn.id) {
                 continue;
             }
-            self.read(&turn);
-            let thread = self.client.get(&format!("/v1/threads/{}", turn.thread)).await?;
+            self.load_answers(&turn);
+            let thread: Value = self.client.get(&format!("/v1/threads/{}", turn.thread)).await?;
             if thread["interrupt"]["kind"] == "in_doubt" {
                 self.reconcile(store, &turn, &thread).await?;
-                asked += 1;
+                open += 1;
             } else if thread["interrupt"].is_object() {
                 self.answer(&turn, &thread["interrupt"]).await?;
-                asked += 1;
+                open += 1;
             }
         }
-        Ok(asked)
+        Ok(open)
     }
 
-    fn read(&mut self, turn: &store::Turn) {
-        if self.read.insert(turn.id) {
+    fn load_answers(&mut self, turn: &store::Turn) {
+        if self.loaded.insert(turn.id) {
             let answers = turn.metadata["answers"].as_array().into_iter().flatten();
             let answers = answers.filter_map(Value::as_str).map(str::to_owned);
-            self.left.entry(turn.thread).or_default().extend(answers);
+            self.remaining.entry(turn.thread).or_default().extend(answers);
         }
     }
 
-    /// Gives the thread's next answer. Where there is none, the question stays open.
+    /// Gives the thread's next answer. Without one, the question stays open.
     async fn answer(&mut self, turn: &store::Turn, interrupt: &Value) -> anyhow::Result<()> {
-        match self.left.entry(turn.thread).or_default().pop_front() {
+        match self.remaining.entry(turn.thread).or_default().pop_front() {
             Some(text) => {
                 let url = format!("/v1/threads/{}/answer", turn.thread);
-                self.client.post(&url, &json!({ "text": text })).await?;
+                self.client.post::<Value>(&url, &json!({ "text": text })).await?;
                 self.answers += 1;
             }
             None => {
@@ -102,11 +102,11 @@ impl<'a> Person<'a> {
                 self.unanswered.insert(turn.thread, question.to_owned());
             }
         }
-        self.heard.insert(turn.id);
+        self.handled.insert(turn.id);
         Ok(())
     }
 
-    /// Did it happen? The server's own books say so.
+    /// Settles a write in doubt by reading the server's own data.
     async fn reconcile(&mut self, store: &Store, turn: &store::Turn, thread: &Value) -> anyhow::Result<()> {
         let (_, log) = store.load(turn.thread).await?;
         let mut asked = None;
@@ -114,7 +114,7 @@ impl<'a> Person<'a> {
         for it in log {
             if let Event::Asked(event) = it.event {
                 asked = Some((it.seq, event.requests));
-            } else if let Event::Doubted(event) = it.event {
+            } else if let Event::InDoubt(event) = it.event {
                 doubted = Some(event.slot);
             }
         }
@@ -123,12 +123,15 @@ impl<'a> Person<'a> {
         let key = format!("{}:{seq}:{slot}", turn.thread);
         let applied = Ledger::read(&self.folder.join(format!("{server}.json")))?.applied;
         let verdict = match applied.get(&key) {
-            Some(_) => json!({"happened": {"result": "it stands in the server's books"}}),
-            None => json!("did_not"),
+            Some(_) => json!({"happened": {"result": "it is in the server's data"}}),
+            None => json!("did_not_happen"),
         };
         let thread = &thread["id"].as_str().unwrap_or_default();
         self.client
-            .post(&format!("/v1/threads/{thread}/reconcile"), &json!({"slot": slot, "verdict": verdict}))
+            .post::<Value>(
+                &format!("/v1/threads/{thread}/reconcile"),
+                &json!({"slot": slot, "verdict": verdict}),
+            )
             .await?;
         self.reconciled += 1;
         Ok(())

@@ -1,95 +1,126 @@
-//! Tells what was done, and what to type next.
+//! The demo's report: the story of one thread, the figures, the proof, and the commands to try next.
 
 use std::path::Path;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Run,
-    audit::{Audit, Fared},
+    audit::{Audit, StrategyResult},
     engine::Engine,
+    story::story,
 };
-use crate::{commands::Given, output};
+use crate::{
+    commands::Context,
+    output::{self, counted},
+};
 
-pub(super) fn tell(given: &Given, engine: &Engine, run: &Run, audit: &Audit) -> anyhow::Result<()> {
-    let seconds = run.took.as_secs_f64();
-    let rate = audit.nodes as f64 / seconds;
-    let turns: Vec<String> = audit.turns.iter().map(|(status, n)| format!("{n} {status}")).collect();
-    let thing = json!({
-        "model": engine.model(), "seconds": seconds, "threads": audit.threads, "turns": audit.turns.iter().map(|(k, n)| (k.to_string(), n)).collect::<std::collections::BTreeMap<_, _>>(),
-        "strategies": audit.strategies,
-        "events": audit.events, "nodes": audit.nodes, "nodes_per_second": rate, "model_calls": audit.model_calls,
-        "tool_calls": audit.tool_calls, "writes": audit.writes, "writes_once": audit.once, "answers": run.answers,
-        "unanswered": run.unanswered.iter().map(|(id, question)| json!({"thread": id.to_string(), "question": question})).collect::<Vec<_>>(),
-        "under_way_at_kill": run.under_way, "reconciled": run.reconciled, "findings": audit.findings,
-    });
-    output::one(given.format, &thing, || {
-        let mut out = String::new();
-        if let Some((id, log)) = &audit.survivor {
-            out += &format!("One of the threads that were under way when the engine was killed ({id}):\n\n");
-            let mut alive = true;
-            for it in log {
-                if alive && run.killed_at < it.at {
-                    alive = false;
-                    out += "     ══════ SIGKILL: the engine died here; what follows was done by the next one ══════\n";
-                }
-                out += &format!("{:>4} {}\n", it.seq, it.event);
-            }
-        }
-        out += &format!(
-            "\nDone in {seconds:.1} s, the kill and the restart included ({})\n\n\
-             \x20 turns         {} ({} of them begun by answers that a person gave)\n\
-             {}\
-             \x20 nodes         {} ({rate:.0} a second)\n\
-             \x20 events        {}, in {} threads\n\
-             \x20 model calls   {}\n\
-             \x20 tool calls    {}, {} of them writes\n\
-             \x20 writes        {} of {} stand in the servers' own books exactly once\n\
-             \x20 the kill      {} under way; {} in doubt and settled by looking\n\n",
-            engine.model(),
-            turns.join(", "),
-            run.answers,
-            strategies(audit),
-            audit.nodes,
-            audit.events,
-            audit.threads,
-            audit.model_calls,
-            audit.tool_calls,
-            audit.writes,
-            audit.once,
-            audit.writes,
-            were(run.under_way, "turn"),
-            were(run.reconciled, "write"),
-        );
-        for (id, question) in &run.unanswered {
-            out += &format!("Left open, as the file has no answer to it: thread {id} asks: {question}\n\n");
-        }
-        out += &match audit.findings.as_slice() {
-            [] => format!(
-                "Proof: all {} logs were folded again and give the stored result, today's code decides every step as it\n\
-                 was decided, and every hash chain holds.\n",
-                audit.threads
-            ),
-            findings => format!("NOT CLEAN:\n  {}\n", findings.join("\n  ")),
-        };
-        out + &next(engine.folder(), audit)
+/// Maximum number of findings, failures or open questions listed; the rest is counted.
+const MAX_LISTED: usize = 5;
+
+pub(super) fn print(ctx: &Context, engine: &Engine, run: &Run, audit: &Audit) -> anyhow::Result<()> {
+    output::one(ctx.format, &as_json(engine, run, audit), || {
+        let sections = [across_the_kill(run, audit), figures(run, audit), problems(run, audit), proof(audit)];
+        let text: String = sections.into_iter().filter(|it| !it.is_empty()).collect::<Vec<_>>().join("\n");
+        text + &next(engine.folder(), audit)
     })
 }
 
-/// So many of something were.
-fn were(n: impl TryInto<u64>, what: &str) -> String {
-    let counted = output::counted(n, what);
-    let were = if counted.starts_with("1 ") { "was" } else { "were" };
-    format!("{counted} {were}")
+fn as_json(engine: &Engine, run: &Run, audit: &Audit) -> Value {
+    let turns: serde_json::Map<_, _> =
+        audit.turns.iter().map(|(status, n)| (status.to_string(), json!(n))).collect();
+    let unanswered = run.unanswered.iter();
+    json!({
+        "model": engine.model(), "seconds": run.elapsed.as_secs_f64(), "threads": audit.threads, "turns": turns,
+        "strategies": audit.strategies, "failures": audit.failures,
+        "events": audit.events, "nodes": audit.nodes, "nodes_per_second": rate(run, audit),
+        "model_calls": audit.model_calls, "tool_calls": audit.tool_calls,
+        "writes": audit.writes, "writes_once": audit.writes_once, "answers": run.answers,
+        "unanswered": unanswered.map(|(id, question)| json!({"thread": id.to_string(), "question": question})).collect::<Vec<_>>(),
+        "running_at_kill": run.running_at_kill, "reconciled": run.reconciled, "findings": audit.findings,
+    })
 }
 
-/// How the turns of each strategy ended, a line each.
+fn rate(run: &Run, audit: &Audit) -> f64 {
+    audit.nodes as f64 / run.elapsed.as_secs_f64()
+}
+
+fn across_the_kill(run: &Run, audit: &Audit) -> String {
+    let Some((_, log)) = &audit.survivor else { return String::new() };
+    let lines = story(log, run.killed_at).join("\n");
+    format!("One of the turns that were running when the engine was killed:\n\n{lines}\n")
+}
+
+fn figures(run: &Run, audit: &Audit) -> String {
+    let turns: Vec<String> = audit.turns.iter().map(|(status, n)| format!("{n} {status}")).collect();
+    format!(
+        "Done in {:.1} s, including the kill and the restart\n\n\
+         \x20 turns         {}; {} answered\n\
+         {}\
+         \x20 nodes         {} ({:.0} per second), {} in {}\n\
+         \x20 calls         {} to models, {} to tools, {} of them writes\n\
+         \x20 writes        {} of {} are in the servers' own data exactly once\n\
+         \x20 the kill      {} running; {} in doubt, settled by reading the server's data\n",
+        run.elapsed.as_secs_f64(),
+        turns.join(", "),
+        counted(run.answers as u64, "question"),
+        strategies(audit),
+        audit.nodes,
+        rate(run, audit),
+        counted(audit.events, "event"),
+        counted(audit.threads, "thread"),
+        audit.model_calls,
+        audit.tool_calls,
+        audit.writes,
+        audit.writes_once,
+        audit.writes,
+        counted(run.running_at_kill, "turn"),
+        counted(run.reconciled, "write"),
+    )
+}
+
+/// Renders how the turns of each strategy ended, one line each.
 fn strategies(audit: &Audit) -> String {
-    let line = |(nth, (name, it)): (usize, (&String, &Fared))| {
+    let line = |(nth, (name, it)): (usize, (&String, &StrategyResult))| {
         let head = if nth == 0 { "ended well" } else { "" };
         format!("  {head:<12}  {name:<20} {} of {} turns\n", it.ended_well, it.turns)
     };
     audit.strategies.iter().enumerate().map(line).collect()
+}
+
+/// Questions without an answer, and failed turns by cause.
+fn problems(run: &Run, audit: &Audit) -> String {
+    let open = run.unanswered.iter().map(|(id, question)| format!("thread {id} asks: {question}"));
+    let open = listed("Left open, because the file has no answer:", open.collect());
+    let failed = audit.failures.iter().map(|(cause, n)| format!("{}: {cause}", counted(*n, "turn")));
+    open + &listed("FAILED turns, by cause:", failed.collect())
+}
+
+fn proof(audit: &Audit) -> String {
+    if audit.is_clean() {
+        return format!(
+            "Proof: every log ({}) was folded again and gives the stored state, today's code decides every step as it was\n\
+             decided, and every hash chain holds.\n",
+            audit.threads
+        );
+    }
+    listed("NOT CLEAN:", audit.findings.clone())
+}
+
+/// A titled list of at most [`MAX_LISTED`] lines; empty if there are none.
+fn listed(title: &str, lines: Vec<String>) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let more = lines.len().saturating_sub(MAX_LISTED);
+    let mut text = format!("{title}\n");
+    for line in lines.into_iter().take(MAX_LISTED) {
+        text += &format!("  {line}\n");
+    }
+    if more > 0 {
+        text += &format!("  and {more} more\n");
+    }
+    text
 }
 
 fn next(folder: &Path, audit: &Audit) -> String {
@@ -100,10 +131,10 @@ fn next(folder: &Path, audit: &Audit) -> String {
     let id = audit.survivor.as_ref().map_or("last".to_owned(), |(id, _)| id.to_string());
     format!(
         "\nNext:\n\
-         \x20 {turnfold} thread verify {id}\n\
-         \x20 {turnfold} thread state {id} --at 10\n\
+         \x20 {turnfold} thread events {id}\n\
+         \x20 {turnfold} thread replay {id}\n\
          \x20 {turnfold} dev\n\
-         and then, beside it:\n\
+         and in a second terminal:\n\
          \x20 {turnfold} turn send \"Book a walk on Friday at 15\" --follow\n"
     )
 }

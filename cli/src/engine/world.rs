@@ -1,12 +1,14 @@
-//! The world of the configuration: models, MCP servers, plain commands, the index, and how much may be taken of them.
+//! Builds the world from the configuration: models, MCP servers, plain commands, the index, and their limits.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
+use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
-use store::{Store, VectorIndex, limits::Cap};
+use store::{Store, VectorIndex};
 use worker::world::{
-    COMMANDS, Caps, Command, Commands, Index, Live, Method, Models, Price, Provider, Providers, Script,
-    Server, Servers, Session, Sight, Structured, ToolRule, Transport, about,
+    COMMANDS, Command, Commands, Index, LiveWorld, Method, Models, Price, Provider, Providers,
+    RateLimitConfig, Script, Server, Servers, Session, Structured, ToolFilter, ToolRule, Transport,
+    describe_commands,
 };
 
 use crate::{
@@ -15,26 +17,28 @@ use crate::{
         ProviderSettings, ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm,
         ToolSettings,
     },
-    exit::{Exit, Stop},
+    exit::{CliError, Exit},
 };
 
-/// The world of the configuration, whose pins are in the store.
-pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<Live> {
+/// The configured world. Pins of MCP servers are kept in the store.
+pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<LiveWorld> {
     let models = models(settings)?;
     let index = index(settings, entries(settings, store)?, models.clone());
-    let servers = servers(settings)?.pinned(store.clone());
-    Ok(Live::new(models, servers, commands(settings)?, index).limited(caps(&settings.limits)))
+    let servers = servers(settings)?.with_pins(store.clone());
+    Ok(LiveWorld::new(models, servers, commands(settings)?, index).with_rate_limits(caps(&settings.limits)))
 }
 
-/// Whoever a strategy can turn to, each with what it is good for: the MCP servers, and the plain commands as one more.
+/// The experts that strategies choose from, with their descriptions: the MCP servers, and the plain commands as one more.
 pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
     let servers = settings.mcp.iter().map(|(name, it)| (name.clone(), it.description.clone()));
-    let told = || about(settings.commands.iter().map(|(name, it)| (name.as_str(), it.description.as_str())));
+    let told = || {
+        describe_commands(settings.commands.iter().map(|(name, it)| (name.as_str(), it.description.as_str())))
+    };
     let commands = (!settings.commands.is_empty()).then(|| (COMMANDS.to_owned(), told()));
     servers.chain(commands).collect()
 }
 
-/// The models of the configuration.
+/// The configured models.
 pub(crate) fn models(settings: &Settings) -> anyhow::Result<Arc<Models>> {
     let providers: anyhow::Result<Providers> =
         settings.providers.iter().map(|(name, it)| Ok((name.clone(), provider(it)?))).collect();
@@ -57,21 +61,21 @@ fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
                     let prices = prices.iter().map(|(model, it)| (model.clone(), price(it))).collect();
                     Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured, prices }
                 }
-                Err(err) => Provider::Locked { why: err.to_string() },
+                Err(err) => Provider::Unavailable { reason: err.to_string() },
             }
         }
     })
 }
 
 fn scripted(script: &Path) -> anyhow::Result<Script> {
-    Script::read(script).map_err(|err| Stop::because(Exit::Usage, err.to_string()))
+    Script::read(script).map_err(|err| CliError::with_exit(Exit::Usage, err.to_string()))
 }
 
 pub(crate) fn price(it: &PriceSettings) -> Price {
     Price { input: it.input, output: it.output }
 }
 
-/// The index of the configuration, over its entries.
+/// The configured index over its entries.
 pub(crate) fn index(settings: &Settings, entries: Arc<dyn VectorIndex>, models: Arc<Models>) -> Index {
     match &settings.index.embedding_model {
         Some(model) => Index::embedded(entries, models, model.clone()),
@@ -79,13 +83,13 @@ pub(crate) fn index(settings: &Settings, entries: Arc<dyn VectorIndex>, models: 
     }
 }
 
-/// Where the index keeps its entries.
+/// The storage of the index: the database or Milvus.
 pub(crate) fn entries(settings: &Settings, store: &Store) -> anyhow::Result<Arc<dyn VectorIndex>> {
     let url = settings.index.url.resolve()?;
     match url.expose_secret().split_once(':') {
         Some(("store", "")) => Ok(Arc::new(store.clone())),
         Some(("milvus", url)) => milvus(settings, url),
-        Some(_) | None => Err(Stop::because(
+        Some(_) | None => Err(CliError::with_exit(
             Exit::Usage,
             "index.url must be store: or begin with milvus:http:// or milvus:https://",
         )),
@@ -96,17 +100,17 @@ pub(crate) fn entries(settings: &Settings, store: &Store) -> anyhow::Result<Arc<
 fn milvus(settings: &Settings, url: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
     let token = settings.index.token.as_ref().map(|it| it.resolve()).transpose()?;
     let index = store::MilvusIndex::new(url, token.as_ref().map(|it| it.expose_secret()));
-    Ok(Arc::new(index.map_err(|err| Stop::because(Exit::Usage, format!("index.url: {err}")))?))
+    Ok(Arc::new(index.map_err(|err| CliError::with_exit(Exit::Usage, format!("index.url: {err}")))?))
 }
 
 #[cfg(not(feature = "milvus"))]
 fn milvus(_: &Settings, _: &str) -> anyhow::Result<Arc<dyn VectorIndex>> {
-    let words = "index.url names Milvus, and this turnfold was built without it: build one that knows it with \
+    let message = "index.url names Milvus, but this turnfold was built without Milvus; hint: build it with \
         `cargo install --path cli --features milvus`, or set index.url = \"store:\"";
-    Err(Stop::because(Exit::Usage, words))
+    Err(CliError::with_exit(Exit::Usage, message))
 }
 
-/// The plain commands of the configuration.
+/// The configured plain commands.
 fn commands(settings: &Settings) -> anyhow::Result<Commands> {
     let commands: anyhow::Result<BTreeMap<String, Command>> =
         settings.commands.iter().map(|(name, it)| Ok((name.clone(), command(it)?))).collect();
@@ -132,15 +136,16 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
     })
 }
 
-/// The MCP servers of the configuration, not held against their pins.
+/// The configured MCP servers, without a check of their pins.
 pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let servers: anyhow::Result<BTreeMap<String, Server>> =
         settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
     Ok(Servers::new(servers?))
 }
 
-/// How many threads may have a session with one server at once, and how long one lasts without a call.
+/// Maximum number of threads that have a session with one server at the same time.
 const SESSIONS_MAX: usize = 64;
+/// Time without a call after which a session ends.
 const SESSION_IDLE: Duration = Duration::from_secs(600);
 
 fn server(settings: &McpSettings) -> anyhow::Result<Server> {
@@ -164,21 +169,27 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
         session: match settings.session {
             SessionSettings::Shared => Session::Shared,
-            SessionSettings::Thread => Session::Thread { most: SESSIONS_MAX, idle: SESSION_IDLE },
+            SessionSettings::Thread => {
+                Session::Thread { max_sessions: SESSIONS_MAX, idle_timeout: SESSION_IDLE }
+            }
         },
         concurrency: settings.concurrency,
         tools: settings.tools.iter().map(|(name, it)| (name.clone(), rule(it))).collect(),
-        sight: sight(&settings.sight),
-        nodes: settings.nodes.iter().map(|(strategy, it)| (strategy.clone(), of_nodes(it))).collect(),
+        tool_filter: sight(&settings.sight),
+        node_tool_filters: settings
+            .nodes
+            .iter()
+            .map(|(strategy, it)| (strategy.clone(), of_nodes(it)))
+            .collect(),
     })
 }
 
-fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, Sight> {
+fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, ToolFilter> {
     nodes.iter().map(|(node, it)| (node.clone(), sight(it))).collect()
 }
 
-fn sight(settings: &SightSettings) -> Sight {
-    Sight { allow: settings.allow.clone(), deny: settings.deny.clone() }
+fn sight(settings: &SightSettings) -> ToolFilter {
+    ToolFilter { allow: settings.allow.clone(), deny: settings.deny.clone() }
 }
 
 fn rule(settings: &ToolSettings) -> ToolRule {
@@ -189,31 +200,36 @@ fn rule(settings: &ToolSettings) -> ToolRule {
     }
 }
 
-pub(super) fn caps(settings: &LimitSettings) -> Caps {
+pub(super) fn caps(settings: &LimitSettings) -> RateLimitConfig {
     let of_models = |limits: &BTreeMap<String, ModelLimits>| {
         limits.iter().map(|(name, it)| (name.clone(), cap(it))).collect::<BTreeMap<_, _>>()
     };
-    let of_server = |it: &ServerLimits| Cap {
+    let of_server = |it: &ServerLimits| RateLimit {
         concurrency: it.concurrency,
         requests_per_minute: it.requests_per_minute,
-        ..Cap::default()
+        ..RateLimit::default()
     };
-    Caps {
+    RateLimitConfig {
         models: of_models(&settings.models),
         providers: of_models(&settings.providers),
         servers: settings.servers.iter().map(|(name, it)| (name.clone(), of_server(it))).collect(),
     }
 }
 
-fn cap(limits: &ModelLimits) -> Cap {
+fn cap(limits: &ModelLimits) -> RateLimit {
     let ModelLimits { concurrency, requests_per_minute, tokens_per_minute, usd_per_day } = *limits;
-    Cap { concurrency, requests_per_minute, tokens_per_minute, micro_usd_per_day: usd_per_day.map(micro_usd) }
+    RateLimit {
+        concurrency,
+        requests_per_minute,
+        tokens_per_minute,
+        micro_usd_per_day: usd_per_day.map(micro_usd),
+    }
 }
 
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "what is below zero or beyond all money is cut off"
+    reason = "negative and absurdly large amounts are clamped"
 )]
 fn micro_usd(usd: f64) -> u64 {
     (usd * 1e6).round() as u64

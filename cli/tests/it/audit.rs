@@ -1,4 +1,4 @@
-//! Checkpoints, verification, proofs and golden logs from the command line.
+//! Checkpoints, verification, proofs and golden logs, from the command line.
 
 use std::{fs, path::Path, process::Command};
 
@@ -43,7 +43,7 @@ async fn a_store_is_attested_verified_and_exported() {
     let secret = secret.lines().next().unwrap();
     assert!(!words(folder, &["audit", "key", "show"]).contains(secret));
     let (exit, _, told) = run(folder, &["audit", "key", "new"]);
-    assert!(exit == 2 && told.contains("audit key show"), "a key is never written over: {told}");
+    assert!(exit == 2 && told.contains("audit key show"), "a key is never overwritten: {told}");
 
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["size"], &made["added"]), (0, &json!(2), &json!(2)), "{made}");
@@ -68,14 +68,14 @@ async fn a_store_is_attested_verified_and_exported() {
 
     let (exit, proof, _) = run(folder, &["audit", "export", &id, "--proof", "witness", "--to", "bundle"]);
     assert_eq!((exit, &proof["attested"]), (0, &json!(1)), "{proof}");
-    let python = testing::pip(&[("cryptography", "50.0.2")]).join("bin/python");
+    let python = test_servers::pip(&[("cryptography", "50.0.2")]).join("bin/python");
     let checked = Command::new(python).arg(folder.join("bundle/verify.py")).arg(&vkey).output().unwrap();
     assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
 
-    store::testing::intruder::say(&store, "UPDATE events SET at = at + 1 WHERE thread_id = $1", thread)
+    store::testing::tamper::execute(&store, "UPDATE events SET at = at + 1 WHERE thread_id = $1", thread)
         .await
         .unwrap();
-    store::testing::intruder::say(&store, "DELETE FROM events WHERE thread_id = $1", other).await.unwrap();
+    store::testing::tamper::execute(&store, "DELETE FROM events WHERE thread_id = $1", other).await.unwrap();
     let (exit, found, _) = run(folder, &held);
     let wrong = |id: ThreadId| {
         let of = |it: &&Value| it["thread"] == json!(id) && it["seq"] == json!(0);

@@ -1,11 +1,11 @@
-//! What the logs say was written, beside what the servers' own books say.
+//! Writes according to the logs, compared with the servers' own ledgers.
 
 use std::{collections::BTreeMap, path::Path};
 
-use experts::{Expert, Ledger};
+use demo_servers::{Expert, Ledger};
 use serde_json::{Value, json};
 
-/// The keys of the writes that the log holds as done.
+/// Returns the keys of all writes that the log records as done.
 pub(crate) fn confirmed(thread: &str, events: &[Value]) -> Vec<String> {
     let mut asked = &Value::Null;
     let mut fenced = Vec::new();
@@ -30,21 +30,21 @@ pub(crate) fn confirmed(thread: &str, events: &[Value]) -> Vec<String> {
     keys
 }
 
-/// How often each write was applied, by its key, in the books of all servers that keep their data in `folder`.
+/// Returns how often each write was applied, by key, according to the ledgers of all servers with data in `folder`.
 pub(crate) fn applied(folder: &Path) -> BTreeMap<String, u64> {
     let book = |it: Expert| Ledger::read(&folder.join(format!("{}.json", it.name()))).unwrap().applied;
     Expert::ALL.into_iter().flat_map(book).collect()
 }
 
-/// What a person says of a call in doubt once they have looked into the server's own books.
+/// Returns the decision of a person about a call in doubt, after a look into the server's ledger.
 pub(crate) fn verdict(folder: &Path, thread: &str, events: &[Value]) -> Value {
     let kind = |it: &&Value, kind: &str| it["kind"] == kind;
     let asked = events.iter().rfind(|it| kind(it, "asked")).unwrap();
-    let slot = events.iter().rfind(|it| kind(it, "doubted")).unwrap()["event"]["slot"].as_u64().unwrap();
+    let slot = events.iter().rfind(|it| kind(it, "in_doubt")).unwrap()["event"]["slot"].as_u64().unwrap();
     let server = asked["event"]["requests"][slot as usize]["server"].as_str().unwrap();
     let books = Ledger::read(&folder.join(format!("{server}.json"))).unwrap();
     let happened = books.applied.contains_key(&format!("{thread}:{}:{slot}", asked["seq"]));
     let verdict =
-        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not") };
+        if happened { json!({"happened": {"result": "as the books say"}}) } else { json!("did_not_happen") };
     json!({"slot": slot, "verdict": verdict})
 }

@@ -1,7 +1,7 @@
-//! Bulk as an installation runs it: an api and two workers as processes, over PostgreSQL and Redis, used by OpenAI's own
-//! clients, while the queue is wiped and the api is killed.
+//! Large batches on a deployment with the API and two workers as processes, PostgreSQL and Redis. OpenAI's own clients
+//! submit them while the queue is wiped and the API is killed.
 //!
-//! `TURNFOLD_BULK_LINES=10000` has the batches be that long; a run of all tests takes shorter ones.
+//! `TURNFOLD_BULK_LINES=10000` sets the length of the batches; a run of all tests uses shorter ones.
 
 use std::{
     collections::BTreeMap,
@@ -16,6 +16,7 @@ use std::{
 
 use axum::{Json, Router, body::Bytes, extract::State, http::HeaderMap, http::StatusCode, routing::post};
 use serde_json::{Value, json};
+use test_servers::{Postgres, Redis};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::{
@@ -26,7 +27,7 @@ use crate::{
 
 const PATIENCE: Duration = Duration::from_secs(240);
 
-/// How many lines a batch has if nobody says, and for how many of them the planner's batch has one turn.
+/// Default number of lines of a batch, and number of lines for each turn of the planner's batch.
 const LINES: u64 = 1500;
 const A_PLANNER: u64 = 20;
 
@@ -35,7 +36,7 @@ fn lines() -> u64 {
         .map_or(LINES, |it| it.parse().expect("TURNFOLD_BULK_LINES is a number"))
 }
 
-/// A client at work; what it said, once it found everything as it should be.
+/// Runs a client and returns its output. Fails if the client does.
 fn client(mut command: Command, engine: &Engine, args: &[&str]) -> JoinHandle<String> {
     command.arg(&engine.url).args(args);
     spawn_blocking(move || {
@@ -51,7 +52,7 @@ fn workers(engine: &Engine) -> [Process; 2] {
     ["w1", "w2"].map(|name| engine.worker(name))
 }
 
-/// The newest batch, once it is so.
+/// Waits until the newest batch satisfies a condition.
 async fn until(engine: &Engine, is_so: impl Fn(&Value) -> bool) -> Value {
     let began = Instant::now();
     loop {
@@ -68,7 +69,7 @@ fn results(batch: &Value) -> u64 {
     batch["turnfold"]["results"].as_u64().unwrap()
 }
 
-/// Many lines by the one client, the queue wiped in the middle; and again by the other, which pays nothing.
+/// One client runs many lines while the queue is wiped. The other client repeats them at no cost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_clients_run_many_lines_through_a_wiped_queue() {
     let engine = Engine::start("").await;
@@ -86,7 +87,7 @@ async fn real_clients_run_many_lines_through_a_wiped_queue() {
     assert_eq!(threads, [[count.to_string()]], "each line opened one thread");
 }
 
-/// Turns of the planner (five hundred for ten thousand lines), each of which writes into a real server's books, the queue wiped in the middle.
+/// Planner turns (500 for 10,000 lines) each write to a real server's ledger. The queue is wiped in the middle.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_clients_run_planner_turns_and_no_write_is_repeated() {
     let engine = Engine::start(&demo_config()).await;
@@ -105,7 +106,7 @@ async fn real_clients_run_planner_turns_and_no_write_is_repeated() {
     assert_eq!(books::applied(engine.folder()), applied);
 }
 
-/// Uploads these lines for a tenant and makes a batch of them.
+/// Uploads lines for a tenant and creates a batch.
 async fn submit(engine: &Engine, tenant: &str, lines: &str, besides: Value) -> String {
     let form = format!(
         "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\n\
@@ -126,7 +127,7 @@ fn line(name: &str, body: &Value) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
+async fn real_engine_a_long_batch_does_not_delay_other_tenants() {
     const FLOOD: u64 = 10_000;
     let engine = Engine::start("[worker]\nslots = 1\n").await;
     let lines: String = (0..FLOOD)
@@ -139,8 +140,8 @@ async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
     let request = engine.http.post(format!("{}/v1/turns", engine.url));
     let request = request.header("x-turnfold-tenant", "lone").json(&body);
     let lone: Value = request.send().await.unwrap().json().await.unwrap();
-    // It is answered once it is rung for: however long its transaction was on its way to the disk, none of that counts.
-    let rung = store::time::now();
+    // The turn is timed from its enqueuing, which excludes the time of its transaction.
+    let rung = queue::clock::now();
     let path = format!("{}/v1/turns/{}?wait=60", engine.url, lone["id"].as_str().unwrap());
     let lone: Value = engine.http.get(path).send().await.unwrap().json().await.unwrap();
     assert_eq!(lone["status"], "completed", "{lone}");
@@ -148,7 +149,8 @@ async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
     assert!(results(&batch) < FLOOD / 2, "the flood is still under way: {batch:#}");
 
     let events = engine.events(lone["thread_id"].as_str().unwrap()).await;
-    let heard = events.iter().find(|it| it["kind"] == "heard").unwrap()["at"].as_str().unwrap().to_owned();
+    let heard =
+        events.iter().find(|it| it["kind"] == "turn_started").unwrap()["at"].as_str().unwrap().to_owned();
     let between = format!(
         "SELECT COUNT(*) FROM events JOIN threads ON threads.id = events.thread_id WHERE threads.tenant = 'flood' \
          AND events.kind = 'decided' AND events.at > {rung} AND events.at < {}",
@@ -158,11 +160,10 @@ async fn real_engine_a_long_batch_keeps_no_other_tenant_waiting() {
     assert!(between <= 2, "{between} nodes of the flood came first");
 }
 
-/// The database's disk is full in the middle, which ends PostgreSQL: api and workers wait, and once there is room again
-/// everything is done, and nothing twice.
+/// PostgreSQL stops because its disk is full. API and workers wait, and then complete everything exactly once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_a_batch_goes_on_once_a_full_disk_of_postgres_has_room() {
-    let mut engine = Engine::start("").await;
+async fn real_engine_a_batch_continues_after_the_disk_of_postgres_was_full() {
+    let mut engine = Engine::over(Postgres::start(), Redis::start(), "").await;
     let mut workers = workers(&engine);
     let count = lines();
     let lines: String = (0..count)
@@ -179,7 +180,7 @@ async fn real_engine_a_batch_goes_on_once_a_full_disk_of_postgres_has_room() {
         assert!(began.elapsed() < PATIENCE, "the database does not end");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // Longer than a connection is trusted that nobody used: what is asked afterwards is asked over a new one.
+    // Longer than an idle connection is kept, so that the next request opens a new one.
     tokio::time::sleep(Duration::from_secs(6)).await;
     assert!(engine.api_lives() && workers.iter_mut().all(Process::lives), "nobody ends with the database");
     engine.postgres.restart();
@@ -204,10 +205,10 @@ async fn real_engine_a_batch_goes_on_once_a_full_disk_of_postgres_has_room() {
 }
 
 fn micros(rfc3339: &str) -> i64 {
-    store::time::micros(rfc3339).unwrap()
+    queue::clock::parse_rfc3339(rfc3339).unwrap()
 }
 
-/// A model's endpoint that takes a key for so long, and then no more.
+/// Starts a model endpoint that rejects its key after a number of requests.
 async fn revoking(after: usize) -> String {
     let asked = Arc::new(Mutex::new(0));
     let answer = move |State(asked): State<Arc<Mutex<usize>>>| async move {
@@ -227,9 +228,9 @@ async fn revoking(after: usize) -> String {
     format!("http://{address}/v1")
 }
 
-/// A key is revoked, a model is unknown, a line is bad, one waits for ever: each is told of by its line, and the rest is done.
+/// A key is revoked, a model is unknown, a line is invalid and a line waits forever. Each is reported, and the others complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_what_goes_wrong_is_told_by_line_and_the_rest_is_done() {
+async fn real_engine_a_failing_line_is_reported_and_the_others_complete() {
     let url = revoking(0).await;
     let config = format!("{}[providers.revoked]\nbase_url = {}\n", demo_config(), json!(url));
     let engine = Engine::start(&config).await;
@@ -270,7 +271,7 @@ async fn real_engine_what_goes_wrong_is_told_by_line_and_the_rest_is_done() {
     assert!(words.len() == 10 && words.iter().all(|it| it.contains("revoked")), "{words:?}");
 }
 
-/// What a receiver was sent.
+/// Requests that a receiver got.
 type Sent = Arc<Mutex<Vec<(HeaderMap, Bytes)>>>;
 
 fn listen(port: u16) -> (Sent, JoinHandle<()>) {
@@ -292,20 +293,20 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String) {
     (output.status.code().unwrap(), said)
 }
 
-/// The receiver is away when the batch ends, and the api is killed once it is back: the next one tells it, and the
-/// reference library for Python and OpenAI's own client say that it is signed.
+/// The receiver is unavailable when the batch ends, and the API is killed once the receiver is back. The next API
+/// process delivers the event. The Python reference library and OpenAI's own client accept its signature.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_a_webhook_is_told_though_both_sides_were_down() {
+async fn real_engine_a_webhook_is_delivered_after_outages_of_both_sides() {
     let mut engine = Engine::start("").await;
     let _workers = workers(&engine);
-    let (folder, port) = (engine.folder().to_owned(), testing::free_port());
+    let (folder, port) = (engine.folder().to_owned(), test_servers::free_port());
     let at = |args: &[&str]| run(&folder, args);
     let (code, added) = at(&["webhook", "add", &format!("http://127.0.0.1:{port}/hook"), "-o", "json"]);
     assert_eq!(code, 0, "{added}");
     let webhook: Value = serde_json::from_str(&added).unwrap();
     let secret = webhook["secret"].as_str().unwrap().to_owned();
     fs::write(folder.join("secret"), &secret).unwrap();
-    let (code, listed) = at(&["webhook", "ls"]);
+    let (code, listed) = at(&["webhook", "list"]);
     assert!(code == 0 && listed.contains("/hook") && !listed.contains("whsec_"), "{listed}");
 
     submit(&engine, "default", &line("a", &json!({"strategy": "probe", "input": "echo hi"})), json!({}))
@@ -358,6 +359,6 @@ async fn real_engine_a_webhook_is_told_though_both_sides_were_down() {
     assert!(code == 0 && again.contains(&id), "{again}");
     let told = engine.told("api");
     assert!(!told.contains("whsec_") && !told.contains(&secret), "a secret is in the traces: {told}");
-    assert_eq!(at(&["webhook", "rm", webhook["id"].as_str().unwrap()]).0, 0);
-    assert_eq!(at(&["webhook", "redeliver", all[0]["id"].as_str().unwrap()]).0, 2);
+    assert_eq!(at(&["webhook", "remove", webhook["id"].as_str().unwrap()]).0, 0);
+    assert_eq!(at(&["webhook", "redeliver", all[0]["id"].as_str().unwrap()]).0, 7);
 }

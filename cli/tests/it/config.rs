@@ -1,4 +1,4 @@
-//! The configuration: which layer wins, what a mistake is told, and that the manual knows every key.
+//! The configuration: precedence of the layers, messages about mistakes, and completeness of the reference.
 
 mod entries;
 mod layers;
@@ -13,7 +13,7 @@ use shared::strategies;
 use tempfile::TempDir;
 use turnfold::config::{Origins, Settings, Sources};
 
-/// A folder with these files, and nothing of this process's environment.
+/// Sources with a folder that contains these files, and an empty environment.
 fn sources(files: &[(&str, &str)]) -> (TempDir, Sources) {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
@@ -31,14 +31,14 @@ fn variable(mut sources: Sources, name: &str, value: &str) -> Sources {
     sources
 }
 
-/// The settings of a `turnfold.toml` of this text.
+/// Loads a `turnfold.toml` with this content.
 fn toml(text: &str) -> (Settings, Origins) {
     let (_folder, sources) = sources(&[("turnfold.toml", text)]);
     Settings::load(sources).unwrap()
 }
 
-/// The complaint about a `turnfold.toml` of this text.
-fn complaint(text: &str) -> String {
+/// The error message for a `turnfold.toml` with this content.
+fn error_of(text: &str) -> String {
     let (_folder, sources) = sources(&[("turnfold.toml", text)]);
     refusal(sources)
 }

@@ -1,8 +1,8 @@
-//! The way to the api and to the database: which key is shown, where they are, and what a mistake there is told.
+//! API keys, addresses of the API and the database, and errors about them.
 
 use std::{fs, path::Path, process::Command, time::Duration};
 
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, log, turnfold};
 
@@ -13,7 +13,7 @@ fn run(command: &mut Command) -> (i32, String, String) {
 }
 
 #[test]
-fn the_key_is_that_of_whoever_calls_or_the_first_at_hand() {
+fn the_key_is_the_callers_or_the_first_configured_one() {
     let folder = tempfile::tempdir().unwrap();
     let config = "[api]\nkeys = ['env:ALICE_KEY', 'env:BOB_KEY']\n[tenants.acme]\nkeys = ['env:ACME_KEY']\n";
     fs::write(folder.path().join("turnfold.toml"), config).unwrap();
@@ -26,7 +26,7 @@ fn the_key_is_that_of_whoever_calls_or_the_first_at_hand() {
     let elsewhere = tempfile::tempdir().unwrap();
     let ls = |folder: &Path, keys: &[(&str, &str)], more: &[&str]| {
         let url = format!("http://{listen}");
-        let args = [&["turn", "ls", "--url", &url], more].concat();
+        let args = [&["turn", "list", "--url", &url], more].concat();
         for _ in 0..200 {
             let told = run(turnfold(folder).args(&args).envs(keys.iter().copied()));
             if told.0 != 4 {
@@ -42,82 +42,79 @@ fn the_key_is_that_of_whoever_calls_or_the_first_at_hand() {
         let told = ls(elsewhere.path(), &keys, more);
         assert_eq!(told.0, 0, "{told:?}");
     }
-    let refused = |told: (i32, String, String), words: &[&str]| {
-        assert_eq!(told.0, 2, "{told:?}");
+    let refused = |code: i32, told: (i32, String, String), words: &[&str]| {
+        assert_eq!(told.0, code, "{told:?}");
         words.iter().for_each(|it| assert!(told.2.contains(it), "{it:?} in {told:?}"));
         assert!(!told.2.contains("mallory"), "a key is never told: {told:?}");
     };
-    refused(ls(elsewhere.path(), &[], &[]), &["a key is asked for", "TURNFOLD_KEY, which is not set"]);
+    refused(8, ls(elsewhere.path(), &[], &[]), &["no key was sent; set TURNFOLD_KEY"]);
     let wrong = [("TURNFOLD_KEY", "mallory")];
-    refused(ls(elsewhere.path(), &wrong, &[]), &["a key is asked for", "the key in TURNFOLD_KEY was sent"]);
+    refused(8, ls(elsewhere.path(), &wrong, &[]), &["the key in TURNFOLD_KEY was sent"]);
 
-    // Where the configuration is, none of its keys need be Alice's.
+    // With the configuration, any key that can be resolved is enough.
     assert_eq!(ls(folder.path(), &[("BOB_KEY", "bob")], &[]).0, 0);
     assert_eq!(ls(folder.path(), &[("ACME_KEY", "acme")], &["--tenant", "acme"]).0, 0);
     assert_eq!(ls(folder.path(), &[("TURNFOLD_KEY", "alice"), ("BOB_KEY", "mallory")], &[]).0, 0);
-    refused(ls(folder.path(), &[], &[]), &["TURNFOLD_KEY", "api.keys[0]", "ALICE_KEY is not set"]);
-    refused(ls(folder.path(), &[("ALICE_KEY", "mallory")], &[]), &["of the configuration was sent"]);
+    refused(2, ls(folder.path(), &[], &[]), &["TURNFOLD_KEY", "api.keys[0]", "ALICE_KEY is not set"]);
+    refused(8, ls(folder.path(), &[("ALICE_KEY", "mallory")], &[]), &["from the configuration was sent"]);
 }
 
 #[test]
-fn an_address_that_is_no_url_is_told_its_mend() {
+fn an_invalid_address_is_answered_with_a_valid_one() {
     let folder = tempfile::tempdir().unwrap();
     for (url, mend) in [
-        ("localhost:21926", "write --url http://localhost:21926"),
-        ("127.0.0.1:21926/", "write --url http://127.0.0.1:21926"),
-        ("redis://127.0.0.1:1", "write --url http://127.0.0.1:1"),
-        ("http://127.0.0.1:1/v1/", "write --url http://127.0.0.1:1"),
+        ("localhost:21926", "use --url http://localhost:21926"),
+        ("127.0.0.1:21926/", "use --url http://127.0.0.1:21926"),
+        ("redis://127.0.0.1:1", "use --url http://127.0.0.1:1"),
+        ("http://127.0.0.1:1/v1/", "use --url http://127.0.0.1:1"),
     ] {
-        let told = run(turnfold(folder.path()).args(["turn", "ls", "--url", url]));
+        let told = run(turnfold(folder.path()).args(["turn", "list", "--url", url]));
         assert!(told.0 == 2 && told.2.trim_end().ends_with(mend), "{url}: {told:?}");
     }
 }
 
 #[test]
-fn who_only_looks_makes_no_database() {
+fn a_reading_command_creates_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let at = |args: &[&str]| run(turnfold(folder.path()).args(args));
     let nowhere = "store.url=sqlite:nodir/x.db";
     for args in [
-        &["thread", "ls"][..],
-        &["thread", "ls", "--set", nowhere],
+        &["thread", "list"][..],
+        &["thread", "list", "--set", nowhere],
         &["store", "verify"],
         &["migrate", "--dry-run"],
         &["fixture", "suggest"],
         &["mcp", "pins"],
     ] {
         let told = at(args);
-        assert!(told.0 == 4 && told.2.contains("there is no database at "), "{args:?}: {told:?}");
+        assert!(told.0 == 9 && told.2.contains("there is no database at "), "{args:?}: {told:?}");
     }
     assert!(
-        at(&["thread", "ls", "--set", nowhere])
+        at(&["thread", "list", "--set", nowhere])
             .2
-            .contains("nodir/x.db: `turnfold dev` or `turnfold migrate`")
+            .contains("nodir/x.db; hint: `turnfold dev` or `turnfold migrate`")
     );
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was left behind");
 
     let empty = folder.path().join("empty.db");
     fs::write(&empty, "").unwrap();
-    let told = at(&["thread", "ls", "--set", "store.url=sqlite:empty.db"]);
-    assert!(
-        told.0 == 4 && told.2.starts_with("error: run `turnfold migrate`: the database lacks "),
-        "{told:?}"
-    );
-    assert!(told.2.trim_end().ends_with(" migrations"), "{told:?}");
+    let told = at(&["thread", "list", "--set", "store.url=sqlite:empty.db"]);
+    assert!(told.0 == 9 && told.2.starts_with("error: the database lacks "), "{told:?}");
+    assert!(told.2.contains(" migrations; hint: run `turnfold migrate`"), "{told:?}");
     assert_eq!(at(&["migrate", "--set", nowhere]).0, 0);
-    assert_eq!(at(&["thread", "ls", "--set", nowhere]).0, 0);
+    assert_eq!(at(&["thread", "list", "--set", nowhere]).0, 0);
 }
 
-/// A queue is filled from the store, and the api is not asked.
+/// A queue is rebuilt from the database; the API is not used.
 #[test]
-fn a_queue_is_rebuilt_without_a_key_and_without_an_api() {
+fn a_queue_is_rebuilt_from_the_database_without_the_api() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("turnfold.toml"), "[api]\nkeys = ['env:ALICE_KEY']\n").unwrap();
     for more in [&[][..], &["--url", "nowhere"]] {
         let at = |args: &[&str]| run(turnfold(folder.path()).args(more).args(args));
         let told = at(&["queue", "rebuild"]);
-        assert!(told.0 == 0 && told.1.contains("there is nothing to rebuild"), "{told:?}");
-        for verb in ["ls", "pauses"] {
+        assert!(told.0 == 0 && told.1.contains("nothing to rebuild"), "{told:?}");
+        for verb in ["list", "pauses"] {
             assert_eq!(at(&["queue", verb]).0, 2, "{verb} asks the api");
         }
     }
@@ -126,12 +123,12 @@ fn a_queue_is_rebuilt_without_a_key_and_without_an_api() {
 #[test]
 fn a_variable_with_too_few_underscores_is_warned_of() {
     let folder = tempfile::tempdir().unwrap();
-    let told = run(turnfold(folder.path()).args(["strategy", "ls"]).env("TURNFOLD_WORKER_SLOTS", "3"));
+    let told = run(turnfold(folder.path()).args(["strategy", "list"]).env("TURNFOLD_WORKER_SLOTS", "3"));
     assert!(told.0 == 0 && told.2.contains("did you mean TURNFOLD__WORKER__SLOTS,"), "{told:?}");
 }
 
 #[test]
-fn before_the_first_fixture_there_is_a_way_to_it() {
+fn commands_without_fixtures_explain_how_to_create_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |args: &[&str]| run(turnfold(folder.path()).args(args));
     assert_eq!(at(&["migrate"]).0, 0);
@@ -139,9 +136,6 @@ fn before_the_first_fixture_there_is_a_way_to_it() {
     assert!(told.0 == 0 && told.2.contains("there is no folder fixtures yet"), "{told:?}");
     for verb in ["check", "coverage", "refresh"] {
         let told = at(&["fixture", verb]);
-        assert!(
-            told.0 == 2 && told.2.contains("there is no folder fixtures: `turnfold fixture capture"),
-            "{told:?}"
-        );
+        assert!(told.0 == 2 && told.2.contains("there is no folder fixtures\nhint: create it"), "{told:?}");
     }
 }

@@ -1,11 +1,10 @@
-//! What goes wrong in the world ends in words that a person can act on, in the log, with the thread usable afterwards.
-//! Everything is real but the model: `turnfold dev`, its experts, its HTTP api.
+//! Failures of models and servers end in a clear reply or error, and the thread stays usable. Everything but the model is real.
 
 use std::{fs, time::Duration};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, TURNFOLD, log, turnfold};
 
@@ -16,7 +15,7 @@ struct Dev {
     _dev: Process,
 }
 
-/// A development engine whose model says what these lines say.
+/// Starts `turnfold dev` with a scripted model.
 async fn dev(script: &[Value]) -> Dev {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let folder = tempfile::tempdir().unwrap();
@@ -48,7 +47,7 @@ impl Dev {
         response.json().await.unwrap()
     }
 
-    /// Says something and waits for the end.
+    /// Sends a message and waits until the turn ends.
     async fn says(&self, thread: Option<&Value>, words: &str) -> Value {
         let mut body = json!({"input": words});
         match thread {
@@ -58,7 +57,7 @@ impl Dev {
         self.post("/v1/turns?wait=60", body).await
     }
 
-    /// The thread can be used: another turn on it comes to a good end.
+    /// Checks that another turn on the thread completes.
     async fn goes_on(&self, turn: &Value) {
         let next = self.says(Some(turn), "hello").await;
         assert_eq!(next["status"], "completed", "{next}");
@@ -70,7 +69,7 @@ fn plan(expert: &str) -> Value {
     json!({"decision": "replace", "plan": [{"expert": expert, "task": "do it"}], "next_task": 0, "clarification": null})
 }
 
-/// The lines that make `hello` come to a good end, and those of the test.
+/// Returns a script that completes `hello`, followed by the lines of the test.
 fn script(lines: impl IntoIterator<Item = Value>) -> Vec<Value> {
     let hello = json!({"shape": "PlanReply", "hears": "^hello$",
         "says": {"decision": "replace", "plan": [], "next_task": 0, "clarification": null}});

@@ -1,4 +1,4 @@
-//! The real thing: private PostgreSQL and Redis, the api and workers as processes of their own.
+//! A deployment for tests: private PostgreSQL and Redis, with the API and workers as separate processes.
 
 use std::{
     fs,
@@ -9,12 +9,12 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testing::{Postgres, Redis, free_port};
+use test_servers::{Postgres, Redis, free_port};
 
 /// The binary under test.
 pub(crate) const TURNFOLD: &str = env!("CARGO_BIN_EXE_turnfold");
 
-/// A process that is killed when the test is over.
+/// A process that is killed at the end of the test.
 pub(crate) struct Process(Child);
 
 impl Process {
@@ -22,23 +22,23 @@ impl Process {
         Self(command.stdin(Stdio::null()).spawn().expect("the process starts"))
     }
 
-    /// SIGKILL, and wait until it is gone.
+    /// Kills the process with SIGKILL and waits until it is gone.
     pub(crate) fn kill(mut self) {
         self.end();
     }
 
-    /// The same of one whose place another takes.
+    /// Kills a process that another one replaces.
     pub(crate) fn end(&mut self) {
         self.0.kill().expect("it can be killed");
         self.0.wait().expect("it is gone");
     }
 
-    /// Whether it has not ended by itself.
+    /// Returns true if the process is running.
     pub(crate) fn lives(&mut self) -> bool {
         self.0.try_wait().expect("it can be asked").is_none()
     }
 
-    /// Sends a signal that `std` has no word for.
+    /// Sends a signal other than SIGKILL.
     pub(crate) fn signal(&self, name: &str) {
         let kill = format!("kill -s {name} {}", self.id());
         assert!(Command::new("sh").args(["-c", &kill]).status().expect("sh starts").success());
@@ -60,7 +60,7 @@ impl Drop for Process {
     }
 }
 
-/// A deployment: PostgreSQL, Redis, one api, and as many workers as a test starts.
+/// A deployment: PostgreSQL, Redis, one API, and the workers that a test starts.
 pub(crate) struct Engine {
     pub(crate) redis: Redis,
     pub(crate) postgres: Postgres,
@@ -73,10 +73,10 @@ pub(crate) struct Engine {
 impl Engine {
     /// Starts everything but the workers. `config` is appended to the configuration file.
     pub(crate) async fn start(config: &str) -> Self {
-        Self::over(Postgres::start(), Redis::start(), config).await
+        Self::over(Postgres::shared(), Redis::start(), config).await
     }
 
-    /// The same, over these two.
+    /// Starts a deployment on these servers.
     pub(crate) async fn over(postgres: Postgres, redis: Redis, config: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
@@ -97,7 +97,7 @@ impl Engine {
         engine
     }
 
-    /// Waits until the api answers.
+    /// Waits until the API responds.
     async fn opened(&self) {
         let began = Instant::now();
         while self.http.get(format!("{}/readyz", self.url)).send().await.is_err() {
@@ -106,14 +106,14 @@ impl Engine {
         }
     }
 
-    /// SIGKILL, and a new one at the same place.
+    /// Kills the API and starts another at the same address.
     pub(crate) async fn kill_api(&mut self) {
         self.api.end();
         self.api = api(self.folder());
         self.opened().await;
     }
 
-    /// Whether the api lives.
+    /// Returns true if the API is running.
     pub(crate) fn api_lives(&mut self) -> bool {
         self.api.lives()
     }
@@ -126,23 +126,23 @@ impl Engine {
         self.worker_with(name, &[])
     }
 
-    /// A worker for which these keys are set otherwise.
+    /// Starts a worker with configuration overrides.
     pub(crate) fn worker_with(&self, name: &str, set: &[String]) -> Process {
         self.worker_at(name, set, None)
     }
 
-    /// The same, with a clock that is so many seconds off, if it is.
+    /// Starts a worker with configuration overrides and a clock that is off by some seconds.
     pub(crate) fn worker_at(&self, name: &str, set: &[String], off: Option<i64>) -> Process {
         let mut command = turnfold(self.folder());
         if let Some(off) = off {
-            testing::set_clock(&mut command, off);
+            test_servers::set_clock(&mut command, off);
         }
         command.args(["worker", "--set", &format!("worker.name={name}")]);
         command.args(set.iter().flat_map(|it| ["--set", it]));
         Process::start(command.stderr(log(self.folder(), name)))
     }
 
-    /// What a process said on stderr.
+    /// Returns the stderr of a process.
     pub(crate) fn told(&self, name: &str) -> String {
         fs::read_to_string(self.folder().join(format!("{name}.log"))).unwrap_or_default()
     }
@@ -163,7 +163,7 @@ impl Engine {
         serde_json::from_str(&text).unwrap()
     }
 
-    /// Every event of a thread.
+    /// Returns all events of a thread.
     pub(crate) async fn events(&self, thread: &str) -> Vec<Value> {
         let mut events: Vec<Value> = Vec::new();
         loop {
@@ -181,23 +181,23 @@ fn api(folder: &Path) -> Process {
     Process::start(turnfold(folder).arg("api").stderr(log(folder, "api")))
 }
 
-/// The binary, at home in `folder`.
+/// Returns the command `turnfold` with `folder` as its working directory.
 pub(crate) fn turnfold(folder: &Path) -> Command {
     let mut command = Command::new(TURNFOLD);
     command.current_dir(folder).env_remove("OPENAI_API_KEY").env_remove("OPENAI_BASE_URL");
     command
 }
 
-/// Where a process's words go.
+/// Opens the log file of a process.
 pub(crate) fn log(folder: &Path, name: &str) -> fs::File {
     let path = folder.join(format!("{name}.log"));
     fs::OpenOptions::new().create(true).append(true).open(path).unwrap()
 }
 
-/// The configuration of the demo: a scripted model and the three experts, each with its data in `folder`.
+/// Returns the demo's configuration: a scripted model and three MCP servers.
 pub(crate) fn demo_config() -> String {
     let script = fixtures().join("demo/model.jsonl");
-    let experts: String = experts::Expert::ALL
+    let experts: String = demo_servers::Expert::ALL
         .iter()
         .map(|it| {
             format!(

@@ -1,4 +1,4 @@
-//! Tenants at one deployment: who floods keeps nobody waiting, and each sees what is theirs.
+//! Fairness between tenants of one deployment, and isolation of their data.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::engine::{Engine, turnfold};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How many threads the one tenant opens, and what each does: far more than is waited for.
+/// Number of threads that one tenant opens, and the work of each: much more than the test waits for.
 const FLOOD: usize = 40;
 const WORDS: &str = "steps 50";
 
@@ -16,7 +16,7 @@ fn said(value: &Value, name: &str) -> String {
     value[name].as_str().unwrap_or_else(|| panic!("no {name} in {value}")).to_owned()
 }
 
-/// How many nodes of this tenant's threads decided after one moment and before another.
+/// Counts the decisions of a tenant's threads between two times.
 async fn nodes_between(engine: &Engine, tenant: &str, after: &str, before: &str) -> usize {
     let page: Value = send(engine, tenant, "/v1/threads?limit=1000", None).await;
     let mut nodes = 0;
@@ -40,7 +40,7 @@ async fn send(engine: &Engine, tenant: &str, path: &str, body: Option<&Value>) -
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn real_engine_a_flood_of_one_tenant_keeps_no_other_waiting() {
+async fn real_engine_a_flood_of_one_tenant_does_not_delay_others() {
     let engine = Engine::start("[worker]\nslots = 1\n[tenants.flood]\nweight = 1\n").await;
     for _ in 0..FLOOD {
         let body = json!({"strategy": "probe", "input": WORDS, "priority": "high"});
@@ -82,7 +82,7 @@ async fn real_engine_a_flood_of_one_tenant_keeps_no_other_waiting() {
     assert!(under_way().await > 0, "the flood is still under way");
 
     let events = engine.events(&said(&lone, "thread_id")).await;
-    let heard = events.iter().find(|it| it["kind"] == "heard").unwrap();
+    let heard = events.iter().find(|it| it["kind"] == "turn_started").unwrap();
     let between = nodes_between(&engine, "flood", &said(&lone, "created_at"), &said(heard, "at")).await;
     let all: Vec<Value> =
         send(&engine, "flood", "/v1/threads?limit=1000", None).await["data"].as_array().unwrap().clone();
@@ -93,6 +93,5 @@ async fn real_engine_a_flood_of_one_tenant_keeps_no_other_waiting() {
     assert_eq!(seen["data"].as_array().unwrap().len(), 1, "each sees what is theirs");
 }
 
-/// How many nodes may end between the moment that the turn's row is stamped and the ring that tells of it: its
-/// transaction is on its way to the disk meanwhile.
+/// Number of nodes that may end between the timestamp of the turn and its enqueuing, while its transaction commits.
 const RINGING: usize = 8;

@@ -1,11 +1,21 @@
-//! What a newcomer does first: the demo, an engine, a turn, a look at its log.
+//! The first ten minutes of a new user: the demo, an engine, a turn, and its log.
 
-use std::{fs, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
-use serde_json::Value;
-use testing::free_port;
+use axum::{
+    Json, Router,
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse as _,
+    routing::post,
+};
+use serde_json::{Value, json};
+use test_servers::{Redis, free_port};
 
-use crate::engine::{Process, log, turnfold};
+use crate::engine::{Process, fixtures, log, turnfold};
 
 #[test]
 fn the_demo_is_clean() {
@@ -14,24 +24,154 @@ fn the_demo_is_clean() {
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{told}\n{}", String::from_utf8_lossy(&output.stdout));
     let report: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(report["findings"], serde_json::json!([]));
+    assert_eq!(report["findings"], json!([]));
     assert!(report["turns"]["completed"].as_u64().unwrap() >= 200, "{report}");
-    assert_eq!(report["unanswered"], serde_json::json!([]));
+    assert_eq!(report["unanswered"], json!([]));
     let strategies = report["strategies"].as_object().unwrap();
     let all: Vec<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
     for name in all {
-        let fared = &strategies[name];
+        let result = &strategies[name];
         assert!(
-            fared["turns"].as_u64() > Some(0) && fared["turns"] == fared["ended_well"],
+            result["turns"].as_u64() > Some(0) && result["turns"] == result["ended_well"],
             "{name}: {report}"
         );
     }
-    assert!(report["under_way_at_kill"].as_u64().unwrap() > 0, "nothing was under way at the kill: {report}");
+    assert!(report["running_at_kill"].as_u64().unwrap() > 0, "no turn was running at the kill: {report}");
     assert!(
         report["writes"].as_u64().unwrap() > 150 && report["writes"] == report["writes_once"],
         "{report}"
     );
-    assert!(told.contains("scripted model"), "a scripted model is never chosen silently: {told}");
+    assert!(told.contains("scripted model"), "the scripted model must be announced: {told}");
+}
+
+/// Turns of the demo that include tool calls, few enough to run quickly.
+fn some_turns(folder: &Path) -> PathBuf {
+    let all = fs::read_to_string(fixtures().join("demo/turns.jsonl")).unwrap();
+    let file = folder.join("turns.jsonl");
+    fs::write(&file, all.lines().take(30).map(|it| format!("{it}\n")).collect::<String>()).unwrap();
+    file
+}
+
+#[test]
+fn the_demo_fits_on_one_screen() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = some_turns(folder.path());
+    let output = turnfold(folder.path()).args(["demo", "--file"]).arg(file).output().unwrap();
+    let screen = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
+    assert!(output.status.success(), "{screen}");
+    assert!(screen.lines().count() <= 40, "{screen}");
+    assert!(!screen.contains("{\""), "raw JSON is printed: {screen}");
+    for expected in ["SIGKILL: the engine died here", "calls ", "Proof: every log (30)", "Next:"] {
+        assert!(screen.contains(expected), "{expected:?} is missing: {screen}");
+    }
+}
+
+/// An endpoint without authentication: it refuses requests that carry a key, or all requests.
+async fn endpoint(refuses_all: bool) -> String {
+    let complete = async move |headers: HeaderMap, Json(request): Json<Value>| {
+        if refuses_all || headers.contains_key("authorization") {
+            let error = json!({"error": {"message": "invalid API key", "type": "invalid_request_error"}});
+            return (StatusCode::UNAUTHORIZED, Json(error)).into_response();
+        }
+        let content = match request["response_format"].is_object() {
+            true => r#"{"decision":"replace","plan":[],"next_task":0,"clarification":null}"#,
+            false => "Hello.",
+        };
+        let piece = |delta: Value, reason: Value| {
+            let choice = json!({"index": 0, "delta": delta, "finish_reason": reason});
+            format!("data: {}\n\n", json!({"model": "gpt-4o-mini", "choices": [choice]}))
+        };
+        let body = piece(json!({"content": content}), Value::Null) + &piece(json!({}), json!("stop"));
+        ([("content-type", "text/event-stream")], body + "data: [DONE]\n\n").into_response()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/v1", listener.local_addr().unwrap());
+    let app = Router::new().route("/v1/chat/completions", post(complete));
+    tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    url
+}
+
+/// Runs the demo with one turn and with nothing but `OPENAI_BASE_URL` in the environment.
+async fn demo_at(url: String) -> (i32, String) {
+    let run = move || {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("one.jsonl");
+        let body = json!({"strategy": "planner", "input": "Hello"});
+        let line = json!({"custom_id": "one", "method": "POST", "url": "/v1/turns", "body": body});
+        fs::write(&file, line.to_string()).unwrap();
+        let mut demo = turnfold(folder.path());
+        demo.env_remove("OPENAI_API_KEY").env("OPENAI_BASE_URL", url);
+        let output = demo.args(["demo", "--file"]).arg(file).output().unwrap();
+        let text = String::from_utf8([output.stderr, output.stdout].concat()).unwrap();
+        (output.status.code().unwrap(), text)
+    };
+    tokio::task::spawn_blocking(run).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_uses_an_endpoint_that_needs_no_key() {
+    let url = endpoint(false).await;
+    let (exit, text) = demo_at(url.clone()).await;
+    assert_eq!(exit, 0, "{text}");
+    assert!(text.contains(&format!("gpt-4o-mini at {url}")) && text.contains("1 completed"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_demo_exits_with_5_when_the_endpoint_refuses() {
+    let (exit, text) = demo_at(endpoint(true).await).await;
+    assert_eq!(exit, 5, "{text}");
+    assert!(
+        text.contains("FAILED turns, by cause:\n  1 turn: ")
+            && text.contains("rejected the key (http status 401)"),
+        "{text}"
+    );
+}
+
+/// Waits until a process has written a line that contains `text`, and returns that line.
+pub(crate) fn line_of(log: &Path, text: &str) -> String {
+    for _ in 0..400 {
+        let log = fs::read_to_string(log).unwrap();
+        if let Some(line) = log.lines().find(|it| it.contains(text)) {
+            return line.to_owned();
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    panic!("{text:?} is not in the log: {}", fs::read_to_string(log).unwrap());
+}
+
+fn is_reached(folder: &Path, url: &str) -> bool {
+    turnfold(folder).args(["--url", url, "turn", "ls"]).output().unwrap().status.success()
+}
+
+#[test]
+fn dev_prints_the_address_it_listens_on_and_the_keys_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let mut command = turnfold(folder);
+    command.args(["dev", "--listen", "127.0.0.1:0"]).env_remove("OPENAI_API_KEY").env_remove("TURNFOLD_URL");
+    let _dev = Process::start(command.stderr(log(folder, "dev")));
+    let ready = line_of(&folder.join("dev.log"), "turnfold is ready at ");
+    let url = ready.split("ready at ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
+    assert!(url.starts_with("http://127.0.0.1:") && !url.ends_with(":0"), "{ready}");
+    line_of(&folder.join("dev.log"), &format!("turnfold --url {url} turn send -g probe"));
+    line_of(&folder.join("dev.log"), "No key for providers.openai.api_key: ");
+    let failing = line_of(&folder.join("dev.log"), "turns of these strategies will fail: ");
+    assert!(failing.contains("planner") && !failing.contains("probe"), "{failing}");
+    assert!(is_reached(folder, &url), "{url}");
+}
+
+#[test]
+fn api_prints_the_address_it_listens_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let redis = Redis::start();
+    let config = format!("[api]\nlisten = \"127.0.0.1:0\"\n[queue]\nurl = \"{}\"\n", redis.url());
+    fs::write(folder.join("turnfold.toml"), config).unwrap();
+    assert!(turnfold(folder).arg("migrate").output().unwrap().status.success());
+    let _api = Process::start(turnfold(folder).arg("api").stderr(log(folder, "api")));
+    let ready = line_of(&folder.join("api.log"), "turnfold api is ready at ");
+    let url = ready.split("ready at ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(is_reached(folder, url), "{ready}");
 }
 
 #[test]
@@ -58,14 +198,14 @@ fn an_engine_a_turn_and_its_log() {
     }
     assert_eq!(sent.0, 0, "{sent:?}");
     let (_, events, _) = run(&["thread", "events", "last"]);
-    assert_eq!(sent.1, events, "what was followed is what the log says");
+    assert_eq!(sent.1, events, "the followed events are those of the log");
     assert!(
-        events.contains("opened     probe") && events.contains("said assistant: “hello there”"),
+        events.contains("opened            probe v1") && events.contains("message assistant: “hello there”"),
         "{events}"
     );
 
     let asked = run(&["turn", "send", "-g", "probe", "ask Which colour? | red | green", "--wait"]);
-    assert_eq!(asked.0, 3, "a person is waited for: {asked:?}");
+    assert_eq!(asked.0, 3, "the turn waits for a person: {asked:?}");
     assert!(asked.1.contains("2. green") && asked.1.contains("--thread"), "{}", asked.1);
     let thread = asked.1.split("--thread ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let answered = run(&["turn", "send", "--thread", &thread, "green", "--wait"]);
@@ -81,7 +221,7 @@ fn an_engine_a_turn_and_its_log() {
     assert_eq!(run(&["turn", "retry", &turn]).0, 0);
     let unknown = run(&["turn", "send", "-g", "plannner", "hello"]);
     assert_eq!(unknown.0, 2, "{unknown:?}");
-    assert!(unknown.2.contains("planner") && unknown.2.contains("probe"), "{}", unknown.2);
+    assert!(unknown.2.contains("did you mean \"planner\""), "{}", unknown.2);
 
     let keyless = run(&["turn", "send", "hello", "--wait"]);
     assert_eq!(keyless.0, 1, "{keyless:?}");

@@ -1,4 +1,4 @@
-//! Threads of a store become fixtures, and fixtures are looked after.
+//! Fixtures: captured from a database, checked, covered, refreshed.
 
 use std::{
     fs,
@@ -6,12 +6,12 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use shared::{Event, reenact, strategies};
+use shared::{Event, rerun, strategies};
 use store::{Head, Store, ThreadId};
 
 use crate::engine::{fixtures, turnfold};
 
-/// A folder with a migrated store.
+/// Returns a folder with an empty database.
 async fn home() -> (tempfile::TempDir, Store) {
     let folder = tempfile::tempdir().unwrap();
     assert!(turnfold(folder.path()).arg("migrate").status().unwrap().success());
@@ -31,12 +31,12 @@ fn words(folder: &Path, args: &[&str]) -> String {
     String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
 }
 
-/// The log of one of our own fixtures, as a worker would have written it.
+/// Returns the log that a worker would have written for a fixture.
 fn log(strategy: &str, name: &str) -> Vec<Event> {
     let graph = strategies::find(strategy).unwrap();
     let text = fs::read_to_string(fixtures().join(strategy).join(format!("{name}.jsonl"))).unwrap();
     let script: Vec<Event> = text.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
-    reenact(graph, &script).unwrap().log
+    rerun(graph, &script).unwrap().log
 }
 
 async fn keep(store: &Store, log: &[Event]) -> (ThreadId, String) {
@@ -45,14 +45,14 @@ async fn keep(store: &Store, log: &[Event]) -> (ThreadId, String) {
     (id, id.to_string())
 }
 
-/// Says `secret` wherever `word` was said.
+/// Replaces `word` by `secret` in a log.
 fn with(log: &[Event], word: &str, secret: &str) -> Vec<Event> {
     let text = serde_json::to_string(log).unwrap();
     assert!(text.contains(word));
     serde_json::from_str(&text.replace(word, secret)).unwrap()
 }
 
-/// What `cargo insta accept` does.
+/// Accepts new snapshots, as `cargo insta accept` does.
 fn accept(folder: &Path) -> Vec<PathBuf> {
     let pending = fs::read_dir(folder).unwrap().map(|it| it.unwrap().path());
     let pending: Vec<_> = pending.filter(|it| it.to_string_lossy().ends_with(".snap.new")).collect();
@@ -61,7 +61,7 @@ fn accept(folder: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
+async fn a_captured_thread_has_no_secrets_and_is_maintained() {
     let (folder, store) = home().await;
     let folder = folder.path();
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
@@ -80,11 +80,11 @@ async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
     for it in pending {
         assert!(!fs::read_to_string(it.with_extension("")).unwrap().contains("ghp_"));
     }
-    // It has a name now, and nothing is written over.
+    // An existing fixture is not overwritten.
     let (exit, _, told) = run(folder, &["capture", &id]);
     assert!(exit == 2 && told.contains("--name"), "{told}");
     let (exit, _, told) = run(folder, &["capture", &id, "--name", "../elsewhere"]);
-    assert!(exit == 2 && told.contains("no name for a fixture"), "{told}");
+    assert!(exit == 2 && told.contains("invalid fixture name"), "{told}");
     assert_eq!(run(folder, &["capture", &id, "--name", "again"]).0, 0);
     accept(path.parent().unwrap());
 
@@ -92,26 +92,30 @@ async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
     assert_eq!((exit, &checked["fixtures"], &checked["findings"]), (0, &json!(2), &json!([])));
     let (_, coverage, _) = run(folder, &["coverage"]);
     let planner = coverage.as_array().unwrap().iter().find(|it| it["strategy"] == "planner").unwrap();
-    assert_eq!((&planner["fixtures"], &planner["nodes"]["seen"]), (&json!(2), &json!(7)), "{planner}");
-    assert!(planner["edges"]["unseen"].as_array().unwrap().contains(&json!("plan → a person → plan")));
-    assert!(words(folder, &["coverage"]).contains("planner has not seen"));
-    assert!(words(folder, &["refresh"]).contains("every file is as today's code makes it"));
+    assert_eq!((&planner["fixtures"], &planner["nodes"]["covered"]), (&json!(2), &json!(7)), "{planner}");
+    assert!(planner["edges"]["uncovered"].as_array().unwrap().contains(&json!("plan → a person → plan")));
+    assert!(words(folder, &["coverage"]).contains("planner does not cover"));
+    assert!(words(folder, &["refresh"]).contains("every file is up to date"));
 
-    // What the code decided is made anew, and what came from outside stays.
+    // Decisions are rewritten, recorded answers stay.
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
     let asked = lines.iter().position(|it| it.contains("\"event\":\"asked\"")).unwrap();
     lines[asked] = lines[asked].replacen("\"system\":\"", "\"system\":\"Once upon a time. ", 1);
     fs::write(&path, lines.join("\n")).unwrap();
     let told = words(folder, &["check"]);
-    let place = format!("{}:{}: plan asks otherwise today", captured["fixture"].as_str().unwrap(), asked + 1);
+    let place = format!(
+        "{}:{}: plan makes a different request today",
+        captured["fixture"].as_str().unwrap(),
+        asked + 1
+    );
     assert!(told.contains(&place) && told.contains("first difference at system, character 1:"), "{told}");
     let told = words(folder, &["refresh"]);
     assert!(told.contains("1 file changed:") && told.contains("cargo insta review"), "{told}");
     assert_eq!(fs::read_to_string(&path).unwrap(), text);
 
-    // An answer too many, one that is missing, and a secret.
+    // An unused answer, an unanswered request, and a secret.
     let outside: Vec<&str> =
-        text.lines().filter(|it| serde_json::from_str::<Event>(it).unwrap().is_outside()).collect();
+        text.lines().filter(|it| serde_json::from_str::<Event>(it).unwrap().is_external()).collect();
     let by_hand = path.with_file_name("by_hand.jsonl");
     let last = outside.last().unwrap();
     fs::write(&by_hand, [outside.as_slice(), &[*last]].concat().join("\n")).unwrap();
@@ -122,20 +126,20 @@ async fn a_captured_thread_has_no_secrets_and_is_looked_after() {
     );
     let (exit, refreshed, _) = run(folder, &["refresh"]);
     assert!(
-        exit == 1 && refreshed["diverged"][0]["what"].as_str().unwrap().contains("capture the thread anew")
+        exit == 1 && refreshed["diverged"][0]["what"].as_str().unwrap().contains("capture the thread again")
     );
     fs::write(&by_hand, outside[..outside.len() - 1].join("\n").replace("SECRET_1", &token)).unwrap();
     let told = words(folder, &["check"]);
-    let missing = format!("by_hand.jsonl:{}: nothing answers: chat", outside.len() - 1);
-    assert!(told.contains(&missing) && told.contains("the nearest that was recorded: chat"), "{told}");
-    assert!(told.contains("by_hand.jsonl:6: answered.response.text holds a token of GitHub"), "{told}");
+    let missing = format!("by_hand.jsonl:{}: no answer for a request: chat", outside.len() - 1);
+    assert!(told.contains(&missing) && told.contains("nearest recorded request: chat"), "{told}");
+    assert!(told.contains("by_hand.jsonl:6: answered.response.text contains a token of GitHub"), "{told}");
     assert!(!told.contains("ghp_"), "a secret is never told: {told}");
     fs::write(&by_hand, "{}").unwrap();
-    assert!(words(folder, &["check"]).contains("by_hand.jsonl:1: this is no event"));
+    assert!(words(folder, &["check"]).contains("by_hand.jsonl:1: this is not an event"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_would_test_nothing_is_refused() {
+async fn a_fixture_that_would_test_nothing_is_refused() {
     let (folder, store) = home().await;
     let folder = folder.path();
     let whole = log("planner", "two_tasks");
@@ -147,9 +151,9 @@ async fn what_would_test_nothing_is_refused() {
     };
 
     let (_, id) = keep(&store, &whole[..whole.len() - 1]).await;
-    assert!(refused(&id, &[]).contains("under way"));
+    assert!(refused(&id, &[]).contains("the thread has a running turn"));
 
-    // As another version of the code would have decided.
+    // A decision of another version of the code.
     let mut other = whole.clone();
     let at = other.iter().position(|it| matches!(it, Event::Asked(_))).unwrap();
     if let Event::Asked(asked) = &mut other[at]
@@ -164,23 +168,23 @@ async fn what_would_test_nothing_is_refused() {
         "{told}"
     );
 
-    // A secret is not told either.
+    // Errors do not contain secrets.
     let token = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
     let (_, id) = keep(&store, &with(&whole, "Friday", &token)).await;
     let told = refused(&id, &[]);
     assert!(told.contains("does not reproduce event") && !told.contains("ghp_"), "{told}");
 
-    // A word that the code reads is no secret: without it the plan is another.
+    // A value that decides the plan cannot be redacted.
     let (_, id) = keep(&store, &whole).await;
     let told = refused(&id, &["--set", r#"fixture.secrets=["replace"]"#]);
-    assert!(told.contains("without its secrets the log is another"), "{told}");
+    assert!(told.contains("without its secrets the log differs"), "{told}");
     let (exit, _, told) = run(folder, &["capture", &id, "--set", r#"fixture.secrets=["("]"#]);
     assert!(
-        exit == 2 && told.contains("fixture.secrets") && told.contains("no regular expression"),
+        exit == 2 && told.contains("fixture.secrets") && told.contains("is not a regular expression"),
         "{told}"
     );
 
-    // A pattern of the operator's own.
+    // A configured pattern.
     let (exit, captured, told) = run(folder, &["capture", &id, "--set", r#"fixture.secrets=["Arden"]"#]);
     assert_eq!((exit, &captured["secrets"]), (0, &json!({"what fits \"Arden\"": 1})), "{told}");
 }
@@ -199,18 +203,18 @@ async fn the_fewest_threads_are_suggested() {
     let ids: Vec<_> = threads.iter().map(|it| it["thread"].as_str().unwrap().to_owned()).collect();
     let both = [two.to_string(), short.to_string()];
     assert!(ids.len() == 2 && both.iter().all(|it| ids.contains(it)), "{told}");
-    assert_eq!(told["looked_at"]["threads"], 3);
+    assert_eq!(told["read"]["threads"], 3);
     assert_eq!(run(folder, &["capture", &two_id]).0, 0);
     let (_, told, _) = run(folder, &["suggest"]);
     assert_eq!(told["threads"][0]["thread"], json!(short), "{told}");
     assert_eq!(told["threads"].as_array().unwrap().len(), 1);
-    // These threads have no turns that could fulfil anything.
-    assert_eq!(run(folder, &["suggest", "--since", "7d"]).1["looked_at"]["threads"], 0);
+    // These threads have no turns that could match.
+    assert_eq!(run(folder, &["suggest", "--since", "7d"]).1["read"]["threads"], 0);
     let (exit, _, error) = run(folder, &["suggest", "--where", "state = failed"]);
     assert!(exit == 2 && error.contains("--where") && error.contains("there is no field state"), "{error}");
     let (exit, _, error) = run(folder, &["suggest", "--since", "soon"]);
     assert!(exit == 2 && error.contains("--since"), "{error}");
-    assert!(words(folder, &["check", "nowhere"]).contains("there are no fixtures"));
+    assert!(words(folder, &["check", "nowhere"]).contains("there is no folder nowhere"));
     fs::create_dir(folder.join("nowhere")).unwrap();
     assert!(words(folder, &["coverage", "nowhere"]).contains("FOLDER/STRATEGY/NAME.jsonl"));
 }

@@ -1,4 +1,4 @@
-//! What follows prints it once: a turn event by event, as one document or a line each, until the turn has ended.
+//! Following a turn prints each event once, as text, as one JSON document or as JSON lines.
 
 use std::time::{Duration, Instant};
 
@@ -15,33 +15,34 @@ fn run(dev: &Dev, args: &[&str]) -> (i32, String, String) {
 const SEND: [&str; 5] = ["turn", "send", "-g", "probe", "--follow"];
 
 #[test]
-fn a_turn_that_is_due_later_is_followed_to_its_end() {
+fn a_delayed_turn_is_followed_to_its_end() {
     let dev = Dev::start();
     let began = Instant::now();
     let sent = run(&dev, &[&SEND[..], &["echo at last", "--delay", "3s"]].concat());
     assert!(sent.0 == 0 && began.elapsed() >= Duration::from_secs(2), "{sent:?}");
     assert!(sent.1.contains("at last"), "{sent:?}");
     assert_eq!(sent.1, run(&dev, &["thread", "events", "last"]).1, "what was followed is what the log says");
-    assert!(sent.2.contains("is not heard before 20"), "it says that it waits, and until when: {sent:?}");
+    assert!(sent.2.contains("does not start before 20"), "it says that it waits, and until when: {sent:?}");
 
-    // What its thread says meanwhile is told too, and nothing of it twice.
-    let thread: Value = serde_json::from_str(&run(&dev, &["thread", "get", "last", "-o", "json"]).1).unwrap();
+    // Events of the thread in between are printed too, each once.
+    let thread: Value =
+        serde_json::from_str(&run(&dev, &["thread", "show", "last", "-o", "json"]).1).unwrap();
     let thread = thread["id"].as_str().unwrap();
     let follow = ["turn", "send", "--thread", thread, "--follow", "--delay", "3s", "fail on purpose"];
     let sent = run(&dev, &follow);
     assert_eq!(sent.0, 1, "the turn failed: {sent:?}");
     let all = run(&dev, &["thread", "events", thread]).1;
     assert!(!sent.1.is_empty() && all.ends_with(&sent.1), "{sent:?} of {all}");
-    // What has ended is not waited for, though it is asked for again.
+    // An ended turn is not waited for, even when it is requested again.
     let key = ["--idempotency-key", "one", "--not-before", "2020-01-01T00:00:00Z", "echo hi"];
     for _ in 0..2 {
         let sent = run(&dev, &[&SEND[..], &key].concat());
-        assert!(sent.0 == 0 && !sent.2.contains("not heard before"), "{sent:?}");
+        assert!(sent.0 == 0 && !sent.2.contains("does not start before"), "{sent:?}");
     }
 }
 
 #[test]
-fn a_turn_is_followed_as_one_document_or_a_line_each() {
+fn a_turn_is_followed_as_json_and_jsonl() {
     let dev = Dev::start();
     let sent = run(&dev, &[&SEND[..], &["echo hello", "-o", "json"]].concat());
     let told: Value = serde_json::from_str(&sent.1).unwrap_or_else(|_| panic!("one document: {sent:?}"));
@@ -53,6 +54,6 @@ fn a_turn_is_followed_as_one_document_or_a_line_each() {
     let logged = run(&dev, &["thread", "events", "last", "-o", "jsonl"]).1;
     assert_eq!(told, logged.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Value>>());
 
-    let watched = run(&dev, &["inbox", "ls", "--watch", "-o", "json"]);
+    let watched = run(&dev, &["inbox", "list", "--watch", "-o", "json"]);
     assert!(watched.0 == 2 && watched.2.contains("-o jsonl"), "{watched:?}");
 }

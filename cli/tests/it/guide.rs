@@ -1,5 +1,5 @@
-//! Every command of `docs/testing.md`, in order, in a folder that is a user's own crate; then a thread of each strategy as a
-//! fixture, from the store that the tour has left.
+//! Runs every command of `docs/testing.md`, in order, in a folder that is a user's own crate. Then captures a thread of each
+//! strategy as a fixture, from the store of the demo.
 
 use std::{fs, path::Path, process::Command};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::engine::{TURNFOLD, turnfold};
 
-/// Reviews as a person who accepts everything does, as `cargo insta` itself asks a person.
+/// Replaces `cargo insta review`, which asks a person, by a command that accepts everything.
 const PREAMBLE: &str = r#"
 set -euo pipefail
 cargo() {
@@ -35,7 +35,7 @@ fn every_command_of_the_guide_to_testing() {
     let manifest = format!(
         "[package]\nname = \"mine\"\nedition = \"2024\"\n\n[workspace]\n\n[dependencies]\nshared = {}\n\n{}\n",
         path("shared"),
-        blocks("toml").replace("{ path = \"../turnfold/harness\" }", &path("harness"))
+        blocks("toml").replace("{ path = \"../turnfold/strategy-tests\" }", &path("strategy-tests"))
     );
     fs::write(folder.join("Cargo.toml"), manifest).unwrap();
     fs::copy(workspace.join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
@@ -52,26 +52,26 @@ fn every_command_of_the_guide_to_testing() {
         .env("INSTA_UPDATE", "no")
         .output()
         .unwrap();
-    let (told, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    let all = format!("{told}\n{errors}");
+    let (stdout, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let all = format!("{stdout}\n{errors}");
     assert!(output.status.success(), "{all}");
     for words in [
         "threads (",
-        "turned it red",
+        "made the test fail",
         "accepted ./fixtures/planner/mine.snap",
         "mine.jsonl:",
-        "FOUND 1",
+        "FOUND: 1",
         "exit code 1\n",
         "test result: FAILED",
         "exit code 101\n",
         "changed:\n",
         "test result: ok. 1 passed",
-        "planner has not seen",
+        "planner does not cover",
     ] {
-        assert!(all.contains(words), "{words:?} is not told: {all}");
+        assert!(all.contains(words), "{words:?} is not printed: {all}");
     }
 
-    // The last test of the tour held, on what was accepted.
+    // The last test of the page passed with the accepted snapshot.
     let fixture = fs::read_to_string(folder.join("fixtures/planner/mine.jsonl")).unwrap();
     assert!(fixture.contains("otherwise"), "{fixture}");
 
@@ -93,7 +93,7 @@ fn fixtures(folder: &Path, args: &[&str]) -> (i32, Value, String) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), told)
 }
 
-/// The thread that shows most of a strategy becomes a fixture.
+/// Captures the thread that covers most of a strategy.
 fn captures_one_of(folder: &Path, strategy: &str) {
     fs::create_dir_all(folder.join("fixtures").join(strategy)).unwrap();
     let of = format!("strategy = {strategy}");

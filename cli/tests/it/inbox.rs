@@ -1,4 +1,4 @@
-//! What waits for a person, from the command line.
+//! Questions to people, from the command line.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::Value;
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, log, turnfold};
 
@@ -23,18 +23,18 @@ fn a_question_is_listed_shown_and_answered() {
         let text = |bytes| String::from_utf8(bytes).unwrap();
         (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
     };
-    let mut empty = run(&["inbox", "ls"]);
+    let mut empty = run(&["inbox", "list"]);
     for _ in 0..200 {
         if empty.0 != 4 {
             break;
         }
         std::thread::sleep(Duration::from_millis(50));
-        empty = run(&["inbox", "ls"]);
+        empty = run(&["inbox", "list"]);
     }
-    assert_eq!((empty.0, empty.1.trim()), (0, "nobody is asked anything"), "{empty:?}");
+    assert_eq!((empty.0, empty.1.trim()), (0, "no open questions"), "{empty:?}");
 
     let mut watch = turnfold(folder.path());
-    let watch = watch.args(["--url", &url, "inbox", "ls", "--watch", "--kind", "choice", "-o", "jsonl"]);
+    let watch = watch.args(["--url", &url, "inbox", "list", "--watch", "--kind", "choice", "-o", "jsonl"]);
     let mut watch = Watch::start(watch);
 
     let ask = |input: &str| {
@@ -46,14 +46,14 @@ fn a_question_is_listed_shown_and_answered() {
     let (open, choice) = (ask("ask Well?"), ask("ask Which colour? | red | green"));
     assert_eq!(watch.next()["thread_id"], choice.as_str(), "a watch tells of what is asked later");
 
-    let (code, listed, _) = run(&["inbox", "ls"]);
+    let (code, listed, _) = run(&["inbox", "list"]);
     assert_eq!(code, 0);
     let (first, second) = (listed.find(&choice).unwrap(), listed.find(&open).unwrap());
     assert!(first < second && listed.contains("Which colour?") && listed.contains("slot_fill"), "{listed}");
-    let (_, listed, _) = run(&["inbox", "ls", "--kind", "slot_fill", "-o", "json"]);
+    let (_, listed, _) = run(&["inbox", "list", "--kind", "slot_fill", "-o", "json"]);
     let listed: Value = serde_json::from_str(&listed).unwrap();
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["thread_id"]), (1, &open.clone().into()));
-    assert_eq!(run(&["inbox", "ls", "--kind", "riddle"]).0, 2);
+    assert_eq!(run(&["inbox", "list", "--kind", "riddle"]).0, 2);
 
     let shown = run(&["inbox", "show", &choice]);
     assert_eq!(shown.0, 0, "to look is no wait: {shown:?}");
@@ -62,7 +62,7 @@ fn a_question_is_listed_shown_and_answered() {
 
     let refused = run(&["inbox", "answer", &choice, "--accept"]);
     assert_eq!(refused.0, 1, "{refused:?}");
-    assert!(refused.2.contains("takes respond, ignore, and not accept"), "{}", refused.2);
+    assert!(refused.2.contains("accepts respond, ignore, but not accept"), "{}", refused.2);
     assert_eq!(run(&["inbox", "answer", &choice, "blue"]).0, 2);
     assert_eq!(run(&["inbox", "answer", &choice]).0, 2, "one of them must be said");
     assert_eq!(run(&["inbox", "answer", &choice, "red", "--ignore"]).0, 2, "and not two");
@@ -71,7 +71,7 @@ fn a_question_is_listed_shown_and_answered() {
     assert_eq!((answered.0, answered.1.trim()), (0, "Done: heard \"green\"."), "{answered:?}");
     let shown = run(&["inbox", "show", &choice]);
     assert_eq!(shown.0, 0, "{shown:?}");
-    assert!(shown.1.contains("asks nothing"), "{}", shown.1);
+    assert!(shown.1.contains("has no open question"), "{}", shown.1);
 
     let replanned = run(&["turn", "send", "--thread", &open, "ask In JSON?", "--replan", "--wait"]);
     assert_eq!(replanned.0, 3, "a new matter, and no answer: {replanned:?}");
@@ -81,10 +81,10 @@ fn a_question_is_listed_shown_and_answered() {
     let open = ask("ask Well?");
     let ignored = run(&["inbox", "answer", &open, "--ignore"]);
     assert!(ignored.0 == 0 && ignored.1.contains("is cancelled"), "{ignored:?}");
-    assert_eq!(run(&["inbox", "ls", "-o", "json"]).1.trim(), "[]");
+    assert_eq!(run(&["inbox", "list", "-o", "json"]).1.trim(), "[]");
 }
 
-/// A listing that goes on.
+/// A running `inbox list --watch`.
 struct Watch {
     child: std::process::Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,

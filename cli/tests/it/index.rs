@@ -1,9 +1,9 @@
-//! The index from the command line: built by a turn, read from the store.
+//! The index of MCP servers, from the command line.
 
 use std::{fs, time::Duration};
 
 use serde_json::Value;
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, log, turnfold};
 
@@ -54,10 +54,6 @@ fn the_index_is_built_shown_and_searched() {
     );
 
     configured("[mcp.mail]\ndescription = 'x'\ncommand = 'x'\n[index]\nembedding_model = 'openai/small'\n");
-    let expected = [
-        "calendar: no vector of the embedding model",
-        "commands: not configured any more",
-        "mail: not indexed",
-    ];
+    let expected = ["calendar: no_vector", "commands: not_configured", "mail: not_indexed"];
     assert_eq!(states(), (1, expected.map(str::to_owned).to_vec()));
 }

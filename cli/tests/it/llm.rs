@@ -1,7 +1,7 @@
-//! Every strategy with a model that is real, and so small that it is wrong more often than right: `./check --llm`.
+//! Runs every strategy with a real model that is small enough to be wrong more often than right: `./check --llm`.
 //!
-//! Nothing here depends on what it says. Whatever that is, every turn comes to rest with words, a question or a reason;
-//! the thread can be used again; and today's code finds its log whole and would decide the same.
+//! No check depends on the model's replies. Whatever they are, every turn ends with a reply, a question or an error;
+//! the thread remains usable; and today's code can replay the log with the same decisions.
 
 mod ranking;
 mod table;
@@ -12,28 +12,28 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testing::Llama;
+use test_servers::Llama;
 
 use self::table::Talk;
 use crate::{engine::Engine, real_servers};
 
-/// How long a reply may be. A model that rambles is cut off here, and must be heard to be.
+/// Maximum tokens of a reply. Longer replies are cut off, and the log must show it.
 const TOKENS: u32 = 160;
 
-/// How long a turn may take. It asks a model a few times, each after the other.
+/// Maximum duration of a turn, which calls a model several times in sequence.
 const PATIENCE: Duration = Duration::from_mins(20);
 
-/// How often the person answers in one turn, before something else is said.
+/// Maximum answers of the person in one turn; after them, the person sends the next message.
 const ANSWERS: usize = 2;
 
-/// What is told in the end.
+/// Figures printed at the end of the test.
 #[derive(Default)]
 struct Figures {
-    /// How turns ended, by strategy.
+    /// Number of turns by strategy and status.
     statuses: BTreeMap<(String, String), usize>,
-    /// How long the turns of a strategy took together.
+    /// Total duration of the turns of each strategy.
     took: BTreeMap<String, Duration>,
-    /// How often what happened, in the logs.
+    /// Number of occurrences in the logs, by kind.
     seen: BTreeMap<String, usize>,
 }
 
@@ -54,7 +54,7 @@ async fn real_model_brings_every_turn_to_rest() {
     figures.told();
 }
 
-/// All turns of one thread; then its log is held against today's code.
+/// Runs all turns of one thread, then checks its log against today's code.
 async fn talk_through(engine: &Engine, talk: &Talk, figures: &mut Figures) {
     let mut thread = Value::Null;
     for words in talk.says {
@@ -77,12 +77,13 @@ async fn talk_through(engine: &Engine, talk: &Talk, figures: &mut Figures) {
     let verified = engine.get(&format!("/v1/threads/{thread}/verify")).await;
     assert_eq!(verified["ok"], true, "{}: {verified:#}", talk.strategy);
     assert_eq!(verified["chain"]["intact"], true, "{}: {verified:#}", talk.strategy);
-    assert_eq!(verified["divergences"], json!([]), "{}", talk.strategy);
+    let replayed = engine.get(&format!("/v1/threads/{thread}/replay")).await;
+    assert_eq!((&replayed["ok"], &replayed["divergences"]), (&json!(true), &json!([])), "{}", talk.strategy);
     assert_eq!(verified["events"], events.len(), "{}", talk.strategy);
     figures.looks_over(&events);
 }
 
-/// Waits until the turn is at rest, and holds how it rests against what is promised.
+/// Waits until the turn is idle and checks that its state is one of the promised ones.
 async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures) -> Value {
     let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
     let began = Instant::now();
@@ -106,7 +107,7 @@ async fn rests(engine: &Engine, talk: &Talk, turn: Value, figures: &mut Figures)
     turn
 }
 
-/// What a person of few words answers, if anything is asked.
+/// Returns a short answer to an open question, or `None` if there is no question.
 fn answer(turn: &Value) -> Option<String> {
     let interrupt = turn["interrupt"].as_object()?;
     assert_ne!(interrupt["kind"], "in_doubt", "nobody was killed, so nothing is in doubt: {turn:#}");
@@ -130,23 +131,23 @@ impl Figures {
         *self.took.entry(strategy.to_owned()).or_default() += took;
     }
 
-    /// Counts what the model did and what it was told of that.
+    /// Counts the model's errors, and the corrections it received.
     fn looks_over(&mut self, events: &[Value]) {
         for it in events {
             let event = &it["event"];
             let reply = &event["response"];
             let seen = match it["kind"].as_str().unwrap() {
-                "faltered" => {
+                "attempt_failed" => {
                     let error = event["error"].as_str().unwrap();
                     let known = table::FALTERS.iter().find(|it| error.contains(**it));
                     format!("faltered: {}", known.copied().unwrap_or(error))
                 }
                 "answered" if reply["response"] == "reply" => {
-                    let form = event["meter"]["form"].as_str().filter(|it| !it.is_empty());
+                    let form = event["usage"]["response_format"].as_str().filter(|it| !it.is_empty());
                     let calls = reply["tool_calls"].as_array().is_some_and(|it| !it.is_empty());
                     format!("answered: {}", form.unwrap_or(if calls { "a call" } else { "words" }))
                 }
-                "decided" if it["text"].as_str().unwrap().contains("this very call was just answered") => {
+                "decided" if event.to_string().contains("this very call was just answered") => {
                     "a repeated call refused".to_owned()
                 }
                 _ => continue,

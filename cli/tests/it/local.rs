@@ -1,4 +1,4 @@
-//! Engines on a SQLite file: one at a time, and what `--local` begins besides what it was told to.
+//! Engines on one SQLite file: one at a time. And what `--local` runs.
 
 use std::{
     fs,
@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, log, turnfold};
 
@@ -20,7 +20,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// A file of these many lines.
+/// Writes a batch file.
 fn lines(folder: &Path, file: &str, count: usize, words: &str) {
     let line = |n: usize| {
         let body = json!({"strategy": "probe", "input": format!("{words}; echo {file} {n}")});
@@ -30,7 +30,7 @@ fn lines(folder: &Path, file: &str, count: usize, words: &str) {
     fs::write(folder.join(file), text).unwrap();
 }
 
-/// `turnfold dev` at this database, and where it listens.
+/// Starts `turnfold dev` on a database and returns its address.
 fn dev(folder: &Path, url: &str) -> (Process, String) {
     let listen = format!("127.0.0.1:{}", free_port());
     let set = format!("store.url={url}");
@@ -38,7 +38,7 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
     let mut dev =
         Process::start(command.args(["dev", "--listen", &listen, "--set", &set]).stderr(log(folder, "dev")));
     let began = Instant::now();
-    // Its port is open before its database is.
+    // The port opens before the database.
     loop {
         let told = fs::read_to_string(folder.join("dev.log")).unwrap();
         if told.contains("turnfold is ready") {
@@ -50,7 +50,7 @@ fn dev(folder: &Path, url: &str) -> (Process, String) {
     (dev, format!("http://{listen}"))
 }
 
-/// Begins what these arguments say, and breaks it off once its log says that lines have ended.
+/// Runs a command and interrupts it once its log reports ended lines.
 fn interrupted(folder: &Path, args: &[&str]) {
     let mut command = turnfold(folder);
     let mut first = Process::start(command.args(args).stderr(log(folder, "first")));
@@ -61,7 +61,7 @@ fn interrupted(folder: &Path, args: &[&str]) {
         std::thread::sleep(Duration::from_millis(20));
     }
     first.signal("INT");
-    assert_eq!(first.wait().code(), Some(5), "{}", told());
+    assert_eq!(first.wait().code(), Some(130), "{}", told());
 }
 
 #[test]
@@ -77,12 +77,12 @@ fn one_engine_at_a_time_works_on_a_file() {
         |args: &[&str], file: &str| run(folder, &[args, &["--set", &format!("store.url={file}")]].concat());
     for file in ["sqlite:a%20b/t.db", "sqlite:./a b/../a b/t.db?mode=rwc", "sqlite:link.db"] {
         let told = at(&local, file);
-        assert!(told.0 == 4 && told.2.contains("another turnfold works on this file (/"), "{file}: {told:?}");
-        assert!(told.2.contains("leave --local out"), "{file}: {told:?}");
+        assert!(told.0 == 4 && told.2.contains("another turnfold uses this file (/"), "{file}: {told:?}");
+        assert!(told.2.contains("leave out --local"), "{file}: {told:?}");
         let told = at(&["dev", "--listen", "127.0.0.1:0"], file);
-        assert!(told.0 == 4 && told.2.contains("another turnfold works on this file (/"), "{file}: {told:?}");
-        assert!(told.2.contains("a b/t.db): stop that; or name another file"), "{file}: {told:?}");
-        let looked = at(&["thread", "ls"], file);
+        assert!(told.0 == 4 && told.2.contains("another turnfold uses this file (/"), "{file}: {told:?}");
+        assert!(told.2.contains("a b/t.db); hint: stop the other one"), "{file}: {told:?}");
+        let looked = at(&["thread", "list"], file);
         assert_eq!(looked.0, 0, "who only looks is let in: {looked:?}");
         let quoted = at(&["batch", "quote", "lines.jsonl", "--local"], file);
         assert!(quoted.0 == 0 && quoted.1.contains("3 lines to run"), "{quoted:?}");
@@ -92,26 +92,26 @@ fn one_engine_at_a_time_works_on_a_file() {
     let (_other, _) = dev(folder, "sqlite:other.db");
     let (_memory, _) = dev(folder, "sqlite::memory:");
     let (_another, _) = dev(folder, "sqlite::memory:");
-    // Killed, it holds nothing any more.
+    // A killed process releases the file.
     first.kill();
     let told = at(&local, "sqlite:link.db");
     assert!(told.0 == 0 && told.2.contains("submitted before"), "{told:?}");
 }
 
-/// The turns that were begun, and how they stand.
+/// Returns all threads.
 fn threads(folder: &Path) -> Value {
-    let told = run(folder, &["thread", "ls", "--limit", "1000", "-o", "json"]);
+    let told = run(folder, &["thread", "list", "--limit", "1000", "-o", "json"]);
     assert_eq!(told.0, 0, "{told:?}");
     serde_json::from_str(&told.1).unwrap()
 }
 
 #[test]
-fn what_rests_goes_on_only_where_something_is_run() {
+fn open_work_continues_only_when_an_engine_runs() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, "lines.jsonl", 200, "wait 0.2");
     lines(folder, "other.jsonl", 3, "steps 1");
-    // To look through it takes longer than to begin something.
+    // Long enough that an engine would start work in the meantime.
     lines(folder, "long.jsonl", 20_000, "steps 1");
     let mut args = ["batch", "run", "lines.jsonl", "--out", "out.jsonl", "--local", "--window", "2"];
     interrupted(folder, &args);
@@ -124,18 +124,18 @@ fn what_rests_goes_on_only_where_something_is_run() {
     args[4] = "other.out";
     let told = run(folder, &args);
     assert_eq!(told.0, 0, "{told:?}");
-    let words = told.2.split("besides, a batch of this store goes on meanwhile: batch_").nth(1);
+    let words = told.2.split("other open batches of this database run as well: batch_").nth(1);
     let words = words.unwrap_or_else(|| panic!("{told:?}"));
     assert!(words.contains("turnfold batch pause ID --url http://127.0.0.1:"), "{words}");
     assert_ne!(threads(folder), rest, "it has gone on");
-    // Its own batch is nothing besides.
+    // Its own batch is not among the others.
     let paused = run(folder, &args);
-    assert!(paused.0 == 0 && paused.2.contains("besides, a batch of this store"), "{paused:?}");
+    assert!(paused.0 == 0 && paused.2.contains("other open batches of this database"), "{paused:?}");
     assert_eq!(paused.2.matches("batch_").count(), 2, "the other, and its own: {paused:?}");
 }
 
 #[test]
-fn a_batch_has_a_month_where_nothing_goes_on_by_itself() {
+fn the_default_completion_window_is_longer_with_local() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, "lines.jsonl", 1, "steps 1");
@@ -153,7 +153,7 @@ fn a_batch_has_a_month_where_nothing_goes_on_by_itself() {
 }
 
 #[test]
-fn a_batch_whose_time_went_by_while_nobody_ran_it_is_gone_on_with() {
+fn a_batch_that_expired_without_an_engine_is_resumed() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, "lines.jsonl", 8, "wait 0.5");
@@ -163,7 +163,7 @@ fn a_batch_whose_time_went_by_while_nobody_ran_it_is_gone_on_with() {
     std::thread::sleep(Duration::from_secs(11));
     let done = run(folder, &args);
     assert_eq!(done.0, 0, "{done:?}");
-    assert!(done.2.contains("submitted before") && done.2.contains("ran out of time: "), "{done:?}");
+    assert!(done.2.contains("submitted before") && done.2.contains(" expired; running "), "{done:?}");
     let results = fs::read_to_string(folder.join("out.csv")).unwrap();
     assert_eq!(results.matches(",completed,").count(), 8, "{results}");
 }

@@ -1,4 +1,4 @@
-//! Threads looked at again from the command line: taken in, explained, laid side by side, searched, counted.
+//! Analysis of threads from the command line: import, explanation, comparison, bisection, cost.
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
@@ -12,7 +12,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
 }
 
-/// A home, and the thread of a fixture in it.
+/// Returns a folder with a database that holds the thread of a fixture.
 fn home(fixture: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     assert_eq!(run(folder.path(), &["migrate"]).0, 0);
@@ -28,7 +28,7 @@ fn import(folder: &Path, fixture: &str) -> String {
 }
 
 #[test]
-fn what_is_exported_is_taken_in_byte_for_byte() {
+fn an_exported_log_is_imported_byte_for_byte() {
     let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
     let (folder, elsewhere) = (folder.path(), tempfile::tempdir().unwrap());
     let elsewhere = elsewhere.path();
@@ -45,8 +45,12 @@ fn what_is_exported_is_taken_in_byte_for_byte() {
         |flags: &[&str]| run(elsewhere, &[&["thread", "import", file.to_str().unwrap()][..], flags].concat());
     assert_eq!(import(&[]).1["id"], json!(id));
     assert_eq!(export(elsewhere, &id), exported);
-    for command in [&["store", "verify"][..], &["store", "rebuild", "--dry-run"], &["thread", "verify", &id]]
-    {
+    for command in [
+        &["store", "verify"][..],
+        &["store", "rebuild", "--dry-run"],
+        &["thread", "verify", &id],
+        &["thread", "replay", &id],
+    ] {
         assert_eq!(run(elsewhere, command).0, 0, "{command:?}");
     }
     let (exit, told) = import(&[]);
@@ -58,25 +62,28 @@ fn what_is_exported_is_taken_in_byte_for_byte() {
     fs::write(&file, exported.replace("0.69", "0.96")).unwrap();
     let (exit, told) = import(&["--new"]);
     assert!(exit == 2 && told.as_str().unwrap().contains("line 17: the hash chain breaks here"), "{told}");
-    // A turn that is under way is not gone on with unasked.
+    // A log that ends within a turn is refused by default.
     let lines: Vec<&str> = exported.lines().collect();
     fs::write(&file, lines[..15].join("\n")).unwrap();
     let (exit, told) = import(&["--new"]);
     assert!(exit == 2 && told.as_str().unwrap().contains("--go-on"), "{told}");
     assert_eq!(import(&["--new", "--go-on"]).0, 0);
-    assert_eq!(run(elsewhere, &["thread", "get", "last"]).1["stands"], "is busy at assess");
+    assert_eq!(run(elsewhere, &["thread", "show", "last"]).1["node"], "assess");
     fs::write(&file, "{}\n").unwrap();
     assert_eq!(import(&[]).0, 2);
 }
 
 #[test]
-fn a_route_is_explained() {
+fn a_decision_is_explained() {
     let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
     let (exit, why) = run(folder.path(), &["thread", "why", &id, "--at", "17"]);
     assert_eq!((exit, &why["decision"]["because"]), (0, &json!("done with confidence 0.69 < 0.7")));
     assert_eq!(run(folder.path(), &["thread", "why", &id]).1["stands"], "idle: a person speaks next");
     let (exit, told) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("its last is 27"), "{told}");
+    assert!(
+        exit == 2 && told.as_str().unwrap().contains("the thread has no event 99: its last event is 27"),
+        "{told}"
+    );
     assert_eq!(
         run(folder.path(), &["queue", "pause", "--strategy", "planner", "--reason", "rest"]).0,
         4,
@@ -85,7 +92,7 @@ fn a_route_is_explained() {
 }
 
 #[test]
-fn the_first_event_is_found() {
+fn bisect_finds_the_first_event() {
     let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
     let folder = folder.path();
     let (exit, found) = run(folder, &["thread", "bisect", &id, "--where", "state.plan.rounds > 0"]);
@@ -97,7 +104,7 @@ fn the_first_event_is_found() {
         String::from_utf8(output.stderr).unwrap()
     };
     assert!(
-        told("state.plan.nope > 0").contains("state.plan.nope was there at no event"),
+        told("state.plan.nope > 0").contains("state.plan.nope exists after no event"),
         "a typo is told of"
     );
     assert_eq!(told("state.plan.rounds > 99"), "", "and what is there is none");
@@ -106,9 +113,9 @@ fn the_first_event_is_found() {
     assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "something must be looked for");
 }
 
-/// Builds stand in for others of turnfold: what they say of a thread is all that is known of them.
+/// Scripts stand in for other builds; only their output of `thread replay` matters.
 #[test]
-fn the_first_build_that_decides_otherwise_is_found() {
+fn bisect_finds_the_first_build_that_decides_differently() {
     let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
     let folder = folder.path();
     let build = |name: &str, script: &str| {
@@ -134,11 +141,11 @@ fn the_first_build_that_decides_otherwise_is_found() {
 }
 
 #[test]
-fn tokens_and_money_are_counted_by_whatever_one_likes() {
+fn tokens_and_cost_are_summed_up_by_every_grouping() {
     let (folder, id) = home("planner/money_of_a_turn_is_spent.jsonl");
     let folder = folder.path();
     import(folder, "probe/all_words.jsonl");
-    let of_thread = run(folder, &["thread", "get", &id]).1["took"].clone();
+    let of_thread = run(folder, &["thread", "show", &id]).1["usage"].clone();
     let (exit, cost) = run(folder, &["thread", "cost", "--thread", &id, "--by", "node"]);
     assert_eq!((exit, &cost["all"]["usd"]), (0, &of_thread["usd"]), "{cost}");
     assert!(cost["all"]["usd"].as_f64().unwrap() > 0.0, "{cost}");
@@ -157,7 +164,7 @@ fn tokens_and_money_are_counted_by_whatever_one_likes() {
     assert_eq!(run(folder, &["thread", "cost", "--since", "7d"]).1["threads"], 2);
     assert_eq!(run(folder, &["--tenant", "acme", "thread", "cost"]).1["threads"], 0);
     assert_eq!(run(folder, &["--tenant", "default", "thread", "cost"]).1["threads"], 2);
-    // Of a thread with a turn that is asked for, its other turns are not counted.
+    // Only the matching turns of a thread are counted.
     let id = import(folder, "action_plan/a_command_that_was_withheld_runs_later.jsonl");
     let calls = |cost: &Value| cost["all"]["model_calls"].as_u64().unwrap();
     let all = calls(&run(folder, &["thread", "cost", "--thread", &id]).1);

@@ -4,8 +4,10 @@
 
 mod audit;
 mod batch;
+mod book;
 mod books;
 mod bulk;
+mod command_line;
 mod config;
 mod distance;
 mod disturbed;

@@ -1,14 +1,15 @@
-//! The index in Milvus, from the command line: built by a turn, shown, searched, and built anew for another model.
+//! The index in Milvus, from the command line: built by a turn, shown, searched, and rebuilt for another model.
 
 use std::{fs, path::Path, time::Duration};
 
 use axum::{Json, Router, routing::post};
 use serde_json::{Value, json};
-use testing::{Milvus, free_port};
+use test_servers::{Milvus, free_port};
 
 use crate::engine::{Process, log, turnfold};
 
-/// As many numbers as the model is called: how often a text has the first letter of the alphabet, the second, and so on.
+/// Returns the number of occurrences of the first letters of the alphabet in each text. The model's name is the number of
+/// letters.
 async fn embed(Json(body): Json<Value>) -> Json<Value> {
     let numbers: usize = body["model"].as_str().unwrap().parse().unwrap();
     let vector =
@@ -26,14 +27,14 @@ async fn embedder() -> String {
     base_url
 }
 
-/// Exit, output, and what was said beside it.
+/// Runs a command. Returns the exit code, the JSON output and stderr.
 fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, Value, String) {
     let output = turnfold(folder).args(["--url", url, "-o", "json"]).args(args).output().unwrap();
     let said = String::from_utf8(output.stderr).unwrap();
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or_default(), said)
 }
 
-/// Starts what serves, and has the index built.
+/// Starts the engine and builds the index.
 fn built(folder: &Path) -> (Process, String) {
     let listen = format!("127.0.0.1:{}", free_port());
     let mut command = turnfold(folder);
@@ -92,7 +93,7 @@ async fn real_milvus_has_the_index() {
     // Another model, with vectors of another length.
     dev.kill();
     configured("5");
-    let stale = ["calendar", "commands"].map(|it| format!("{it} no vector of the embedding model local/3"));
+    let stale = ["calendar", "commands"].map(|it| format!("{it} no_vector local/3"));
     assert_eq!(states(&url), (1, stale.to_vec()));
     assert_eq!(best(&url), "commands by lexical", "until the index is built once more");
     let (_dev, url) = built(folder);

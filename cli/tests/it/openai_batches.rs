@@ -1,4 +1,4 @@
-//! Batches, by OpenAI's own clients and by `turnfold batch`.
+//! Batches through OpenAI's own clients and through `turnfold batch`.
 
 use std::{
     fs,
@@ -24,7 +24,7 @@ fn real_client_for_javascript_runs_a_batch() {
     Dev::start().is_fine_with(&mut javascript(), "batches");
 }
 
-/// A file of these many lines, of which the eighth fails.
+/// Writes a batch file whose eighth line fails.
 fn lines(folder: &Path, count: usize, words: &str) {
     let line = |n: usize| {
         let input = if n == 7 { "fail on purpose".to_owned() } else { format!("{words}; echo {n}") };
@@ -43,7 +43,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn a_batch_is_submitted_watched_and_written_down() {
+fn a_batch_is_submitted_watched_and_its_results_written() {
     let dev = Dev::start();
     let folder = dev.folder();
     lines(folder, 20, "steps 1");
@@ -73,19 +73,19 @@ fn a_batch_is_submitted_watched_and_written_down() {
     assert_eq!(batch(&["results", id, "--format", "parquet", "--out", "r.parquet"]).0, 0);
     assert!(fs::read(folder.join("r.parquet")).unwrap().starts_with(b"PAR1"));
     assert_eq!(batch(&["resume", id, "--only", "failed"]).0, 0);
-    assert_eq!(batch(&["get", id, "--wait"]).0, 5, "it fails again");
+    assert_eq!(batch(&["show", id, "--wait"]).0, 5, "it fails again");
     assert_eq!(batch(&["results", id]).1.lines().count(), 21);
     let run = batch(&["run", "lines.jsonl", "--out", "r.jsonl"]);
-    assert!(run.0 == 5 && run.2.contains("20 lines of results are in r.jsonl"), "{run:?}");
+    assert!(run.0 == 5 && run.2.contains("the results of 20 lines are in r.jsonl"), "{run:?}");
     let whole = fs::read_to_string(folder.join("r.jsonl")).unwrap();
     let failed = whole.lines().filter(|it| it.contains("\"line-7\"")).collect::<Vec<_>>();
     assert!(whole.lines().count() == 20 && failed.len() == 1, "the last of each line: {whole}");
     assert!(failed[0].starts_with("{\"n\":21,"), "{failed:?}");
-    assert!(batch(&["ls"]).1.contains(id) && batch(&["get", id]).1.contains("--only failed"));
-    assert_eq!(batch(&["get", "batch_nobody"]).0, 2);
+    assert!(batch(&["list"]).1.contains(id) && batch(&["show", id]).1.contains("--only failed"));
+    assert_eq!(batch(&["show", "batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"]).0, 7);
 }
 
-/// What is said of the price goes beside what is said of the batch.
+/// The quote goes to stderr, the batch to stdout.
 #[test]
 fn a_batch_is_quoted_before_it_is_submitted() {
     let dev = Dev::start();
@@ -98,19 +98,19 @@ fn a_batch_is_quoted_before_it_is_submitted() {
         let made: Value = serde_json::from_str(&all.1).unwrap_or_else(|_| panic!("{all:?}"));
         (made["id"].as_str().unwrap().to_owned(), all.2)
     };
-    assert_eq!(batch(&["submit", "lines.jsonl", "--quote"]).0, 2, "nobody can be asked");
-    assert!(!batch(&["ls"]).1.contains("batch_"), "nothing was made");
+    assert_eq!(batch(&["submit", "lines.jsonl", "--quote"]).0, 2, "there is no terminal to confirm on");
+    assert!(!batch(&["list"]).1.contains("batch_"), "nothing was made");
     let (first, told) = submit(&[]);
-    assert!(told.contains("5 lines to run\nwhat they will cost is unknown"), "{told}");
+    assert!(told.contains("5 lines to run\nthe cost is unknown"), "{told}");
     let (again, told) = submit(&[]);
     assert!(again == first && told.contains("submitted before") && !told.contains("to run"), "{told}");
     let (other, told) = submit(&["--reuse", "none", "--workers", "2"]);
-    assert!(other != first && told.contains("5 lines to run\nthey will probably cost $0.0000"), "{told}");
-    assert!(told.contains("probe: 5 lines, by 5 past turns"), "{told}");
+    assert!(other != first && told.contains("5 lines to run\nestimate: $0.0000"), "{told}");
+    assert!(told.contains("probe: 5 lines, from 5 past turns"), "{told}");
 }
 
 #[test]
-fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
+fn a_local_batch_continues_after_an_interruption() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, 30, "wait 0.5");
@@ -124,8 +124,12 @@ fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
         std::thread::sleep(Duration::from_millis(20));
     }
     first.signal("INT");
-    assert_eq!(first.wait().code(), Some(5), "{}", told());
-    assert!(told().contains("goes on where it stopped") && !folder.join("out.jsonl").exists(), "{}", told());
+    assert_eq!(first.wait().code(), Some(130), "{}", told());
+    assert!(
+        told().contains("repeat the command to continue it") && !folder.join("out.jsonl").exists(),
+        "{}",
+        told()
+    );
     let done = run(folder, &args);
     assert_eq!(done.0, 5, "one fails: {done:?}");
     assert!(done.2.contains("submitted before"), "{done:?}");
@@ -134,9 +138,9 @@ fn a_batch_needs_no_server_and_goes_on_where_it_was_interrupted() {
     assert!(!folder.join("out.jsonl.part").exists());
 }
 
-/// Who may start an engine of its own is an operator of it, whatever keys the others of the configuration have.
+/// A local engine has its own operator key, whatever keys are configured.
 #[test]
-fn a_batch_needs_no_operators_key_where_it_needs_no_server() {
+fn a_local_batch_needs_no_operator_key() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("key"), "sesame").unwrap();
@@ -152,9 +156,9 @@ fn a_batch_needs_no_operators_key_where_it_needs_no_server() {
     }
 }
 
-/// Nobody answers for such a batch later: what there is to do is told while it runs, and after.
+/// Without a server, the hints must come while the batch runs and when it ends.
 #[test]
-fn an_engine_of_its_own_says_how_it_is_answered_and_where_the_results_are() {
+fn a_local_batch_explains_how_to_answer_and_to_get_results() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, 1, "ask Which? | red | green");
@@ -163,12 +167,12 @@ fn an_engine_of_its_own_says_how_it_is_answered_and_where_the_results_are() {
     let mut process = Process::start(&mut command);
     let told = || fs::read_to_string(folder.join("submit.log")).unwrap();
     let began = Instant::now();
-    while !told().contains("waits for a person: turnfold inbox ls --url http://127.0.0.1:") {
+    while !told().contains("waits for a person\nhint: turnfold inbox list --url http://127.0.0.1:") {
         assert!(began.elapsed() < Duration::from_secs(60) && process.lives(), "{}", told());
         std::thread::sleep(Duration::from_millis(20));
     }
     std::thread::sleep(Duration::from_secs(2));
-    assert_eq!(told().matches("inbox ls").count(), 1, "{}", told());
+    assert_eq!(told().matches("inbox list").count(), 1, "{}", told());
     let url = told().split("--url ").nth(1).unwrap().split_whitespace().next().unwrap().to_owned();
     let at = |args: &[&str]| {
         let Output { status, stdout, .. } =
@@ -176,19 +180,19 @@ fn an_engine_of_its_own_says_how_it_is_answered_and_where_the_results_are() {
         assert!(status.success(), "{args:?}");
         String::from_utf8(stdout).unwrap()
     };
-    let inbox: Value = serde_json::from_str(&at(&["inbox", "ls", "-o", "json"])).unwrap();
+    let inbox: Value = serde_json::from_str(&at(&["inbox", "list", "-o", "json"])).unwrap();
     let inbox = if inbox.is_array() { inbox } else { inbox["data"].clone() };
     at(&["inbox", "answer", inbox[0]["thread_id"].as_str().unwrap(), "2"]);
     assert!(process.wait().success(), "{}", told());
-    assert!(told().contains("the same command with `run` and --out FILE"), "{}", told());
+    assert!(told().contains("the same command, `run` instead of `submit`, and --out FILE"), "{}", told());
     let done = run(folder, &["run", "lines.jsonl", "--local", "--out", "out.csv"]);
-    assert!(done.0 == 0 && done.2.contains("1 line of results is in out.csv"), "{done:?}");
+    assert!(done.0 == 0 && done.2.contains("the results of 1 line is in out.csv"), "{done:?}");
     assert!(fs::read_to_string(folder.join("out.csv")).unwrap().contains("\r\n1,line-0,completed,"));
 }
 
-/// The first signal lets what is under way come to its end, the second does not wait for that.
+/// The first signal lets running work finish, the second does not.
 #[test]
-fn a_second_signal_ends_an_engine_of_its_own_at_once() {
+fn a_second_signal_ends_a_local_batch_at_once() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, 4, "wait 50");
@@ -207,18 +211,18 @@ fn a_second_signal_ends_an_engine_of_its_own_at_once() {
     assert!(process.lives(), "what is under way is waited for: {}", told());
     process.signal("TERM");
     let second = Instant::now();
-    assert_eq!(process.wait().code(), Some(5), "{}", told());
+    assert_eq!(process.wait().code(), Some(130), "{}", told());
     assert!(second.elapsed() < Duration::from_secs(20), "{}", told());
 }
 
-/// The disk of the store is full in the middle: nothing more ends, nothing is lost, and once there is room it goes on.
+/// The disk of the database is full for a while: no work ends meanwhile, and nothing is lost.
 #[test]
-fn a_batch_goes_on_once_a_full_disk_has_room() {
+fn a_batch_continues_after_the_disk_was_full() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     lines(folder, 400, "steps 3");
     let args = "batch run lines.jsonl --out out.jsonl --local --window 20";
-    // A file that may not grow any more is to SQLite what a full disk is: its write fails.
+    // For SQLite, a file that may not grow is the same as a full disk: writes fail.
     let program = turnfold(folder).get_program().to_str().unwrap().to_owned();
     let mut command = std::process::Command::new("sh");
     command.current_dir(folder).args(["-c", &format!("trap '' XFSZ; ulimit -f 3000; exec {program} {args}")]);

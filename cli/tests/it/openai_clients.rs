@@ -1,4 +1,4 @@
-//! OpenAI's own clients, as they are published, against `turnfold dev`.
+//! OpenAI's published clients against `turnfold dev`.
 
 use std::{
     fs,
@@ -9,11 +9,11 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, demo_config, log, turnfold};
 
-/// Pinned: a test should change only when we change it.
+/// Pinned versions, so that tests change only on purpose.
 const PYTHON: [(&str, &str); 2] = [("openai", "3.54.0"), ("standardwebhooks", "1.0.1")];
 const JAVASCRIPT: [(&str, &str); 1] = [("openai", "7.57.0")];
 
@@ -27,9 +27,9 @@ fn real_client_for_javascript_chats() {
     Dev::start().is_fine_with(&mut javascript(), "chat");
 }
 
-/// Both ask for what takes a while, wait for the answer, and send their request again by themselves when the line breaks.
+/// Both clients send a slow request, and retry it when the connection breaks.
 #[test]
-fn real_clients_that_ask_again_after_a_kill_begin_nothing_anew() {
+fn real_clients_that_retry_after_a_kill_start_no_second_turn() {
     let mut dev = Dev::start();
     let mut clients: Vec<_> = [python(), javascript()]
         .into_iter()
@@ -50,17 +50,17 @@ fn real_clients_that_ask_again_after_a_kill_begin_nothing_anew() {
     assert_eq!(dev.turns().len(), 2, "{:?}", dev.turns());
 }
 
-/// The client for Python, and what it does.
+/// Returns the command of the Python client.
 pub(crate) fn python() -> Command {
-    let mut command = Command::new(testing::pip(&PYTHON).join("bin/python"));
+    let mut command = Command::new(test_servers::pip(&PYTHON).join("bin/python"));
     command.arg(script("client.py"));
     command
 }
 
-/// The client for JavaScript, and what it does.
+/// Returns the command of the JavaScript client.
 pub(crate) fn javascript() -> Command {
     let mut command = Command::new("node");
-    command.env("NODE_PATH", testing::npm(&JAVASCRIPT).join("node_modules")).arg(script("client.cjs"));
+    command.env("NODE_PATH", test_servers::npm(&JAVASCRIPT).join("node_modules")).arg(script("client.cjs"));
     command
 }
 
@@ -90,10 +90,12 @@ impl Dev {
         self.process = listening(self.folder.path(), &self.listen);
     }
 
-    /// All turns there are, as `turnfold turn ls` tells them.
+    /// Returns all turns, from `turnfold turn list`.
     fn turns(&self) -> Vec<Value> {
-        let output =
-            turnfold(self.folder()).args(["turn", "ls", "--url", &self.url, "-o", "json"]).output().unwrap();
+        let output = turnfold(self.folder())
+            .args(["turn", "list", "--url", &self.url, "-o", "json"])
+            .output()
+            .unwrap();
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output:?}"))
     }
 
@@ -101,7 +103,7 @@ impl Dev {
         self.folder.path()
     }
 
-    /// The client does this, and finds everything as it should be.
+    /// Runs a scenario of a client and checks its outcome.
     pub(crate) fn is_fine_with(&self, client: &mut Command, what: &str) {
         let output = client.args([&self.url, what]).output().unwrap();
         let told = fs::read_to_string(self.folder().join("dev.log")).unwrap_or_default();

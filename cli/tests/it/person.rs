@@ -1,4 +1,4 @@
-//! Who did it: what is done at the command line stands in the log under the name of whoever sits there.
+//! The log names the user of the command line.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ fn run(dev: &Dev, user: &str, args: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
 }
 
-/// A turn that asks, and its thread.
+/// Sends a turn that asks a question. Returns the turn and its thread.
 fn asks(dev: &Dev, user: &str) -> (String, String) {
     let (exit, turn) = run(dev, user, &["turn", "send", "-g", "probe", "ask Which? | red | green", "--wait"]);
     assert_eq!(exit, 3, "{turn}");
@@ -20,21 +20,21 @@ fn asks(dev: &Dev, user: &str) -> (String, String) {
     (of("id"), of("thread_id"))
 }
 
-/// Who did what is of this kind in the log of a thread.
+/// Returns the actors of all events of a kind.
 fn by(dev: &Dev, thread: &str, kind: &str) -> Vec<Value> {
     let (exit, events) = run(dev, "somebody", &["thread", "events", thread]);
     assert_eq!(exit, 0, "{events}");
     let of_kind = events.as_array().unwrap().iter().filter(|it| it["kind"] == kind);
-    of_kind.map(|it| it["event"]["by"].clone()).collect()
+    of_kind.map(|it| it["event"]["actor"].clone()).collect()
 }
 
 #[test]
-fn who_did_it_stands_in_the_log() {
+fn the_log_names_the_user() {
     let dev = Dev::start();
     let (_, thread) = asks(&dev, "ada");
     let (exit, answered) = run(&dev, "Zoë Ångström", &["inbox", "answer", &thread, "2", "--wait"]);
     assert_eq!(exit, 0, "{answered}");
-    assert_eq!(by(&dev, &thread, "heard"), [json!("ada"), json!("Zoë Ångström")]);
+    assert_eq!(by(&dev, &thread, "turn_started"), [json!("ada"), json!("Zoë Ångström")]);
 
     let (turn, thread) = asks(&dev, "ada");
     let (exit, called_off) = run(&dev, "grace", &["turn", "cancel", &turn]);
@@ -42,8 +42,8 @@ fn who_did_it_stands_in_the_log() {
     assert_eq!(by(&dev, &thread, "cancelled"), [json!("grace")]);
 
     let (turn, thread) = asks(&dev, &"long".repeat(100));
-    assert_eq!(by(&dev, &thread, "heard"), [json!("long".repeat(50))], "as much as the api takes");
-    assert_eq!(run(&dev, "\n", &["turn", "get", &turn]).0, 0, "who has no name may look");
+    assert_eq!(by(&dev, &thread, "turn_started"), [json!("long".repeat(50))], "as much as the api takes");
+    assert_eq!(run(&dev, "\n", &["turn", "show", &turn]).0, 0, "who has no name may look");
 
     let (exit, paused) = run(&dev, "Zoë", &["queue", "pause", "--strategy", "probe"]);
     assert_eq!((exit, &paused["by"]), (0, &json!("Zoë")), "{paused}");

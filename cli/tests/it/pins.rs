@@ -1,13 +1,13 @@
-//! A server whose tools change between two runs: the turn ends in words, and the operator looks and approves.
+//! An MCP server whose tools change: turns do not use it until an operator approves the change.
 
 use std::{fs, path::Path, time::Duration};
 
 use serde_json::{Value, json};
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, TURNFOLD, log, turnfold};
 
-/// The server is one of our own, under a name that says nothing of which.
+/// Configures one of the bundled servers under a neutral name.
 fn configure(folder: &Path, expert: &str) {
     let script = [
         json!({"shape": "PlanReply", "says": {"decision": "replace", "next_task": 0, "clarification": null,
@@ -27,7 +27,7 @@ fn configure(folder: &Path, expert: &str) {
     fs::write(folder.join("turnfold.toml"), config).unwrap();
 }
 
-/// One turn of an engine that is there for it alone, and so connects to the server anew.
+/// Runs one turn in a new engine, which connects to the server again.
 fn turn(folder: &Path) -> String {
     let listen = format!("127.0.0.1:{}", free_port());
     let mut command = turnfold(folder);
@@ -50,7 +50,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, String, String) {
 }
 
 #[test]
-fn a_changed_server_is_seen_through_and_approved() {
+fn a_changed_server_is_blocked_until_it_is_approved() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     let pins = |args: &[&str]| run(folder, &[&["mcp", "pins"], args].concat());
@@ -71,19 +71,19 @@ fn a_changed_server_is_seen_through_and_approved() {
         assert!(refused.contains(words), "{words:?} in {refused}");
     }
     let (_, _, remark) = run(folder, &["mcp", "tools", "desk"]);
-    assert!(remark.contains("not the tools that desk is pinned to"), "{remark}");
+    assert!(remark.contains("these tools differ from the approved ones"), "{remark}");
     let (exit, diff, remark) = pins(&["diff", "desk"]);
     assert!(exit == 1 && diff.contains("list_events is gone") && diff.contains("read is new"), "{diff}");
     assert!(!diff.contains("search is new"), "what is denied is not seen: {diff}");
-    let hash = remark.split("--hash ").nth(1).unwrap().split('`').next().unwrap();
+    let hash = remark.split("--hash ").nth(1).unwrap().split_whitespace().next().unwrap();
 
     let (exit, _, words) = pins(&["approve", "desk", "--hash", "0000"]);
-    assert!(exit == 1 && words.contains("changed once more"), "{words}");
+    assert!(exit == 1 && words.contains("the tools of desk do not have that hash"), "{words}");
     assert_eq!(pins(&["approve", "desk", "--hash", hash]).0, 0);
     assert!(pins(&[]).1.contains("ada"));
     let again = turn(folder);
     assert!(again.contains("Done."), "{again}");
 
-    assert_eq!((pins(&["reset", "desk"]).0, pins(&["reset", "desk"]).0), (0, 2));
+    assert_eq!((pins(&["reset", "desk"]).0, pins(&["reset", "desk"]).0), (0, 7));
     assert!(pins(&[]).1.contains("no MCP server is pinned yet"));
 }

@@ -1,4 +1,4 @@
-//! What is held back, from the command line: by a pause, by a limit.
+//! Pauses and rate limits, from the command line.
 
 use std::{
     fs,
@@ -7,13 +7,13 @@ use std::{
 };
 
 use serde_json::Value;
-use testing::{Redis, free_port};
+use test_servers::{Redis, free_port};
 
 use crate::engine::{Process, log, turnfold};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// One process that does everything, with its queue in Redis.
+/// `turnfold dev` with its queue in Redis.
 pub(crate) struct Dev {
     folder: tempfile::TempDir,
     url: String,
@@ -38,12 +38,12 @@ impl Dev {
         this
     }
 
-    /// Where its api is.
+    /// Returns the address of the API.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
 
-    /// The exit code, and what was said.
+    /// Runs a command. Returns the exit code, stdout and stderr.
     pub(crate) fn run(&self, args: &[&str]) -> (i32, String, String) {
         run(self.folder.path(), &self.url, args)
     }
@@ -55,7 +55,7 @@ impl Dev {
     }
 
     pub(crate) fn status(&self, turn: &str) -> String {
-        let shown = self.run(&["turn", "get", turn, "-o", "json"]);
+        let shown = self.run(&["turn", "show", turn, "-o", "json"]);
         let turn: Value = serde_json::from_str(&shown.1).unwrap_or_else(|_| panic!("{shown:?}"));
         turn["status"].as_str().unwrap().to_owned()
     }
@@ -75,9 +75,9 @@ fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
-/// As managed services want it.
+/// Managed services require TLS.
 #[test]
-fn redis_is_spoken_to_over_tls() {
+fn redis_is_reached_over_tls() {
     let redis = Redis::encrypted();
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("turnfold.toml"), format!("[queue]\nurl = '{}'\n", redis.tls_url()))
@@ -91,12 +91,12 @@ fn redis_is_spoken_to_over_tls() {
     assert_eq!(ask(&redis.authority()).0, Some(0), "{:?}", ask(&redis.authority()));
     fs::write(folder.path().join("nobody.pem"), "").unwrap();
     let (exit, said) = ask(&folder.path().join("nobody.pem"));
-    assert_eq!(exit, Some(4), "{said}");
+    assert_eq!(exit, Some(9), "{said}");
     assert!(said.contains("certificate") && said.contains("localhost"), "{said}");
 }
 
 #[test]
-fn what_is_paused_waits_until_it_is_resumed() {
+fn paused_work_waits_until_it_is_resumed() {
     let redis = Redis::start();
     let dev = Dev::start(&redis, "");
     assert_eq!(dev.run(&["queue", "pauses"]).1.trim(), "nothing is paused");
@@ -109,27 +109,27 @@ fn what_is_paused_waits_until_it_is_resumed() {
 
     let began = Instant::now();
     let turn = dev.send("probe", "echo end");
-    while redis.ask("ZCARD turnfold:{jobs}:v3:later") != "1" {
+    while redis.ask("ZCARD turnfold:{jobs}:v1:delayed") != "1" {
         assert!(began.elapsed() < PATIENCE, "it is not held");
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(dev.status(&turn), "queued");
     let resumed = dev.run(&["queue", "resume", "--strategy", "probe"]);
-    assert_eq!((resumed.0, resumed.1.trim()), (0, "strategy probe goes on"), "{resumed:?}");
+    assert_eq!((resumed.0, resumed.1.trim()), (0, "strategy probe is resumed"), "{resumed:?}");
     dev.until(&turn, "completed");
 
     assert_eq!(dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]).0, 0);
     let again = dev.run(&["queue", "resume", "--model", "openai/gpt-4o"]);
-    assert!(again.0 == 2 && again.2.contains("is not paused"), "{again:?}");
+    assert!(again.0 == 7 && again.2.contains("is not paused"), "{again:?}");
     assert_eq!(dev.run(&["queue", "pause"]).0, 2, "one of them must be said");
     assert_eq!(dev.run(&["queue", "pause", "--model", "a/b", "--strategy", "probe"]).0, 2, "and not two");
     assert_eq!(dev.run(&["queue", "pause", "--strategy", "gone"]).0, 2);
     assert_eq!(dev.run(&["queue", "pauses", "-o", "json"]).1.trim(), "[]");
 }
 
-/// The second request of a minute waits, and with it nothing else; once Redis is emptied the minute begins anew.
+/// The second request in a minute waits, and only it. After Redis is emptied, the minute starts again.
 #[test]
-fn what_has_no_room_waits_until_there_is() {
+fn a_request_over_the_rate_limit_waits() {
     let redis = Redis::start();
     let config = "[limits.servers.commands]\nrequests_per_minute = 1\n\
                   [commands.page]\ndescription = 'Pages somebody.'\nurl = 'http://127.0.0.1:1/'\n";

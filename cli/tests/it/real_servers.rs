@@ -1,5 +1,5 @@
-//! Every strategy over MCP servers that we did not write: the api and two workers as processes of their own, PostgreSQL,
-//! Redis, and a model that says what a test wants behind an endpoint as strict as OpenAI's.
+//! Runs every strategy with published MCP servers: the API and two workers as separate processes, PostgreSQL, Redis,
+//! and a scripted model behind an endpoint as strict as OpenAI's.
 
 mod asks;
 mod hostile;
@@ -22,21 +22,21 @@ use self::model::{Model, Rule};
 pub(crate) use self::parts::everything_and_time;
 use crate::engine::{Engine, Process};
 
-/// A turn, and what must come of it.
+/// A turn and its expected result.
 struct Row {
-    /// Also the name of the model that it asks.
+    /// Name of the row, which is also the name of its model.
     name: &'static str,
     strategy: &'static str,
-    /// What is tuned besides the model.
+    /// Configuration of the thread, in addition to the model.
     config: Value,
     input: String,
-    /// What the model says.
+    /// Rules for the replies of the model.
     rules: Vec<Rule>,
-    /// What the person answers, in order.
+    /// Answers of the person, in order.
     answers: &'static [&'static str],
-    /// What the servers must have said.
+    /// Texts that the servers' results must contain.
     logged: Vec<String>,
-    /// What the last reply must hold.
+    /// Texts that the last reply must contain.
     reply: Vec<String>,
 }
 
@@ -47,7 +47,7 @@ async fn real_strategies_over_real_servers() {
     let table = table::rows(home);
     let rows: BTreeSet<&str> = table.iter().map(|it| it.strategy).collect();
     let all: BTreeSet<&str> = shared::strategies::all().iter().map(|it| it.name()).collect();
-    // The probe asks nobody.
+    // The probe sends no requests to a model or a server.
     assert_eq!(rows, &all - &BTreeSet::from(["probe"]), "every strategy has a row");
     for row in table {
         world.sees_through(row).await;
@@ -57,17 +57,17 @@ async fn real_strategies_over_real_servers() {
     assert!(memory.contains("Ada Lovelace"), "{memory}");
 }
 
-/// An engine with its workers, and a model that is told what to say.
+/// A deployment with its workers and a scripted model.
 struct World {
     engine: Engine,
     model: Model,
     workers: Vec<Process>,
-    /// Where the servers have their things.
+    /// Folder with the servers' files.
     home: TempDir,
 }
 
 impl World {
-    /// Over these servers, which are told where their home is.
+    /// Starts a deployment with these servers, whose configuration depends on their folder.
     async fn of(servers: impl FnOnce(&Path) -> String) -> Self {
         let home = tempfile::tempdir().unwrap();
         let model = Model::serve().await;
@@ -77,7 +77,7 @@ impl World {
         Self { engine, model, workers, home }
     }
 
-    /// Submits a turn; it is as yet queued.
+    /// Submits a turn. Returns it while it is queued.
     async fn submits(&self, row: &Row) -> Value {
         self.model.learns(row.name, row.rules.clone());
         let mut config = row.config.clone();
@@ -88,7 +88,7 @@ impl World {
         self.engine.post("/v1/turns", &body).await
     }
 
-    /// Waits until the turn is under way no more.
+    /// Waits until the turn is neither queued nor running.
     async fn rests(&self, turn: &Value) -> Value {
         let path = format!("/v1/turns/{}", turn["id"].as_str().unwrap());
         let began = Instant::now();
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// Waits until a turn that waited for a person waits no more, and is at rest again.
+    /// Waits until an interrupted turn has continued and is idle again.
     async fn settles(&self, turn: &Value) -> Value {
         let began = Instant::now();
         loop {
@@ -115,7 +115,7 @@ impl World {
         }
     }
 
-    /// Submits a turn, answers for the person, and holds what came of it against the row.
+    /// Submits a turn, answers for the person, and checks the result against the row. Returns the events of the thread.
     async fn sees_through(&self, row: Row) -> Vec<Value> {
         let mut turn = self.submits(&row).await;
         let thread = turn["thread_id"].as_str().unwrap().to_owned();
@@ -130,12 +130,12 @@ impl World {
         self.engine.events(&thread).await
     }
 
-    /// The turn is completed as the row says, and the log says the same when it is looked over.
+    /// Checks that the turn completed as the row requires, and that its log replays to the same decisions.
     async fn holds(&self, row: &Row, turn: &Value) {
         let name = row.name;
         let thread = turn["thread_id"].as_str().unwrap();
         let events = self.engine.events(thread).await;
-        let log: Vec<&str> = events.iter().map(|it| it["text"].as_str().unwrap()).collect();
+        let log: Vec<String> = events.iter().map(|it| it["event"].to_string()).collect();
         let log = log.join("\n").chars().take(20_000).collect::<String>();
         assert_eq!(turn["status"], "completed", "{name}: {turn}\n{log}\n{}", self.told());
         assert_eq!(self.model.refused(), Vec::<String>::new(), "{name}: {log}");
@@ -149,20 +149,25 @@ impl World {
         }
         let verified = self.engine.get(&format!("/v1/threads/{thread}/verify")).await;
         assert_eq!(verified["ok"], true, "{name}: {verified}");
-        assert_eq!(verified["divergences"], json!([]), "{name}");
+        let replayed = self.engine.get(&format!("/v1/threads/{thread}/replay")).await;
+        assert_eq!(
+            (&replayed["ok"], &replayed["divergences"]),
+            (&json!(true), &json!([])),
+            "{name}: {replayed}"
+        );
     }
 
-    /// What the workers and the model told.
+    /// Returns the stderr of the workers and the requests that the model rejected.
     fn told(&self) -> String {
         let workers = ["w0", "w1", "w2"].map(|it| self.engine.told(it)).concat();
         format!("{workers}\nrefused: {:#?}", self.model.refused())
     }
 }
 
-/// Generous, as the machine may be compiling and a server takes seconds to start.
+/// Maximum wait. It is long because the machine may be compiling and a server takes seconds to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// Every text in what the log has from servers; what a model said is none of it.
+/// Returns every text of the servers' results in the log, without the replies of models.
 fn from_servers(events: &[Value]) -> Vec<String> {
     let answers = events.iter().filter(|it| it["kind"] == "answered").map(|it| &it["event"]["response"]);
     let mut said = Vec::new();

@@ -1,4 +1,4 @@
-//! Results as they are read from an api: line by line, over one that breaks off, and while lines are run again.
+//! Reading results: over connections that break off, and while lines run again.
 
 use std::{
     fs,
@@ -10,6 +10,7 @@ use std::{
     },
 };
 
+use api_types::{Batch, BatchStatus};
 use axum::{Json, Router, body::Body, extract::State, http::Uri, routing::get};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
@@ -19,9 +20,12 @@ use tokio::{
     task::{spawn_blocking, yield_now},
 };
 
-use crate::engine::turnfold;
+use crate::{
+    batch::{self, BATCH},
+    engine::turnfold,
+};
 
-/// The api of one batch; its address.
+/// Starts a fake API and returns its address.
 async fn serve(routes: Router) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -32,14 +36,12 @@ async fn serve(routes: Router) -> String {
 fn run(folder: &Path, url: &str, args: &[&str]) -> (i32, String, String) {
     let mut command = turnfold(folder);
     let Output { status, stdout, stderr } =
-        command.args(["batch", "results", "batch_1", "--url", url]).args(args).output().unwrap();
+        command.args(["batch", "results", BATCH, "--url", url]).args(args).output().unwrap();
     (status.code().unwrap(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-fn batch(status: &str, lines: u64, results: u64) -> Json<Value> {
-    let counts = json!({"total": lines, "completed": lines, "failed": 0});
-    let ours = json!({"results": results, "running": 0, "queued": 0, "waiting_for_a_person": 0});
-    Json(json!({"id": "batch_1", "status": status, "request_counts": counts, "turnfold": ours}))
+fn batch(status: BatchStatus, lines: u64, results: u64) -> Json<Batch> {
+    Json(batch::batch(BATCH, status, lines, results))
 }
 
 fn line(n: u64, name: &str) -> String {
@@ -51,7 +53,7 @@ fn after(uri: &Uri) -> u64 {
     cursor.map_or(0, |it| it.parse().unwrap())
 }
 
-/// The names in the lines of a file, each with the number of its result.
+/// Returns the custom_id and the number of each result in a file.
 fn names(text: &str) -> Vec<(String, u64)> {
     let name = |it: &str| {
         let line: Value = serde_json::from_str(it).unwrap();
@@ -60,16 +62,16 @@ fn names(text: &str) -> Vec<(String, u64)> {
     text.lines().map(name).collect()
 }
 
-/// How an answer ends in the middle of a line.
+/// Ways in which a response ends within a line.
 #[derive(Clone, Copy, Debug)]
 enum End {
     /// The connection is cut.
     Cut,
-    /// It ends as if that were all, as behind some proxies.
+    /// It ends regularly, as behind some proxies.
     Short,
 }
 
-/// Every answer has two results, and half of the next.
+/// Every response has two results and half of the next one.
 fn breaking_off(end: End, told: u64, there: u64) -> Router {
     let results = move |uri: Uri| async move {
         let first = after(&uri) + 1;
@@ -81,7 +83,7 @@ fn breaking_off(end: End, told: u64, there: u64) -> Router {
                 pieces.push(Err("the cable was pulled"));
             }
         }
-        // What was said is on its way before the end is.
+        // The data is sent before the end.
         let pieces = stream::iter(pieces).then(|it| async {
             yield_now().await;
             it
@@ -89,12 +91,15 @@ fn breaking_off(end: End, told: u64, there: u64) -> Router {
         Body::from_stream(pieces)
     };
     Router::new()
-        .route("/v1/batches/batch_1", get(move || async move { batch("completed", told, told) }))
-        .route("/v1/batches/batch_1/results", get(results))
+        .route(
+            &format!("/v1/batches/{BATCH}"),
+            get(move || async move { batch(BatchStatus::Completed, told, told) }),
+        )
+        .route(&format!("/v1/batches/{BATCH}/results"), get(results))
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_download_that_breaks_off_is_gone_on_with() {
+async fn a_download_that_breaks_off_is_continued() {
     for end in [End::Cut, End::Short] {
         let url = serve(breaking_off(end, 7, 7)).await;
         let done = spawn_blocking(move || {
@@ -111,7 +116,7 @@ async fn a_download_that_breaks_off_is_gone_on_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn fewer_results_than_there_are_is_an_error_and_no_file() {
+async fn missing_results_are_an_error_and_leave_no_file() {
     let url = serve(breaking_off(End::Cut, 7, 4)).await;
     let done = spawn_blocking(move || {
         let folder = tempfile::tempdir().unwrap();
@@ -122,13 +127,13 @@ async fn fewer_results_than_there_are_is_an_error_and_no_file() {
     done.await.unwrap();
 }
 
-/// A line that failed is run again while the batch is watched, and once more while its results are read.
+/// A failed line runs again while the batch is watched, and again while its results are read.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_has_each_line_once_though_some_are_run_again_meanwhile() {
+async fn a_file_has_each_line_once_while_lines_run_again() {
     let looks = Arc::new(AtomicU64::new(0));
     let look = async |State(looks): State<Arc<AtomicU64>>| match looks.fetch_add(1, Ordering::Relaxed) {
-        0..3 => batch("in_progress", 2, 2),
-        _ => batch("completed", 2, 3),
+        0..3 => batch(BatchStatus::InProgress, 2, 2),
+        _ => batch(BatchStatus::Completed, 2, 3),
     };
     let results = async |State(looks): State<Arc<AtomicU64>>, uri: Uri| {
         let there = if looks.load(Ordering::Relaxed) <= 3 { 2 } else { 4 };
@@ -136,8 +141,8 @@ async fn a_file_has_each_line_once_though_some_are_run_again_meanwhile() {
         all.into_iter().take(there).skip(usize::try_from(after(&uri)).unwrap()).collect::<String>()
     };
     let routes = Router::new()
-        .route("/v1/batches/batch_1", get(look))
-        .route("/v1/batches/batch_1/results", get(results))
+        .route(&format!("/v1/batches/{BATCH}"), get(look))
+        .route(&format!("/v1/batches/{BATCH}/results"), get(results))
         .with_state(looks);
     let url = serve(routes).await;
     let done = spawn_blocking(move || {
@@ -152,7 +157,7 @@ async fn a_file_has_each_line_once_though_some_are_run_again_meanwhile() {
     done.await.unwrap();
 }
 
-/// How much memory the process has taken at most, in MiB.
+/// Returns the peak memory of a process, in MiB.
 fn peak(process: u32) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find_map(|it| it.strip_prefix("VmHWM:")).unwrap();
@@ -178,11 +183,11 @@ async fn long_lines_are_read_one_at_a_time() {
     let mut body = Some(Body::from_stream(body));
     let body = Arc::new(std::sync::Mutex::new(move || body.take()));
     let results = async move || body.lock().unwrap()().unwrap_or_default();
-    let url = serve(Router::new().route("/v1/batches/batch_1/results", get(results))).await;
+    let url = serve(Router::new().route(&format!("/v1/batches/{BATCH}/results"), get(results))).await;
     let folder = tempfile::tempdir().unwrap();
     let mut command = turnfold(folder.path());
     let mut process = command
-        .args(["batch", "results", "batch_1", "--format", "csv", "--url", &url])
+        .args(["batch", "results", BATCH, "--format", "csv", "--url", &url])
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();

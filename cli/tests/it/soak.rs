@@ -1,7 +1,8 @@
-//! A soak: an api and four workers over real PostgreSQL and Redis, under load, while everything dies, stalls and is cut
-//! off at random. Afterwards the logs and the servers' own books are read: nothing is lost, and nothing happened twice.
+//! Soak test: the API and four workers over real PostgreSQL and Redis under load, while processes die and stall and
+//! connections break at random. Afterwards the logs are compared with the servers' ledgers: nothing is lost, and no
+//! write happened twice.
 //!
-//! `TURNFOLD_SOAK_SECONDS` says how long the faults go on, `TURNFOLD_SOAK_SEED` which order they come in.
+//! `TURNFOLD_SOAK_SECONDS` sets the duration of the faults, `TURNFOLD_SOAK_SEED` their order.
 
 mod faults;
 mod load;
@@ -21,13 +22,13 @@ use crate::{
     engine::{Engine, turnfold},
 };
 
-/// How long the faults go on if nobody says.
+/// Default duration of the faults, in seconds.
 const SECONDS: u64 = 120;
 
-/// How many threads `turnfold thread verify` is asked about; the api is asked about all of them.
+/// Number of threads checked with `turnfold thread verify`; the API verifies all of them.
 const VERIFIED_BY_HAND: usize = 20;
 
-/// What was seen.
+/// Results of the test.
 #[derive(Debug, Default)]
 struct Figures {
     threads: usize,
@@ -36,11 +37,11 @@ struct Figures {
     events: usize,
     doubted: usize,
     confirmed_writes: usize,
-    /// Accepted turns that did not complete, and confirmed writes that are in no book.
+    /// Accepted turns that did not complete, and confirmed writes that are in no ledger.
     lost: Vec<String>,
-    /// Writes that the books hold more than once, or that no log holds.
+    /// Writes that a ledger contains more than once, or that no log contains.
     duplicates: Vec<String>,
-    /// Threads whose log has a gap, does not chain, or was decided otherwise than today's code decides.
+    /// Threads whose log has a gap, an invalid hash chain, or decisions that today's code does not repeat.
     broken: Vec<String>,
 }
 
@@ -56,7 +57,7 @@ async fn real_engine_under_every_fault_loses_nothing() {
     let mut struck = BTreeMap::<Fault, usize>::new();
     let (storm, began) = (Duration::from_secs(seconds), Instant::now());
     while began.elapsed() < storm {
-        // A deck and no dice, so that a short soak has every fault too.
+        // Faults are dealt from a shuffled deck, so that each occurs even in a short test.
         let mut deck = Fault::DECK;
         dice.shuffle(&mut deck);
         for fault in deck {
@@ -98,7 +99,7 @@ async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
         let of_kind = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
         figures.events += events.len();
         figures.node_steps += of_kind("decided");
-        figures.doubted += of_kind("doubted");
+        figures.doubted += of_kind("in_doubt");
         if events.iter().enumerate().any(|(nth, it)| it["seq"] != nth) {
             figures.broken.push(format!("{thread} has a gap"));
         }
@@ -110,9 +111,11 @@ async fn check(engine: &Engine, ended: &[Ended]) -> Figures {
                 None => figures.lost.push(format!("{key} is confirmed, and in no book")),
             }
         }
-        let audit = engine.get(&format!("/v1/threads/{thread}/verify")).await;
-        if audit["ok"] != true {
-            figures.broken.push(format!("{thread}: {audit}"));
+        for check in ["verify", "replay"] {
+            let audit = engine.get(&format!("/v1/threads/{thread}/{check}")).await;
+            if audit["ok"] != true {
+                figures.broken.push(format!("{thread}: {check}: {audit}"));
+            }
         }
         if nth % ended.len().div_ceil(VERIFIED_BY_HAND) == 0 && !verified_by_hand(engine.folder(), thread) {
             figures.broken.push(format!("`turnfold thread verify {thread}` finds something"));

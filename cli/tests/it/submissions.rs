@@ -1,4 +1,4 @@
-//! A file that is submitted again: which batch that is, also where there are many, others' or one that was given up.
+//! Repeated submission of a file: which batch it continues, and when it creates a new one.
 
 use std::{
     fs,
@@ -7,6 +7,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
+use api_types::BatchStatus;
 use axum::{
     Json, Router,
     body::Bytes,
@@ -18,6 +19,7 @@ use serde_json::{Value, json};
 use tokio::{net::TcpListener, task::spawn_blocking};
 
 use crate::{
+    batch,
     engine::{Process, log, turnfold},
     openai_clients::Dev,
 };
@@ -38,7 +40,7 @@ fn id(told: &(i32, String, String)) -> String {
 }
 
 #[test]
-fn a_file_whose_batch_was_given_up_is_submitted_anew() {
+fn a_file_with_an_abandoned_batch_is_submitted_again() {
     let dev = Dev::start();
     let folder = dev.folder();
     fs::write(folder.join("f.jsonl"), line("probe", "wait 30")).unwrap();
@@ -50,21 +52,23 @@ fn a_file_whose_batch_was_given_up_is_submitted_anew() {
     for _ in 0..2 {
         assert_eq!(batch(&["cancel", &before]).0, 0);
         let again = batch(&["submit", "f.jsonl"]);
-        let told = format!("{before} of the same file was called off: this is a new one");
+        let told = format!("{before} of the same file was cancelled; creating a new batch");
         assert!(again.0 == 0 && id(&again) != before && again.2.contains(&told), "{again:?}");
         let same = batch(&["submit", "f.jsonl"]);
-        assert!(id(&same) == id(&again) && same.2.contains("submitted before as"), "{same:?}");
+        let told = format!("continuing {}, which was submitted before", id(&again));
+        assert!(id(&same) == id(&again) && same.2.contains(&told), "{same:?}");
         before = id(&again);
     }
     let failed = batch(&["submit", "bad.jsonl", "--wait"]);
     assert_eq!(failed.0, 1, "{failed:?}");
     let again = batch(&["submit", "bad.jsonl", "--wait", "--reuse", "succeeded"]);
     assert!(again.0 == 1 && id(&again) != id(&failed), "{again:?}");
-    assert!(again.2.contains(&format!("{} of the same file has failed", id(&failed))), "{again:?}");
+    let told = format!("{} of the same file failed; creating a new batch", id(&failed));
+    assert!(again.2.contains(&told), "{again:?}");
 }
 
 #[test]
-fn nobody_goes_on_with_another_tenants_batch() {
+fn another_tenants_batch_is_not_continued() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("f.jsonl"), line("probe", "hello")).unwrap();
@@ -72,7 +76,7 @@ fn nobody_goes_on_with_another_tenants_batch() {
     fs::write(folder.join("acme"), "acme's").unwrap();
     let config = "api.keys = ['file:ops']\ntenants.acme.keys = ['file:acme']\n";
     fs::write(folder.join("turnfold.toml"), config).unwrap();
-    let listen = format!("127.0.0.1:{}", testing::free_port());
+    let listen = format!("127.0.0.1:{}", test_servers::free_port());
     let _dev = Process::start(turnfold(folder).args(["dev", "--listen", &listen]).stderr(log(folder, "dev")));
     while std::net::TcpStream::connect(&listen).is_err() {
         std::thread::sleep(std::time::Duration::from_millis(20));
@@ -94,7 +98,7 @@ fn nobody_goes_on_with_another_tenants_batch() {
     assert_eq!(submit("acme's", &[]), acme);
 }
 
-/// What an api was sent: names of submissions, files that came and files that went.
+/// Requests of a fake API: names of submissions, uploaded files and deleted files.
 #[derive(Default)]
 struct Seen {
     name: Option<String>,
@@ -104,7 +108,7 @@ struct Seen {
 
 type Shared = Arc<Mutex<Seen>>;
 
-/// An api with 250 batches, of which the oldest is that of the submission that it was first asked to make; it makes none.
+/// Starts a fake API with 250 batches. The oldest belongs to the first requested submission; it creates no batch.
 async fn api(seen: Shared, refused: StatusCode) -> String {
     let list = async |State(seen): State<Shared>, uri: Uri| {
         let query = uri.query().unwrap_or_default();
@@ -112,9 +116,12 @@ async fn api(seen: Shared, refused: StatusCode) -> String {
         let from: u64 = after.map_or(0, |it| it.parse::<u64>().unwrap() + 1);
         let name = seen.lock().unwrap().name.clone();
         let of = |n: u64| json!({"turnfold_submission": if n == 249 { name.clone() } else { None }});
-        let batch = |n: u64| json!({"id": format!("batch_{n}"), "status": "completed", "metadata": of(n)});
-        let data: Vec<Value> = (from..250).take(100).map(batch).collect();
-        Json(json!({"data": data, "has_more": from + 100 < 250}))
+        let nth = |n: u64| {
+            let mut batch = batch::batch(&format!("batch_{n}"), BatchStatus::Completed, 1, 1);
+            batch.metadata = of(n);
+            batch
+        };
+        Json(batch::list((from..250).take(100).map(nth).collect(), from + 100 < 250))
     };
     let make = move |State(seen): State<Shared>, headers: HeaderMap, _: Bytes| async move {
         seen.lock().unwrap().name = Some(headers["idempotency-key"].to_str().unwrap().to_owned());
@@ -123,16 +130,13 @@ async fn api(seen: Shared, refused: StatusCode) -> String {
     let upload = async |State(seen): State<Shared>, _: Bytes| {
         let mut seen = seen.lock().unwrap();
         seen.uploads += 1;
-        Json(json!({"id": format!("file-{}", seen.uploads)}))
+        Json(batch::file(&format!("file-{}", seen.uploads)))
     };
     let forget = async |State(seen): State<Shared>, Named(id): Named<String>| {
         seen.lock().unwrap().deleted.push(id);
         Json(json!({}))
     };
-    let one = async |Named(id): Named<String>| {
-        let counts = json!({"total": 1, "completed": 1, "failed": 0});
-        Json(json!({"id": id, "status": "completed", "request_counts": counts}))
-    };
+    let one = async |Named(id): Named<String>| Json(batch::batch(&id, BatchStatus::Completed, 1, 1));
     let routes = Router::new()
         .route("/v1/files", post(upload))
         .route("/v1/files/{id}", delete(forget))
@@ -146,7 +150,7 @@ async fn api(seen: Shared, refused: StatusCode) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_is_found_among_many_and_what_is_refused_leaves_no_file() {
+async fn a_batch_is_found_among_many_and_a_refusal_leaves_no_file() {
     for (status, code) in [
         (StatusCode::UNPROCESSABLE_ENTITY, 2),
         (StatusCode::INTERNAL_SERVER_ERROR, 1),
@@ -158,7 +162,7 @@ async fn a_batch_is_found_among_many_and_what_is_refused_leaves_no_file() {
             let folder = tempfile::tempdir().unwrap();
             fs::write(folder.path().join("f.jsonl"), line("probe", "hello")).unwrap();
             let submit = || run(folder.path(), &["submit", "f.jsonl", "-o", "json", "--url", &url]);
-            // Where the key was taken, somebody has made it meanwhile.
+            // With a conflict, the batch was created in the meantime.
             let first = submit();
             assert_eq!(first.0, code, "{status}: {first:?}");
             let again = submit();
@@ -166,7 +170,7 @@ async fn a_batch_is_found_among_many_and_what_is_refused_leaves_no_file() {
         });
         done.await.unwrap();
         let seen = seen.lock().unwrap();
-        // Where the api broke off it may have made the batch after all.
+        // After a broken connection, the batch may have been created.
         let deleted: &[&str] = if status.is_client_error() { &["file-1"] } else { &[] };
         assert_eq!(
             (seen.uploads, &seen.deleted[..]),

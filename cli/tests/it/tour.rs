@@ -1,4 +1,4 @@
-//! The tours of `docs/`, walked: every command of them is run, and says what is printed there.
+//! Runs every command in pages of `docs/` and compares its output with the page.
 
 use std::{
     fs,
@@ -8,16 +8,31 @@ use std::{
     time::Duration,
 };
 
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::engine::{Process, TURNFOLD, fixtures, log, turnfold};
 
-/// The commands of a tour, each with what is to come of it.
+/// One command of a page, with the expected result.
 struct Step {
     command: String,
     exit: i32,
-    /// Lines that it prints; of those with `…` in them, what stands before that.
+    /// Lines of the output. `…` stands for any text.
     prints: Vec<String>,
+}
+
+#[test]
+fn getting_started() {
+    walk("getting-started.md");
+}
+
+#[test]
+fn bulk() {
+    walk("bulk.md");
+}
+
+#[test]
+fn people() {
+    walk("people.md");
 }
 
 #[test]
@@ -25,6 +40,7 @@ fn auditing() {
     walk("auditing.md");
 }
 
+/// Runs the page's commands in order, in one folder and with one engine.
 fn walk(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -36,7 +52,7 @@ fn walk(name: &str) {
     let mut engine = None;
     let (configuration, steps) = read(&text);
     fs::write(folder.join("turnfold.toml"), configuration).unwrap();
-    assert!(10 < steps.len(), "{} commands", steps.len());
+    assert!(5 < steps.len(), "{} commands", steps.len());
     for Step { command, exit, prints } in steps {
         if let Some(command) = command.strip_suffix(" &") {
             let args = command.split(' ').skip(1);
@@ -62,7 +78,8 @@ fn run(folder: &Path, listen: &str, command: &str) -> Output {
     let path = format!("{}:{}", folder.join("bin").display(), std::env::var("PATH").unwrap());
     let mut shell = Command::new("sh");
     shell.args(["-c", command]).current_dir(folder).env("PATH", path);
-    shell.env("TURNFOLD_URL", format!("http://{listen}")).output().unwrap()
+    // With `TURNFOLD_URL`, commands that need the database refuse to run.
+    shell.env_remove("TURNFOLD_URL").env("TURNFOLD__API__LISTEN", listen).output().unwrap()
 }
 
 fn wait_for(folder: &Path, listen: &str) {
@@ -72,11 +89,11 @@ fn wait_for(folder: &Path, listen: &str) {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
-    panic!("the engine does not come up: {}", fs::read_to_string(folder.join("dev.log")).unwrap());
+    panic!("the engine is not ready: {}", fs::read_to_string(folder.join("dev.log")).unwrap());
 }
 
-/// The configuration and the steps: blocks of `toml` and `sh`, and what is printed, in blocks of `text`. A command ends with
-/// its exit code in a comment, as in `# exit 1`, if that is not 0.
+/// Reads the configuration (`toml` blocks), the commands (`sh` blocks) and their output (`text` blocks). Blocks of other
+/// languages are ignored. A command whose exit code is not 0 ends with a comment such as `# exit 1`.
 fn read(text: &str) -> (String, Vec<Step>) {
     let (mut configuration, mut steps, mut block) = (String::new(), Vec::<Step>::new(), "");
     for line in text.lines() {
@@ -84,7 +101,7 @@ fn read(text: &str) -> (String, Vec<Step>) {
             (Some(_), open) if !open.is_empty() => block = "",
             (Some(name), _) => block = name,
             (None, "toml") => configuration += &format!("{line}\n"),
-            (None, "text") => steps.last_mut().unwrap().prints.push(line.to_owned()),
+            (None, "text") => steps.last_mut().into_iter().for_each(|it| it.prints.push(line.to_owned())),
             (None, "sh") if !line.is_empty() => {
                 let (command, remark) = line.split_once(" # ").unwrap_or((line, ""));
                 let exit = remark.trim().strip_prefix("exit ").map_or(0, |it| it.parse().unwrap());

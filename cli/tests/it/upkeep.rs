@@ -1,11 +1,11 @@
-//! The store and the queue looked after from the command line.
+//! Maintenance of the database and the queue, from the command line.
 
 use std::{path::Path, process::Output};
 
 use serde_json::{Value, json};
 use store::{
     NewTurn, Opening, Store, ThreadId,
-    bulk::{Batch, BatchStatus, Chunk, KnownBy, Line, LinePlace, NewBatch, NewFile},
+    batches::{Batch, BatchStatus, Chunk, KnownBy, Line, LinePlace, NewBatch, NewFile},
 };
 
 use crate::engine::turnfold;
@@ -21,7 +21,7 @@ fn words(folder: &Path, args: &[&str]) -> String {
     String::from_utf8([stdout, stderr].concat()).unwrap()
 }
 
-/// A thread with a turn that nobody has heard.
+/// Submits a turn to a new thread.
 async fn submitted(store: &Store) -> (ThreadId, store::TurnId) {
     let opened = serde_json::from_value(json!({"format": shared::FORMAT, "strategy": "probe"})).unwrap();
     let new = NewTurn::of(Opening::New(opened), vec![shared::Message::user("hello")], String::new());
@@ -44,22 +44,22 @@ async fn a_store_is_verified_and_rebuilt() {
     let (thread, _) = submitted(&store).await;
     let (exit, verified) = run(folder, &["store", "verify", "--jobs", "2"]);
     assert_eq!((exit, &verified["threads"], &verified["found"]), (0, &json!(1), &json!(0)), "{verified}");
-    assert!(words(folder, &["store", "verify", "--thread", "last"]).contains("every hash chain holds"));
+    assert!(words(folder, &["store", "verify", "--thread", "last"]).contains("every hash chain is intact"));
     assert_eq!(run(folder, &["store", "rebuild"]).0, 0);
 
-    store::testing::wreck(&store).await.unwrap();
+    store::testing::corrupt_read_models(&store).await.unwrap();
     assert_eq!(store.thread(thread).await.unwrap(), None);
     let (exit, found) = run(folder, &["store", "rebuild", "--dry-run"]);
     assert_eq!((exit, &found["found"]["thread_missing"]), (1, &json!(1)), "{found}");
     let (exit, found) = run(folder, &["store", "rebuild"]);
     assert_eq!((exit, &found["found"]["thread_missing"]), (0, &json!(1)), "{found}");
     assert!(store.thread(thread).await.unwrap().is_some());
-    assert!(words(folder, &["store", "rebuild"]).contains("every row is as its log says"));
+    assert!(words(folder, &["store", "rebuild"]).contains("every row matches its log"));
 
-    // As a newer turnfold would write it.
+    // An event of a newer version.
     let head = store.head(thread).await.unwrap();
     let cut = store::Head { seq: head.seq + 2, ..head };
-    let event: shared::Event = shared::Retried { by: String::new() }.into();
+    let event: shared::Event = shared::Retried { actor: String::new() }.into();
     store.append(&cut, &[event], None).await.unwrap();
     let (exit, verified) = run(folder, &["store", "verify"]);
     assert_eq!((exit, &verified["found"]), (1, &json!(1)), "{verified}");
@@ -87,11 +87,11 @@ async fn a_thread_is_held_released_and_pruned() {
 
     assert_eq!(run(folder, &["thread", "hold", &id, "--reason", "a lawsuit"]).0, 0);
     assert_eq!(run(folder, &["thread", "hold", &id, "--reason", "another"]).0, 1);
-    let (_, held) = run(folder, &["thread", "ls", "--held"]);
+    let (_, held) = run(folder, &["thread", "list", "--held"]);
     assert_eq!((&held[0]["thread"], &held[0]["reason"]), (&json!(id), &json!("a lawsuit")));
     assert_eq!(run(folder, &["store", "prune", "--older-than", "0s"]).1["threads"], 0);
     assert_eq!(run(folder, &["thread", "release", &id]).0, 0);
-    assert_eq!(run(folder, &["thread", "release", &id]).0, 2);
+    assert_eq!(run(folder, &["thread", "release", &id]).0, 7);
 
     let (_, counted) = run(folder, &["store", "prune", "--older-than", "0s", "--dry-run"]);
     assert_eq!((&counted["threads"], &counted["deleted"]), (&json!(1), &json!(false)));
@@ -113,7 +113,7 @@ async fn a_thread_is_held_released_and_pruned() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_batch_that_is_over_is_pruned_with_all_that_it_keeps() {
+async fn an_ended_batch_is_pruned_with_its_lines_and_files() {
     let (folder, url) = home();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
@@ -144,7 +144,7 @@ async fn a_batch_that_is_over_is_pruned_with_all_that_it_keeps() {
     assert_eq!(numbers(&run(folder, &with(&["--yes"])).1), [0; 4]);
 }
 
-/// A batch of so many lines, each of which has its result.
+/// Creates a batch whose lines all have results.
 async fn batch(store: &Store, lines: u64) -> Batch {
     let (input_file, tenant) = (uuid::Uuid::now_v7(), "default".to_owned());
     let file = NewFile { tenant, filename: "lines.jsonl".to_owned(), purpose: "batch".to_owned() };
@@ -165,25 +165,25 @@ async fn batch(store: &Store, lines: u64) -> Batch {
         max_micro_usd: None,
         window: 1,
         item_seconds: None,
-        priority: store::Priority::Normal,
+        priority: queue::Priority::Normal,
         request_hash: "hash".to_owned(),
         known_by: KnownBy::Nothing,
     };
     let (batch, _) = store.make_batch(new).await.unwrap().unwrap();
-    store.keep_batches("test", 60_000_000).await.unwrap();
+    store.acquire_batch_leases("test", 60_000_000).await.unwrap();
     let line = |nth| Line {
         nth,
         custom_id: Some(nth.to_string()),
         place: LinePlace::default(),
         checked: Err(("bad".to_owned(), "it is bad".to_owned())),
     };
-    store.take_lines(&batch, "test", (1..=lines).map(line).collect(), lines).await.unwrap();
+    store.add_lines(&batch, "test", (1..=lines).map(line).collect(), lines).await.unwrap();
     assert_eq!(store.results(batch.id, 0, 9).await.unwrap().len() as u64, lines);
     store.batch(batch.id).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_queue_is_filled_again() {
+async fn a_lost_queue_is_rebuilt() {
     let (folder, url) = home();
     let folder = folder.path();
     let store = Store::connect(&url).await.unwrap();
@@ -191,11 +191,11 @@ async fn a_lost_queue_is_filled_again() {
     submitted(&store).await;
     assert!(words(folder, &["queue", "rebuild"]).contains("queue.url is memory"));
 
-    let redis = testing::Redis::start();
+    let redis = test_servers::Redis::start();
     let queue = format!("queue.url={}", redis.url());
     let rebuild = |more: &[&str]| {
         let (exit, told) = run(folder, &[&["queue", "rebuild", "--set", &queue], more].concat());
-        (exit, told["missing"].as_u64(), told["rung"].as_u64())
+        (exit, told["missing"].as_u64(), told["enqueued"].as_u64())
     };
     assert_eq!(rebuild(&["--dry-run"]), (0, Some(2), Some(0)));
     assert_eq!(rebuild(&[]), (0, Some(2), Some(2)));

@@ -1,5 +1,4 @@
-//! Who waits for a turn learns its name at once, bears an api that is away for a while, and hears how it ended; who only looks
-//! hears nothing of that in the exit code.
+//! Waiting for turns: announced ids, tolerated outages, exit codes.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -8,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 use tempfile::TempDir;
-use testing::free_port;
+use test_servers::free_port;
 
 use crate::{
     engine::{Process, log, turnfold},
@@ -31,20 +30,20 @@ fn send(dev: &Dev, args: &[&str]) -> Value {
 }
 
 #[test]
-fn to_look_is_no_wait() {
+fn showing_a_failed_turn_is_a_success() {
     let dev = Dev::start();
     let failed = send(&dev, &["fail out of paper", "--wait"]);
     let id = failed["id"].as_str().unwrap();
-    assert_eq!(run(&dev, &["turn", "get", id]).0, 0);
-    assert_eq!(run(&dev, &["turn", "get", "last"]).0, 0);
-    assert_eq!(run(&dev, &["turn", "get", id, "--wait"]).0, 1);
-    assert_eq!(run(&dev, &["thread", "get", "last"]).0, 0);
+    assert_eq!(run(&dev, &["turn", "show", id]).0, 0);
+    assert_eq!(run(&dev, &["turn", "show", "last"]).0, 0);
+    assert_eq!(run(&dev, &["turn", "show", id, "--wait"]).0, 1);
+    assert_eq!(run(&dev, &["thread", "show", "last"]).0, 0);
 
     let asked = send(&dev, &["ask Which? | red | green", "--wait"]);
     let (id, thread) = (asked["id"].as_str().unwrap(), asked["thread_id"].as_str().unwrap());
-    assert_eq!(run(&dev, &["turn", "get", id]).0, 0);
-    assert_eq!(run(&dev, &["turn", "get", id, "--wait"]).0, 3);
-    assert_eq!(run(&dev, &["thread", "get", thread]).0, 0);
+    assert_eq!(run(&dev, &["turn", "show", id]).0, 0);
+    assert_eq!(run(&dev, &["turn", "show", id, "--wait"]).0, 3);
+    assert_eq!(run(&dev, &["thread", "show", thread]).0, 0);
     let followed = run(&dev, &["thread", "events", thread, "--from", "1", "--follow"]);
     let read = run(&dev, &["thread", "events", thread, "--from", "1"]);
     assert_eq!((followed.0, &followed.1), (3, &read.1), "it asks: {followed:?}");
@@ -55,7 +54,7 @@ fn to_look_is_no_wait() {
     let forked = run(&dev, &["thread", "fork", thread, "--at", "0", "--wait"]);
     assert!(forked.0 == 0 && forked.1.contains("is idle"), "it has no turn to wait for: {forked:?}");
 
-    // What fits no option is said to, and how to answer.
+    // A message that matches no option is noted, with the command to answer.
     let again = run(&dev, &["turn", "send", "-t", thread, "zzz", "--wait"]);
     assert!(again.0 == 3 && again.2.contains("\"zzz\" is none of the options"), "{again:?}");
     let again = run(&dev, &["turn", "send", "-t", thread, "zzz", "--follow"]);
@@ -69,7 +68,7 @@ fn to_look_is_no_wait() {
 }
 
 #[test]
-fn what_is_sent_says_all_that_is_found_again() {
+fn the_options_of_a_turn_are_stored_with_it() {
     let dev = Dev::start();
     let sent = send(
         &dev,
@@ -85,26 +84,26 @@ fn what_is_sent_says_all_that_is_found_again() {
         ],
     );
     assert_eq!(sent["metadata"], serde_json::json!({"customer": 17, "name": "Hugo"}), "{sent}");
-    let listed = run(&dev, &["turn", "ls", "--where", "metadata.customer = 17 and age < 1h", "-o", "json"]);
+    let listed = run(&dev, &["turn", "list", "--where", "metadata.customer = 17 and age < 1h", "-o", "json"]);
     assert!(listed.1.contains(sent["id"].as_str().unwrap()), "{listed:?}");
     assert_eq!(run(&dev, &["turn", "send", "x", "--metadata", "customer"]).0, 2);
     send(&dev, &["echo hi", "--wait"]);
-    let listed = run(&dev, &["turn", "ls", "--limit", "1"]);
+    let listed = run(&dev, &["turn", "list", "--limit", "1"]);
     assert!(listed.2.contains("there are more"), "{listed:?}");
-    let typo = run(&dev, &["turn", "ls", "--where", "strategy = prob"]);
+    let typo = run(&dev, &["turn", "list", "--where", "strategy = prob"]);
     assert!(typo.0 == 2 && typo.2.contains("probe"), "{typo:?}");
     assert_eq!(run(&dev, &["turn", "redrive", "--where", "strategy = prob", "--dry-run"]).0, 2);
     let none = run(&dev, &["turn", "redrive", "--where", "error = nothing", "--dry-run"]);
     assert_eq!((none.0, none.1.trim()), (0, "no failed turn matches"), "{none:?}");
     let later = run(&dev, &["turn", "send", "-g", "probe", "echo hi", "--delay", "1w"]);
-    assert!(later.0 == 0 && later.1.contains("not heard before 20"), "{later:?}");
+    assert!(later.0 == 0 && later.1.contains("is queued and does not start before 20"), "{later:?}");
     assert_eq!(run(&dev, &["queue", "pause", "--strategy", "planner"]).0, 0);
-    let listed = run(&dev, &["queue", "ls"]).1;
+    let listed = run(&dev, &["queue", "list"]).1;
     assert!(!listed.contains(",\n") && listed.matches("not before 20").count() == 1, "{listed}");
 }
 
 #[test]
-fn a_second_webhook_of_a_url_is_told_of() {
+fn a_second_webhook_for_a_url_is_noted() {
     let dev = Dev::start();
     let add = || run(&dev, &["webhook", "add", "http://127.0.0.1:9/hook", "-o", "json"]);
     let first = add();
@@ -114,7 +113,7 @@ fn a_second_webhook_of_a_url_is_told_of() {
     assert!(second.0 == 0 && second.2.contains(first["id"].as_str().unwrap()), "{second:?}");
 }
 
-/// A folder and a port under which an engine may be started again.
+/// A folder and a port for an engine that is restarted.
 struct Home {
     folder: TempDir,
     listen: String,
@@ -149,13 +148,13 @@ impl Home {
 }
 
 #[test]
-fn who_waits_bears_an_api_that_is_away() {
+fn a_wait_tolerates_an_unreachable_api() {
     let home = Home { folder: tempfile::tempdir().unwrap(), listen: format!("127.0.0.1:{}", free_port()) };
     let dev = home.start();
     home.ready();
     let send = |how: &str| home.spawn(&["turn", "send", "-g", "probe", "wait 4; echo at last", how]);
     let (waits, follows) = (send("--wait"), send("--follow"));
-    let under_way = || home.run(&["turn", "ls", "--status", "running", "-o", "json"]).1;
+    let under_way = || home.run(&["turn", "list", "--status", "running", "-o", "json"]).1;
     for nth in 0.. {
         let all: Value = serde_json::from_str(&under_way()).unwrap();
         if all.as_array().unwrap().len() == 2 {

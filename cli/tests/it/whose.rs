@@ -1,5 +1,4 @@
-//! What belongs to another tenant is not there, also for the commands that read the store themselves; and what cannot act
-//! for one tenant says so.
+//! Another tenant's data does not exist, also for commands that read the database; commands on the whole database refuse a tenant.
 
 use std::path::Path;
 
@@ -14,7 +13,7 @@ fn run(folder: &Path, args: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), serde_json::from_slice(&output.stdout).unwrap_or(Value::String(told)))
 }
 
-/// A thread of a tenant, with a turn that was called off.
+/// Creates a thread of a tenant with a cancelled turn.
 async fn rests(store: &Store, tenant: &str) -> String {
     let opened = json!({"format": shared::FORMAT, "strategy": "probe", "tenant": tenant});
     let opening = Opening::New(serde_json::from_value(opened).unwrap());
@@ -34,34 +33,38 @@ async fn home() -> (tempfile::TempDir, [String; 2]) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_of_another_tenant_is_there() {
+async fn data_of_another_tenant_does_not_exist() {
     let (folder, [acme, other]) = home().await;
     let of = |tenant: &str, args: &[&str]| run(folder.path(), &[&["--tenant", tenant], args].concat());
-    let listed = of("acme", &["thread", "ls"]).1;
+    let listed = of("acme", &["thread", "list"]).1;
     assert_eq!((listed.as_array().unwrap().len(), &listed[0]["id"]), (1, &json!(acme)), "{listed}");
-    for args in [&["thread", "ls"][..], &["thread", "ls", "--where", "strategy = probe"]] {
+    for args in [&["thread", "list"][..], &["thread", "list", "--where", "strategy = probe"]] {
         assert_eq!(of("nobody", args), (0, json!([])), "{args:?}");
     }
-    assert_eq!(of("nobody", &["thread", "events", "last"]).0, 2);
-    assert_eq!(of("acme", &["thread", "get", "last"]).1["id"], json!(acme), "the newest of all is another's");
+    assert_eq!(of("nobody", &["thread", "events", "last"]).0, 7);
+    assert_eq!(
+        of("acme", &["thread", "show", "last"]).1["id"],
+        json!(acme),
+        "the newest of all is another's"
+    );
     for verb in ["get", "events", "state", "replay", "verify", "why", "export", "release"] {
         let (exit, told) = of("acme", &["thread", verb, &other]);
-        assert!(exit == 2 && told.as_str().unwrap().contains("there is no thread"), "{verb}: {told}");
+        assert!(exit == 7 && told.as_str().unwrap().contains("there is no thread"), "{verb}: {told}");
     }
-    assert_eq!(of("acme", &["thread", "hold", &other, "--reason", "mine"]).0, 2);
-    assert_eq!(of("acme", &["thread", "diff", &acme, &other]).0, 2);
-    assert_eq!(of("acme", &["audit", "export", &other]).0, 2);
-    assert_eq!(of("acme", &["audit", "verify", &other]).0, 2);
-    assert_eq!(of("acme", &["store", "verify", "--thread", &other]).0, 2);
+    assert_eq!(of("acme", &["thread", "hold", &other, "--reason", "mine"]).0, 7);
+    assert_eq!(of("acme", &["thread", "diff", &acme, &other]).0, 7);
+    assert_eq!(of("acme", &["audit", "export", &other]).0, 7);
+    assert_eq!(of("acme", &["audit", "verify", &other]).0, 7);
+    assert_eq!(of("acme", &["store", "verify", "--thread", &other]).0, 7);
     assert_eq!(of("acme", &["store", "verify"]).1["threads"], 1);
     assert_eq!(of("acme", &["audit", "replay"]).1["threads"], 1);
     assert_eq!(run(folder.path(), &["thread", "hold", &other, "--reason", "a lawsuit"]).0, 0);
-    assert_eq!(of("acme", &["thread", "ls", "--held"]), (0, json!([])));
-    assert_eq!(of("other", &["thread", "ls", "--held"]).1[0]["thread"], json!(other));
+    assert_eq!(of("acme", &["thread", "list", "--held"]), (0, json!([])));
+    assert_eq!(of("other", &["thread", "list", "--held"]).1[0]["thread"], json!(other));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_looks_at_all_of_the_store_acts_for_no_tenant() {
+async fn commands_on_the_whole_database_refuse_a_tenant() {
     let (folder, _) = home().await;
     for args in [
         &["store", "prune", "--older-than", "0s", "--yes"][..],
@@ -72,37 +75,38 @@ async fn what_looks_at_all_of_the_store_acts_for_no_tenant() {
         &["queue", "rebuild"],
     ] {
         let (exit, told) = run(folder.path(), &[&["--tenant", "nobody"], args].concat());
-        assert!(exit == 2 && told.as_str().unwrap().contains("leave --tenant"), "{args:?}: {told}");
+        assert!(exit == 2 && told.as_str().unwrap().contains("leave out --tenant"), "{args:?}: {told}");
     }
-    assert_eq!(run(folder.path(), &["thread", "ls"]).1.as_array().unwrap().len(), 2, "nothing was deleted");
+    assert_eq!(run(folder.path(), &["thread", "list"]).1.as_array().unwrap().len(), 2, "nothing was deleted");
 }
 
-/// A typo must not turn a gate green.
+/// A typo must not make a check pass.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strategy_that_nobody_knows_is_a_typo() {
+async fn an_unknown_strategy_in_a_filter_is_an_error() {
     let (folder, _) = home().await;
     let folder = folder.path();
-    for command in [&["audit", "replay"][..], &["store", "verify"], &["thread", "cost"], &["thread", "ls"]] {
+    for command in [&["audit", "replay"][..], &["store", "verify"], &["thread", "cost"], &["thread", "list"]]
+    {
         let (exit, told) = run(folder, &[command, &["--where", "strategy = plannr"]].concat());
         assert_eq!(exit, 2, "{command:?}: {told}");
         let told = told.as_str().unwrap();
-        assert!(told.contains("plannr") && told.contains("planner, "), "{told}");
+        assert!(told.contains("plannr") && told.contains("did you mean \"planner\"?"), "{told}");
     }
     let (exit, told) = run(folder, &["audit", "replay", "--where", "strategy = planner"]);
     assert_eq!((exit, &told["threads"]), (6, &json!(0)), "nothing was checked: {told}");
     assert_eq!(run(folder, &["audit", "replay", "--where", "strategy = probe"]).0, 0);
 }
 
-/// A list that goes on says so.
+/// A list with more items says so on stderr.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_list_that_goes_on_says_so() {
+async fn a_list_with_more_items_says_so() {
     let (folder, _) = home().await;
     let told = |args: &[&str]| {
         let output = turnfold(folder.path()).args(args).output().unwrap();
         assert!(output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
-    assert!(told(&["thread", "ls", "--limit", "1"]).contains("there are more"));
-    assert!(told(&["thread", "ls", "--limit", "1", "--where", "age < 1d"]).contains("there are more"));
-    assert_eq!(told(&["thread", "ls", "--limit", "2"]), "");
+    assert!(told(&["thread", "list", "--limit", "1"]).contains("there are more"));
+    assert!(told(&["thread", "list", "--limit", "1", "--where", "age < 1d"]).contains("there are more"));
+    assert_eq!(told(&["thread", "list", "--limit", "2"]), "");
 }

@@ -1,4 +1,4 @@
-//! Bad input gets words that name the cause and the mend, and the exit code that belongs to it.
+//! Errors name the cause and the remedy, and have the right exit code.
 
 use std::{
     fs,
@@ -27,25 +27,26 @@ fn fails(output: &Output, code: i32, words: &[&str]) {
 }
 
 #[test]
-fn a_typo_in_the_configuration() {
+fn a_typo_in_the_configuration_is_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("turnfold.toml"), "[stroe]\nurl = \"sqlite:x.db\"\n").unwrap();
-    fails(&run(folder.path(), &["thread", "ls"]), 2, &["stroe", "turnfold.toml", "store"]);
-    let output = turnfold(folder.path()).args(["--config", "none.toml", "strategy", "ls"]).output().unwrap();
+    fails(&run(folder.path(), &["thread", "list"]), 2, &["stroe", "turnfold.toml", "store"]);
+    let output =
+        turnfold(folder.path()).args(["--config", "none.toml", "strategy", "list"]).output().unwrap();
     fails(&output, 2, &["none.toml"]);
 }
 
 #[test]
-fn a_secret_of_a_webhook_in_another_form() {
+fn a_malformed_webhook_secret_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("secret"), "whsec_?").unwrap();
     let headers = ["--id", "a", "--timestamp", "0", "--signature", "v1,x"];
     let verify = [&["webhook", "verify", "--secret", "file:secret"][..], &headers].concat();
-    fails(&run(folder.path(), &verify), 2, &["--secret: it is not `whsec_` followed by Base64"]);
+    fails(&run(folder.path(), &verify), 2, &["--secret: expected `whsec_` followed by Base64"]);
 }
 
 #[test]
-fn a_port_in_use() {
+fn a_port_in_use_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
@@ -53,21 +54,21 @@ fn a_port_in_use() {
 }
 
 #[test]
-fn beyond_loopback_without_a_key() {
+fn listening_beyond_loopback_requires_a_key() {
     let folder = tempfile::tempdir().unwrap();
     fails(&run(folder.path(), &["dev", "--listen", "0.0.0.0:0"]), 2, &["keys"]);
 }
 
 #[test]
-fn a_database_that_is_not_migrated() {
+fn a_database_that_is_not_migrated_is_reported() {
     let folder = tempfile::tempdir().unwrap();
-    fails(&run(folder.path(), &["thread", "ls"]), 4, &["turnfold migrate"]);
+    fails(&run(folder.path(), &["thread", "list"]), 9, &["turnfold migrate"]);
     let api =
         run(folder.path(), &["api", "--set", "queue.url=redis://127.0.0.1:1", "--listen", "127.0.0.1:0"]);
-    fails(&api, 4, &["turnfold migrate"]);
+    fails(&api, 9, &["turnfold migrate"]);
     let migrated = run(folder.path(), &["migrate"]);
     assert!(migrated.status.success());
-    fails(&run(folder.path(), &["thread", "events", "last"]), 2, &["there is no thread yet"]);
+    fails(&run(folder.path(), &["thread", "events", "last"]), 7, &["there is no thread yet"]);
 }
 
 #[test]
@@ -78,14 +79,14 @@ fn an_api_alone_needs_a_queue_that_others_reach() {
 }
 
 #[test]
-fn nobody_at_home() {
+fn an_unreachable_api_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let output = run(folder.path(), &["--url", "http://127.0.0.1:1", "turn", "send", "hello"]);
-    fails(&output, 4, &["nobody answers at http://127.0.0.1:1", "turnfold dev"]);
+    fails(&output, 4, &["cannot reach the API at http://127.0.0.1:1: connection refused", "turnfold dev"]);
 }
 
 #[test]
-fn bad_lines_of_a_batch() {
+fn invalid_lines_of_a_batch_are_listed() {
     let folder = tempfile::tempdir().unwrap();
     let good = json!({"custom_id": "a", "method": "POST", "url": "/v1/turns", "body": {}}).to_string();
     fs::write(folder.path().join("b.jsonl"), format!("{good}\nnot json\n{good}\n")).unwrap();
@@ -94,7 +95,7 @@ fn bad_lines_of_a_batch() {
 }
 
 #[test]
-fn a_log_of_a_newer_version() {
+fn a_log_of_a_newer_version_is_not_checked() {
     let folder = tempfile::tempdir().unwrap();
     assert!(run(folder.path(), &["migrate"]).status.success());
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -111,22 +112,22 @@ fn a_log_of_a_newer_version() {
             }
         }
     });
-    for verb in ["events", "replay", "state", "get"] {
+    for verb in ["events", "replay", "state", "show"] {
         fails(&run(folder.path(), &["thread", verb, &thread]), 6, &["a newer turnfold wrote it"]);
     }
 }
 
 #[test]
-fn what_is_not_there_or_makes_no_sense_is_a_matter_of_usage() {
+fn missing_threads_and_invalid_options_have_their_exit_codes() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     assert!(run(folder, &["migrate"]).status.success());
     let nobody = "01990000-0000-7000-8000-000000000000";
-    for verb in ["verify", "events", "get"] {
-        fails(&run(folder, &["thread", verb, nobody]), 2, &["there is no thread", nobody]);
+    for verb in ["verify", "events", "show"] {
+        fails(&run(folder, &["thread", verb, nobody]), 7, &["there is no thread", nobody]);
     }
-    fails(&run(folder, &["store", "verify", "--thread", nobody]), 2, &["there is no thread", nobody]);
-    fails(&run(folder, &["thread", "ls", "--set", "store.url=mysql://h/d"]), 2, &["neither `sqlite:` nor"]);
+    fails(&run(folder, &["store", "verify", "--thread", nobody]), 7, &["there is no thread", nobody]);
+    fails(&run(folder, &["thread", "list", "--set", "store.url=mysql://h/d"]), 2, &["neither `sqlite:` nor"]);
     for flag in ["--junit", "--sarif"] {
         let replay = run(folder, &["audit", "replay", flag, "nowhere/x.xml"]);
         fails(&replay, 2, &[flag, "nowhere/x.xml cannot be written"]);
@@ -138,54 +139,64 @@ fn what_is_not_there_or_makes_no_sense_is_a_matter_of_usage() {
 }
 
 #[test]
-fn a_file_that_is_no_database_and_a_server_that_nobody_named() {
+fn an_invalid_database_and_an_unknown_server_are_reported() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
     fs::write(folder.join("notes.txt"), "no database at all, and long enough to be read as one".repeat(50))
         .unwrap();
-    fails(&run(folder, &["thread", "ls", "--set", "store.url=sqlite:notes.txt"]), 4, &["not a database"]);
+    fails(&run(folder, &["thread", "list", "--set", "store.url=sqlite:notes.txt"]), 9, &["not a database"]);
     for command in [&["tools", "files"][..], &["pins", "diff", "files"]] {
         let args = [&["mcp"], command, &["--set", "store.url=sqlite::memory:"]].concat();
         if command[0] == "tools" {
-            fails(&run(folder, &args), 2, &["no MCP server is called \"files\""]);
+            fails(&run(folder, &args), 2, &["unknown MCP server \"files\""]);
         }
     }
     assert!(run(folder, &["migrate"]).status.success());
-    fails(&run(folder, &["mcp", "pins", "diff", "files"]), 2, &["no MCP server is called \"files\""]);
+    fails(&run(folder, &["mcp", "pins", "diff", "files"]), 2, &["unknown MCP server \"files\""]);
 }
 
-/// What cannot be reached is said in few words, without those of the library that tried.
+/// The error has no internals of the library that connects.
 #[test]
-fn a_server_that_cannot_be_reached() {
+fn an_unreachable_server_is_reported_in_plain_words() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(
         folder.path().join("turnfold.toml"),
         "[mcp.far]\ndescription = 'far'\nurl = 'http://127.0.0.1:1/mcp'\n",
     )
     .unwrap();
-    let output = run(folder.path(), &["mcp", "ls"]);
+    let output = run(folder.path(), &["mcp", "list"]);
     let [out, err] = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
     assert_eq!((output.status.code(), err.as_str()), (Some(5), ""), "{out}");
     assert!(out.contains("refused") && !out.contains("rmcp") && !out.contains("Transport"), "{out}");
 }
 
 #[test]
-fn an_id_that_is_none() {
+fn an_invalid_id_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let said = |args: &[&str]| run(folder.path(), &[args, &["--url", "http://127.0.0.1:1"]].concat());
-    fails(&said(&["turn", "get", "abc"]), 2, &["\"abc\" is no id of a turn", "turnfold turn ls"]);
-    fails(&said(&["turn", "ls", "--thread", "abc"]), 2, &["\"abc\" is no thread", "turnfold thread ls"]);
-    fails(&said(&["webhook", "rm", "nope"]), 2, &["\"nope\" is no id of a webhook", "turnfold webhook ls"]);
-    for command in
-        [&["turn", "get", "last"][..], &["thread", "reconcile", "last", "--skip"], &["inbox", "show", "last"]]
-    {
-        fails(&said(command), 4, &["nobody answers"]);
+    fails(&said(&["turn", "show", "abc"]), 2, &["\"abc\" is not the id of a turn", "turnfold turn list"]);
+    fails(
+        &said(&["turn", "list", "--thread", "abc"]),
+        2,
+        &["\"abc\" is not the id of a thread", "turnfold thread list"],
+    );
+    fails(
+        &said(&["webhook", "remove", "nope"]),
+        2,
+        &["\"nope\" is not the id of a webhook", "turnfold webhook list"],
+    );
+    for command in [
+        &["turn", "show", "last"][..],
+        &["thread", "reconcile", "last", "--skip"],
+        &["inbox", "show", "last"],
+    ] {
+        fails(&said(command), 4, &["cannot reach the API"]);
     }
 }
 
-/// Whoever checks a value says what is wrong with it; below zero it is no flag.
+/// A negative number is a value, not a flag, so that the error explains what is wrong with it.
 #[test]
-fn a_number_below_zero() {
+fn a_negative_number_is_reported_as_a_value() {
     let folder = tempfile::tempdir().unwrap();
     let said = run(folder.path(), &["thread", "state", "last", "--at", "-1"]);
     fails(&said, 2, &["invalid value '-1' for '--at <SEQ>'"]);
@@ -195,9 +206,9 @@ fn a_number_below_zero() {
 }
 
 #[test]
-fn help_tells_what_is_the_commands_own_first() {
+fn help_lists_the_commands_own_options_first() {
     let folder = tempfile::tempdir().unwrap();
-    let help = run(folder.path(), &["turn", "get", "--help"]);
+    let help = run(folder.path(), &["turn", "show", "--help"]);
     let help = String::from_utf8(help.stdout).unwrap();
     let (own, global) = help.split_once("Global options:").expect("a heading of their own");
     assert!(own.contains("--wait") && !own.contains("--tenant") && global.contains("--tenant"), "{help}");
@@ -205,14 +216,14 @@ fn help_tells_what_is_the_commands_own_first() {
 }
 
 #[test]
-fn what_cannot_be_sent() {
+fn unsendable_values_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let send = ["turn", "send", "-g", "probe", "--url", "http://127.0.0.1:1"];
     let said = |more: &[&str]| run(folder.path(), &[&send, more].concat());
     fails(&said(&["hello", "--idempotency-key", "a\nb"]), 2, &["--idempotency-key"]);
     fails(&said(&["hello", "--tenant", "a\nb"]), 2, &["--tenant"]);
     let nowhere = run(folder.path(), &["turn", "send", "hello", "--url", "nowhere"]);
-    fails(&nowhere, 2, &["--url \"nowhere\"", "write --url http://nowhere"]);
+    fails(&nowhere, 2, &["--url \"nowhere\"", "use --url http://nowhere"]);
     let mut command = turnfold(folder.path());
     let piped = command.args(send).arg("-").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();

@@ -1,6 +1,7 @@
-//! A strategy of one's own: asks for a name, remembers it, and has a model greet whoever it is.
+//! An example of your own strategy: it asks for a name, remembers it, and lets a model greet.
 //!
-//! `cargo run -p greeter -- dev` is `turnfold dev` with it; `turnfold strategy map greeter` draws it.
+//! `cargo run -p greeter -- dev` is `turnfold dev` with this strategy; `cargo run -p greeter -- strategy map greeter` prints its
+//! map. `docs/your-own-strategy.md` explains the code.
 
 #[cfg(test)]
 mod tests;
@@ -30,7 +31,7 @@ enum NodeName {
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// The model that greets, as `provider/model`.
+    /// Model that greets, as `provider/model`.
     model: String,
 }
 
@@ -98,7 +99,7 @@ impl Node<Greeter> for HearName {
     type Effect = ();
     fn ask(&self, _: &Thread<Greeter>) {}
     fn learn(&self, thread: &Thread<Greeter>, (): ()) -> Transition<Greeter> {
-        Transition::to(NodeName::Greet).learn(Fact::Named(thread.heard().trim().to_owned()))
+        Transition::to(NodeName::Greet).learn(Fact::Named(thread.user_message().trim().to_owned()))
     }
 }
 

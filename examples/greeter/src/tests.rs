@@ -1,5 +1,5 @@
-//! The greeter, held to its fixtures.
+//! Runs the fixtures of the greeter.
 
 use super::Greeter;
 
-harness::tests!(&[&Greeter], "fixtures");
+strategy_tests::tests!(&[&Greeter], "fixtures");

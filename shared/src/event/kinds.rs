@@ -1,4 +1,6 @@
-//! What each kind of event says. These are a promise: fields may be added with a default, never renamed or removed.
+//! Payload of each kind of event.
+//!
+//! Released payloads are stable: fields may be added with a default, but are never renamed or removed.
 
 use std::collections::BTreeMap;
 
@@ -7,44 +9,44 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::{
-    budget::{Budget, Spent},
-    content::Kept,
-    form::{Form, Supply},
+    budget::{Budget, BudgetExceeded},
+    elicitation::{Elicitation, InputResponse},
     message::Message,
-    meter::Meter,
     request::{Request, Response},
+    tool_content::ResponseExtras,
+    usage::Usage,
 };
 
-/// A thread began, under this strategy with this configuration.
+/// A thread was opened with a strategy and a configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Opened {
-    /// The grammar of this log.
+    /// Version of the log format.
     #[serde(default = "first_format")]
     pub format: u32,
-    /// The strategy's name.
+    /// Name of the strategy.
     pub strategy: String,
-    /// The strategy's version.
+    /// Version of the strategy.
     #[serde(default)]
     pub version: u32,
-    /// What of its configuration is set; secrets are never part of it.
+    /// Configuration values that were set. Secrets are never part of it.
     #[serde(default)]
     pub config: Value,
-    /// The MCP servers at hand, each with what it is good for.
+    /// MCP servers available to the thread, with the description of each.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub experts: BTreeMap<String, String>,
-    /// What it and each of its turns may take.
+    pub servers: BTreeMap<String, String>,
+    /// Budget of the thread and of each turn.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
-    /// Who opened it.
+    /// Person or program that opened the thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by: String,
-    /// Whom it belongs to.
+    pub actor: String,
+    /// Tenant that owns the thread.
     #[serde(default = "default_tenant", skip_serializing_if = "is_default_tenant")]
     pub tenant: String,
 }
 
-/// Whom a thread belongs to where nobody says anything else.
+/// Tenant of threads that name none.
 pub const DEFAULT_TENANT: &str = "default";
 
 fn default_tenant() -> String {
@@ -59,259 +61,265 @@ fn first_format() -> u32 {
     1
 }
 
-/// A person spoke: a turn begins.
+/// A turn started with a message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Heard {
-    /// The turn that this begins.
+pub struct TurnStarted {
+    /// Id of the turn.
     #[serde(default)]
     pub turn: Uuid,
-    /// Who spoke.
+    /// Author of the message.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by: String,
-    /// The time of the turn, RFC 3339 in UTC: the only clock that a strategy sees.
+    pub actor: String,
+    /// Start time of the turn (RFC 3339, UTC). A strategy sees no other clock.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub time: String,
-    /// Whether it is a new matter or the answer to what was asked.
+    /// New request, or answer to a pending question.
     #[serde(default)]
-    pub hearing: Hearing,
-    /// The words; more than one where a client brings a conversation along.
+    pub kind: TurnKind,
+    /// Messages of the turn. More than one if a client supplies a conversation.
     pub messages: Vec<Message>,
 }
 
-/// What a message is to the thread that hears it.
+/// Relation of a message to its thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Hearing {
-    /// A new matter: the turn starts where the strategy says.
+pub enum TurnKind {
+    /// New request. The strategy picks the first node.
     #[default]
-    Input,
-    /// The answer to an interrupt: the turn starts at the node that wants to hear it.
+    New,
+    /// Answer to an interrupt. The turn resumes at the node that the interrupt names.
     Answer,
 }
 
-/// A node put questions to the world.
+/// A node issued requests.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// Which node.
+    /// Name of the node.
     pub node: String,
-    /// Its questions. The idempotency key of each is `thread:seq:slot`, seq being this event's.
+    /// Requests of the node. The idempotency key of each is `thread:seq:slot`, where `seq` is the position of this
+    /// event.
     pub requests: Vec<Request>,
 }
 
-/// A request that may change the world is about to be carried out. This append is the fence: two workers cannot
-/// both start the same attempt.
+/// A request that may change the outside world is about to be sent.
+///
+/// The append is the fence: two workers cannot both start the same attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempted {
-    /// Which of the node's requests.
+    /// Index of the request within its node.
     pub slot: usize,
-    /// Who is about to do it.
+    /// Id of the worker that makes the attempt.
     #[serde(default)]
     pub worker: String,
 }
 
-/// The world answered one request.
+/// A request was answered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Answered {
-    /// Which of the node's requests.
+    /// Index of the request within its node.
     pub slot: usize,
-    /// What it said.
+    /// Response as recorded in the log.
     pub response: Response,
-    /// What it took.
+    /// Tokens, cost and time of the response.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub meter: Option<Meter>,
-    /// What it said besides.
+    pub usage: Option<Usage>,
+    /// Tool content other than text, and the id of the session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub kept: Option<Box<Kept>>,
+    pub extras: Option<Box<ResponseExtras>>,
 }
 
 impl Answered {
-    /// The outcome that this was.
-    pub fn outcome(self) -> (Response, Option<Meter>) {
-        match (self.response, self.kept) {
-            (Response::Output(output), Some(kept)) => (Response::Whole { output, kept }, self.meter),
-            (response, Some(_) | None) => (response, self.meter),
+    /// Returns the response, with its extras merged in, and its usage.
+    pub fn outcome(self) -> (Response, Option<Usage>) {
+        match (self.response, self.extras) {
+            (Response::Output(output), Some(extras)) => {
+                (Response::OutputWithExtras { output, extras }, self.usage)
+            }
+            (response, Some(_) | None) => (response, self.usage),
         }
     }
 }
 
-/// The world did not answer, or not with anything of use.
+/// An attempt failed, or its response did not fit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Faltered {
-    /// Which of the node's requests.
+pub struct AttemptFailed {
+    /// Index of the request within its node.
     pub slot: usize,
-    /// What went wrong.
+    /// Error of the failed attempt.
     pub error: String,
-    /// When it may be asked again, in milliseconds after this event; never, if absent.
+    /// Delay before the next attempt, in milliseconds after this event. Without it, the request is not retried
+    /// automatically.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub again_after_ms: Option<u64>,
-    /// It was sent and its answer was lost: it may have happened, and may be repeated all the same.
+    pub retry_after_ms: Option<u64>,
+    /// The request was sent and its response was lost. It may have taken effect, and is safe to repeat.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_doubt: bool,
-    /// What it took all the same: a reply that is of no use is paid for too.
+    /// Usage of the failed attempt. Unusable responses are billed too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub meter: Option<Meter>,
+    pub usage: Option<Usage>,
 }
 
-/// A request is given up; its node can do without an answer.
+/// A request was given up. Its node continues without a response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct GaveUp {
-    /// Which of the node's requests.
+pub struct Abandoned {
+    /// Index of the request within its node.
     pub slot: usize,
-    /// Why, in words for the model and the person.
+    /// Reason, for the model and for people.
     pub reason: String,
 }
 
-/// A request that may change the world lost its answer: it may or may not have happened.
+/// A request that may have changed the outside world lost its response.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Doubted {
-    /// Which of the node's requests.
+pub struct InDoubt {
+    /// Index of the request within its node.
     pub slot: usize,
-    /// How the answer was lost.
+    /// Reason for the loss.
     pub reason: String,
 }
 
-/// A person told what had become of a request in doubt.
+/// A person decided the outcome of a request in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Reconciled {
-    /// Which of the node's requests.
+    /// Index of the request within its node.
     pub slot: usize,
-    /// What had become of it.
+    /// Outcome as the person reported it.
     pub verdict: Verdict,
-    /// Who says so.
+    /// Person or program that caused the event.
     #[serde(default)]
-    pub by: String,
+    pub actor: String,
 }
 
-/// What had become of a request in doubt.
+/// Outcome of a request in doubt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It happened, with this result.
+    /// It took effect with this result.
     Happened {
-        /// What the tool would have said.
+        /// Text in place of the lost response of the tool.
         result: String,
     },
-    /// It did not happen: it may be attempted.
-    DidNot,
-    /// Nobody knows, and it shall not be attempted again.
+    /// It took no effect and may be attempted again.
+    DidNotHappen,
+    /// The outcome is unknown, and the request must not be attempted again.
     Skip,
 }
 
-/// A request was not carried out, because more is wanted for it first. The attempt has ended with that: the next one
-/// is made once a person has supplied it all.
+/// A tool needs input from a person before it can run.
+///
+/// The attempt ends with this event. The next attempt starts once every input is provided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
-    /// Which of the node's requests.
+pub struct InputRequired {
+    /// Index of the request within its node.
     pub slot: usize,
-    /// What is wanted, by the names that the server gave; if nothing, it is only to be asked once more.
+    /// Requested inputs by name. If empty, the request is repeated without input.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub forms: BTreeMap<String, Form>,
-    /// What the server wants to be told again, letter by letter.
+    pub input_requests: BTreeMap<String, Elicitation>,
+    /// Opaque state that the server expects back unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub state: Option<String>,
+    pub request_state: Option<String>,
 }
 
-/// A person supplied one thing that was wanted, or would not.
+/// A person provided one input, or refused to.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Supplied {
-    /// Which of the node's requests.
+pub struct InputProvided {
+    /// Index of the request within its node.
     pub slot: usize,
-    /// Which of the things that were wanted for it.
-    pub form: String,
-    /// What they answered.
-    pub answer: Supply,
-    /// Who.
+    /// Name of the requested input.
+    pub name: String,
+    /// Response of the person.
+    pub response: InputResponse,
+    /// Person or program that caused the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by: String,
-    /// The turn that the answer came as, and that goes on with it.
+    pub actor: String,
+    /// Turn that carried the response and continues with it.
     #[serde(default)]
     pub turn: Uuid,
 }
 
-/// The node drew its conclusions.
+/// A node decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Decided {
-    /// Which node.
+    /// Name of the node.
     pub node: String,
-    /// What it said.
+    /// Messages added to the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<Message>,
-    /// What it concluded.
+    pub messages: Vec<Message>,
+    /// Facts concluded by the node.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub learned: Vec<Value>,
-    /// Why, in one line, where a threshold or a limit decided.
+    pub facts: Vec<Value>,
+    /// Reason in one line, if a threshold or a limit decided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
-    /// Where control goes.
+    pub reason: Option<String>,
+    /// Destination of control.
     pub to: Goto,
-    /// The budget by which the turn ends here, in the node's place and before it was done.
+    /// Budget that ended the turn before the node ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub spent: Option<Spent>,
+    pub budget_exceeded: Option<BudgetExceeded>,
 }
 
-/// Where control goes.
+/// Destination of control after a decision.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Goto {
-    /// To another node.
+    /// Another node.
     Node(String),
-    /// Nowhere: the turn is over.
+    /// End of the turn.
     End,
-    /// To a person.
+    /// A question to a person.
     Interrupt(Interrupt),
 }
 
-/// A typed question to a person that the turn waits on.
+/// Typed question to a person that pauses the turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interrupt {
-    /// What kind of decision is wanted.
+    /// Kind of decision requested.
     pub kind: InterruptKind,
-    /// The words.
+    /// Text of the question.
     pub question: String,
-    /// What may be chosen; anything, if empty.
+    /// Accepted answers. Empty if any text is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
-    /// What an answer must fit, where a tool wants it.
+    /// Input that a tool requests, with its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub form: Option<Box<Form>>,
-    /// The node that hears the answer.
+    pub elicitation: Option<Box<Elicitation>>,
+    /// Node that receives the answer.
     pub resume: String,
 }
 
-/// What kind of decision is wanted of a person.
+/// Kind of decision requested from a person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
-    /// What is meant?
+    /// Meaning of an ambiguous request.
     Clarification,
-    /// A value that is missing.
+    /// Value of a missing field.
     SlotFill,
-    /// One of several.
+    /// Choice among options.
     Choice,
-    /// May this be done?
+    /// Permission to act.
     Approval,
-    /// Which of several readings?
+    /// Choice among readings of a request.
     Ambiguity,
-    /// Did this happen? Answered by reconciling, not by a message.
+    /// Outcome of a call in doubt. Answered by reconciling, not by a message.
     InDoubt,
-    /// What does a tool want to hear before it does as it was asked? The answer goes to the tool.
+    /// Input that a tool needs before it can run. The answer goes to the tool.
     Input,
 }
 
 impl InterruptKind {
-    /// Its name on the wire.
+    /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
             InterruptKind::Clarification => "clarification",
@@ -325,59 +333,60 @@ impl InterruptKind {
     }
 }
 
-/// The node gave up.
+/// A node failed and the turn stopped.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failed {
-    /// Which node.
+    /// Name of the node.
     pub node: String,
-    /// Why, and what an operator can do.
+    /// Reason, with the action an operator can take.
     pub reason: String,
 }
 
-/// An operator has a failed node try again.
+/// An operator retried a failed node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retried {
-    /// Who.
+    /// Person or program that caused the event.
     #[serde(default)]
-    pub by: String,
+    pub actor: String,
 }
 
-/// A turn was called off.
+/// A turn was cancelled.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Cancelled {
-    /// Who called it off.
+    /// Person or program that caused the event.
     #[serde(default)]
-    pub by: String,
+    pub actor: String,
 }
 
-/// The log before this is a copy of another thread's; from here on the thread lives on by itself, under what is changed
-/// here. What ran before is not run again: a question that has an answer keeps it, and one without any is asked anew. Of a
-/// write that was under way only the other thread may know, so it is `doubted` next.
+/// The events before this one were copied from another thread, and the log continues on its own from here.
+///
+/// Copied answers are kept and not requested again. A request without an answer is issued anew. A write that was under
+/// way is marked `in_doubt` next, because only the source thread knows its outcome.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Forked {
-    /// The thread that the events before are a copy of, but for the names of its turns.
+    /// Source thread. Its events were copied unchanged except for the ids of turns.
     pub thread: Uuid,
-    /// The number of its last event that was copied.
+    /// Position of the last copied event.
     pub seq: u64,
-    /// The hash of that event in the log of that thread, in hex.
+    /// Hash of that event in the source log, in hex.
     pub hash: String,
-    /// What of the configuration is set from here on; as before, if nothing is said.
+    /// Configuration values from here on. Null leaves the configuration unchanged.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub config: Value,
-    /// What it and each of its turns may take from here on; as before, if nothing is said.
+    /// Budget from here on. Absent leaves the budget unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Budget>,
-    /// What a model is told first, by node; `{prompt}` stands for the node's own words.
+    /// System prompts by node. `{prompt}` is replaced by the node's own prompt.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub prompts: BTreeMap<String, String>,
-    /// Facts that the strategy takes for concluded.
+    /// Facts added to the state.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub learned: Vec<Value>,
-    /// Who forked it.
+    pub facts: Vec<Value>,
+    /// Person or program that caused the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub by: String,
+    pub actor: String,
 }

@@ -1,76 +1,76 @@
-//! What happened. Past tense, immutable, complete: the grammar of the log, and how each event reads in one line.
+//! Events of a thread's log: past tense, immutable, complete.
 //!
 //! ```text
-//! thread = opened turn*
-//! turn   = heard step*                        the last step decides `end` or `interrupt`
-//! step   = [asked try+] decided
-//!        | asked try+ failed [retried …]
-//! try    = [attempted] (answered | faltered | gave_up | doubted reconciled | wanted supplied*)
+//! thread  = opened turn*
+//! turn    = turn_started step*                the last step decides `end` or `interrupt`
+//! step    = [asked attempt+] decided
+//!         | asked attempt+ failed [retried …]
+//! attempt = [attempted] (answered | attempt_failed | abandoned | in_doubt reconciled | input_required input_provided*)
 //! anywhere between events of a turn: cancelled
 //! anywhere after the first event, once: forked
 //! ```
 //!
-//! **Invariant:** all that follows from a decision stands in one event, so a crash can fall between decisions
-//! but never inside one.
+//! **Invariant:** everything that follows from a decision is in one event, so a crash falls between decisions and never
+//! inside one.
 //!
-//! ## Why a struct a kind
+//! ## Why one struct for each kind
 //!
-//! The kind is a column of its own in the store and picks the payload's struct: an internally tagged enum must
-//! buffer the payload to find its tag, and decodes 1.6 times slower. Fixtures are JSON lines, where the tag
-//! stands in the line; they use the enum's own serde form.
+//! The store keeps the kind in its own column and decodes the payload into the struct of that kind. An internally
+//! tagged enum must buffer the payload to find its tag, and decodes 1.6 times slower. Fixtures are JSON lines with the
+//! tag inside; they use the serde form of the enum.
 
+mod display;
 mod kinds;
-mod shown;
+mod retained_bytes;
 mod upcast;
-mod weight;
 
 use serde::{Deserialize, Serialize};
 
 pub use kinds::{
-    Answered, Asked, Attempted, Cancelled, DEFAULT_TENANT, Decided, Doubted, Failed, Faltered, Forked,
-    GaveUp, Goto, Heard, Hearing, Interrupt, InterruptKind, Opened, Reconciled, Retried, Supplied, Verdict,
-    Wanted,
+    Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Failed, Forked,
+    Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reconciled, Retried,
+    TurnKind, TurnStarted, Verdict,
 };
 
 pub use upcast::{Shape, Upcast};
 
-/// The version of the grammar that this build writes, and the newest that it reads.
+/// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
 
-/// An event that this build cannot read.
+/// Error of an event that this build cannot read.
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
-    /// Nobody here knows this kind.
+    /// Unknown kind.
     #[error(
         "event kind {kind:?} is unknown: a newer turnfold wrote it; run that version (this one reads format {FORMAT})"
     )]
     Kind {
-        /// The stored kind.
+        /// Kind as stored.
         kind: String,
     },
-    /// The log says of itself that it is newer.
+    /// Log format newer than this build.
     #[error(
         "the log has format {format} and this build reads up to {FORMAT}: a newer turnfold wrote it; run that version"
     )]
     Format {
-        /// The stored format.
+        /// Format version as stored.
         format: u32,
     },
-    /// The payload does not fit its kind.
+    /// Payload that does not fit its kind.
     #[error(
         "cannot read a payload of kind {kind:?}: {error}; a newer turnfold wrote it, or the log is damaged (`turnfold thread verify` tells)"
     )]
     Payload {
-        /// The stored kind.
+        /// Kind as stored.
         kind: String,
-        /// What does not fit.
+        /// Error of the decoder.
         error: serde_json::Error,
     },
 }
 
 macro_rules! events {
     ($($(#[$doc:meta])* $kind:literal $name:ident),* $(,)?) => {
-        /// One line of a thread's log.
+        /// Event of a thread's log.
         #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
         #[serde(tag = "event")]
         pub enum Event {
@@ -84,20 +84,20 @@ macro_rules! events {
         })*
 
         impl Event {
-            /// Every kind there is.
+            /// All kinds, in the order of the enum.
             pub const KINDS: &[&str] = &[$($kind),*];
 
-            /// Its kind, as the store's column holds it.
+            /// Returns the kind as stored in its column.
             pub fn kind(&self) -> &'static str {
                 match self { $(Event::$name(_) => $kind,)* }
             }
 
-            /// Its payload, as the store keeps it byte for byte.
+            /// Returns the payload as stored, byte for byte.
             pub fn payload(&self) -> Result<String, serde_json::Error> {
                 match self { $(Event::$name(it) => serde_json::to_string(it),)* }
             }
 
-            /// The event of this kind and payload, if it is of today's shape.
+            /// Decodes an event in the current format.
             fn decode_today(kind: &str, payload: &str) -> Result<Self, Unreadable> {
                 let event = match kind {
                     $($kind => serde_json::from_str(payload).map(Event::$name),)*
@@ -114,55 +114,55 @@ macro_rules! events {
 }
 
 events! {
-    /// A thread began.
+    /// A thread was opened.
     "opened" Opened,
-    /// A person spoke: a turn begins.
-    "heard" Heard,
-    /// A node put questions to the world.
+    /// A turn started with a message.
+    "turn_started" TurnStarted,
+    /// A node issued requests.
     "asked" Asked,
-    /// A request that may change the world is about to be carried out.
+    /// A request that may change the outside world is about to be sent.
     "attempted" Attempted,
-    /// The world answered one request.
+    /// A request was answered.
     "answered" Answered,
-    /// The world did not, or not with anything of use.
-    "faltered" Faltered,
-    /// A request is given up; its node can do without an answer.
-    "gave_up" GaveUp,
-    /// A request that may change the world lost its answer.
-    "doubted" Doubted,
-    /// A person told what had become of it.
+    /// An attempt failed, or its response did not fit.
+    "attempt_failed" AttemptFailed,
+    /// A request was given up. Its node continues without a response.
+    "abandoned" Abandoned,
+    /// A request that may have changed the outside world lost its response.
+    "in_doubt" InDoubt,
+    /// A person decided the outcome of a request in doubt.
     "reconciled" Reconciled,
-    /// More is wanted of a person before a request can be carried out.
-    "wanted" Wanted,
-    /// A person supplied it, or would not.
-    "supplied" Supplied,
-    /// The node drew its conclusions.
+    /// A tool needs input from a person.
+    "input_required" InputRequired,
+    /// A person provided one input, or refused to.
+    "input_provided" InputProvided,
+    /// A node decided.
     "decided" Decided,
-    /// The node gave up; an operator may have it try again.
+    /// A node failed. An operator may retry it.
     "failed" Failed,
-    /// An operator did.
+    /// An operator retried a failed node.
     "retried" Retried,
-    /// The turn was called off.
+    /// A turn was cancelled.
     "cancelled" Cancelled,
-    /// What stands before was copied from another thread, and this one lives on by itself.
+    /// The log was copied from another thread up to here.
     "forked" Forked,
 }
 
 impl Event {
-    /// The event of this kind and payload, whichever version wrote it.
+    /// Decodes a stored event of any released version.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if it is of no shape that this build has ever known.
+    /// [`Unreadable`] if no released version wrote this shape.
     pub fn decode(kind: &str, payload: &str) -> Result<Self, Unreadable> {
         Self::decode_by(upcast::STEPS, kind, payload)
     }
 
-    /// The same by these steps: what today's shape does not fit is lifted by them.
+    /// Decodes a stored event, upgrading payloads of older versions with `steps`.
     ///
     /// # Errors
     ///
-    /// [`Unreadable`] if it does not fit then either.
+    /// [`Unreadable`] if the upgraded payload does not fit either.
     pub fn decode_by(steps: &[Upcast], kind: &str, payload: &str) -> Result<Self, Unreadable> {
         Self::decode_today(kind, payload).or_else(|error| match upcast::lifted(steps, kind, payload) {
             Some((kind, payload)) => Self::decode_today(&kind, &payload),
@@ -170,43 +170,43 @@ impl Event {
         })
     }
 
-    /// Whether it came from outside, rather than from a decision of the code.
+    /// Returns true for events that come from outside: messages, responses, and actions of people.
     ///
-    /// `attempted` is neither: the worker writes it by rule, and a re-enactment writes it anew.
-    pub fn is_outside(&self) -> bool {
+    /// `attempted` is not external: a worker writes it by rule, and a rerun writes it again.
+    pub fn is_external(&self) -> bool {
         match self {
             Event::Opened(_)
-            | Event::Heard(_)
+            | Event::TurnStarted(_)
             | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::Doubted(_)
+            | Event::AttemptFailed(_)
+            | Event::InDoubt(_)
             | Event::Reconciled(_)
-            | Event::Wanted(_)
-            | Event::Supplied(_)
+            | Event::InputRequired(_)
+            | Event::InputProvided(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => true,
             Event::Asked(_)
             | Event::Attempted(_)
-            | Event::GaveUp(_)
+            | Event::Abandoned(_)
             | Event::Decided(_)
             | Event::Failed(_) => false,
         }
     }
 
-    /// Which of its node's requests it is about, if about one.
+    /// Returns the index of the request that the event is about.
     pub fn slot(&self) -> Option<usize> {
         match self {
             Event::Attempted(it) => Some(it.slot),
             Event::Answered(it) => Some(it.slot),
-            Event::Faltered(it) => Some(it.slot),
-            Event::GaveUp(it) => Some(it.slot),
-            Event::Doubted(it) => Some(it.slot),
+            Event::AttemptFailed(it) => Some(it.slot),
+            Event::Abandoned(it) => Some(it.slot),
+            Event::InDoubt(it) => Some(it.slot),
             Event::Reconciled(it) => Some(it.slot),
-            Event::Wanted(it) => Some(it.slot),
-            Event::Supplied(it) => Some(it.slot),
+            Event::InputRequired(it) => Some(it.slot),
+            Event::InputProvided(it) => Some(it.slot),
             Event::Opened(_)
-            | Event::Heard(_)
+            | Event::TurnStarted(_)
             | Event::Asked(_)
             | Event::Decided(_)
             | Event::Failed(_)
@@ -216,19 +216,19 @@ impl Event {
         }
     }
 
-    /// Whether the code decided it: today's code must decide the same at the same place.
+    /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {
-            Event::Asked(_) | Event::GaveUp(_) | Event::Decided(_) | Event::Failed(_) => true,
+            Event::Asked(_) | Event::Abandoned(_) | Event::Decided(_) | Event::Failed(_) => true,
             Event::Opened(_)
-            | Event::Heard(_)
+            | Event::TurnStarted(_)
             | Event::Attempted(_)
             | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::Doubted(_)
+            | Event::AttemptFailed(_)
+            | Event::InDoubt(_)
             | Event::Reconciled(_)
-            | Event::Wanted(_)
-            | Event::Supplied(_)
+            | Event::InputRequired(_)
+            | Event::InputProvided(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => false,

@@ -1,34 +1,34 @@
-//! How a payload that an older version wrote becomes one of today: pure steps, in a chain.
+//! Upgrades payloads of older versions to the current format, by a chain of pure steps.
 //!
-//! What was added since needs none, as it has a default. A step is for what no default can say: a field that was moved or
-//! came to mean something else, a kind that was split.
+//! Added fields need no step, because they have defaults. A step handles changes that a default cannot express: a field
+//! that moved or changed its meaning, or a kind that was split.
 //!
-//! ## Why a step knows its shape, and not its number
+//! ## Why a step recognizes a shape and not a version number
 //!
-//! A thread lives on under newer versions, so one log holds events of several. What stands in a payload tells of which
-//! shape it is; and a step that is no longer of use to anything costs nothing, as only what cannot be read is lifted.
+//! A thread lives on under newer versions, so one log holds events of several. The payload itself shows its shape. A
+//! step that no event needs any more costs nothing, because only payloads that cannot be read are upgraded.
 
 use serde_json::{Map, Value};
 
-/// An event on its way up.
+/// Event during an upgrade.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// Its kind.
+    /// Kind of the event.
     pub kind: String,
-    /// What it says.
+    /// Payload of the event.
     pub payload: Map<String, Value>,
 }
 
-/// One step: changes what is of the shape that it knows into the next, and says whether it was.
+/// One step: changes a payload of the shape that it recognizes to the next shape. Returns true if it did.
 pub type Upcast = fn(&mut Shape) -> bool;
 
-/// All steps, in the order in which the shapes came. None was needed so far: since the first version, fields and kinds were
-/// only added.
+/// All steps, in the order in which the shapes appeared. None has been needed so far: since the first version, fields
+/// and kinds have only been added.
 ///
-/// **Invariant:** a step is never changed once it was released; another follows it.
+/// **Invariant:** a released step never changes. A later step follows it.
 pub(super) const STEPS: &[Upcast] = &[];
 
-/// The shape of today, if any of the steps knew the event.
+/// Returns the event in the current shape, if any step recognized it.
 pub(super) fn lifted(steps: &[Upcast], kind: &str, payload: &str) -> Option<(String, String)> {
     if steps.is_empty() {
         return None;

@@ -1,34 +1,34 @@
-//! The fold: what each event makes of a thread.
+//! The fold: the effect of each event on a thread.
 
 use serde_json::Value;
 
 use super::{
-    At, Corrupt, Progress, SESSION_LOST, name, read,
-    slot::{Slot, Stand},
+    InvalidLog, Phase, Progress, SESSION_LOST, name, read,
+    slot::{Slot, SlotState},
 };
 use crate::{
-    event::{Asked, Decided, Event, Failed, Faltered, Forked, Goto, Heard, Hearing},
+    event::{Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, TurnKind, TurnStarted},
     message::{Message, Role, ToolCall},
-    meter::{Meter, Tally},
     request::{Request, Response},
     strategy::{Strategy, TurnSoFar},
+    usage::{Usage, UsageTotal},
 };
 
 impl<S: Strategy> Progress<S> {
-    /// Folds one event in; `false`, and nothing changed, if it cannot happen here.
-    pub(super) fn fold(&mut self, event: &Event) -> Result<bool, Corrupt> {
+    /// Folds one event. Returns `false` and changes nothing if the event cannot occur at this point.
+    pub(super) fn fold(&mut self, event: &Event) -> Result<bool, InvalidLog> {
         match event {
             Event::Opened(opened) if self.seq == 0 => {
                 if !opened.config.is_null() {
                     self.thread.config = read(&opened.config)?;
                 }
                 self.tenant.clone_from(&opened.tenant);
-                self.thread.experts.clone_from(&opened.experts);
+                self.thread.servers.clone_from(&opened.servers);
                 self.thread.budget.clone_from(&opened.budget);
             }
-            Event::Heard(heard) => return Ok(self.fold_heard(heard)),
+            Event::TurnStarted(started) => return Ok(self.fold_turn_started(started)),
             Event::Asked(Asked { node, requests }) => {
-                let At::Before(place) = self.at else { return Ok(false) };
+                let Phase::Ready(place) = self.at else { return Ok(false) };
                 if *node != name(&place) {
                     return Ok(false);
                 }
@@ -36,36 +36,39 @@ impl<S: Strategy> Progress<S> {
             }
             Event::Decided(decided) => return self.fold_decided(decided),
             Event::Failed(Failed { node, reason }) => {
-                let At::Within(place, asked, slots) = &mut self.at else { return Ok(false) };
+                let Phase::AwaitingResponses(place, asked, slots) = &mut self.at else { return Ok(false) };
                 if *node != name(place) {
                     return Ok(false);
                 }
-                self.at = At::Failed(*place, *asked, std::mem::take(slots), reason.clone());
+                self.at = Phase::Failed(*place, *asked, std::mem::take(slots), reason.clone());
             }
             Event::Retried(_) => {
-                let At::Failed(place, asked, slots, _) = &mut self.at else { return Ok(false) };
+                let Phase::Failed(place, asked, slots, _) = &mut self.at else { return Ok(false) };
                 slots.iter_mut().for_each(Slot::retry);
-                self.at = At::Within(*place, *asked, std::mem::take(slots));
+                self.at = Phase::AwaitingResponses(*place, *asked, std::mem::take(slots));
             }
             Event::Cancelled(_) => match &self.at {
-                At::Rest => return Ok(false),
-                At::Asking(..) | At::Before(_) | At::Within(..) | At::Failed(..) => {
+                Phase::Idle => return Ok(false),
+                Phase::AwaitingAnswer(..)
+                | Phase::Ready(_)
+                | Phase::AwaitingResponses(..)
+                | Phase::Failed(..) => {
                     self.settle("the turn was cancelled");
-                    self.at = At::Rest;
+                    self.at = Phase::Idle;
                 }
             },
             Event::Attempted(_)
             | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
+            | Event::AttemptFailed(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
             | Event::Reconciled(_)
-            | Event::Wanted(_) => return Ok(self.fold_slot(event)),
-            Event::Supplied(supplied) => {
+            | Event::InputRequired(_) => return Ok(self.fold_slot(event)),
+            Event::InputProvided(provided) => {
                 if !self.fold_slot(event) {
                     return Ok(false);
                 }
-                self.turn = Some(supplied.turn);
+                self.turn = Some(provided.turn);
                 self.thread.turn.from = self.thread.messages.len();
             }
             Event::Forked(forked) if 0 < self.seq => self.fold_forked(forked)?,
@@ -74,9 +77,9 @@ impl<S: Strategy> Progress<S> {
         Ok(true)
     }
 
-    /// A question that nothing has become of is asked anew, as what is asked may be changed.
-    fn fold_forked(&mut self, forked: &Forked) -> Result<(), Corrupt> {
-        let state = self.state_after(&forked.learned)?;
+    /// A request without any history is issued again, because its content may have changed.
+    fn fold_forked(&mut self, forked: &Forked) -> Result<(), InvalidLog> {
+        let state = self.state_after(&forked.facts)?;
         if !forked.config.is_null() {
             self.thread.config = read(&forked.config)?;
         }
@@ -85,42 +88,42 @@ impl<S: Strategy> Progress<S> {
         }
         self.thread.state = state;
         self.prompts.clone_from(&forked.prompts);
-        self.at = match std::mem::replace(&mut self.at, At::Rest) {
-            At::Within(place, _, slots) | At::Failed(place, _, slots, _)
+        self.at = match std::mem::replace(&mut self.at, Phase::Idle) {
+            Phase::AwaitingResponses(place, _, slots) | Phase::Failed(place, _, slots, _)
                 if !slots.iter().any(Slot::is_begun) =>
             {
-                At::Before(place)
+                Phase::Ready(place)
             }
-            At::Within(place, asked, mut slots) | At::Failed(place, asked, mut slots, _) => {
+            Phase::AwaitingResponses(place, asked, mut slots) | Phase::Failed(place, asked, mut slots, _) => {
                 slots.iter_mut().for_each(Slot::retry);
-                At::Within(place, asked, slots)
+                Phase::AwaitingResponses(place, asked, slots)
             }
-            other @ (At::Rest | At::Asking(..) | At::Before(_)) => other,
+            other @ (Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_)) => other,
         };
         Ok(())
     }
 
-    fn fold_heard(&mut self, heard: &Heard) -> bool {
-        let resume = match (&self.at, heard.hearing) {
-            (At::Within(..), Hearing::Input) if self.is_wanting() => None,
-            (At::Before(_) | At::Within(..), _) => return false,
-            (At::Rest | At::Failed(..), Hearing::Answer) => return false,
-            (At::Asking(_, place), Hearing::Answer) => Some(*place),
-            (At::Rest | At::Failed(..) | At::Asking(..), Hearing::Input) => None,
+    fn fold_turn_started(&mut self, started: &TurnStarted) -> bool {
+        let resume = match (&self.at, started.kind) {
+            (Phase::AwaitingResponses(..), TurnKind::New) if self.is_awaiting_input() => None,
+            (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return false,
+            (Phase::Idle | Phase::Failed(..), TurnKind::Answer) => return false,
+            (Phase::AwaitingAnswer(_, place), TurnKind::Answer) => Some(*place),
+            (Phase::Idle | Phase::Failed(..) | Phase::AwaitingAnswer(..), TurnKind::New) => None,
         };
-        self.settle(if self.is_wanting() {
+        self.settle(if self.is_awaiting_input() {
             "what was wanted for it was not supplied"
         } else {
             "the turn failed before it came to this"
         });
         let from = self.thread.messages.len();
-        self.thread.turn = TurnSoFar { time: heard.time.clone(), from, ..TurnSoFar::default() };
-        self.thread.messages.extend(heard.messages.iter().cloned());
-        self.turn = Some(heard.turn);
+        self.thread.turn = TurnSoFar { time: started.time.clone(), from, ..TurnSoFar::default() };
+        self.thread.messages.extend(started.messages.iter().cloned());
+        self.turn = Some(started.turn);
         if resume.is_none() {
             S::begin_turn(&mut self.thread.state);
         }
-        self.at = At::Before(resume.unwrap_or_else(|| S::enter(&self.thread)));
+        self.at = Phase::Ready(resume.unwrap_or_else(|| S::enter(&self.thread)));
         true
     }
 
@@ -135,42 +138,42 @@ impl<S: Strategy> Progress<S> {
                 | Request::Describe { .. }
                 | Request::Search { .. }
                 | Request::Index { .. }
-                | Request::Rehearse(_) => (),
+                | Request::Simulate(_) => (),
             }
         }
         let slot = |request: &Request| Slot {
             request: request.clone(),
-            falters: 0,
-            tries: 0,
+            failures: 0,
+            attempts: 0,
             error: None,
             rounds: 0,
-            supplies: None,
+            input_responses: None,
             in_doubt: false,
-            stand: Stand::Open,
+            state: SlotState::Open,
         };
-        self.at = At::Within(place, self.seq, requests.iter().map(slot).collect());
+        self.at = Phase::AwaitingResponses(place, self.seq, requests.iter().map(slot).collect());
     }
 
     fn fold_slot(&mut self, event: &Event) -> bool {
-        let At::Within(_, _, slots) = &mut self.at else { return false };
+        let Phase::AwaitingResponses(_, _, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
-        let Some(mut stand) = slot.after(event) else { return false };
+        let Some(mut state) = slot.after(event) else { return false };
         if let (Event::Answered(answered), Request::CallTool { server, .. }) = (event, &slot.request)
-            && let Some(session) = answered.kept.as_ref().and_then(|it| it.session.as_ref())
+            && let Some(session) = answered.extras.as_ref().and_then(|it| it.session.as_ref())
             && let Some(before) = self.sessions.insert(server.clone(), session.clone())
             && before != *session
-            && let Stand::Answered(Response::Output(output)) = &stand
+            && let SlotState::Answered(Response::Output(output)) = &state
         {
-            stand = Stand::Answered(Response::Output(output.clone().after(SESSION_LOST)));
+            state = SlotState::Answered(Response::Output(output.clone().after(SESSION_LOST)));
         }
-        if let (Stand::Answered(Response::Tools { tools }), Request::ListTools { server }) =
-            (&stand, &slot.request)
+        if let (SlotState::Answered(Response::Tools { tools }), Request::ListTools { server }) =
+            (&state, &slot.request)
         {
-            self.thread.toolboxes.insert(server.clone(), tools.clone());
+            self.thread.server_tools.insert(server.clone(), tools.clone());
         }
-        slot.stand = stand;
+        slot.state = state;
         let add = match slot.request {
-            Request::Chat { .. } => Tally::add_of_model,
+            Request::Chat { .. } => UsageTotal::add_of_model,
             Request::ListTools { .. }
             | Request::CallTool { .. }
             | Request::ListPrompts { .. }
@@ -178,40 +181,40 @@ impl<S: Strategy> Progress<S> {
             | Request::Describe { .. }
             | Request::Search { .. }
             | Request::Index { .. }
-            | Request::Rehearse(_) => Tally::add,
+            | Request::Simulate(_) => UsageTotal::add,
         };
         if let Event::Answered(it) = event {
-            self.count(add, it.meter.as_ref().unwrap_or(&Meter::default()));
+            self.count(add, it.usage.as_ref().unwrap_or(&Usage::default()));
         }
-        if let Event::Faltered(Faltered { meter: Some(meter), .. }) = event {
-            // Where nobody answered there is nothing to tell but the time.
-            self.count(if meter.by.is_empty() { Tally::add } else { add }, meter);
+        if let Event::AttemptFailed(AttemptFailed { usage: Some(usage), .. }) = event {
+            // An attempt without a response contributes nothing but its time.
+            self.count(if usage.model.is_empty() { UsageTotal::add } else { add }, usage);
         }
         true
     }
 
-    fn count(&mut self, add: fn(&mut Tally, &Meter), meter: &Meter) {
-        add(&mut self.thread.turn.took, meter);
-        add(&mut self.thread.took, meter);
+    fn count(&mut self, add: fn(&mut UsageTotal, &Usage), usage: &Usage) {
+        add(&mut self.thread.turn.usage, usage);
+        add(&mut self.thread.usage, usage);
     }
 
-    fn fold_decided(&mut self, decided: &Decided) -> Result<bool, Corrupt> {
+    fn fold_decided(&mut self, decided: &Decided) -> Result<bool, InvalidLog> {
         if !self.at.may_decide(decided) {
             return Ok(false);
         }
         let at = match &decided.to {
-            Goto::Node(node) => At::Before(read(&Value::from(node.as_str()))?),
-            Goto::End => At::Rest,
-            Goto::Interrupt(it) => At::Asking(it.clone(), read(&Value::from(it.resume.as_str()))?),
+            Goto::Node(node) => Phase::Ready(read(&Value::from(node.as_str()))?),
+            Goto::End => Phase::Idle,
+            Goto::Interrupt(it) => Phase::AwaitingAnswer(it.clone(), read(&Value::from(it.resume.as_str()))?),
         };
-        let facts: Vec<S::Fact> = decided.learned.iter().map(read).collect::<Result<_, _>>()?;
-        self.thread.messages.extend(decided.said.iter().cloned());
+        let facts: Vec<S::Fact> = decided.facts.iter().map(read).collect::<Result<_, _>>()?;
+        self.thread.messages.extend(decided.messages.iter().cloned());
         facts.iter().for_each(|fact| S::evolve(&mut self.thread.state, fact));
         self.at = at;
         Ok(true)
     }
 
-    /// What the strategy would remember, had it concluded these facts now.
+    /// Returns the state after the given facts, without changing the thread.
     pub(crate) fn state_after(&self, facts: &[Value]) -> Result<S::State, serde_json::Error> {
         let facts: Vec<S::Fact> = facts.iter().map(read).collect::<Result<_, _>>()?;
         let mut state = self.thread.state.clone();
@@ -219,24 +222,24 @@ impl<S: Strategy> Progress<S> {
         Ok(state)
     }
 
-    /// Gives every tool call that is still open a result: no model may be shown a call without one.
+    /// Adds a result for every open tool call, because no model accepts a call without a result.
     fn settle(&mut self, because: &str) {
         let results = self.open_calls(because);
         self.thread.messages.extend(results);
     }
 
-    /// The results of the tool calls that are still open.
+    /// Returns the results for the open tool calls.
     pub(super) fn open_calls(&self, because: &str) -> Vec<Message> {
         let slots: &[Slot] = match &self.at {
-            At::Within(_, _, slots) | At::Failed(_, _, slots, _) => slots,
-            At::Rest | At::Asking(..) | At::Before(_) => &[],
+            Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _) => slots,
+            Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_) => &[],
         };
         let fate = |call: &ToolCall| {
             let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } if asked.id == call.id);
             let slot = slots.iter().find(same);
-            match slot.map(|it| &it.stand) {
-                Some(Stand::Answered(Response::Output(output))) => output.heard(),
-                Some(Stand::Answered(Response::Unavailable { reason })) => reason.clone(),
+            match slot.map(|it| &it.state) {
+                Some(SlotState::Answered(Response::Output(output))) => output.model_text(),
+                Some(SlotState::Answered(Response::Unavailable { reason })) => reason.clone(),
                 _ if slot.is_some_and(Slot::may_have_happened) => {
                     format!("nobody knows whether this happened: {because}")
                 }
@@ -246,7 +249,7 @@ impl<S: Strategy> Progress<S> {
         let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);
         let Some(last) = last else { return Vec::new() };
         let answered: Vec<&str> =
-            self.thread.messages[last..].iter().filter_map(|it| it.answers.as_deref()).collect();
+            self.thread.messages[last..].iter().filter_map(|it| it.tool_call_id.as_deref()).collect();
         let open =
             self.thread.messages[last].tool_calls.iter().filter(|it| !answered.contains(&it.id.as_str()));
         open.map(|call| Message::tool(call, fate(call))).collect()

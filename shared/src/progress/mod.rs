@@ -1,166 +1,166 @@
-//! How far a thread has come: the fold of its log, the one rule that says what comes next, and the judge of answers.
+//! Progress of a thread: folds its log, determines the next step, and turns the outcomes of requests into events.
 
+mod budget_end;
 mod fold;
-mod judge;
+mod receive;
 mod slot;
-mod standing;
-mod stop;
+mod status;
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::slot::{Slot, Stand};
+use self::slot::{Slot, SlotState};
 pub use self::{
-    judge::{FALTERS_MAX, ROUNDS_MAX},
-    standing::Standing,
+    receive::{ATTEMPTS_MAX, INPUT_ROUNDS_MAX},
+    status::RunStatus,
 };
 
 use crate::{
     budget::Budget,
-    effect::Refused,
-    event::{Asked, Decided, Event, Goto, Heard, Hearing, Interrupt, Supplied, Unreadable},
-    form::{Supplies, Unfit},
+    effect::UnexpectedResponse,
+    elicitation::{InputResponses, InvalidAnswer},
+    event::{Asked, Decided, Event, Goto, InputProvided, Interrupt, TurnKind, TurnStarted, Unreadable},
     message::{Message, Role, Safety},
-    meter::Tally,
     request::{Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
+    usage::UsageTotal,
 };
 
-/// What a thread needs now.
+/// Next step of a thread.
 #[derive(Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one is made a step, and used up at once")]
 pub enum Next {
-    /// Append this event, then look again.
+    /// Append this event, then determine the next step again.
     Append(Event),
-    /// Append an `attempted` for each that [may change the world](Due::is_write), carry all of them out side by
-    /// side, and append what [`Progress::receive`] makes of each outcome.
-    Perform(Vec<Due>),
+    /// Append an `attempted` event for each request that [may change the outside world](PendingRequest::is_write),
+    /// carry out all requests concurrently, and append the event that [`Progress::receive`] returns for each outcome.
+    Perform(Vec<PendingRequest>),
     /// Wait for a person.
-    Rest,
+    Wait,
 }
 
-/// A request that waits for its answer.
+/// Request that is waiting for its answer.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Due {
-    /// Which of the node's requests.
+pub struct PendingRequest {
+    /// Index among the node's requests.
     pub slot: usize,
-    /// The number of the `asked` event: with the thread and the slot it makes the idempotency key.
-    pub asked: usize,
-    /// The request.
+    /// Number of the `asked` event. Together with the thread and the slot it forms the idempotency key.
+    pub asked_seq: usize,
+    /// Request to carry out.
     pub request: Request,
-    /// What becomes of the world when it is repeated.
+    /// Effect of a repetition on the outside world.
     pub safety: Safety,
-    /// How often it faltered since it was asked, over all retries.
-    pub falters: u32,
-    /// How often it faltered since it was asked or last retried: what backoff grows with.
-    pub tries: u32,
-    /// What was wrong with the last reply, for the model to mend.
-    pub complaint: Option<String>,
-    /// What goes along, where more was wanted for it before.
-    pub supplies: Option<Supplies>,
+    /// Number of failed attempts since the node asked, over all retries.
+    pub failures: u32,
+    /// Number of failed attempts since the node asked or was last retried. The backoff grows with it.
+    pub attempts: u32,
+    /// Error of the last reply, returned to the model so that it can correct it.
+    pub previous_error: Option<String>,
+    /// Inputs from a person to send along, if an earlier attempt required them.
+    pub input_responses: Option<InputResponses>,
 }
 
-impl Due {
-    /// Whether carrying it out may change the world.
+impl PendingRequest {
+    /// Returns true if the request may change the outside world.
     pub fn is_write(&self) -> bool {
         self.safety != Safety::Read
     }
 }
 
-/// How a message that arrives is to be taken.
+/// Interpretation of an arriving message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// As the answer, if one is waited for; else as a new matter.
+    /// As the answer if the thread waits for one, otherwise as a new request.
     #[default]
     Auto,
-    /// As the answer, or not at all.
+    /// As the answer only.
     Answer,
-    /// As a new matter, even if an answer is waited for.
+    /// As a new request, even if the thread waits for an answer.
     Replan,
 }
 
-/// Why a message cannot be heard now.
+/// Reason for rejecting a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unheard {
-    /// A turn is under way, or waits for a verdict on a call in doubt.
+pub enum MessageRejected {
+    /// A turn is under way, or waits for a decision on a call in doubt.
     #[error("the thread is busy")]
     Busy,
-    /// It was meant as an answer and nothing was asked.
+    /// The message was sent as an answer, but the thread did not ask anything.
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
-    /// A tool wants an answer, which still waits.
+    /// A tool waits for input, and the message does not fit its form.
     #[error("this does not answer what a tool wants to hear, which still waits: {0}")]
-    Unfit(Unfit),
+    InvalidAnswer(InvalidAnswer),
 }
 
-/// A thread and where it stands.
+/// A thread together with the current position of its control.
 pub struct Progress<S: Strategy> {
     pub(crate) thread: Thread<S>,
-    /// Whom the thread belongs to.
+    /// Tenant that owns the thread.
     pub(crate) tenant: String,
     turn: Option<Uuid>,
-    /// The session that each server kept for the thread when it was last called.
+    /// Session that each server kept for the thread at its last call.
     sessions: BTreeMap<String, String>,
-    /// What a model is told first in place of a node's own words, by node.
+    /// Replacements of the nodes' system prompts, by node.
     prompts: BTreeMap<String, String>,
     seq: usize,
-    at: At<S::NodeName>,
+    at: Phase<S::NodeName>,
 }
 
-enum At<P> {
-    /// Waiting for a person to speak.
-    Rest,
-    /// Waiting for a person to answer.
-    Asking(Interrupt, P),
-    /// About to ask.
-    Before(P),
-    /// Asked by that event; answers come in.
-    Within(P, usize, Vec<Slot>),
-    /// Gave up; waiting for an operator.
+enum Phase<P> {
+    /// A person may send a new request.
+    Idle,
+    /// A question waits for the person's answer.
+    AwaitingAnswer(Interrupt, P),
+    /// The node's requests are about to be recorded.
+    Ready(P),
+    /// The event of this number recorded the requests, and their answers are arriving.
+    AwaitingResponses(P, usize, Vec<Slot>),
+    /// The node failed and waits for an operator.
     Failed(P, usize, Vec<Slot>, String),
 }
 
-/// What is heard before a server's words, once it has forgotten what it was told before.
+/// Notice in front of a server's output after the server has lost its session.
 const SESSION_LOST: &str = "[the session with this server is a new one: whatever it was told or did for you before, it may have forgotten]";
 
-/// What is heard of a call in doubt that a person has left alone; a strategy that repeats what fails looks for it.
+/// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
 pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
 
-/// A log that no thread of this strategy could have written.
+/// Error of a log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
-pub enum Corrupt {
+pub enum InvalidLog {
     /// An event that cannot follow the ones before it.
     #[error("event {seq} cannot happen here: {event}")]
-    Misplaced {
-        /// Its number.
+    UnexpectedEvent {
+        /// Number of the event.
         seq: usize,
-        /// The event.
+        /// Event that cannot occur at this point.
         event: Box<Event>,
     },
-    /// Something stored that this version cannot read.
+    /// A stored event that this version cannot read.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// A fact, a node or a configuration that this version of the strategy cannot read.
     #[error("this version of the strategy cannot read what the log holds: {0}")]
-    Strange(#[from] serde_json::Error),
+    Incompatible(#[from] serde_json::Error),
     /// An answer of the wrong kind.
     #[error("the log holds an answer of the wrong kind: {0}")]
-    Refused(#[from] Refused),
+    Refused(#[from] UnexpectedResponse),
 }
 
 impl<S: Strategy> Progress<S> {
-    /// A thread of which nothing is known yet.
+    /// Creates a thread with an empty log.
     pub fn new() -> Self {
         let thread = Thread {
             config: S::Config::default(),
-            experts: BTreeMap::new(),
+            servers: BTreeMap::new(),
             messages: Vec::new(),
-            toolboxes: BTreeMap::new(),
+            server_tools: BTreeMap::new(),
             turn: TurnSoFar::default(),
             budget: Budget::default(),
-            took: Tally::default(),
+            usage: UsageTotal::default(),
             state: S::State::default(),
         };
         Self {
@@ -170,75 +170,75 @@ impl<S: Strategy> Progress<S> {
             sessions: BTreeMap::new(),
             prompts: BTreeMap::new(),
             seq: 0,
-            at: At::Rest,
+            at: Phase::Idle,
         }
     }
 
-    /// How many events were folded in: the number of the next.
+    /// Returns the number of folded events, which is the number of the next one.
     pub fn seq(&self) -> usize {
         self.seq
     }
 
-    /// The turn that is under way, or was last.
+    /// Returns the current turn, or the last one.
     pub fn turn(&self) -> Option<Uuid> {
         self.turn
     }
 
-    /// Folds one event in.
+    /// Folds one event into the thread.
     ///
     /// # Errors
     ///
-    /// [`Corrupt::Misplaced`] if it cannot happen here; the thread is as it was.
-    pub fn apply(&mut self, event: &Event) -> Result<(), Corrupt> {
+    /// [`InvalidLog::UnexpectedEvent`] if the event cannot occur at this point. The thread is unchanged then.
+    pub fn apply(&mut self, event: &Event) -> Result<(), InvalidLog> {
         if !self.fold(event)? {
-            return Err(Corrupt::Misplaced { seq: self.seq, event: Box::new(event.clone()) });
+            return Err(InvalidLog::UnexpectedEvent { seq: self.seq, event: Box::new(event.clone()) });
         }
         self.seq += 1;
         Ok(())
     }
 
-    /// What comes next. The only rule there is.
+    /// Determines the next step from the log alone. Every caller advances a thread through this function.
     ///
     /// # Errors
     ///
-    /// [`Corrupt`] if the log holds what no version of this strategy could have written.
-    pub fn next(&self) -> Result<Next, Corrupt> {
+    /// [`InvalidLog`] if no version of this strategy could have written the log.
+    pub fn next(&self) -> Result<Next, InvalidLog> {
         match &self.at {
-            At::Rest | At::Asking(..) | At::Failed(..) => Ok(Next::Rest),
-            At::Before(place) => {
+            Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Failed(..) => Ok(Next::Wait),
+            Phase::Ready(place) => {
                 let requests = self.requests(*place);
                 if requests.is_empty() {
                     return Ok(Next::Append(self.decide(*place, &[])?));
                 }
-                if let Some(spent) = self.spent() {
-                    return Ok(Next::Append(self.stop(*place, spent)?));
+                if let Some(exceeded) = self.budget_exceeded() {
+                    return Ok(Next::Append(self.stop(*place, exceeded)?));
                 }
                 Ok(Next::Append(Asked { node: name(place), requests }.into()))
             }
-            At::Within(place, asked, slots) => {
+            Phase::AwaitingResponses(place, asked, slots) => {
                 if let Some(event) =
                     slots.iter().enumerate().find_map(|(nth, it)| self.verdict(*place, nth, it))
                 {
                     return Ok(Next::Append(event));
                 }
-                let due: Vec<Due> =
-                    slots.iter().enumerate().filter_map(|(n, it)| self.due(*asked, n, it)).collect();
-                if let (Some(first), Some(spent)) = (due.first(), self.spent()) {
-                    return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], spent)?));
+                let due: Vec<PendingRequest> =
+                    slots.iter().enumerate().filter_map(|(n, it)| self.pending(*asked, n, it)).collect();
+                if let (Some(first), Some(exceeded)) = (due.first(), self.budget_exceeded()) {
+                    return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], exceeded)?));
                 }
                 if !due.is_empty() {
                     return Ok(Next::Perform(due));
                 }
                 let responses: Vec<Response> = slots.iter().filter_map(Slot::answer).collect();
                 if responses.len() < slots.len() {
-                    return Ok(Next::Rest);
+                    return Ok(Next::Wait);
                 }
                 Ok(Next::Append(self.decide(*place, &responses)?))
             }
         }
     }
 
-    /// What a node asks.
+    /// Returns the requests of a node, with the thread's prompt overrides applied.
     fn requests(&self, place: S::NodeName) -> Vec<Request> {
         let mut requests = S::node(place).requests(&self.thread);
         if let Some(words) = self.prompts.get(&name(&place)) {
@@ -251,82 +251,84 @@ impl<S: Strategy> Progress<S> {
         requests
     }
 
-    fn due(&self, asked: usize, slot: usize, it: &Slot) -> Option<Due> {
-        let open = matches!(it.stand, Stand::Open | Stand::Attempted);
-        let wrong_shape = matches!(it.request, Request::Chat { shape: Some(_), .. });
-        open.then(|| Due {
+    fn pending(&self, asked_seq: usize, slot: usize, it: &Slot) -> Option<PendingRequest> {
+        let open = matches!(it.state, SlotState::Open | SlotState::Attempted);
+        let has_schema = matches!(it.request, Request::Chat { response_schema: Some(_), .. });
+        open.then(|| PendingRequest {
             slot,
-            asked,
+            asked_seq,
             safety: self.safety(&it.request),
             request: it.request.clone(),
-            falters: it.falters,
-            tries: it.tries,
-            complaint: it.error.clone().filter(|_| wrong_shape),
-            supplies: it.supplies.clone(),
+            failures: it.failures,
+            attempts: it.attempts,
+            previous_error: it.error.clone().filter(|_| has_schema),
+            input_responses: it.input_responses.clone(),
         })
     }
 
-    /// The event by which the thread hears `messages` now.
+    /// Returns the event that records `messages` now.
     ///
     /// # Errors
     ///
-    /// [`Unheard`] if it cannot.
-    pub fn hear(
+    /// [`MessageRejected`] if the thread cannot take them now.
+    pub fn accept_message(
         &self,
         turn: Uuid,
-        by: &str,
+        actor: &str,
         time: &str,
         policy: Policy,
         messages: Vec<Message>,
-    ) -> Result<Event, Unheard> {
-        if let (Some(wish), Policy::Auto | Policy::Answer) = (self.wish(), policy) {
+    ) -> Result<Event, MessageRejected> {
+        if let (Some(input), Policy::Auto | Policy::Answer) = (self.pending_input(), policy) {
             let words = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content);
-            let answer = wish.form.read(words).map_err(Unheard::Unfit)?;
-            let (slot, form) = (wish.slot, wish.name.to_owned());
-            return Ok(Supplied { slot, form, answer, by: by.to_owned(), turn }.into());
+            let response = input.elicitation.read(words).map_err(MessageRejected::InvalidAnswer)?;
+            let (slot, name) = (input.slot, input.name.to_owned());
+            return Ok(InputProvided { slot, name, response, actor: actor.to_owned(), turn }.into());
         }
-        let hearing = match (&self.at, policy) {
-            (At::Within(..), Policy::Replan) if self.is_wanting() => Hearing::Input,
-            (At::Before(_) | At::Within(..), _) => return Err(Unheard::Busy),
-            (At::Asking(..), Policy::Auto | Policy::Answer) => Hearing::Answer,
-            (At::Rest | At::Failed(..), Policy::Answer) => return Err(Unheard::NothingAsked),
-            (At::Rest | At::Failed(..), Policy::Auto) | (_, Policy::Replan) => Hearing::Input,
+        let kind = match (&self.at, policy) {
+            (Phase::AwaitingResponses(..), Policy::Replan) if self.is_awaiting_input() => TurnKind::New,
+            (Phase::Ready(_) | Phase::AwaitingResponses(..), _) => return Err(MessageRejected::Busy),
+            (Phase::AwaitingAnswer(..), Policy::Auto | Policy::Answer) => TurnKind::Answer,
+            (Phase::Idle | Phase::Failed(..), Policy::Answer) => return Err(MessageRejected::NothingAsked),
+            (Phase::Idle | Phase::Failed(..), Policy::Auto) | (_, Policy::Replan) => TurnKind::New,
         };
-        Ok(Heard { turn, by: by.to_owned(), time: time.to_owned(), hearing, messages }.into())
+        Ok(TurnStarted { turn, actor: actor.to_owned(), time: time.to_owned(), kind, messages }.into())
     }
 
-    /// The schema and the tools of the node that is asking.
+    /// Returns the node whose requests are pending, for its schema and its tools.
     pub(crate) fn asking(&self) -> Option<&'static dyn crate::strategy::Step<S>> {
         match &self.at {
-            At::Within(place, ..) => Some(S::node(*place)),
-            At::Rest | At::Asking(..) | At::Before(_) | At::Failed(..) => None,
+            Phase::AwaitingResponses(place, ..) => Some(S::node(*place)),
+            Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_) | Phase::Failed(..) => None,
         }
     }
 
-    /// The node that control is at, if a turn is under way.
+    /// Returns the current node, if a turn is under way.
     pub fn node(&self) -> Option<String> {
         match &self.at {
-            At::Before(place) | At::Within(place, ..) | At::Failed(place, ..) => Some(name(place)),
-            At::Rest | At::Asking(..) => None,
+            Phase::Ready(place) | Phase::AwaitingResponses(place, ..) | Phase::Failed(place, ..) => {
+                Some(name(place))
+            }
+            Phase::Idle | Phase::AwaitingAnswer(..) => None,
         }
     }
 
-    fn decide(&self, place: S::NodeName, responses: &[Response]) -> Result<Event, Corrupt> {
-        let Transition { said, learned, why, to, question } =
+    fn decide(&self, place: S::NodeName, responses: &[Response]) -> Result<Event, InvalidLog> {
+        let Transition { messages, facts, reason, to, question } =
             S::node(place).transition(&self.thread, responses)?;
-        let learned = learned.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+        let facts = facts.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let to = match (to, question) {
             (Edge::To(node), _) => Goto::Node(name(&node)),
             (Edge::Ask(resume), Some(it)) => Goto::Interrupt(Interrupt {
                 kind: it.kind,
                 question: it.question,
                 options: it.options,
-                form: None,
+                elicitation: None,
                 resume: name(&resume),
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
-        Ok(Decided { node: name(&place), said, learned, why, to, spent: None }.into())
+        Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None }.into())
     }
 }
 
@@ -336,21 +338,21 @@ impl<S: Strategy> Default for Progress<S> {
     }
 }
 
-impl<P: serde::Serialize> At<P> {
-    /// Whether this may be decided now. What a spent budget ends needs no answers.
+impl<P: serde::Serialize> Phase<P> {
+    /// Returns true if this decision may be recorded now. A decision for an exceeded budget needs no answers.
     fn may_decide(&self, decided: &Decided) -> bool {
         match self {
-            At::Rest | At::Asking(..) | At::Failed(..) => false,
-            At::Before(place) => name(place) == decided.node,
-            At::Within(place, _, slots) => {
+            Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Failed(..) => false,
+            Phase::Ready(place) => name(place) == decided.node,
+            Phase::AwaitingResponses(place, _, slots) => {
                 let answered = || slots.iter().all(|it| it.answer().is_some());
-                name(place) == decided.node && (decided.spent.is_some() || answered())
+                name(place) == decided.node && (decided.budget_exceeded.is_some() || answered())
             }
         }
     }
 }
 
-/// A node's name in the log.
+/// Returns a node's name as written in the log.
 pub(crate) fn name<P: serde::Serialize>(place: &P) -> String {
     match serde_json::to_value(place) {
         Ok(Value::String(name)) => name,

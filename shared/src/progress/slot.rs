@@ -1,10 +1,10 @@
-//! One request of a node, and how far it has come.
+//! State of one request of a node.
 
 use std::collections::BTreeMap;
 
 use crate::{
+    elicitation::{Elicitation, InputResponses},
     event::{Event, Verdict},
-    form::{Form, Supplies},
     message::ToolOutput,
     request::{Request, Response},
 };
@@ -12,118 +12,129 @@ use crate::{
 #[derive(Clone)]
 pub(super) struct Slot {
     pub(super) request: Request,
-    pub(super) falters: u32,
-    pub(super) tries: u32,
+    pub(super) failures: u32,
+    pub(super) attempts: u32,
     pub(super) error: Option<String>,
-    /// How often more was wanted.
+    /// Number of input rounds so far.
     pub(super) rounds: u32,
-    /// What goes along with the next attempt.
-    pub(super) supplies: Option<Supplies>,
-    /// An attempt has lost its answer, so it may have happened, whatever became of the next ones.
+    /// Input data for the next attempt.
+    pub(super) input_responses: Option<InputResponses>,
+    /// True if the response of an attempt was lost. The request may have taken effect, whatever happened to later
+    /// attempts.
     pub(super) in_doubt: bool,
-    pub(super) stand: Stand,
+    pub(super) state: SlotState,
 }
 
 #[derive(Clone, PartialEq)]
-pub(super) enum Stand {
+pub(super) enum SlotState {
     Open,
     Attempted,
-    Doubted(String),
-    /// This is still to be supplied.
-    Wanting(BTreeMap<String, Form>),
-    Hopeless,
+    InDoubt(String),
+    /// The request waits for these inputs.
+    AwaitingInput(BTreeMap<String, Elicitation>),
+    NotRetryable,
     Answered(Response),
 }
 
 impl Slot {
     pub(super) fn retry(&mut self) {
-        self.tries = 0;
-        if self.stand == Stand::Hopeless {
-            self.stand = Stand::Open;
+        self.attempts = 0;
+        if self.state == SlotState::NotRetryable {
+            self.state = SlotState::Open;
         }
     }
 
-    /// Whether anything has become of it since it was asked, but that it faltered.
+    /// Returns true if the request has any history other than failed attempts.
     pub(super) fn is_begun(&self) -> bool {
-        match &self.stand {
-            Stand::Open | Stand::Hopeless => 0 < self.rounds || self.in_doubt,
-            Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => true,
+        match &self.state {
+            SlotState::Open | SlotState::NotRetryable => 0 < self.rounds || self.in_doubt,
+            SlotState::Attempted
+            | SlotState::InDoubt(_)
+            | SlotState::AwaitingInput(_)
+            | SlotState::Answered(_) => true,
         }
     }
 
-    /// Whether it may have changed the world, and nobody knows.
+    /// Returns true if the request may have changed the outside world and its outcome is unknown.
     pub(super) fn may_have_happened(&self) -> bool {
-        match &self.stand {
-            Stand::Attempted | Stand::Doubted(_) => true,
-            Stand::Open | Stand::Wanting(_) | Stand::Hopeless => self.in_doubt,
-            Stand::Answered(_) => false,
+        match &self.state {
+            SlotState::Attempted | SlotState::InDoubt(_) => true,
+            SlotState::Open | SlotState::AwaitingInput(_) | SlotState::NotRetryable => self.in_doubt,
+            SlotState::Answered(_) => false,
         }
     }
 
-    /// Whether something can be done about it without a person.
+    /// Returns true if the request can progress without a person.
     pub(super) fn can_move(&self) -> bool {
-        match &self.stand {
-            Stand::Open | Stand::Attempted | Stand::Hopeless => true,
-            Stand::Doubted(_) | Stand::Wanting(_) | Stand::Answered(_) => false,
+        match &self.state {
+            SlotState::Open | SlotState::Attempted | SlotState::NotRetryable => true,
+            SlotState::InDoubt(_) | SlotState::AwaitingInput(_) | SlotState::Answered(_) => false,
         }
     }
 
     pub(super) fn answer(&self) -> Option<Response> {
-        match &self.stand {
-            Stand::Answered(response) => Some(response.clone()),
-            Stand::Open | Stand::Attempted | Stand::Doubted(_) | Stand::Wanting(_) | Stand::Hopeless => None,
+        match &self.state {
+            SlotState::Answered(response) => Some(response.clone()),
+            SlotState::Open
+            | SlotState::Attempted
+            | SlotState::InDoubt(_)
+            | SlotState::AwaitingInput(_)
+            | SlotState::NotRetryable => None,
         }
     }
 
-    /// Where this event leaves the slot; nowhere if it cannot happen here.
-    pub(super) fn after(&mut self, event: &Event) -> Option<Stand> {
-        match (event, &self.stand) {
-            (Event::Attempted(_), Stand::Open) => Some(Stand::Attempted),
-            (Event::Attempted(_), Stand::Attempted) => {
+    /// Returns the state after `event`, or `None` if the event cannot occur in this state.
+    pub(super) fn after(&mut self, event: &Event) -> Option<SlotState> {
+        match (event, &self.state) {
+            (Event::Attempted(_), SlotState::Open) => Some(SlotState::Attempted),
+            (Event::Attempted(_), SlotState::Attempted) => {
                 self.in_doubt = true;
-                Some(Stand::Attempted)
+                Some(SlotState::Attempted)
             }
-            (Event::Answered(it), Stand::Open | Stand::Attempted) => {
-                Some(Stand::Answered(it.response.clone()))
+            (Event::Answered(it), SlotState::Open | SlotState::Attempted) => {
+                Some(SlotState::Answered(it.response.clone()))
             }
-            (Event::Faltered(it), Stand::Open | Stand::Attempted) => {
-                self.falters += 1;
-                self.tries += 1;
+            (Event::AttemptFailed(it), SlotState::Open | SlotState::Attempted) => {
+                self.failures += 1;
+                self.attempts += 1;
                 self.in_doubt |= it.in_doubt;
                 self.error = Some(it.error.clone());
-                Some(if it.again_after_ms.is_some() { Stand::Open } else { Stand::Hopeless })
+                Some(if it.retry_after_ms.is_some() { SlotState::Open } else { SlotState::NotRetryable })
             }
-            (Event::GaveUp(it), Stand::Open | Stand::Attempted | Stand::Hopeless) => {
-                Some(Stand::Answered(Response::Unavailable { reason: it.reason.clone() }))
+            (Event::Abandoned(it), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable) => {
+                Some(SlotState::Answered(Response::Unavailable { reason: it.reason.clone() }))
             }
-            (Event::Wanted(it), Stand::Open | Stand::Attempted) => {
+            (Event::InputRequired(it), SlotState::Open | SlotState::Attempted) => {
                 self.rounds += 1;
-                self.tries = 0;
-                self.supplies = Some(Supplies { state: it.state.clone(), answers: BTreeMap::new() });
-                Some(wanting(it.forms.clone()))
+                self.attempts = 0;
+                self.input_responses = Some(InputResponses {
+                    request_state: it.request_state.clone(),
+                    responses: BTreeMap::new(),
+                });
+                Some(awaiting(it.input_requests.clone()))
             }
-            (Event::Supplied(it), Stand::Wanting(forms)) => {
+            (Event::InputProvided(it), SlotState::AwaitingInput(forms)) => {
                 let mut left = forms.clone();
-                left.remove(&it.form)?;
-                let supplies = self.supplies.get_or_insert_default();
-                supplies.answers.insert(it.form.clone(), it.answer.clone());
-                Some(wanting(left))
+                left.remove(&it.name)?;
+                let input_responses = self.input_responses.get_or_insert_default();
+                input_responses.responses.insert(it.name.clone(), it.response.clone());
+                Some(awaiting(left))
             }
-            (Event::Doubted(it), Stand::Open | Stand::Attempted | Stand::Hopeless)
+            (Event::InDoubt(it), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable)
                 if self.may_have_happened() =>
             {
-                Some(Stand::Doubted(it.reason.clone()))
+                Some(SlotState::InDoubt(it.reason.clone()))
             }
-            (Event::Reconciled(it), Stand::Doubted(_)) => Some(match &it.verdict {
+            (Event::Reconciled(it), SlotState::InDoubt(_)) => Some(match &it.verdict {
                 Verdict::Happened { result } => {
-                    Stand::Answered(Response::Output(ToolOutput::Ok(result.clone())))
+                    SlotState::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
-                Verdict::DidNot => {
-                    (self.in_doubt, self.tries) = (false, 0);
-                    Stand::Open
+                Verdict::DidNotHappen => {
+                    (self.in_doubt, self.attempts) = (false, 0);
+                    SlotState::Open
                 }
                 Verdict::Skip => {
-                    Stand::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
+                    SlotState::Answered(Response::Output(ToolOutput::Error(super::SKIPPED.to_owned())))
                 }
             }),
             _ => None,
@@ -131,7 +142,7 @@ impl Slot {
     }
 }
 
-/// Where a slot stands for which this is still to be supplied.
-fn wanting(forms: BTreeMap<String, Form>) -> Stand {
-    if forms.is_empty() { Stand::Open } else { Stand::Wanting(forms) }
+/// Returns the state of a slot that waits for `forms`. Without forms the request is open again.
+fn awaiting(forms: BTreeMap<String, Elicitation>) -> SlotState {
+    if forms.is_empty() { SlotState::Open } else { SlotState::AwaitingInput(forms) }
 }

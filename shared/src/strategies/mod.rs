@@ -1,19 +1,19 @@
-//! Every strategy that comes with turnfold. One more is one folder and one line.
+//! The strategies that come with turnfold. A new one takes one folder and one line here.
 
 pub mod action_plan;
-mod control;
+mod control_tool;
 pub mod index_builder;
+mod loop_guard;
 pub mod planner;
 pub mod planner_with_prompts;
 pub mod probe;
 mod prompt;
-mod repeat;
 pub mod research;
 pub mod retriever;
 
 use crate::Graph;
 
-/// All of them.
+/// Returns all strategies.
 pub fn all() -> Vec<&'static dyn Graph> {
     vec![
         &action_plan::ActionPlan,
@@ -26,7 +26,7 @@ pub fn all() -> Vec<&'static dyn Graph> {
     ]
 }
 
-/// The one called `name`.
+/// Returns the strategy named `name`.
 pub fn find(name: &str) -> Option<&'static dyn Graph> {
     all().into_iter().find(|it| it.name() == name)
 }

@@ -1,9 +1,9 @@
-//! Filling the blanks of a prompt.
+//! Fills in the placeholders of a prompt.
 
-/// `template` with every `{name}` of `blanks` filled in.
+/// Returns `template` with every `{name}` of `blanks` filled in.
 ///
-/// One pass from left to right: what is filled in is never looked at again, so words of a person or a model that
-/// happen to contain a blank change nothing.
+/// Works in one pass from left to right and never rescans inserted text, so a placeholder in the words of a person or a
+/// model has no effect.
 pub(super) fn fill(template: &str, blanks: &[(&str, &str)]) -> String {
     let mut out = String::with_capacity(template.len());
     let mut rest = template;

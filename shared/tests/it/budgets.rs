@@ -1,29 +1,29 @@
-//! Laws of budgets that hold for every strategy: each fixture is lived again within each budget that it can spend.
+//! Budget laws that hold for every strategy: each fixture runs again under every budget that it can exceed.
 
 use std::collections::BTreeSet;
 
 use shared::{
-    Answered, Budget, Event, Faltered, Goto, Graph, Limits, Measure, Meter, Next, Role, Scope, Spent,
-    Standing, transcript,
+    Answered, AttemptFailed, Budget, BudgetExceeded, Event, Goto, Graph, Limits, Measure, Next, Role,
+    RunStatus, Scope, Usage, transcript,
 };
 
 use crate::fixtures::each_fixture;
 
-/// What each answer takes in these lives: one of each measure.
+/// Usage of each answer in these runs, the same for every measure.
 const TOOK: u64 = 1;
 
-/// Once a budget is spent, nothing more is put to the world: no model, no tool. And the turn ends in words.
+/// After a budget is exceeded, no model or tool is called, and the turn ends with a text.
 #[test]
 fn nothing_is_asked_once_a_budget_is_spent() {
     let mut seen = BTreeSet::new();
     each_fixture(|graph, name, script| {
-        for (of, measure) in budgets() {
+        for (scope, measure) in budgets() {
             for limit in 1..=6 {
-                let told = format!("{} {name}, {limit} {measure:?} for a {of:?}", graph.name());
-                let ends = live(graph, &script, Spent { of, measure }, limit, &told);
-                assert!(ends.iter().all(|it| *it == Spent { of, measure }), "{told}: {ends:?}");
+                let told = format!("{} {name}, {limit} {measure:?} for a {scope:?}", graph.name());
+                let ends = live(graph, &script, BudgetExceeded { scope, measure }, limit, &told);
+                assert!(ends.iter().all(|it| *it == BudgetExceeded { scope, measure }), "{told}: {ends:?}");
                 if !ends.is_empty() {
-                    seen.insert(format!("{} {of:?} {measure:?}", graph.name()));
+                    seen.insert(format!("{} {scope:?} {measure:?}", graph.name()));
                 }
             }
         }
@@ -36,7 +36,7 @@ fn budgets() -> impl Iterator<Item = (Scope, Measure)> {
     [Scope::Turn, Scope::Thread].into_iter().flat_map(move |of| measures.map(move |it| (of, it)))
 }
 
-fn budget(of: Scope, measure: Measure, limit: u64) -> Budget {
+fn budget(scope: Scope, measure: Measure, limit: u64) -> Budget {
     let limits = match measure {
         Measure::Tokens => Limits { tokens: Some(limit), ..Limits::default() },
         Measure::Usd => {
@@ -44,23 +44,23 @@ fn budget(of: Scope, measure: Measure, limit: u64) -> Budget {
         }
         Measure::Seconds => Limits { seconds: Some(limit), ..Limits::default() },
     };
-    match of {
+    match scope {
         Scope::Turn => Budget { turn: limits, ..Budget::default() },
         Scope::Thread => Budget { thread: limits, ..Budget::default() },
     }
 }
 
-/// Lives a thread within a budget: what of the script nobody asks for any more is passed over. Gives back the ends that
-/// a budget made.
+/// Runs a thread under a budget, skipping the parts of the script that are no longer requested. Returns the ends that
+/// the budget caused.
 fn live(
     graph: &dyn Graph,
     script: &[Event],
-    Spent { of, measure }: Spent,
+    BudgetExceeded { scope, measure }: BudgetExceeded,
     limit: u64,
     told: &str,
-) -> Vec<Spent> {
-    let budget = budget(of, measure, limit);
-    let mut outside = script.iter().filter(|it| it.is_outside()).map(|it| metered(it, &budget));
+) -> Vec<BudgetExceeded> {
+    let budget = budget(scope, measure, limit);
+    let mut outside = script.iter().filter(|it| it.is_external()).map(|it| metered(it, &budget));
     let mut thread = graph.begin();
     let (mut log, mut ends) = (Vec::new(), Vec::new());
     let mut took = 0;
@@ -70,51 +70,51 @@ fn live(
         assert!(!asks || took < limit, "{told}: asks for more\n{}", transcript(&log));
         let event = match next {
             Next::Append(event) => event,
-            Next::Rest | Next::Perform(_) => match outside.next() {
-                Some(Event::Answered(it)) => thread.receive(it.slot, Ok((it.response, it.meter)), 0),
+            Next::Wait | Next::Perform(_) => match outside.next() {
+                Some(Event::Answered(it)) => thread.receive(it.slot, Ok((it.response, it.usage)), 0),
                 Some(event) => event,
                 None => return ends,
             },
         };
         if thread.apply(&event).is_err() {
-            assert!(event.is_outside(), "{told}: {event}");
+            assert!(event.is_external(), "{told}: {event}");
             continue;
         }
-        match (&event, of) {
-            (Event::Heard(_), Scope::Turn) => took = 0,
-            (Event::Answered(_) | Event::Faltered(_), _) => took += TOOK,
+        match (&event, scope) {
+            (Event::TurnStarted(_), Scope::Turn) => took = 0,
+            (Event::Answered(_) | Event::AttemptFailed(_), _) => took += TOOK,
             (_, Scope::Turn | Scope::Thread) => (),
         }
         if let Event::Decided(it) = &event
-            && let Some(spent) = it.spent
+            && let Some(spent) = it.budget_exceeded
         {
-            let last = it.said.last().map(|it| (it.role, it.content.contains("is spent")));
+            let last = it.messages.last().map(|it| (it.role, it.content.contains("is spent")));
             assert_eq!(last, Some((Role::Assistant, true)), "{told}: {event}");
-            assert_eq!((&it.to, thread.standing()), (&Goto::End, Standing::Idle), "{told}");
-            assert!(it.why.as_ref().is_some_and(|it| it.contains("the budget of")), "{told}: {event}");
+            assert_eq!((&it.to, thread.status()), (&Goto::End, RunStatus::Idle), "{told}");
+            assert!(it.reason.as_ref().is_some_and(|it| it.contains("the budget of")), "{told}: {event}");
             ends.push(spent);
         }
         log.push(event);
     }
 }
 
-/// The event, where each answer takes one of everything and a thread opens within `budget`.
+/// Returns the event with a usage of [`TOOK`] in each answer, and with `budget` in the opening.
 fn metered(event: &Event, budget: &Budget) -> Event {
-    let meter = Meter {
-        by: "model".to_owned(),
+    let usage = Usage {
+        model: "model".to_owned(),
         input_tokens: TOOK,
         micro_usd: Some(TOOK),
-        ms: TOOK * 1_000,
-        ..Meter::default()
+        duration_ms: TOOK * 1_000,
+        ..Usage::default()
     };
     let mut event = event.clone();
     if let Event::Opened(it) = &mut event {
         it.budget = budget.clone();
     }
-    if let Event::Answered(Answered { meter: took, .. }) | Event::Faltered(Faltered { meter: took, .. }) =
-        &mut event
+    if let Event::Answered(Answered { usage: took, .. })
+    | Event::AttemptFailed(AttemptFailed { usage: took, .. }) = &mut event
     {
-        *took = Some(meter);
+        *took = Some(usage);
     }
     event
 }

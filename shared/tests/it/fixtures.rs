@@ -1,8 +1,8 @@
-//! Every strategy, held to its fixtures.
+//! Runs every strategy against its fixtures.
 
 use shared::{Event, Graph, strategies};
 
-harness::tests!(&strategies::all(), "../fixtures");
+strategy_tests::tests!(&strategies::all(), "../fixtures");
 
 pub(crate) fn each_fixture(mut check: impl FnMut(&'static dyn Graph, &str, Vec<Event>)) {
     for suite in suites() {

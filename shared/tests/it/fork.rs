@@ -1,32 +1,32 @@
-//! What `forked` makes of a thread: what was answered stays, what is changed counts from there on.
+//! Effects of `forked` on a thread: existing answers remain, and changes apply from the fork on.
 
 use serde_json::{Value, json};
-use shared::{Budget, Event, Forked, Graph, Limits, Next, Request, Standing, reenact, strategies, verify};
+use shared::{Budget, Event, Forked, Graph, Limits, Next, Request, RunStatus, replay, rerun, strategies};
 
 use crate::fixtures::each_fixture;
 
 fn forked(seq: usize) -> Forked {
     let (thread, hash, by) = (uuid::Uuid::nil(), String::new(), String::new());
     let (config, prompts, learned) = (Value::Null, [].into(), Vec::new());
-    Forked { thread, seq: seq as u64, hash, config, budget: None, prompts, learned, by }
+    Forked { thread, seq: seq as u64, hash, config, budget: None, prompts, facts: learned, actor: by }
 }
 
 fn lived(strategy: &str, fixture: &str) -> (&'static dyn Graph, Vec<Event>) {
     let mut found = None;
     each_fixture(|graph, name, script| {
         if (graph.name(), name) == (strategy, fixture) {
-            found = Some((graph, reenact(graph, &script).unwrap().log));
+            found = Some((graph, rerun(graph, &script).unwrap().log));
         }
     });
     found.unwrap()
 }
 
-/// A fork that changes nothing goes on as its source did; and its log can be lived again like any other.
+/// A fork without changes continues like its source, and its log can be run again like any other.
 #[test]
 fn after_a_decision_or_its_answers_it_goes_on_as_before() {
     let mut forks = 0;
     each_fixture(|graph, name, script| {
-        let whole = reenact(graph, &script).unwrap().log;
+        let whole = rerun(graph, &script).unwrap().log;
         for cut in 0..whole.len() {
             let last_answer = matches!(whole[cut], Event::Answered(_))
                 && matches!(whole.get(cut + 1), Some(Event::Decided(_)));
@@ -35,15 +35,15 @@ fn after_a_decision_or_its_answers_it_goes_on_as_before() {
             }
             let mut log = whole.clone();
             log.insert(cut + 1, forked(cut).into());
-            assert_eq!(verify(graph, &log).unwrap(), [], "{name} {cut}");
-            assert_eq!(reenact(graph, &log).unwrap().log, log, "{name} {cut}");
+            assert_eq!(replay(graph, &log).unwrap(), [], "{name} {cut}");
+            assert_eq!(rerun(graph, &log).unwrap().log, log, "{name} {cut}");
             forks += 1;
         }
     });
     assert!(500 < forks, "{forks}");
 }
 
-/// A question without an answer is asked anew, as what is asked may be changed; one with an answer is not.
+/// A request without an answer is issued again, because a fork may change it. A request with an answer is not.
 #[test]
 fn a_question_is_asked_anew_until_it_has_an_answer() {
     let (graph, log) = lived("planner", "two_tasks");
@@ -51,7 +51,7 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
     let mut fork = forked(asked);
     fork.config = json!({"model": "openai/other"});
     fork.prompts = [("plan".to_owned(), "Be brief. {prompt}".to_owned())].into();
-    let mut thread = graph.replay(&log[..=asked]).unwrap();
+    let mut thread = graph.fold(&log[..=asked]).unwrap();
     thread.apply(&fork.clone().into()).unwrap();
     let Next::Append(Event::Asked(anew)) = thread.next().unwrap() else { panic!("it is not asked anew") };
     let (Request::Chat { model, system, .. }, Event::Asked(then)) = (&anew.requests[0], &log[asked]) else {
@@ -60,7 +60,7 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
     let Request::Chat { system: own, .. } = &then.requests[0] else { panic!("no chat") };
     assert_eq!((model.as_str(), system.as_str()), ("openai/other", format!("Be brief. {own}").as_str()));
 
-    let mut thread = graph.replay(&log[..=asked + 1]).unwrap();
+    let mut thread = graph.fold(&log[..=asked + 1]).unwrap();
     thread.apply(&fork.into()).unwrap();
     assert!(matches!(thread.next().unwrap(), Next::Append(Event::Decided(_))), "the answer stands");
 }
@@ -69,21 +69,21 @@ fn a_question_is_asked_anew_until_it_has_an_answer() {
 fn a_node_that_failed_asks_anew() {
     let (graph, log) = lived("probe", "fails_for_good");
     let failed = log.iter().position(|it| matches!(it, Event::Failed(_))).unwrap();
-    let mut thread = graph.replay(&log[..=failed]).unwrap();
+    let mut thread = graph.fold(&log[..=failed]).unwrap();
     thread.apply(&forked(failed).into()).unwrap();
-    assert_eq!(thread.standing(), Standing::Busy);
+    assert_eq!(thread.status(), RunStatus::Busy);
     assert!(matches!(thread.next().unwrap(), Next::Append(Event::Asked(_))));
 }
 
-/// A turn that a budget ended lives on within a larger one, and one that went on ends within a narrower one: what was
-/// copied counts.
+/// A turn that a budget ended continues under a larger one, and a turn that continued ends under a smaller one. Copied
+/// usage counts.
 #[test]
 fn a_budget_counts_from_there_on() {
     let (graph, log) = lived("planner", "money_of_a_thread_is_spent");
-    let spent = |it: &Event| matches!(it, Event::Decided(it) if it.spent.is_some());
+    let spent = |it: &Event| matches!(it, Event::Decided(it) if it.budget_exceeded.is_some());
     let end = log.iter().position(spent).unwrap();
     let ends = |at: usize, budget: Option<Budget>| {
-        let mut thread = graph.replay(&log[..=at]).unwrap();
+        let mut thread = graph.fold(&log[..=at]).unwrap();
         thread.apply(&Forked { budget, ..forked(at) }.into()).unwrap();
         let Next::Append(next) = thread.next().unwrap() else { panic!("nothing follows") };
         spent(&next)
@@ -101,15 +101,15 @@ fn a_budget_counts_from_there_on() {
 fn what_it_takes_for_concluded_is_remembered() {
     let (graph, log) = lived("planner", "two_tasks");
     let planned = log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "plan")).unwrap();
-    let mut thread = graph.replay(&log[..=planned]).unwrap();
+    let mut thread = graph.fold(&log[..=planned]).unwrap();
     let Event::Decided(decided) = &log[planned] else { unreachable!() };
-    let mut fact = decided.learned[0].clone();
+    let mut fact = decided.facts[0].clone();
     *fact.pointer_mut("/planned/tasks/0/task").unwrap() = json!("something else");
     let mut fork = forked(planned);
-    fork.learned = vec![fact];
+    fork.facts = vec![fact];
     thread.apply(&fork.clone().into()).unwrap();
     assert_eq!(thread.state().unwrap().pointer("/plan/tasks/0/task").unwrap(), "something else");
-    fork.learned = vec![json!("nonsense")];
+    fork.facts = vec![json!("nonsense")];
     assert!(thread.apply(&fork.into()).is_err());
     let mut nothing = strategies::all()[0].begin();
     assert!(nothing.apply(&forked(0).into()).is_err(), "there is nothing yet to be forked");

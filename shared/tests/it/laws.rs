@@ -2,22 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use shared::{Event, Policy, Replay, Role, Standing, Unheard, reenact, strategies};
+use shared::{DynThread, Event, MessageRejected, Policy, Role, RunStatus, rerun, strategies};
 
 use crate::fixtures::each_fixture;
 
-/// What is stored is what was meant: kind and payload give the event back.
+/// Every event equals itself after encoding and decoding by kind and payload.
 #[test]
 fn every_event_survives_the_store() {
     let mut kinds = BTreeSet::new();
     each_fixture(|graph, name, script| {
-        for event in reenact(graph, &script).unwrap().log {
+        for event in rerun(graph, &script).unwrap().log {
             let payload = event.payload().unwrap();
             assert_eq!(Event::decode(event.kind(), &payload).unwrap(), event, "{name}");
             kinds.insert(event.kind());
         }
     });
-    // Forks are made of stored threads: the worker's tests make them of every fixture.
+    // A fork needs a stored thread, so the worker's tests fork every fixture.
     assert_eq!(kinds.len(), 15, "the fixtures hold every kind there is but `forked`: {kinds:?}");
 }
 
@@ -26,19 +26,19 @@ fn what_a_newer_version_wrote_is_said_to_be_newer() {
     let says = |kind: &str, payload: &str| Event::decode(kind, payload).unwrap_err().to_string();
     assert!(says("teleported", "{}").contains("a newer turnfold wrote it"));
     assert!(says("opened", r#"{"format":2,"strategy":"probe"}"#).contains("format 2"));
-    assert!(says("retried", r#"{"by":"ann","mood":"good"}"#).contains("unknown field `mood`"));
+    assert!(says("retried", r#"{"actor":"ann","mood":"good"}"#).contains("unknown field `mood`"));
 }
 
-/// No model is ever shown a tool call without its result.
+/// A model never receives a tool call without its result.
 #[test]
 fn every_tool_call_has_one_result_before_anyone_speaks_again() {
     each_fixture(|graph, name, script| {
-        let thread = graph.replay(&reenact(graph, &script).unwrap().log).unwrap();
+        let thread = graph.fold(&rerun(graph, &script).unwrap().log).unwrap();
         let mut open = BTreeSet::new();
         for message in thread.messages() {
             match message.role {
                 Role::Tool => {
-                    let id = message.answers.clone().unwrap();
+                    let id = message.tool_call_id.clone().unwrap();
                     assert!(open.remove(&id), "{name}: {id} is answered twice or was never asked");
                 }
                 Role::System | Role::User | Role::Assistant => assert!(open.is_empty(), "{name}: {open:?}"),
@@ -48,15 +48,15 @@ fn every_tool_call_has_one_result_before_anyone_speaks_again() {
     });
 }
 
-/// A turn never ends in silence: where a thread rests, the person has words to read.
+/// A turn never ends in silence: a thread that waits for a person has a reply to read.
 #[test]
 fn no_turn_ends_in_silence() {
     each_fixture(|graph, name, script| {
-        let log = reenact(graph, &script).unwrap().log;
+        let log = rerun(graph, &script).unwrap().log;
         let mut thread = graph.begin();
         for event in &log {
             thread.apply(event).unwrap();
-            let ended = matches!(event, Event::Decided(_)) && thread.standing() != Standing::Busy;
+            let ended = matches!(event, Event::Decided(_)) && thread.status() != RunStatus::Busy;
             assert!(!ended || thread.reply().is_some_and(|it| !it.is_empty()), "{name}: {event}");
         }
     });
@@ -67,17 +67,19 @@ fn a_message_is_heard_when_it_can_be() {
     let probe = strategies::find("probe").unwrap();
     let script =
         |lines: &str| lines.lines().map(|it| serde_json::from_str(it).unwrap()).collect::<Vec<Event>>();
-    let hear = |thread: &dyn Replay, policy| {
-        thread.hear(uuid::Uuid::nil(), "", "", policy, Vec::new()).map(|it| it.to_string().trim().to_owned())
+    let hear = |thread: &dyn DynThread, policy| {
+        thread
+            .accept_message(uuid::Uuid::nil(), "", "", policy, Vec::new())
+            .map(|it| it.to_string().trim().to_owned())
     };
     let opened = r#"{"event":"opened","strategy":"probe"}"#;
-    let asks = r#"{"event":"heard","messages":[{"role":"user","content":"ask Well?"}]}"#;
-    let idle = probe.replay(&reenact(probe, &script(opened)).unwrap().log).unwrap();
-    assert_eq!(hear(&*idle, Policy::Answer), Err(Unheard::NothingAsked));
-    assert_eq!(hear(&*idle, Policy::Auto).as_deref(), Ok("heard"));
-    let waiting = probe.replay(&reenact(probe, &script(&format!("{opened}\n{asks}"))).unwrap().log).unwrap();
-    assert_eq!(hear(&*waiting, Policy::Auto).as_deref(), Ok("heard      the answer"));
-    assert_eq!(hear(&*waiting, Policy::Replan).as_deref(), Ok("heard"));
-    let busy = probe.replay(&script(&format!("{opened}\n{asks}"))).unwrap();
-    assert_eq!(hear(&*busy, Policy::Auto), Err(Unheard::Busy));
+    let asks = r#"{"event":"turn_started","messages":[{"role":"user","content":"ask Well?"}]}"#;
+    let idle = probe.fold(&rerun(probe, &script(opened)).unwrap().log).unwrap();
+    assert_eq!(hear(&*idle, Policy::Answer), Err(MessageRejected::NothingAsked));
+    assert_eq!(hear(&*idle, Policy::Auto).as_deref(), Ok("turn started"));
+    let waiting = probe.fold(&rerun(probe, &script(&format!("{opened}\n{asks}"))).unwrap().log).unwrap();
+    assert_eq!(hear(&*waiting, Policy::Auto).as_deref(), Ok("turn started      answer ·"));
+    assert_eq!(hear(&*waiting, Policy::Replan).as_deref(), Ok("turn started"));
+    let busy = probe.fold(&script(&format!("{opened}\n{asks}"))).unwrap();
+    assert_eq!(hear(&*busy, Policy::Auto), Err(MessageRejected::Busy));
 }

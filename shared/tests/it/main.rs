@@ -1,4 +1,4 @@
-//! The one test binary of the crate.
+//! Integration tests, in one binary.
 
 #![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
 
@@ -9,5 +9,5 @@ mod laws;
 mod pauses;
 mod prompts;
 mod purity;
+mod replay;
 mod upcasts;
-mod verify;

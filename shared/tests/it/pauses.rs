@@ -1,6 +1,6 @@
-//! How long what faltered is not tried again.
+//! Delays before failed attempts are repeated.
 
-use shared::{Event, Fault, Next, Remedy, Response, strategies};
+use shared::{Event, Fault, FaultKind, Next, Response, strategies};
 
 #[test]
 fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
@@ -15,17 +15,17 @@ fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
     }
     let pause = |outcome| {
         let event = thread.receive(0, outcome, 500);
-        let Event::Faltered(it) = event else { panic!("it faltered, and yet: {event}") };
-        it.again_after_ms
+        let Event::AttemptFailed(it) = event else { panic!("it faltered, and yet: {event}") };
+        it.retry_after_ms
     };
     let fault = |remedy| pause(Err(Fault::new("away", remedy)));
     for (named, is) in [(None, 500), (Some(0), 500), (Some(499), 500), (Some(3_000), 3_000)] {
-        assert_eq!(fault(Remedy::Again { after_ms: named }), Some(is));
-        assert_eq!(fault(Remedy::Doubt { after_ms: named }), Some(is));
+        assert_eq!(fault(FaultKind::Transient { retry_after_ms: named }), Some(is));
+        assert_eq!(fault(FaultKind::InDoubt { retry_after_ms: named }), Some(is));
     }
-    assert_eq!(fault(Remedy::Operator), None);
+    assert_eq!(fault(FaultKind::Permanent), None);
     assert_eq!(
-        pause(Ok((Response::SameTools, None))),
+        pause(Ok((Response::ToolsUnchanged, None))),
         Some(0),
         "an answer of no use is asked for anew at once"
     );

@@ -1,4 +1,4 @@
-//! Every strategy says which prompts it has: what is kept of an answer depends on them.
+//! Every strategy lists its prompts, because the keys of cached model replies depend on them.
 
 use std::{fs, path::Path};
 
@@ -20,7 +20,7 @@ fn every_prompt_of_a_strategys_folder_is_said() {
     assert!(read >= 18, "only {read} prompts were found");
 }
 
-/// Nodes that are borrowed bring their prompts along.
+/// A strategy that borrows nodes lists their prompts, too.
 #[test]
 fn a_planner_with_prompts_has_those_of_the_planner() {
     let of = |name| strategies::find(name).unwrap().prompts();

@@ -1,4 +1,4 @@
-//! The core stays pure: nothing in its dependency tree can open a socket, run a task or reach a database.
+//! Purity of the core: nothing in its dependency tree can open a socket, run a task or access a database.
 
 use std::process::Command;
 

@@ -1,9 +1,9 @@
-//! Events of shapes that are no more, lifted step by step.
+//! Events in obsolete shapes, upgraded step by step.
 
 use serde_json::Value;
-use shared::{Decided, Event, GaveUp, Shape, Upcast};
+use shared::{Abandoned, Decided, Event, Shape, Upcast};
 
-/// The oldest shape had `code`, the next one `motive`; today it is `why`.
+/// The oldest shape has `code`, the next one `motive`, and the current one `reason`.
 const STEPS: &[Upcast] = &[motive_of_code, why_of_motive, gave_up_of_dropped];
 
 fn motive_of_code(it: &mut Shape) -> bool {
@@ -18,22 +18,22 @@ fn why_of_motive(it: &mut Shape) -> bool {
     let Some(why) = (it.kind == "decided").then(|| it.payload.remove("motive")).flatten() else {
         return false;
     };
-    it.payload.insert("why".to_owned(), why);
+    it.payload.insert("reason".to_owned(), why);
     true
 }
 
-/// A kind that has another name today.
+/// Renames a kind to its current name.
 fn gave_up_of_dropped(it: &mut Shape) -> bool {
     let known = it.kind == "dropped";
     if known {
-        it.kind = "gave_up".to_owned();
+        it.kind = "abandoned".to_owned();
     }
     known
 }
 
 fn why(steps: &[Upcast], payload: &str) -> Result<Option<String>, String> {
     match Event::decode_by(steps, "decided", payload) {
-        Ok(Event::Decided(Decided { why, .. })) => Ok(why),
+        Ok(Event::Decided(Decided { reason, .. })) => Ok(reason),
         Ok(other) => Err(other.to_string()),
         Err(error) => Err(error.to_string()),
     }
@@ -43,12 +43,12 @@ fn why(steps: &[Upcast], payload: &str) -> Result<Option<String>, String> {
 fn each_shape_is_lifted_through_all_that_came_after_it() {
     let oldest = r#"{"node":"plan","code":7,"to":"end"}"#;
     let older = r#"{"node":"plan","motive":"for code 7","to":"end"}"#;
-    let today = r#"{"node":"plan","why":"for code 7","to":"end"}"#;
+    let today = r#"{"node":"plan","reason":"for code 7","to":"end"}"#;
     for payload in [oldest, older, today] {
         assert_eq!(why(STEPS, payload).unwrap().as_deref(), Some("for code 7"), "{payload}");
     }
     let renamed = Event::decode_by(STEPS, "dropped", r#"{"slot":1,"reason":"too late"}"#).unwrap();
-    assert_eq!(renamed, GaveUp { slot: 1, reason: "too late".to_owned() }.into());
+    assert_eq!(renamed, Abandoned { slot: 1, reason: "too late".to_owned() }.into());
 }
 
 #[test]
@@ -60,13 +60,13 @@ fn a_link_that_is_taken_out_breaks_the_chain_and_says_where() {
     assert!(unknown.contains("\"teleported\" is unknown"), "{unknown}");
 }
 
-/// Nothing is lifted that can be read as it stands, whatever a step would make of it.
+/// A payload that can be read unchanged is never upgraded, whatever a step would do to it.
 #[test]
 fn what_is_of_today_is_left_alone() {
     fn spoils(it: &mut Shape) -> bool {
         it.payload.clear();
         true
     }
-    let today = r#"{"node":"plan","why":"because","to":"end"}"#;
+    let today = r#"{"node":"plan","reason":"because","to":"end"}"#;
     assert_eq!(why(&[spoils], today).unwrap().as_deref(), Some("because"));
 }

@@ -1,220 +1,231 @@
-//! The one write there is to a log: all of a step's events or none, numbered from where the writer believes
-//! the log to end.
+//! Appending to a log: all events of a step or none, numbered from the head that the writer last saw.
 //!
 //! ## Why one statement
 //!
-//! It is all or nothing by itself, so steps that change no status need no transaction around them, and one round trip.
-//! PostgreSQL's text does not depend on how many events there are, and is prepared once a connection.
+//! A single statement is atomic, so a step that changes no status needs no transaction and only one round trip. The
+//! text for PostgreSQL does not depend on the number of events, so each connection prepares it once.
 //!
 //! ## Why a deleted thread stays deleted
 //!
-//! With a thread's events goes the fence ([`Store::prune`]): a writer that slept through it would find every number free.
-//! But only a thread at rest is deleted, and the first step of a turn marks the thread's row: no row, no step. To look
-//! for the row at every step as well would cost a seventh of the insert.
+//! Deleting a thread's events also deletes the fence ([`Store::prune`]): a writer that was suspended meanwhile would
+//! find every number free. But only an idle thread is deleted, and the first step of a turn updates the thread's row.
+//! Without the row, the step is rejected. Reading the row at every step as well would add a seventh to the insert.
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
     QuerySelect, SqlErr, Statement, Value,
 };
 use shared::Event;
 
-use super::{
-    Store, ThreadId, ThreadStatus, TurnId, TurnStatus,
-    cause::cause,
-    chain,
-    commit::Step,
-    corrupt, plain, postgres, signed,
-    tables::{threads, turns},
+use crate::{
+    Error,
+    integrity::hash_chain,
+    log::{
+        Store,
+        error_fingerprint::error_fingerprint,
+        group_commit::Step,
+        ids::{ThreadId, TurnId, corrupt, plain, signed},
+        postgres,
+        status::{ThreadStatus, TurnStatus},
+        tables::{threads, turns},
+    },
 };
-use crate::{Error, time};
 
-/// The end of a log: the number of the next event, and the hash that it will be chained to.
+/// The head of a log: the number of its next event, and the hash that this event is chained to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Whose log.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// The number of the next event.
+    /// Number of the next event.
     pub seq: u64,
-    /// The hash of the last event, or zeros.
+    /// Hash of the last event; zeros if there is none.
     pub hash: [u8; 32],
 }
 
 impl Head {
-    /// The end of a log that has no event yet.
+    /// Returns the head of an empty log.
     pub fn start(thread: ThreadId) -> Self {
-        Self { thread, seq: 0, hash: chain::START }
+        Self { thread, seq: 0, hash: hash_chain::START }
     }
 }
 
-/// What the read model says once the events are appended.
+/// A change of the read model, written in the same transaction as the events that cause it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mark {
-    /// Where the thread stands.
+pub struct ReadModelUpdate {
+    /// New status of the thread.
     pub status: ThreadStatus,
-    /// How far its turn has come, if that changed.
-    pub turn: Option<TurnMark>,
+    /// New status of a turn, if it changed.
+    pub turn: Option<TurnUpdate>,
 }
 
-/// How far a turn has come.
+/// A change of a turn's row.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TurnMark {
-    /// Which turn.
+pub struct TurnUpdate {
+    /// Id of the turn.
     pub turn: TurnId,
-    /// How far.
+    /// New status of the turn.
     pub status: TurnStatus,
-    /// Why it failed.
+    /// Error of a failed turn.
     pub error: Option<String>,
 }
 
-impl TurnMark {
-    /// Why it failed, in words by which failures can be counted.
-    pub(super) fn cause(&self) -> Option<String> {
-        self.error.as_deref().map(cause)
+impl TurnUpdate {
+    /// Returns the error without the parts that differ between occurrences; failures are counted by it.
+    pub(crate) fn cause(&self) -> Option<String> {
+        self.error.as_deref().map(error_fingerprint)
     }
 }
 
 impl Store {
-    /// Appends all of `events` or none, and returns the new end. With a mark, the read model changes in the
-    /// same transaction.
+    /// Appends all `events` or none, and returns the new head. The read model changes in the same transaction.
     ///
-    /// What has begun is carried through, even if the caller does not wait for it.
+    /// An append that has begun completes even if the caller stops waiting.
     ///
-    /// **Invariant:** a turn is heard once. If `events` hold the `heard` or the `supplied` of the marked turn, the turn must
-    /// still be queued, or nothing is kept.
+    /// **Invariant:** a turn starts once. If `events` contain the event that starts the turn of `update`, the turn
+    /// must still be queued, or nothing is kept.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if `head` is not the end of the log any more, or the turn was heard or withdrawn
-    /// before; [`Error::UnknownThread`] if there is a mark and the thread was deleted; [`Error::Unavailable`] if the
-    /// database stayed away for long.
+    /// [`Error::Stale`] if `head` is no longer the head of the log, or the turn was started or cancelled before;
+    /// [`Error::UnknownThread`] if there is an `update` and the thread was deleted; [`Error::Unavailable`] if the
+    /// database was unreachable for 20 s.
     #[tracing::instrument(level = "debug", skip_all, fields(thread = %head.thread, seq = head.seq))]
-    pub async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
-        let batch = Batch::new(head, events, time::now())?;
+    pub async fn append(
+        &self,
+        head: &Head,
+        events: &[Event],
+        update: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
+        let batch = Batch::new(head, events, clock::now())?;
         let end = batch.end;
         if batch.is_empty() {
             return Ok(end);
         }
-        self.committer.bring(Step::new(batch, events, mark)).await.ok_or_else(Error::gone)??;
+        self.committer.submit(Step::new(batch, events, update)).await.ok_or_else(Error::gone)??;
         Ok(end)
     }
 
-    /// Changes the read model alone, if `head` is the end of the log.
+    /// Changes the read model without appending.
     ///
     /// # Errors
     ///
-    /// [`Error::Stale`] if it is not.
-    pub async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
-        let (head, mark) = (*head, mark.clone());
-        self.database.transact(move |tx| mend(tx, head, mark).boxed()).await
+    /// [`Error::Stale`] if `head` is not the head of the log.
+    pub async fn update_read_model(&self, head: &Head, update: &ReadModelUpdate) -> Result<(), Error> {
+        let (head, update) = (*head, update.clone());
+        self.database.transact(move |tx| write_update(tx, head, update).boxed()).await
     }
 }
 
-async fn mend(tx: &DatabaseTransaction, head: Head, mark: Mark) -> Result<(), Error> {
-    hold(tx, &head).await?;
-    mark_alone(tx, &head, &head, None, &mark).await
+async fn write_update(tx: &DatabaseTransaction, head: Head, update: ReadModelUpdate) -> Result<(), Error> {
+    lock_thread(tx, &head).await?;
+    write_read_model(tx, &head, &head, None, &update).await
 }
 
-/// Writes one step, and says exactly why it cannot be written.
-pub(super) async fn alone(
+/// Writes one step and returns the exact reason if it is rejected.
+pub(crate) async fn write_one(
     tx: &DatabaseTransaction,
     batch: &Batch,
-    heard: Option<u64>,
-    mark: &Mark,
+    started: Option<u64>,
+    update: &ReadModelUpdate,
 ) -> Result<(), Error> {
     Batch::insert(tx, &[batch]).await?;
-    mark_alone(tx, &batch.from, &batch.end, heard, mark).await
+    write_read_model(tx, &batch.from, &batch.end, started, update).await
 }
 
-async fn mark_alone(
+async fn write_read_model(
     tx: &DatabaseTransaction,
     from: &Head,
     end: &Head,
-    heard: Option<u64>,
-    mark: &Mark,
+    started: Option<u64>,
+    update: &ReadModelUpdate,
 ) -> Result<(), Error> {
     let row = threads::ActiveModel {
-        status: Set(mark.status.to_string()),
-        updated_at: Set(time::now()),
+        status: Set(update.status.to_string()),
+        updated_at: Set(clock::now()),
         ..Default::default()
     };
     let of_thread = threads::Entity::update_many().set(row).filter(threads::Column::Id.eq(from.thread));
     if of_thread.exec(tx).await?.rows_affected == 0 {
         return Err(Error::UnknownThread(from.thread));
     }
-    match &mark.turn {
-        Some(turn) => mark_turn(tx, from, end, heard, turn).await,
+    match &update.turn {
+        Some(turn) => write_turn(tx, from, end, started, turn).await,
         None => Ok(()),
     }
 }
 
-/// Makes sure that `head` is the end of the log, and stays so for whoever marks next: they wait for the row.
-pub(super) async fn hold(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
+/// Verifies that `head` is the head of the log, and locks the thread's row until the transaction ends.
+pub(crate) async fn lock_thread(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
     threads::Entity::find_by_id(head.thread).lock_exclusive().one(tx).await?;
-    let end = super::read::head(tx, head.thread).await?;
+    let end = crate::log::read::head(tx, head.thread).await?;
     if end == *head { Ok(()) } else { Err(Error::Stale { thread: head.thread, seq: head.seq }) }
 }
 
-async fn mark_turn(
+async fn write_turn(
     tx: &DatabaseTransaction,
     from: &Head,
     end: &Head,
-    heard: Option<u64>,
-    mark: &TurnMark,
+    started: Option<u64>,
+    update: &TurnUpdate,
 ) -> Result<(), Error> {
     let last = end.seq.checked_sub(1).map(signed);
     let mut row = turns::ActiveModel {
-        status: Set(mark.status.to_string()),
-        error: Set(mark.error.as_deref().map(plain)),
-        cause: Set(mark.cause()),
-        ended_seq: Set(last.filter(|_| mark.status.is_over())),
-        updated_at: Set(time::now()),
+        status: Set(update.status.to_string()),
+        error: Set(update.error.as_deref().map(plain)),
+        cause: Set(update.cause()),
+        ended_seq: Set(last.filter(|_| update.status.is_over())),
+        updated_at: Set(clock::now()),
         ..Default::default()
     };
-    let mut which = turns::Entity::update_many()
-        .filter(turns::Column::Id.eq(mark.turn))
+    let mut row_filter = turns::Entity::update_many()
+        .filter(turns::Column::Id.eq(update.turn))
         .filter(turns::Column::ThreadId.eq(from.thread));
-    if let Some(heard) = heard {
-        row.heard_seq = Set(Some(signed(heard)));
-        which = which.filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()));
+    if let Some(started) = started {
+        row.started_seq = Set(Some(signed(started)));
+        row_filter = row_filter.filter(turns::Column::Status.eq(TurnStatus::Queued.as_str()));
     }
-    if which.set(row).exec(tx).await?.rows_affected == 1 {
+    if row_filter.set(row).exec(tx).await?.rows_affected == 1 {
         return Ok(());
     }
-    let known = turns::Entity::find().filter(turns::Column::Id.eq(mark.turn)).one(tx).await?;
+    let known = turns::Entity::find().filter(turns::Column::Id.eq(update.turn)).one(tx).await?;
     match known {
         Some(_) => Err(Error::Stale { thread: from.thread, seq: from.seq }),
-        None => Err(Error::UnknownTurn(mark.turn)),
+        None => Err(Error::UnknownTurn(update.turn)),
     }
 }
 
-/// One thread's events on their way into the log.
+/// The events of one append, numbered and chained.
 #[derive(Debug)]
-pub(super) struct Batch {
-    pub(super) from: Head,
-    pub(super) end: Head,
-    pub(super) at: i64,
-    pub(super) rows: Vec<Row>,
+pub(crate) struct Batch {
+    pub(crate) from: Head,
+    pub(crate) end: Head,
+    pub(crate) at: i64,
+    pub(crate) rows: Vec<Row>,
 }
 
-/// An event as the table has it.
+/// The columns of one event.
 #[derive(Debug)]
-pub(super) struct Row {
-    pub(super) kind: &'static str,
-    pub(super) payload: String,
-    pub(super) hash: [u8; 32],
+pub(crate) struct Row {
+    pub(crate) kind: &'static str,
+    pub(crate) payload: String,
+    pub(crate) hash: [u8; 32],
 }
 
 impl Batch {
-    /// Numbers, stamps and chains the events.
-    pub(super) fn new(head: &Head, events: &[Event], at: i64) -> Result<Self, Error> {
+    /// Numbers the events, sets their time and computes their hashes.
+    pub(crate) fn new(head: &Head, events: &[Event], at: i64) -> Result<Self, Error> {
         let mut this = Self { from: *head, end: *head, at, rows: Vec::with_capacity(events.len()) };
         for event in events {
             let kind = event.kind();
             let payload = event.payload().map_err(|error| {
-                corrupt(head.thread, format_args!("its next {kind:?} has no JSON: {error}"))
+                corrupt(
+                    head.thread,
+                    format_args!("its next event, {kind:?}, cannot be encoded as JSON: {error}"),
+                )
             })?;
-            this.end.hash = chain::link(&this.end.hash, this.end.seq, at, kind, &payload);
+            this.end.hash = hash_chain::link(&this.end.hash, this.end.seq, at, kind, &payload);
             this.end.seq += 1;
             this.rows.push(Row { kind, payload, hash: this.end.hash });
         }
@@ -225,10 +236,10 @@ impl Batch {
         self.rows.is_empty()
     }
 
-    /// Inserts all events of all of them, within a transaction if that takes more than one statement. No two are of one
-    /// thread.
-    pub(super) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
-        // Of several nobody knows which was refused.
+    /// Inserts the events of several threads, at most one batch per thread. More than one statement needs a
+    /// transaction.
+    pub(crate) async fn insert(db: &impl ConnectionTrait, batches: &[&Batch]) -> Result<(), Error> {
+        // The database does not say which of several threads caused the rejection.
         let Some(Head { thread, seq, .. }) = batches.first().map(|it| it.from) else { return Ok(()) };
         let rows: Vec<_> = batches.iter().flat_map(|it| it.numbered()).collect();
         let statements: Vec<_> = if db.get_database_backend() == DbBackend::Postgres {
@@ -245,17 +256,17 @@ impl Batch {
         Ok(())
     }
 
-    /// Its rows with their numbers.
-    pub(super) fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
+    /// Returns the rows with their numbers.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (&Batch, u64, &Row)> {
         (self.from.seq..).zip(&self.rows).map(move |(seq, row)| (self, seq, row))
     }
 }
 
-/// How many events one statement inserts at most.
+/// Maximum events per insert statement in PostgreSQL.
 pub(crate) const ROWS_MAX: usize = 5_000;
 
-/// How many of them in SQLite, whose text depends on how many there are: so most statements are this one, which a
-/// connection prepares once, and none takes more values than SQLite allows.
+/// Maximum events per insert statement in SQLite, where the SQL text depends on the number of rows. Most statements
+/// have this size and are prepared once per connection; none exceeds SQLite's limit of bound values.
 const SQLITE_ROWS_MAX: usize = 250;
 
 fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
@@ -273,7 +284,7 @@ fn for_postgres(rows: &[(&Batch, u64, &Row)]) -> Statement {
     Statement::from_sql_and_values(DbBackend::Postgres, postgres::INSERT, values)
 }
 
-/// SQLite has no arrays. To pass rows as JSON, whose payloads are JSON already, costs more than to prepare a text anew.
+/// SQLite has no arrays. Passing rows as JSON, whose payloads are JSON already, costs more than preparing a new text.
 fn for_sqlite(rows: &[(&Batch, u64, &Row)]) -> Statement {
     const ROW: &str = ", (?, ?, 'json', ?, ?, ?, ?)";
     let mut values: Vec<Value> = Vec::with_capacity(rows.len() * 6);

@@ -1,4 +1,4 @@
-//! The connections to the database, and how something is written in one piece.
+//! Database connections and transactions.
 
 use futures::future::BoxFuture;
 use sea_orm::{
@@ -9,103 +9,105 @@ use tracing::Instrument as _;
 
 use crate::Error;
 
-/// The connections to the database. Cloning is cheap: every clone shares them.
+/// Connections to the database. Clones share them.
 ///
 /// ## Why one connection writes to SQLite
 ///
-/// SQLite lets one write at a time, and whoever waits for that holds a connection meanwhile: a few writers would leave none
-/// to read with. So those of this process wait for the one connection that writes, in order and for as long as it takes. It
-/// also keeps in memory what it has just written, which every other connection has to read anew. Another process with the
-/// same file still makes the one at the front wait.
+/// SQLite allows one write at a time, and a waiting writer occupies its connection: a few writers would leave none
+/// for readers. The writers of this process therefore wait for the single connection that writes, in order. That
+/// connection also caches work it has just written. Another process with the same file still makes the first in line
+/// wait.
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
-    /// What reads: over SQLite it cannot write.
+    /// Connections for reads; in SQLite they cannot write.
     pub(crate) pool: DatabaseConnection,
-    /// What writes.
+    /// Connections for writes.
     pub(crate) writer: DatabaseConnection,
-    /// For what workers say at every step, and batches for every page of their items: it finds every row by an index.
+    /// Runs the frequent statements: the steps of workers and the pages of batch items. Every row is found through an
+    /// index.
     ///
-    /// ## Why these are few and apart
+    /// ## Why these connections are few and separate
     ///
-    /// A pool hands out its connections in turn, and each has to prepare and plan what it has not yet said. What is
-    /// said thousands of times a second is said over few, which always know it.
+    /// A pool uses its connections in turn, and each must prepare and plan a statement before its first use.
+    /// Statements that run thousands of times a second run on a few connections that have prepared them.
     pub(crate) hot: DatabaseConnection,
-    /// How many there are at most.
-    pub(super) connections: u32,
+    /// Maximum connections of `pool`.
+    pub(crate) connections: u32,
 }
 
 impl Database {
-    /// The connections for the hot statement, if this is PostgreSQL.
-    pub(super) fn postgres(&self) -> Option<&PgPool> {
-        let is_it = self.hot.get_database_backend() == DbBackend::Postgres;
-        is_it.then(|| self.hot.get_postgres_connection_pool())
+    /// Returns the `hot` pool if this is PostgreSQL.
+    pub(crate) fn postgres(&self) -> Option<&PgPool> {
+        let is_postgres = self.hot.get_database_backend() == DbBackend::Postgres;
+        is_postgres.then(|| self.hot.get_postgres_connection_pool())
     }
 
-    /// Does `what` in a transaction: what goes well is kept, all of anything else undone.
+    /// Runs `work` in a transaction, and commits if it succeeds.
     ///
-    /// **Invariant:** what has begun is carried through in a task of its own, whatever becomes of whoever waits for
-    /// it. Dropped half way, it would leave a transaction open on a connection that others use next.
-    pub(crate) async fn transact<T, W>(&self, what: W) -> Result<T, Error>
+    /// **Invariant:** the transaction runs in a task of its own, so it completes even if the caller is dropped. A
+    /// transaction dropped half way would stay open on a connection that is used again.
+    pub(crate) async fn transact<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
         W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
-        transact_over(self.writer.clone(), what).await
+        transact_over(self.writer.clone(), work).await
     }
 
-    /// The same over the connections for what is said over and over.
-    pub(crate) async fn transact_hot<T, W>(&self, what: W) -> Result<T, Error>
+    /// Runs `work` in a transaction on the `hot` connections.
+    pub(crate) async fn transact_hot<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
         W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
         let over = if self.postgres().is_some() { &self.hot } else { &self.writer };
-        transact_over(over.clone(), what).await
+        transact_over(over.clone(), work).await
     }
 
-    /// A transaction that will write.
-    pub(super) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
+    /// Begins a transaction that writes.
+    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
         begin(&self.writer).await
     }
 }
 
-async fn transact_over<T, W>(pool: DatabaseConnection, what: W) -> Result<T, Error>
+async fn transact_over<T, W>(pool: DatabaseConnection, work: W) -> Result<T, Error>
 where
     T: Send + 'static,
     W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
 {
     let done = async move {
         let tx = begin(&pool).await?;
-        let outcome = what(&tx).await;
+        let outcome = work(&tx).await;
         settle(tx, outcome).await
     };
     let done = tokio::spawn(done.in_current_span()).await;
-    done.map_err(|error| Error::Unavailable(format!("the write was broken off: {error}")))?
+    done.map_err(|error| Error::Unavailable(format!("the write was interrupted: {error}")))?
 }
 
-/// A transaction that will write: in SQLite it takes the lock at once, because one that read first cannot.
+/// Begins a transaction that writes. In SQLite it takes the write lock at once, because a transaction that has read
+/// cannot take it later.
 async fn begin(pool: &DatabaseConnection) -> Result<DatabaseTransaction, Error> {
     let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
     let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
     Ok(pool.begin_with_options(options).await?)
 }
 
-/// Ends a transaction: what went well is kept, all of anything else undone.
-pub(super) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
+/// Commits after success and rolls back after an error.
+pub(crate) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
     match outcome {
         Ok(it) => {
             tx.commit().await?;
             Ok(it)
         }
         Err(error) => {
-            // The first error says more; a connection that cannot roll back is closed before its next use.
+            // The first error says more. A connection that cannot roll back is closed before its next use.
             let _ = tx.rollback().await;
             Err(error)
         }
     }
 }
 
-/// A statement that is written with PostgreSQL's names of values.
+/// Builds a statement from SQL with PostgreSQL's placeholders (`$1`).
 pub(crate) fn statement(
     db: &impl ConnectionTrait,
     sql: &str,
@@ -116,14 +118,13 @@ pub(crate) fn statement(
     Statement::from_sql_and_values(backend, sql, values)
 }
 
-/// That `column` of a table has this value, which another table says, so that its row is looked up by it.
+/// Compares `column` with a value of another table so that the database looks the row up by index.
 ///
-/// ## Why PostgreSQL is not told that they are equal
+/// ## Why PostgreSQL does not see an equality
 ///
-/// What is equal it can also merge, and to that end it may walk over a whole index in its order. While there are few rows
-/// that costs least, and a plan once made is kept while there come many: each step then read all threads there were,
-/// until somebody had PostgreSQL count them anew. Nothing is merged with an element of an array, so that only the way by
-/// the value is left.
+/// PostgreSQL can also merge-join equal columns and scan a whole index in its order. While there are few rows this
+/// costs least, and the plan is kept when there are many: each step then read all threads until the next ANALYZE. An
+/// element of an array cannot be merge-joined, so only the index lookup remains.
 pub(crate) fn looked_up(db: &impl ConnectionTrait, column: &str, value: &str) -> String {
     let value = if db.get_database_backend() == DbBackend::Postgres {
         format!("ANY (ARRAY[{value}])")
@@ -140,9 +141,9 @@ mod tests {
     use super::statement;
     use crate::{Error, Store};
 
-    /// SQLite ends by itself what a full disk refuses, and the driver does not hear of it.
+    /// SQLite rolls back when the disk is full, and the driver does not notice.
     #[tokio::test]
-    async fn what_is_written_after_the_disk_was_full_is_there() {
+    async fn a_write_after_the_disk_was_full_is_kept() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("log.db").display());
         let database = Store::connect(&url).await.unwrap().database;

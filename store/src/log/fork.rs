@@ -1,58 +1,63 @@
-//! A thread that begins with a copy of another's log: forked once, however often that is asked for.
+//! Forks: new threads that start with a copy of another thread's log. Repeating the request creates no second fork.
 
 use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     TryInsertResult,
 };
 use serde_json::Value;
-use shared::{Budget, Doubted, Event, Forked, Message, Policy};
+use shared::{Budget, Event, Forked, InDoubt, Message, Policy};
 use uuid::Uuid;
 
-use super::{
-    Idempotency, NewTurn, Opening, Store, ThreadId, TurnId,
-    adopt::{Arrived, Foreign},
-    corrupt, key_of, plain, submit,
-    tables::forks,
+use crate::{
+    Error, StrategyRegistry,
+    log::{
+        Store,
+        ids::{ThreadId, TurnId, corrupt, plain},
+        import::{Arrived, ImportedEvent},
+        submit::{self, Idempotency, NewTurn, Opening, key_of},
+        tables::forks,
+        writer::begin as begin_log,
+    },
 };
-use crate::{Error, Strategies, thread_log::begin as begin_log, time};
 
-/// A thread that begins with a copy of another's log.
+/// Parameters of a fork.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewFork {
-    /// Which thread's.
+    /// Thread to copy from.
     pub source: ThreadId,
-    /// The last event that is copied.
+    /// Number of the last event to copy.
     pub at: u64,
-    /// What of the configuration is set from there on; null if it is as it was.
+    /// Configuration overrides for the fork; null keeps the configuration.
     pub config: Value,
-    /// What it and each of its turns may take from there on; as it was, if nothing is said.
+    /// Budget of the fork and of each of its turns; `None` keeps the budget.
     pub budget: Option<Budget>,
-    /// What a model is told first from there on, by node.
+    /// System prompts for the fork, by node.
     pub prompts: BTreeMap<String, String>,
-    /// Facts that are taken for concluded.
+    /// Facts to add, as if the thread had derived them.
     pub learned: Vec<Value>,
-    /// The words that it hears first, and how they are to be taken.
+    /// First messages of the fork, and their input policy.
     pub hears: Option<(Policy, Vec<Message>)>,
-    /// Who forks it.
+    /// Author of the fork.
     pub by: String,
-    /// What makes a repeated wish for it the same one.
+    /// Idempotency key of the request.
     pub idempotency: Option<Idempotency>,
 }
 
-/// What became of the wish to fork a thread.
+/// Outcome of a fork request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fork {
-    /// The thread begins: ring for it.
+    /// A new thread, which the caller must enqueue.
     New(ThreadId),
-    /// It was forked before.
+    /// Thread of an earlier request with the same key.
     Known(ThreadId),
 }
 
 impl Fork {
-    /// The thread, whichever way it went.
+    /// Returns the thread, for both outcomes.
     pub fn thread(self) -> ThreadId {
         match self {
             Fork::New(thread) | Fork::Known(thread) => thread,
@@ -61,15 +66,15 @@ impl Fork {
 }
 
 impl Store {
-    /// Begins a thread with a copy of another's log, under names of its own for the turns of it, and `forked` after it;
-    /// a turn with the words that it hears first waits for it. All of it or nothing, and once for a key. A turn that was
-    /// under way there is under way here: ring for the thread.
+    /// Creates a thread with a copy of another thread's log, followed by a `forked` event, in one transaction. The
+    /// copied turns get new ids, and the first messages, if any, are submitted as a turn. A key creates one fork only.
+    /// A turn that was running in the source also runs in the fork, so the caller must enqueue the thread.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`] if there is none to copy; [`Error::Stuck`] if it has no such event, or cannot take what is
-    /// changed; [`Error::KeyReused`] if the key was used for another fork.
-    pub async fn fork(&self, strategies: &Strategies, new: NewFork) -> Result<Fork, Error> {
+    /// [`Error::UnknownThread`] if the source does not exist; [`Error::Stuck`] if it has no event with this number, or
+    /// cannot accept the changes; [`Error::KeyReused`] if the key was used for another fork.
+    pub async fn fork(&self, strategies: &StrategyRegistry, new: NewFork) -> Result<Fork, Error> {
         let NewFork { source, at, config, budget, prompts, learned, hears, by, idempotency } = new;
         let mut events = Vec::new();
         self.along(source, 0, Some(at), |it| {
@@ -88,18 +93,20 @@ impl Store {
         rename_turns(&mut events);
         let hash = hex::encode(last.hash);
         let author = by.clone();
-        let forked = Forked { thread: source, seq: at, hash, config, budget, prompts, learned, by }.into();
-        let at_stake = at_stake(strategies, source, &events, &forked)?;
+        let forked =
+            Forked { thread: source, seq: at, hash, config, budget, prompts, facts: learned, actor: by }
+                .into();
+        let unresolved_writes = unresolved_writes(strategies, source, &events, &forked)?;
         events.push(forked);
         let doubted = |slot| {
             let reason = "it was under way in the thread that this one was forked from".to_owned();
-            Doubted { slot, reason }.into()
+            InDoubt { slot, reason }.into()
         };
-        events.extend(at_stake.into_iter().map(doubted));
-        let (thread, now) = (Uuid::now_v7(), time::now());
+        events.extend(unresolved_writes.into_iter().map(doubted));
+        let (thread, now) = (Uuid::now_v7(), clock::now());
         let foreign = |event: &Event| {
             let payload = event.payload().map_err(|error| corrupt(source, error))?;
-            Ok(Foreign { at: now, kind: event.kind().to_owned(), payload })
+            Ok(ImportedEvent { at: now, kind: event.kind().to_owned(), payload })
         };
         let log = events.iter().map(foreign).collect::<Result<_, Error>>()?;
         let arrived = Arrived::of(strategies, thread, log)?;
@@ -107,7 +114,7 @@ impl Store {
         self.database.transact(move |tx| begin(tx, arrived, turn, idempotency).boxed()).await
     }
 
-    /// The thread that was forked from one of this tenant with this key before, if there is one.
+    /// Returns the thread that was forked with this key in this tenant, if any.
     ///
     /// # Errors
     ///
@@ -117,7 +124,7 @@ impl Store {
     }
 }
 
-/// The turn that a fork begins with.
+/// Builds the first turn of a fork.
 fn first(thread: ThreadId, author: String, policy: Policy, messages: Vec<Message>) -> NewTurn {
     NewTurn { policy, ..NewTurn::of(Opening::Existing(thread), messages, author) }
 }
@@ -129,7 +136,7 @@ async fn begin(
     idempotency: Option<Idempotency>,
 ) -> Result<Fork, Error> {
     let thread = arrived.folded.head.thread;
-    // First the row that may turn out to exist: then nothing else was written yet.
+    // The row that may already exist is written first, before anything else.
     if let Some(idempotency) = idempotency {
         let tenant = &arrived.folded.tenant;
         let row = forks::ActiveModel {
@@ -153,7 +160,7 @@ async fn begin(
     Ok(Fork::New(thread))
 }
 
-/// The thread that was forked from one of this tenant with this key.
+/// Returns the thread that was forked with this key in this tenant.
 async fn of_key(
     db: &impl ConnectionTrait,
     tenant: &str,
@@ -167,13 +174,14 @@ async fn of_key(
     }
 }
 
-/// The requests that may have changed the world there, and nobody knows.
+/// Returns the requests whose effect on the outside world is unknown.
 ///
 /// # Errors
 ///
-/// [`Error::Stuck`] if the code cannot go on from what is changed: facts that fold may still make no sense to it.
-fn at_stake(
-    strategies: &Strategies,
+/// [`Error::Stuck`] if the strategy cannot continue from the changed state: facts that can be folded may still be
+/// invalid for it.
+fn unresolved_writes(
+    strategies: &StrategyRegistry,
     source: ThreadId,
     log: &[Event],
     forked: &Event,
@@ -189,32 +197,32 @@ fn at_stake(
             return Err(stuck("its strategy cannot go on from the facts that are given to it".to_owned()));
         }
     };
-    Ok(thread.at_stake())
+    Ok(thread.unresolved_writes())
 }
 
-/// Gives the turns of a copied log names of their own.
+/// Replaces the turn ids in a copied log with new ones.
 pub fn rename_turns(log: &mut [Event]) {
     let mut names = BTreeMap::<TurnId, TurnId>::new();
     for event in log {
         let turn = match event {
-            Event::Heard(it) => &mut it.turn,
-            Event::Supplied(it) => &mut it.turn,
+            Event::TurnStarted(it) => &mut it.turn,
+            Event::InputProvided(it) => &mut it.turn,
             Event::Opened(_)
             | Event::Asked(_)
             | Event::Attempted(_)
             | Event::Answered(_)
-            | Event::Faltered(_)
-            | Event::GaveUp(_)
-            | Event::Doubted(_)
+            | Event::AttemptFailed(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
             | Event::Reconciled(_)
-            | Event::Wanted(_)
+            | Event::InputRequired(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => continue,
         };
-        // Logs that were written by hand name none.
+        // Handwritten logs contain nil turn ids.
         *turn = if turn.is_nil() { Uuid::now_v7() } else { *names.entry(*turn).or_insert_with(Uuid::now_v7) };
     }
 }

@@ -1,101 +1,69 @@
-//! The durable log: threads of events, and the turns that wait for their thread's rest.
+//! The event log: threads of events, and the turns that wait for their thread.
 //!
-//! **Invariant:** the key `(thread, seq)` is the only lock. Whoever inserts a number first has decided it;
-//! everybody else is [`Stale`](crate::Error::Stale) and nothing of theirs is kept.
+//! **Invariant:** the key `(thread, seq)` is the only lock. The writer that inserts a number first has decided it; every
+//! other writer gets [`Stale`](crate::Error::Stale), and nothing of its append is kept.
 //!
-//! `threads` and `turns` are read models of the events, written in the transaction of the event that changes
-//! them. A turn that is still queued is the exception: it is in no log yet.
+//! `threads` and `turns` are read models of the events. They are written in the transaction of the event that changes
+//! them. A queued turn is the exception: no log contains it yet.
 
-pub mod chain;
-
-mod adopt;
-mod along;
-mod append;
-mod attest;
-mod cause;
-mod commit;
+pub(crate) mod append;
 mod connect;
 pub(crate) mod database;
-mod differences;
-mod engine;
-mod failures;
-mod finding;
-mod fork;
-mod holds;
-mod matching;
+pub(crate) mod error_fingerprint;
+pub(crate) mod failure_groups;
+pub(crate) mod fork;
+pub(crate) mod group_commit;
+pub(crate) mod ids;
+pub(crate) mod import;
+pub(crate) mod log_trait;
+pub(crate) mod multi_reader;
+pub(crate) mod next_turn;
+pub(crate) mod pending_turns;
 mod postgres;
-mod prune;
-mod queued;
-mod read;
-mod reader;
-mod round;
+pub(crate) mod read;
+mod scan;
 mod sqlite;
 pub(crate) mod status;
-mod submit;
+pub(crate) mod submit;
 pub(crate) mod tables;
-mod threads;
-mod turns;
-mod verify;
-mod waits;
-mod walk;
+pub(crate) mod thread_ranges;
+pub(crate) mod threads;
+pub(crate) mod turns;
+pub(crate) mod writer;
 
 use self::{
-    commit::{Committer, committer},
     database::Database,
-    queued::Waiters,
+    group_commit::{Committer, committer},
+    next_turn::Waiters,
     read::Loader,
     submit::Arrivals,
 };
-use crate::Error;
 
+#[cfg(feature = "testing")]
 pub(crate) use append::ROWS_MAX;
-pub(crate) use commit::heard_by;
 pub(crate) use database::{looked_up, statement};
-
-pub use adopt::Foreign;
-pub use append::{Head, Mark, TurnMark};
-pub use attest::{Attested, Grown};
-pub use engine::Log;
-pub use failures::{Failure, Failures};
-pub use finding::{Finding, Wrong};
-pub use fork::{Fork, NewFork, rename_turns};
-pub use holds::Hold;
-pub use prune::{Prune, Pruned};
-pub(crate) use prune::{list, listed};
-pub use queued::Queued;
-pub use read::{Chain, Recorded, Stored};
-pub use reader::Reader;
-pub use round::Round;
-pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
+pub(crate) use group_commit::turn_started_by;
+pub(crate) use ids::{at_most, plain, signed, unsigned};
 pub(crate) use submit::{BETWEEN, key_of};
+
+pub use append::{Head, ReadModelUpdate, TurnUpdate};
+pub use failure_groups::{Failure, Failures};
+pub use fork::{Fork, NewFork, rename_turns};
+pub use ids::{DryRun, ThreadId, TurnId};
+pub use import::ImportedEvent;
+pub use log_trait::Log;
+pub use multi_reader::Reader;
+pub use next_turn::Queued;
+pub use pending_turns::{PendingCount, PendingTurn, WaitReason};
+pub use read::{Chain, Recorded, Stored};
+pub use status::{ThreadStatus, TurnStatus, UnknownStatus};
 pub use submit::{Idempotency, MOST_SUBMITTED, NewTurn, Opening, Submitted};
+pub use thread_ranges::ThreadScan;
 pub use threads::{Counts, Runnable, Thread, ThreadFilter};
 pub use turns::{Order, Turn, TurnFilter, Withdrawal};
-pub use verify::Verified;
-pub use waits::{Crowd, Stance, Unfinished};
+pub use writer::{StrategyRegistry, ThreadLog, park};
 
-/// Names a thread: a UUIDv7.
-pub type ThreadId = uuid::Uuid;
-
-/// Names a turn: a UUIDv7.
-pub type TurnId = uuid::Uuid;
-
-/// Whether what is asked for is only looked at, and counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DryRun {
-    /// Nothing is written.
-    Yes,
-    /// It is done.
-    No,
-}
-
-impl From<bool> for DryRun {
-    fn from(it: bool) -> Self {
-        if it { Self::Yes } else { Self::No }
-    }
-}
-
-/// The durable log, in SQLite or PostgreSQL. Cloning is cheap: every clone shares the same connections.
+/// The database of turnfold, SQLite or PostgreSQL. Clones share their connections.
 #[derive(Clone, Debug)]
 pub struct Store {
     pub(crate) database: Database,
@@ -108,33 +76,8 @@ pub struct Store {
 impl Store {
     fn over(database: Database) -> Self {
         let (committer, loader, waiters) =
-            (committer(&database), read::loader(&database), queued::waiters(&database));
+            (committer(&database), read::loader(&database), next_turn::waiters(&database));
         let arrivals = submit::arrivals(&database);
         Self { database, committer, loader, waiters, arrivals }
     }
-}
-
-/// Text as every engine takes it: PostgreSQL has no NUL, and words from the world may.
-pub(crate) fn plain(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
-}
-
-/// A thread that only a person can help.
-fn corrupt(thread: ThreadId, what: impl ToString) -> Error {
-    Error::Corrupt { thread, what: what.to_string() }
-}
-
-/// A number as SQL has it. No log grows to where this would saturate.
-pub(crate) fn signed(number: u64) -> i64 {
-    i64::try_from(number).unwrap_or(i64::MAX)
-}
-
-/// A limit as SQL has it: the driver panics at one that is no `i64`.
-pub(crate) fn at_most(limit: u64) -> u64 {
-    limit.min(i64::MAX.unsigned_abs())
-}
-
-/// A number that SQL gave back and that only we wrote.
-pub(crate) fn unsigned(number: i64) -> Result<u64, Error> {
-    u64::try_from(number).map_err(|_| Error::Database(format!("{number} is no number of an event")))
 }

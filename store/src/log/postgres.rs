@@ -1,35 +1,38 @@
-//! The one hot statement, as PostgreSQL takes it: the events of many steps, and what the read models say after them.
+//! Group commit in PostgreSQL: the events of many steps and their read-model changes, in one statement.
 //!
 //! ## Why one statement
 //!
-//! It is all or nothing by itself: one round trip where a transaction takes five, and the next batch need not wait for
-//! them. A statement can take back what it did only by failing, so it divides by zero where a row was not as expected.
+//! A statement is atomic: one round trip where a transaction takes five, and the next batch need not wait for them. A
+//! statement can undo its own effects only by failing, so it divides by zero if a row was not as expected.
 //!
-//! ## Why the events' arrays are taken apart in the list of columns
+//! ## Why the arrays of events are unnested in the select list
 //!
-//! `FROM unnest(…)` makes a copy of all rows before it gives out the first, and of a large batch a file. In the list each
-//! row goes on as it is made, which takes a fifth less. All arrays are of one length.
+//! `FROM unnest(…)` copies all rows before it returns the first, and writes a large batch to a file. In the select
+//! list each row is passed on as it is produced, which takes a fifth less time. All arrays have the same length.
 //!
 //! ## Why neither a thread nor a turn is looked up by `=`
 //!
-//! `looked_up` says why: the plan would be kept that walks over all of them. And the thread of a turn is compared otherwise
-//! still: whoever plans over a young table may else look for a turn among all of its thread, which for a long conversation
-//! are many. This leaves only the way by the turn's own key.
+//! `looked_up` explains it: the planner would keep a plan that scans all rows. The thread of a turn is compared in
+//! yet another way: with a young table, the planner may otherwise search for a turn among all turns of its thread,
+//! which in a long conversation are many. Only the lookup by the turn's own key remains.
 //!
-//! ## Why its values do not go through sea-orm
+//! ## Why values are bound without sea-orm
 //!
-//! The connection is sea-orm's. But sea-orm boxes every element of an array and makes a vector of them again, which
-//! was a seventh of all that a step costs; its driver takes vectors of borrowed text as they are.
+//! The connection is sea-orm's. But sea-orm boxes every element of an array and collects them into a vector again,
+//! which was a seventh of the cost of a step; the driver below it takes vectors of borrowed text.
 
+use queue::clock;
 use sea_orm::sqlx::{self, Arguments as _, PgPool, postgres::PgArguments};
 
-use super::{
-    commit::{Step, unexpected},
-    plain, signed,
+use crate::{
+    Error,
+    log::{
+        group_commit::{Step, unexpected},
+        ids::{plain, signed},
+    },
 };
-use crate::{Error, time};
 
-/// What a batch inserts. Its text does not depend on how many events there are, so it is prepared once a connection.
+/// The insert of a batch. Its text does not depend on the number of events, so each connection prepares it once.
 macro_rules! insert {
     () => {
         "INSERT INTO events (thread_id, at, codec, seq, kind, payload, hash) \
@@ -38,46 +41,46 @@ macro_rules! insert {
     };
 }
 
-pub(super) const INSERT: &str = insert!();
+pub(crate) const INSERT: &str = insert!();
 
-const INSERT_AND_MARK: &str = concat!(
+const INSERT_AND_UPDATE: &str = concat!(
     "WITH appended AS (",
     insert!(),
-    "), standing AS (UPDATE threads SET status = it.status, updated_at = $7 \
+    "), updated_threads AS (UPDATE threads SET status = it.status, updated_at = $7 \
      FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = ANY (ARRAY[it.id]) RETURNING 1), \
-     told AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, ended_seq = it.ended_seq, \
-     heard_seq = coalesce(it.heard_seq, turns.heard_seq), updated_at = $7 \
+     updated_turns AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, ended_seq = it.ended_seq, \
+     started_seq = coalesce(it.started_seq, turns.started_seq), updated_at = $7 \
      FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[]) \
-     AS it (id, thread_id, status, error, ended_seq, heard_seq, cause) \
+     AS it (id, thread_id, status, error, ended_seq, started_seq, cause) \
      WHERE turns.id = ANY (ARRAY[it.id]) AND turns.thread_id IS NOT DISTINCT FROM it.thread_id \
-     AND (it.heard_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
-     SELECT 1 / CASE WHEN (SELECT count(*) FROM standing) = $16 AND (SELECT count(*) FROM told) = $17 \
+     AND (it.started_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
+     SELECT 1 / CASE WHEN (SELECT count(*) FROM updated_threads) = $16 AND (SELECT count(*) FROM updated_turns) = $17 \
      THEN 1 ELSE 0 END"
 );
 
-/// How many bytes a row takes on its way besides its words, about.
-const EACH: usize = 96;
+/// Approximate bytes of a row on the wire, without its payload.
+const ROW_OVERHEAD: usize = 96;
 
-/// What PostgreSQL calls a division by zero.
-const DIVIDED: &str = "22012";
+/// PostgreSQL's error code for a division by zero.
+const DIVISION_BY_ZERO: &str = "22012";
 
-/// Writes all of these steps or none.
+/// Writes all steps or none.
 ///
 /// # Errors
 ///
-/// [`Error::Stale`] of one of them, nobody knows which, if a number is taken; [`Error::Database`] if a row of a read
-/// model is not as its step expects it.
-pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), Error> {
+/// [`Error::Stale`] of the first step if a number of any step is taken; [`Error::Database`] if a row of a read model
+/// does not match its step.
+pub(crate) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
     let mut rows = Events::default();
-    let mut marks = Marks::default();
+    let mut updates = Updates::default();
     for (_, step) in steps {
         rows.add(step);
-        marks.add(step);
+        updates.add(step);
     }
-    let sql = if marks.threads.is_empty() { INSERT } else { INSERT_AND_MARK };
+    let sql = if updates.threads.is_empty() { INSERT } else { INSERT_AND_UPDATE };
     let mut arguments = PgArguments::default();
-    arguments.reserve(0, rows.bytes() + marks.bytes());
+    arguments.reserve(0, rows.bytes() + updates.bytes());
     let mut query = sqlx::query_with(sql, arguments)
         .bind(&rows.threads)
         .bind(&rows.ats)
@@ -85,25 +88,27 @@ pub(super) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), 
         .bind(&rows.kinds)
         .bind(&rows.payloads)
         .bind(&rows.hashes);
-    if !marks.threads.is_empty() {
+    if !updates.threads.is_empty() {
         query = query
-            .bind(time::now())
-            .bind(&marks.threads)
-            .bind(&marks.standings)
-            .bind(&marks.turns)
-            .bind(&marks.turn_threads)
-            .bind(&marks.statuses)
-            .bind(&marks.errors)
-            .bind(&marks.ended)
-            .bind(&marks.heard)
-            .bind(count(&marks.threads))
-            .bind(count(&marks.turns))
-            .bind(&marks.causes);
+            .bind(clock::now())
+            .bind(&updates.threads)
+            .bind(&updates.thread_statuses)
+            .bind(&updates.turns)
+            .bind(&updates.turn_threads)
+            .bind(&updates.statuses)
+            .bind(&updates.errors)
+            .bind(&updates.ended)
+            .bind(&updates.started)
+            .bind(count(&updates.threads))
+            .bind(count(&updates.turns))
+            .bind(&updates.causes);
     }
     match query.execute(pool).await {
         Ok(_) => Ok(()),
         Err(sqlx::Error::Database(it)) if it.is_unique_violation() => Err(first.stale()),
-        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVIDED) => Err(unexpected()),
+        Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVISION_BY_ZERO) => {
+            Err(unexpected())
+        }
         Err(it) => Err((&it).into()),
     }
 }
@@ -112,7 +117,7 @@ fn count<T>(rows: &[T]) -> i64 {
     i64::try_from(rows.len()).unwrap_or(i64::MAX)
 }
 
-/// Rows of `events`, a vector a column.
+/// Rows of `events`, one vector per column.
 #[derive(Default)]
 struct Events<'a> {
     threads: Vec<uuid::Uuid>,
@@ -136,46 +141,46 @@ impl<'a> Events<'a> {
         }
     }
 
-    /// How many bytes they take on their way, about.
+    /// Returns the approximate size on the wire, in bytes.
     fn bytes(&self) -> usize {
-        let words: usize = self.payloads.iter().map(|it| it.len()).sum();
-        words + self.threads.len() * EACH
+        let payloads: usize = self.payloads.iter().map(|it| it.len()).sum();
+        payloads + self.threads.len() * ROW_OVERHEAD
     }
 }
 
-/// What the read models are to say: of threads, and of those turns that changed.
+/// Changes of the read models, one vector per column: of threads, and of the turns that changed.
 #[derive(Default)]
-struct Marks {
+struct Updates {
     threads: Vec<uuid::Uuid>,
-    standings: Vec<&'static str>,
+    thread_statuses: Vec<&'static str>,
     turns: Vec<uuid::Uuid>,
     turn_threads: Vec<uuid::Uuid>,
     statuses: Vec<&'static str>,
     errors: Vec<Option<String>>,
     causes: Vec<Option<String>>,
     ended: Vec<Option<i64>>,
-    heard: Vec<Option<i64>>,
+    started: Vec<Option<i64>>,
 }
 
-impl Marks {
+impl Updates {
     fn add(&mut self, step: &Step) {
-        let Some(mark) = &step.mark else { return };
+        let Some(update) = &step.update else { return };
         let thread = step.batch.from.thread;
         self.threads.push(thread);
-        self.standings.push(mark.status.as_str());
-        if let Some(turn) = &mark.turn {
+        self.thread_statuses.push(update.status.as_str());
+        if let Some(turn) = &update.turn {
             self.turns.push(turn.turn);
             self.turn_threads.push(thread);
             self.statuses.push(turn.status.as_str());
             self.errors.push(turn.error.as_deref().map(plain));
             self.causes.push(turn.cause());
             self.ended.push(step.ended());
-            self.heard.push(step.heard.map(signed));
+            self.started.push(step.started.map(signed));
         }
     }
 
-    /// How many bytes they take on their way, about, where none failed.
+    /// Returns the approximate size on the wire in bytes, without errors.
     fn bytes(&self) -> usize {
-        (self.threads.len() + self.turns.len()) * EACH
+        (self.threads.len() + self.turns.len()) * ROW_OVERHEAD
     }
 }

@@ -1,8 +1,9 @@
-//! What reads a log: its end, its events, the bytes as they stand, and whether the chain holds.
+//! Reading a log: its head, its events, the stored bytes, and the hash chain.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use futures::StreamExt as _;
+use queue::{Batcher, WhenAlone};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
     sqlx::{self, PgPool, Row as _, postgres::PgRow},
@@ -10,86 +11,86 @@ use sea_orm::{
 use serde_json::json;
 use shared::Event;
 
-use super::{
-    Finding, Head, Store, ThreadId, Wrong, at_most, corrupt,
-    database::Database,
-    round::{Pages, Range},
-    signed,
-    tables::events,
-    unsigned,
-    walk::Walk,
-};
 use crate::{
     Error,
-    gather::{Gather, Lone, told_of_all},
+    error::share_outcome,
+    integrity::{Finding, Wrong, chain_walk::Walk},
+    log::{
+        Store,
+        append::Head,
+        database::Database,
+        ids::{ThreadId, at_most, corrupt, signed, unsigned},
+        tables::events,
+        thread_ranges::{Pages, Range},
+    },
 };
 
-/// How events are stored now.
-pub(super) const CODEC: &str = "json";
+/// Encoding of the payloads that this build writes.
+pub(crate) const CODEC: &str = "json";
 
-/// An event, with its place in the log.
+/// An event with its number and time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Recorded {
-    /// Its number.
+    /// Number in the log.
     pub seq: u64,
-    /// When it was appended, in microseconds since the Unix epoch.
+    /// Time of the append, in microseconds since the Unix epoch.
     pub at: i64,
-    /// What happened.
+    /// The decoded payload.
     pub event: Event,
 }
 
-/// An event as the database holds it, byte for byte: what is audited.
+/// The stored columns of an event, byte for byte, for audits.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stored {
-    /// Its number.
+    /// Number in the log.
     pub seq: u64,
-    /// When it was appended, in microseconds since the Unix epoch.
+    /// Time of the append, in microseconds since the Unix epoch.
     pub at: i64,
-    /// Which kind.
+    /// Type of the payload.
     pub kind: String,
-    /// How the payload is stored.
+    /// Encoding of the payload.
     pub codec: String,
-    /// The payload.
+    /// Payload in this encoding.
     pub payload: String,
-    /// What chains it to all before it.
+    /// Hash that chains the event to all earlier ones.
     pub hash: [u8; 32],
 }
 
-/// Whether the stored bytes of a log are those that were appended.
+/// Result of verifying the hash chain of one log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Chain {
-    /// They are, as far as the log goes; compare the last hash with one kept elsewhere to know that it goes
-    /// far enough.
+    /// All events up to the last are as appended. Compare `head` with a hash kept elsewhere to detect that later
+    /// events were deleted.
     Intact {
-        /// How many events.
+        /// Number of events.
         events: u64,
-        /// The hash of the last.
+        /// Hash of the last event.
         head: [u8; 32],
     },
-    /// They are not.
+    /// The chain is broken.
     Broken {
-        /// The first number at which they are not.
+        /// Number of the first bad event.
         seq: u64,
-        /// What is wrong there.
+        /// Description of the fault.
         what: String,
     },
 }
 
 impl Store {
-    /// The end of a log. Reads its last row only.
+    /// Returns the head of a log. Reads only its last row.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`] if it has no event.
+    /// [`Error::UnknownThread`] if the log has no event.
     pub async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
         head(&self.database.hot, thread).await
     }
 
-    /// A whole log and its end.
+    /// Returns all events of a log, and its head.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`] if it has no event, [`Error::Unreadable`] if this build cannot read one.
+    /// [`Error::UnknownThread`] if the log has no event, [`Error::Unreadable`] if this build cannot read an event.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
     pub async fn load(&self, thread: ThreadId) -> Result<(Head, Vec<Recorded>), Error> {
         let start = Head::start(thread);
@@ -99,16 +100,16 @@ impl Store {
         }
     }
 
-    /// What a log says after `head`, and its end. Logs that are asked for at the same time are read together.
+    /// Returns the events after `head`, and the new head. Concurrent calls are batched into one query.
     ///
     /// # Errors
     ///
     /// [`Error::Unreadable`] if this build cannot read an event.
     pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
         let from = signed(head.seq);
-        let logs = self.loader.bring((head.thread, from)).await.ok_or_else(Error::gone)??;
+        let logs = self.loader.submit((head.thread, from)).await.ok_or_else(Error::gone)??;
         let rows = logs.get(&head.thread).map_or(&[][..], Vec::as_slice);
-        // Another may have wanted more of it.
+        // A concurrent call may have asked for earlier events.
         let rows = &rows[rows.partition_point(|it| it.seq < from)..];
         let head = match rows.last() {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
@@ -118,11 +119,11 @@ impl Store {
         Ok((head, log))
     }
 
-    /// Events after number `after`, or from the first, at most `limit`.
+    /// Returns at most `limit` events after number `after`, or from the first.
     ///
     /// # Errors
     ///
-    /// [`Error::Unreadable`] if this build cannot read one.
+    /// [`Error::Unreadable`] if this build cannot read an event.
     pub async fn events(
         &self,
         thread: ThreadId,
@@ -133,11 +134,11 @@ impl Store {
         self.page(thread, from, limit).await?.iter().map(recorded).collect()
     }
 
-    /// Events from number `from`, at most `limit`, as the database holds them.
+    /// Returns the stored columns of at most `limit` events from number `from`.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if a row is none that turnfold wrote.
+    /// [`Error::Corrupt`] if turnfold cannot have written a row.
     pub async fn stored(&self, thread: ThreadId, from: u64, limit: u64) -> Result<Vec<Stored>, Error> {
         let rows = self.page(thread, from, limit).await?;
         let stored = |row: events::Model| {
@@ -147,11 +148,11 @@ impl Store {
         rows.into_iter().map(stored).collect()
     }
 
-    /// Whether the stored bytes of a log are those that were appended.
+    /// Verifies the hash chain of a log.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownThread`] if it has no event.
+    /// [`Error::UnknownThread`] if the log has no event.
     #[tracing::instrument(level = "debug", skip_all, fields(%thread))]
     pub async fn verify_chain(&self, thread: ThreadId) -> Result<Chain, Error> {
         let mut walk = Walk::new(thread, Vec::new());
@@ -180,28 +181,28 @@ impl Store {
     }
 }
 
-/// Reads logs, many at once: whose, and from which number on.
-pub(super) type Loader = Gather<(ThreadId, i64), Result<Arc<Logs>, Error>>;
+/// Batches reads of logs: thread, and first event number.
+pub(crate) type Loader = Batcher<(ThreadId, i64), Result<Arc<Logs>, Error>>;
 
-/// Rows of logs, each in the order of its numbers.
+/// Rows by thread, ordered by number.
 type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
 
-/// How many logs one query reads at most.
+/// Maximum logs per query.
 const LOGS: usize = 64;
 
-/// How many queries at once.
+/// Maximum queries in flight.
 const QUERIES: usize = 2;
 
-pub(super) fn loader(database: &Database) -> Loader {
+pub(crate) fn loader(database: &Database) -> Loader {
     let database = database.clone();
-    Gather::new(QUERIES, LOGS, Lone::Leaves, move |wanted: Vec<(ThreadId, i64)>| {
+    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<(ThreadId, i64)>| {
         let database = database.clone();
-        async move { told_of_all(load(&database, &wanted).await, wanted.len()) }
+        async move { share_outcome(load(&database, &wanted).await, wanted.len()) }
     })
 }
 
 async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, Error> {
-    // Of one that two want at once, all is read that either wants.
+    // If a thread is requested twice, the earlier of the two numbers counts.
     let mut from = BTreeMap::<ThreadId, i64>::new();
     for (thread, seq) in wanted {
         from.entry(*thread).and_modify(|it| *it = (*it).min(*seq)).or_insert(*seq);
@@ -223,15 +224,15 @@ async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, E
     Ok(logs)
 }
 
-/// Logs from PostgreSQL, each from an event on.
+/// Reads logs from PostgreSQL.
 ///
-/// ## Why its rows do not go through sea-orm
+/// ## Why the rows bypass sea-orm
 ///
-/// The connection is sea-orm's. But sea-orm waits for the last row before it looks at the first, and looks for each column
-/// of each by its name, which takes longer than to read and fold what it says.
+/// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
+/// column by name, which takes longer than decoding and folding the events.
 async fn load_postgres(pool: &PgPool, from: BTreeMap<ThreadId, i64>) -> Result<Logs, Error> {
     let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
-    // Not a plain join: of one, a planner without statistics makes a walk over all events there are.
+    // Not a plain join: without statistics, the planner would scan all events.
     let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) CROSS JOIN LATERAL \
                (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
                WHERE events.thread_id = it.id AND events.seq >= it.seq ORDER BY events.seq) AS log";
@@ -255,8 +256,8 @@ async fn load_postgres(pool: &PgPool, from: BTreeMap<ThreadId, i64>) -> Result<L
     Ok(logs)
 }
 
-/// The end of a log, as a transaction sees it.
-pub(super) async fn head(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Head, Error> {
+/// Returns the head of a log as the transaction sees it.
+pub(crate) async fn head(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Head, Error> {
     let rows = events::Entity::find().filter(events::Column::ThreadId.eq(thread));
     let last = rows.order_by_desc(events::Column::Seq).one(db).await?.ok_or(Error::UnknownThread(thread))?;
     Ok(Head { thread, seq: unsigned(last.seq)? + 1, hash: digest(&last)? })
@@ -266,10 +267,11 @@ fn of(thread: ThreadId) -> sea_orm::Select<events::Entity> {
     events::Entity::find().filter(events::Column::ThreadId.eq(thread)).order_by_asc(events::Column::Seq)
 }
 
-pub(super) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
+pub(crate) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
     let seq = unsigned(row.seq)?;
     if row.codec != CODEC {
-        let what = format!("event {seq} of thread {} is stored as {:?}", row.thread_id, row.codec);
+        let what =
+            format!("event {seq} of thread {} has the unknown encoding {:?}", row.thread_id, row.codec);
         return Err(Error::TooNew { what });
     }
     let event = Event::decode(&row.kind, &row.payload);
@@ -280,7 +282,7 @@ pub(super) fn recorded(row: &events::Model) -> Result<Recorded, Error> {
 fn digest(row: &events::Model) -> Result<[u8; 32], Error> {
     let wrong = |_| {
         let (seq, bytes) = (row.seq, row.hash.len());
-        corrupt(row.thread_id, format_args!("the hash of event {seq} has {bytes} bytes and not 32"))
+        corrupt(row.thread_id, format_args!("the hash of event {seq} has {bytes} bytes instead of 32"))
     };
     row.hash.as_slice().try_into().map_err(wrong)
 }

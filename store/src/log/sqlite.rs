@@ -1,49 +1,53 @@
-//! The hot transaction, as SQLite takes it: the events of many steps, and what the read models say after them.
+//! Group commit in SQLite: the events of many steps and their read-model changes, in one transaction.
 //!
 //! ## Why one text, from `BEGIN` to `COMMIT`
 //!
-//! A connection has a thread of its own, and whatever it is told apart costs two threads a turn on a core that others want:
-//! told all at once, it writes a tenth more steps. So nobody can look at what one statement did before the next, and where a
-//! row was not as expected, the last one inserts what no table may hold.
+//! Each connection runs in a thread of its own, and every separate statement costs two thread switches. As one text,
+//! a tenth more steps are written. The caller therefore cannot look at the outcome of one statement before the next;
+//! if a row is not as expected, the last statement inserts a NULL that the table rejects.
 //!
 //! ## Why there are more values than rows
 //!
-//! SQLite has no arrays, so the text depends on how many rows there are. What is left over of a round number is NULL, and
-//! makes no row: so there are few texts, and a connection prepares each once. To pass rows as JSON costs more.
+//! SQLite has no arrays, so the text depends on the number of rows. It is rounded up with NULL values, which insert
+//! no row: so there are few different texts, and a connection prepares each once. Passing the rows as JSON costs
+//! more.
 
+use queue::clock;
 use sea_orm::sqlx::{
     self, Arguments as _, AssertSqlSafe, SqlitePool, error::ErrorKind, sqlite::SqliteArguments,
 };
 
-use super::{
-    commit::{Step, unexpected},
-    plain, signed,
+use crate::{
+    Error,
+    log::{
+        group_commit::{Step, unexpected},
+        ids::{plain, signed},
+    },
 };
-use crate::{Error, time};
 
-/// How many events one statement inserts at most: SQLite allows 32,766 values.
+/// Maximum events per insert statement: SQLite allows 32,766 values.
 const ROWS_MAX: usize = 256;
 
-/// From here on, row numbers are round if this divides them; below, if they are a power of two.
+/// Row counts from here on are rounded up to a multiple of this, lower ones to a power of two.
 const ROUND: usize = 32;
 
-/// Writes all of these steps or none.
+/// Writes all steps or none.
 ///
 /// # Errors
 ///
-/// [`Error::Stale`] of one of them, nobody knows which, if a number is taken; [`Error::Database`] if a row of a read
-/// model is not as its step expects it.
-pub(super) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<(), Error> {
+/// [`Error::Stale`] of the first step if a number of any step is taken; [`Error::Database`] if a row of a read model
+/// does not match its step.
+pub(crate) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
     let mut text = Text::default();
-    text.say("BEGIN IMMEDIATE");
+    text.push("BEGIN IMMEDIATE");
     insert(&mut text, steps)?;
-    mark(&mut text, steps)?;
-    text.say("; COMMIT");
+    update_read_models(&mut text, steps)?;
+    text.push("; COMMIT");
     let mut connection = pool.acquire().await.map_err(|it| Error::from(&it))?;
     let written = sqlx::query_with(AssertSqlSafe(text.sql), text.values).execute(&mut *connection).await;
     let Err(error) = written else { return Ok(()) };
-    // A taken number or a wrong row has undone all of it, and then there is nothing left to undo.
+    // A taken number or a mismatched row has rolled the transaction back already; this then does nothing.
     let _ = sqlx::query("ROLLBACK").execute(&mut *connection).await;
     let kind = error.as_database_error().map(|it| it.kind());
     Err(match kind {
@@ -56,7 +60,7 @@ pub(super) async fn write(pool: &SqlitePool, steps: &[(usize, Step)]) -> Result<
 fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
     let rows: Vec<_> = steps.iter().flat_map(|(_, it)| it.batch.numbered()).collect();
     for rows in rows.chunks(ROWS_MAX) {
-        text.say(
+        text.push(
             "; INSERT OR ROLLBACK INTO events (thread_id, at, codec, seq, kind, payload, hash) \
              SELECT column1, column2, 'json', column3, column4, column5, column6 FROM ",
         );
@@ -68,36 +72,37 @@ fn insert(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
             values.add(&*row.payload)?;
             values.add(&row.hash[..])
         })?;
-        text.say(" WHERE column1 IS NOT NULL");
+        text.push(" WHERE column1 IS NOT NULL");
     }
     Ok(())
 }
 
-/// The turns are marked only if all threads were, and the last statement fails unless all turns were too.
-fn mark(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
+/// Adds the updates of the read models. Turns are updated only if all threads were, and the last statement fails unless
+/// all turns were too.
+fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
     let threads: Vec<_> =
-        steps.iter().filter_map(|(_, it)| Some((it.batch.from.thread, it.mark.as_ref()?))).collect();
+        steps.iter().filter_map(|(_, it)| Some((it.batch.from.thread, it.update.as_ref()?))).collect();
     if threads.is_empty() {
         return Ok(());
     }
-    let now = time::now();
-    text.say("; UPDATE OR ROLLBACK threads SET status = column2, updated_at = ").value(now)?;
-    text.say(" FROM ");
-    text.rows(&threads, 2, |values, (thread, mark)| {
+    let now = clock::now();
+    text.push("; UPDATE OR ROLLBACK threads SET status = column2, updated_at = ").value(now)?;
+    text.push(" FROM ");
+    text.rows(&threads, 2, |values, (thread, update)| {
         values.add(*thread)?;
-        values.add(mark.status.as_str())
+        values.add(update.status.as_str())
     })?;
-    text.say(" WHERE threads.id = column1");
-    let mut marked = threads.len();
+    text.push(" WHERE threads.id = column1");
+    let mut updated = threads.len();
     let turns: Vec<_> =
-        steps.iter().filter_map(|(_, it)| Some((it, it.mark.as_ref()?.turn.as_ref()?))).collect();
+        steps.iter().filter_map(|(_, it)| Some((it, it.update.as_ref()?.turn.as_ref()?))).collect();
     if !turns.is_empty() {
-        text.say(
+        text.push(
             "; UPDATE OR ROLLBACK turns SET status = column3, error = column4, cause = column5, ended_seq = column6, \
-             heard_seq = coalesce(column7, turns.heard_seq), updated_at = ",
+             started_seq = coalesce(column7, turns.started_seq), updated_at = ",
         );
         text.value(now)?;
-        text.say(" FROM ");
+        text.push(" FROM ");
         text.rows(&turns, 7, |values, (step, turn)| {
             values.add(turn.turn)?;
             values.add(step.batch.from.thread)?;
@@ -105,20 +110,20 @@ fn mark(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Error> {
             values.add(turn.error.as_deref().map(plain))?;
             values.add(turn.cause())?;
             values.add(step.ended())?;
-            values.add(step.heard.map(signed))
+            values.add(step.started.map(signed))
         })?;
-        text.say(
+        text.push(
             " WHERE turns.id = column1 AND turns.thread_id = column2 \
              AND (column7 IS NULL OR turns.status = 'queued') AND changes() = ",
         );
-        text.value(signed(marked as u64))?;
-        marked = turns.len();
+        text.value(signed(updated as u64))?;
+        updated = turns.len();
     }
-    text.say("; INSERT OR ROLLBACK INTO threads (id) SELECT NULL WHERE changes() <> ");
-    text.value(signed(marked as u64))
+    text.push("; INSERT OR ROLLBACK INTO threads (id) SELECT NULL WHERE changes() <> ");
+    text.value(signed(updated as u64))
 }
 
-/// Several statements, and their values in the order of their places.
+/// Several statements with their values, in order.
 #[derive(Default)]
 struct Text {
     sql: String,
@@ -126,42 +131,42 @@ struct Text {
 }
 
 impl Text {
-    fn say(&mut self, words: &str) -> &mut Self {
-        self.sql.push_str(words);
+    fn push(&mut self, sql: &str) -> &mut Self {
+        self.sql.push_str(sql);
         self
     }
 
     fn value(&mut self, value: i64) -> Result<(), Error> {
         self.sql.push('?');
-        self.values.add(value).map_err(unbound)
+        self.values.add(value).map_err(bind_error)
     }
 
-    /// A table of these rows, and of empty ones up to a round number.
+    /// Writes a `VALUES` table of the rows, filled up with NULL rows to a rounded number.
     fn rows<T>(
         &mut self,
         rows: &[T],
         columns: usize,
-        mut add: impl FnMut(&mut SqliteArguments, &T) -> Result<(), Unbound>,
+        mut add: impl FnMut(&mut SqliteArguments, &T) -> Result<(), BindError>,
     ) -> Result<(), Error> {
         for row in rows {
-            add(&mut self.values, row).map_err(unbound)?;
+            add(&mut self.values, row).map_err(bind_error)?;
         }
-        let all = round(rows.len());
-        for _ in rows.len() * columns..all * columns {
-            self.values.add(None::<i64>).map_err(unbound)?;
+        let padded = padded_length(rows.len());
+        for _ in rows.len() * columns..padded * columns {
+            self.values.add(None::<i64>).map_err(bind_error)?;
         }
         let row = format!("({})", vec!["?"; columns].join(", "));
-        self.say("(VALUES ").say(&vec![&*row; all].join(", ")).say(")");
+        self.push("(VALUES ").push(&vec![&*row; padded].join(", ")).push(")");
         Ok(())
     }
 }
 
-fn round(rows: usize) -> usize {
+fn padded_length(rows: usize) -> usize {
     if rows < ROUND { rows.next_power_of_two() } else { rows.next_multiple_of(ROUND) }
 }
 
-type Unbound = sqlx::error::BoxDynError;
+type BindError = sqlx::error::BoxDynError;
 
-fn unbound(error: Unbound) -> Error {
-    Error::Database(format!("a value cannot be handed to SQLite: {error}"))
+fn bind_error(error: BindError) -> Error {
+    Error::Database(format!("cannot bind a value for SQLite: {error}"))
 }

@@ -1,4 +1,4 @@
-//! Where a thread and a turn can stand, and how the database and the wire spell it.
+//! Statuses of threads and turns, with their names in the database and the API.
 
 use std::{fmt, str::FromStr};
 
@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("status {text:?} is unknown: it is one of {known}")]
 pub struct UnknownStatus {
-    /// What was read.
+    /// Text that could not be parsed.
     pub text: String,
-    /// What could have been.
+    /// List of the known statuses.
     pub known: String,
 }
 
@@ -24,10 +24,10 @@ macro_rules! status {
         }
 
         impl $name {
-            /// Every one there is.
+            /// All statuses, in order of declaration.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// Its name in the database and on the wire.
+            /// Returns the name in the database and the API.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
@@ -55,39 +55,39 @@ macro_rules! status {
 pub(crate) use status;
 
 status! {
-    /// Where a thread stands, for those who only look.
+    /// Status of a thread in the read model.
     ThreadStatus {
-        /// A person may speak.
+        /// No turn is running; a new turn can start.
         Idle = "idle",
-        /// It can move.
+        /// A turn is running.
         Busy = "busy",
-        /// A person is asked.
+        /// The thread waits for a person's answer.
         Interrupted = "interrupted",
-        /// A node gave up: an operator may retry, a person may say something new.
+        /// A node failed permanently: an operator may retry it, or a person may submit a new turn.
         Error = "error",
     }
 }
 
 status! {
-    /// How far a turn has come.
+    /// Status of a turn.
     TurnStatus {
-        /// It waits for its thread's rest.
+        /// Waits for its thread.
         Queued = "queued",
-        /// Its thread has heard it.
+        /// Started by its thread.
         Running = "running",
-        /// It ended with words of the assistant.
+        /// Ended with a reply.
         Completed = "completed",
-        /// It waits for a person.
+        /// Waits for a person's answer.
         Interrupted = "interrupted",
-        /// A node gave up, or its thread could not hear it.
+        /// A node failed permanently, or the thread could not start the turn.
         Failed = "failed",
-        /// It was called off.
+        /// Cancelled before it ended.
         Cancelled = "cancelled",
     }
 }
 
 impl TurnStatus {
-    /// Whether nothing of it is left to do, unless a person acts.
+    /// Returns true if the turn needs no more work unless a person acts.
     pub fn is_over(self) -> bool {
         match self {
             TurnStatus::Queued | TurnStatus::Running => false,

@@ -1,47 +1,52 @@
-//! How a turn comes in: once, however often it is sent.
+//! Submitting turns: each is queued once, however often the client sends it.
 
 mod insert;
 
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
+use queue::{Batcher, Priority, WhenAlone};
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use serde_json::{Map, Value};
 use shared::{DEFAULT_TENANT, Message, Opened, Policy};
 
-use super::{Store, ThreadId, Turn, TurnId, database::Database, plain, tables::turns};
 use crate::{
     Error,
-    gather::{Gather, Lone},
-    queue::Priority,
+    log::{
+        Store,
+        database::Database,
+        ids::{ThreadId, TurnId, plain},
+        tables::turns,
+        turns::Turn,
+    },
 };
 
 pub use insert::MOST_SUBMITTED;
-pub(super) use insert::insert_one;
+pub(crate) use insert::insert_one;
 
-/// A turn that somebody submits.
+/// A turn to submit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewTurn {
-    /// Where.
+    /// The thread of the turn.
     pub thread: Opening,
-    /// How its words are to be taken.
+    /// Treatment of the messages: as an answer or as a new request.
     pub policy: Policy,
-    /// How urgent it is.
+    /// Priority within the tenant.
     pub priority: Priority,
-    /// Its words.
+    /// Messages of the turn.
     pub messages: Vec<Message>,
-    /// What the client wants to find again: a JSON object.
+    /// A JSON object of the client, kept with the turn.
     pub metadata: Value,
-    /// Who submits it.
+    /// Name of the submitter.
     pub author: String,
-    /// What makes a repeated submission the same one.
+    /// Key that identifies a repeated submission.
     pub idempotency: Option<Idempotency>,
-    /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
+    /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
     pub due_at: Option<i64>,
 }
 
 impl NewTurn {
-    /// One that says these words, and is like any other besides.
+    /// Creates a turn with these messages and default options.
     pub fn of(thread: Opening, messages: Vec<Message>, author: String) -> Self {
         Self {
             thread,
@@ -56,55 +61,56 @@ impl NewTurn {
     }
 }
 
-/// The thread that a turn is submitted to.
+/// The thread to which a turn is submitted.
 #[derive(Clone, Debug, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "one is made a submission, and used up at once")]
 pub enum Opening {
-    /// One that opens with it.
+    /// A new thread.
     New(Opened),
-    /// One that is there.
+    /// An existing thread.
     Existing(ThreadId),
-    /// One that is there, as the answer to what it asks after so many events: it hears it then, or not at all.
+    /// An existing thread whose question the turn answers. The number is the length of the log that ends with the
+    /// question; the turn starts only at that length.
     Asking(ThreadId, u64),
 }
 
-/// What makes a repeated submission the same one, among those to threads of one tenant.
+/// Identifies a repeated submission within a tenant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idempotency {
-    /// The client's name for the submission.
+    /// Key chosen by the client.
     pub key: String,
-    /// What the submission says, so that one key is not used for two.
+    /// Hash of the request; detects a key that is reused for another request.
     pub request_hash: String,
 }
 
 impl Idempotency {
-    /// Of a submission to which no client gave a key: it has this name with us.
+    /// Builds the idempotency key for a submission of turnfold itself.
     ///
-    /// **Invariant:** it ends with what no client's key holds, so neither is ever taken for the other.
+    /// **Invariant:** the key ends with a character that no client key contains, so the two never collide.
     pub fn ours(name: &str, request_hash: String) -> Self {
         Self { key: format!("{name}{BETWEEN}"), request_hash }
     }
 }
 
-/// What became of a submission.
+/// Outcome of a submission.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Submitted {
-    /// It is queued, and its thread is at rest: ring for it.
+    /// Queued on an idle thread, which the caller must enqueue.
     New(Turn),
-    /// It is queued, and its thread is under way: whoever is at it hears this turn next.
+    /// Queued on a busy thread, whose worker starts the turn next.
     ///
-    /// ## Why nobody rings then
+    /// ## Why the caller does not enqueue the thread
     ///
-    /// A ring would bring a second worker to a thread that one is at, and what that one is asking a model would be
-    /// asked, and paid, twice. The row of the thread is locked until the turn is in the queue, and the worker looks
-    /// into the queue after the row says that the thread rests: so one of the two sees the other.
+    /// A job would bring a second worker to the thread, and the request that the first worker has in flight would be
+    /// sent, and paid for, twice. The thread's row is locked until the turn is queued, and the worker reads the queue
+    /// after it has marked the thread idle, so one of the two sees the other.
     Behind(Turn),
-    /// It was submitted before, and this is how far it has come.
+    /// Submitted before; the turn in its current state.
     Known(Turn),
 }
 
 impl Submitted {
-    /// The turn, whichever way it went.
+    /// Returns the turn, for every outcome.
     pub fn into_turn(self) -> Turn {
         match self {
             Submitted::New(turn) | Submitted::Behind(turn) | Submitted::Known(turn) => turn,
@@ -113,25 +119,25 @@ impl Submitted {
 }
 
 impl Store {
-    /// Queues a turn, and opens its thread if that is new: all of it or nothing. Of submissions that race
-    /// with one key, one is new and the others know it.
+    /// Queues a turn and creates its thread if it is new, all or nothing. Of concurrent submissions with one key, one
+    /// is new and the others are known.
     ///
-    /// Those that open a thread and come while others are on their way go together in the next transaction.
+    /// Concurrent submissions that create threads share a transaction.
     ///
     /// # Errors
     ///
-    /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if there is
-    /// none.
+    /// [`Error::KeyReused`] if the key was used for another request, [`Error::UnknownThread`] if the thread does not
+    /// exist.
     #[tracing::instrument(level = "debug", skip_all)]
     pub async fn submit(&self, new: NewTurn) -> Result<Submitted, Error> {
         if let Opening::Existing(_) | Opening::Asking(..) = new.thread {
-            return alone(&self.database, new).await;
+            return write_one(&self.database, new).await;
         }
-        let outcome = self.arrivals.bring(new).await;
+        let outcome = self.arrivals.submit(new).await;
         outcome.unwrap_or_else(|| Err(Error::Unavailable("the process is coming to its end".to_owned())))
     }
 
-    /// The turn that was submitted to a thread of this tenant with this key before, if there is one.
+    /// Returns the turn that was submitted with this key in this tenant, if any.
     ///
     /// # Errors
     ///
@@ -140,7 +146,7 @@ impl Store {
         of_key(&self.database.pool, tenant, idempotency).await
     }
 
-    /// Gives up the key of a turn: what is submitted with it from now on is another.
+    /// Releases the key of a turn, so that it can be used for another one.
     ///
     /// # Errors
     ///
@@ -153,7 +159,7 @@ impl Store {
         Ok(())
     }
 
-    /// The turns that were submitted to threads of this tenant with these keys before, each in the place of its key.
+    /// Returns the turns that were submitted with these keys in this tenant, in the order of the keys.
     ///
     /// # Errors
     ///
@@ -171,31 +177,33 @@ impl Store {
     }
 }
 
-/// Queues turns that open their threads, many at once.
-pub(super) type Arrivals = Gather<NewTurn, Result<Submitted, Error>>;
+/// Batches submissions that create threads.
+pub(crate) type Arrivals = Batcher<NewTurn, Result<Submitted, Error>>;
 
-/// How many transactions of them are on their way at once.
+/// Maximum transactions in flight.
 const HANDS: usize = 2;
 
-pub(super) fn arrivals(database: &Database) -> Arrivals {
+pub(crate) fn arrivals(database: &Database) -> Arrivals {
     let database = database.clone();
-    Gather::new(HANDS, MOST_SUBMITTED, Lone::Leaves, move |new| {
+    Batcher::new(HANDS, MOST_SUBMITTED, WhenAlone::SendNow, move |new| {
         let database = database.clone();
         async move { arrive(&database, new).await }
     })
 }
 
-/// ## Why some are not tried once more
+/// Queues a batch, falling back to one transaction per turn if it fails.
 ///
-/// When the database goes away in the middle of it, nobody knows whether they are in. Who has a key is known by it; whoever
-/// has none would be in twice, so its client is told, and decides.
+/// ## Why some turns are not retried
+///
+/// If the connection breaks during the transaction, its outcome is unknown. A turn with a key is recognized by it; a
+/// turn without one could be queued twice, so its client gets the error and decides.
 async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted, Error>> {
     let (mut in_doubt, mut away) = (None, None);
     if new.len() > 1 {
         match insert::insert_all(database, new.clone()).await {
             Ok(outcomes) => return outcomes,
             Err(error @ Error::Unavailable(_)) => in_doubt = Some(error),
-            // What is the matter with one is not to be the matter with the others.
+            // A fault of one turn must not fail the others.
             Err(_) => {}
         }
     }
@@ -204,7 +212,7 @@ async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted,
         let in_doubt = in_doubt.as_ref().filter(|_| new.idempotency.is_none());
         let outcome = match away.as_ref().or(in_doubt) {
             Some(error) => Err(Error::again(error)),
-            None => alone(database, new).await,
+            None => write_one(database, new).await,
         };
         if let Err(error @ Error::Unavailable(_)) = &outcome
             && in_doubt.is_none()
@@ -216,21 +224,21 @@ async fn arrive(database: &Database, new: Vec<NewTurn>) -> Vec<Result<Submitted,
     outcomes
 }
 
-async fn alone(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
+async fn write_one(database: &Database, new: NewTurn) -> Result<Submitted, Error> {
     database.transact(|tx| insert_one(tx, new).boxed()).await
 }
 
-/// What stands between a tenant and its key, and after a key that a batch has made: no client's key holds it.
+/// Separator between tenant and key, and suffix of keys of batch items. No client key contains it.
 pub(crate) const BETWEEN: char = '\u{1f}';
 
-/// A key as its column has it, where it must be one of a kind among all tenants' keys: with the tenant before it, as a
-/// client's key holds no control characters. The keys of the default tenant stand alone, as they did before there were others.
+/// Returns the key as stored: unique among all tenants, because the tenant is prefixed. Keys of the default tenant have
+/// no prefix; client keys contain no control characters.
 pub(crate) fn key_of(tenant: &str, key: &str) -> String {
     let key = plain(key);
     if tenant == DEFAULT_TENANT { key } else { format!("{tenant}{BETWEEN}{key}") }
 }
 
-/// The turn that was submitted to a thread of this tenant with this key.
+/// Returns the turn with this key in this tenant.
 async fn of_key(
     db: &impl ConnectionTrait,
     tenant: &str,

@@ -1,7 +1,7 @@
-//! The tables as rows: what the migrations say, once more for the compiler.
+//! Database entities of threads, turns, events, holds and forks. The migrations define these tables.
 
 pub(crate) mod threads {
-    //! A thread's row.
+    //! Entity of a thread.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
@@ -26,7 +26,7 @@ pub(crate) mod threads {
 }
 
 pub(crate) mod turns {
-    //! A turn's row.
+    //! Entity of a turn.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
@@ -51,7 +51,7 @@ pub(crate) mod turns {
         pub idempotency_key: Option<String>,
         #[sea_orm(column_type = "Text", nullable)]
         pub request_hash: Option<String>,
-        pub heard_seq: Option<i64>,
+        pub started_seq: Option<i64>,
         pub ended_seq: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
         pub error: Option<String>,
@@ -73,7 +73,7 @@ pub(crate) mod turns {
 }
 
 pub(crate) mod events {
-    //! An event's row. SQLite knows its key as a unique index.
+    //! Entity of an event. SQLite implements its key as a unique index.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
@@ -100,7 +100,7 @@ pub(crate) mod events {
 }
 
 pub(crate) mod holds {
-    //! A thread that nothing may delete.
+    //! Entity of a legal hold.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
@@ -122,7 +122,7 @@ pub(crate) mod holds {
 }
 
 pub(crate) mod forks {
-    //! A fork that was asked for with a key.
+    //! Entity of a fork that was requested with an idempotency key.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]

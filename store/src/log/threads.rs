@@ -1,87 +1,86 @@
-//! What reads threads as rows: lists, what the sweep rings, and counts.
+//! Threads as rows: lists, the threads that the sweeper enqueues, and counts.
 
 use std::collections::BTreeMap;
 
+use queue::{Lane, Priority, clock};
 use sea_orm::{
     ColumnTrait, EntityTrait, ExprTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     Value,
 };
 
-use super::{
-    Store, ThreadId, ThreadStatus, TurnStatus, at_most, corrupt,
-    database::{looked_up, statement},
-    matching::stands,
-    signed,
-    tables::{events, threads, turns},
-    unsigned,
-};
 use crate::{
     Error,
-    queue::{Lane, Priority},
-    time,
+    filter::sql::thread_in_status,
+    log::{
+        Store,
+        database::{looked_up, statement},
+        ids::{ThreadId, at_most, corrupt, signed, unsigned},
+        status::{ThreadStatus, TurnStatus},
+        tables::{events, threads, turns},
+    },
 };
 
-/// A thread, as the read model has it.
+/// A thread in the read model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Thread {
-    /// Which.
+    /// Id of the thread.
     pub id: ThreadId,
-    /// The name of its strategy.
+    /// Name of the strategy.
     pub strategy: String,
-    /// Where it stands.
+    /// Status in the read model.
     pub status: ThreadStatus,
-    /// When it was opened, in microseconds since the Unix epoch.
+    /// Time of the first event, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When its status was last written, in microseconds since the Unix epoch.
+    /// Time of the last status change, in microseconds since the Unix epoch.
     pub updated_at: i64,
-    /// Whom it belongs to.
+    /// Owner of the thread.
     pub tenant: String,
 }
 
-/// Which threads to list.
+/// Filter for lists of threads; empty fields match all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadFilter<'a> {
-    /// Those of this tenant.
+    /// Threads of this tenant.
     pub tenant: Option<&'a str>,
-    /// Those in this status.
+    /// Threads in this status.
     pub status: Option<ThreadStatus>,
 }
 
-/// A thread that may be able to move.
+/// A thread that may be runnable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Runnable {
-    /// Which.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// Where a token for it waits.
+    /// Lane of its job.
     pub lane: Lane,
-    /// Whether a turn of it is under way: then a worker may be at it, though no token is to be seen.
+    /// True if a turn of the thread is running: a worker may then hold it although no job is visible.
     pub is_running: bool,
 }
 
-/// How much there is.
+/// Counts of turns and events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Turns by status; a status that no turn has is left out.
+    /// Turns by status, without statuses that no turn has.
     pub turns: BTreeMap<TurnStatus, u64>,
     /// Events of all threads.
     pub events: u64,
 }
 
 impl Store {
-    /// A thread, if there is one.
+    /// Returns the thread with this id.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if its row is none that turnfold wrote.
+    /// [`Error::Corrupt`] if turnfold cannot have written its row.
     pub async fn thread(&self, id: ThreadId) -> Result<Option<Thread>, Error> {
         threads::Entity::find_by_id(id).one(&self.database.pool).await?.map(Thread::try_from).transpose()
     }
 
-    /// Threads, newest first, at most `limit`; those opened before `after`, and that the filter lets through.
+    /// Lists at most `limit` threads that match the filter and were opened before `after`, newest first.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if a row is none that turnfold wrote.
+    /// [`Error::Corrupt`] if turnfold cannot have written a row.
     pub async fn threads(
         &self,
         filter: ThreadFilter<'_>,
@@ -90,19 +89,19 @@ impl Store {
     ) -> Result<Vec<Thread>, Error> {
         let rows = threads::Entity::find()
             .apply_if(filter.tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
-            .apply_if(filter.status, |rows, it| rows.filter(stands(it)))
+            .apply_if(filter.status, |rows, it| rows.filter(thread_in_status(it)))
             .apply_if(after, |rows, it| rows.filter(threads::Column::Id.lt(it)))
             .order_by_desc(threads::Column::Id)
             .limit(at_most(limit));
         rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
-    /// Threads, of this tenant or of all, that wait for a person, at most `limit`: the one asked last comes first. `after` is the
-    /// `updated_at` and the `id` of the last thread of the page before.
+    /// Lists at most `limit` threads that wait for a person, most recently changed first. `after` is the `updated_at`
+    /// and `id` of the last thread of the previous page.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if a row is none that turnfold wrote.
+    /// [`Error::Corrupt`] if turnfold cannot have written a row.
     pub async fn waiting(
         &self,
         tenant: Option<&str>,
@@ -114,7 +113,7 @@ impl Store {
             threads::Column::UpdatedAt.lt(at).or(at_once)
         };
         let rows = threads::Entity::find()
-            .filter(stands(ThreadStatus::Interrupted))
+            .filter(thread_in_status(ThreadStatus::Interrupted))
             .apply_if(tenant, |rows, it| rows.filter(threads::Column::Tenant.eq(it)))
             .apply_if(after, |rows, it| rows.filter(before(it)))
             .order_by_desc(threads::Column::UpdatedAt)
@@ -123,9 +122,9 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Thread::try_from).collect()
     }
 
-    /// Threads that may be able to move, oldest first, at most `limit`, opened after `after`, each with its lane: those
-    /// that are busy, and those with a turn in the queue that is due, if neither their strategy nor
-    /// their tenant is paused. A sweep that pages through all of them starves none.
+    /// Lists at most `limit` runnable threads opened after `after`, oldest first, with their lanes: threads that are
+    /// busy or have a due queued turn, if neither their strategy nor their tenant is paused. A sweeper that pages
+    /// through all of them starves none.
     ///
     /// # Errors
     ///
@@ -135,13 +134,13 @@ impl Store {
                      AND NOT EXISTS (SELECT 1 FROM pauses WHERE kind = 'tenant' AND name = open.tenant \
                      OR kind = 'strategy' AND name = (SELECT strategy FROM threads WHERE id = open.thread_id)) \
                      GROUP BY open.thread_id ORDER BY open.thread_id LIMIT $3";
-        // No thread has this name, and all others come after it.
+        // The nil id is no thread's id and precedes all others.
         let after = after.unwrap_or_default();
         self.lanes(which, vec![after.into(), signed(at_most(limit)).into()]).await
     }
 
-    /// The lane in which a token for this thread waits: that of its tenant, and of its turn that is under way, or is
-    /// heard next. None, if there is no such thread.
+    /// Returns the lane for a job of this thread: its tenant, and the priority of its running turn or of the next one.
+    /// `None` if the thread is unknown.
     ///
     /// # Errors
     ///
@@ -155,7 +154,8 @@ impl Store {
         Ok(self.thread(thread).await?.map(|it| Lane::new(&it.tenant, Priority::Normal)))
     }
 
-    /// The lanes of threads with open turns; `$1` is the time, and the values follow. All turns of a thread are its tenant's.
+    /// Returns the lanes of threads with open turns. `$1` is the current time, followed by `values`. All turns of a
+    /// thread have its tenant.
     async fn lanes(&self, which: &str, values: Vec<Value>) -> Result<Vec<Runnable>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
@@ -172,18 +172,18 @@ impl Store {
              MAX(CASE WHEN status = 'running' THEN 1 ELSE 0 END) AS running \
              FROM open_turns AS open JOIN turns ON {its_turn} WHERE {which}"
         );
-        let values = std::iter::once(time::now().into()).chain(values);
+        let values = std::iter::once(clock::now().into()).chain(values);
         let rows = Row::find_by_statement(statement(db, &sql, values)).all(db).await?;
         let lane = |row: Row| {
             let unread = || corrupt(row.id, format_args!("a turn's priority {} is unknown", row.priority));
-            let priority = Priority::ranked(row.priority.into()).ok_or_else(unread)?;
+            let priority = Priority::from_rank(row.priority.into()).ok_or_else(unread)?;
             let lane = Lane::new(&row.tenant, priority);
             Ok(Runnable { thread: row.id, lane, is_running: row.running == 1 })
         };
         rows.into_iter().map(lane).collect()
     }
 
-    /// How many turns there are by status, and events. Reads all of both: for a display, not for a loop.
+    /// Counts turns by status, and events. Reads both tables completely: meant for displays, not for loops.
     ///
     /// # Errors
     ///

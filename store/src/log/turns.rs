@@ -1,6 +1,7 @@
-//! What reads turns as rows, and takes queued ones out of the queue unheard.
+//! Turns as rows: lists, and cancelling queued turns.
 
 use futures::FutureExt as _;
+use queue::{Priority, clock};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
     Select,
@@ -8,86 +9,90 @@ use sea_orm::{
 use serde_json::Value;
 use shared::{Message, Policy};
 
-use super::{
-    Store, ThreadId, TurnId, TurnStatus, at_most,
-    cause::cause,
-    corrupt,
-    matching::{all_of, in_status},
-    plain,
-    tables::turns,
-    unsigned,
+use crate::{
+    Error,
+    filter::{
+        conditions::Conditions,
+        sql::{all_of, in_status},
+    },
+    log::{
+        Store,
+        error_fingerprint::error_fingerprint,
+        ids::{ThreadId, TurnId, at_most, corrupt, plain, unsigned},
+        status::TurnStatus,
+        tables::turns,
+    },
 };
-use crate::{Error, conditions::Conditions, queue::Priority, time};
 
-/// A turn, as the read model has it.
+/// A turn in the read model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
-    /// Its place in the queue: of turns that are equally urgent, the lower is heard first.
+    /// Position in the queue; among equal priorities, the lowest starts first.
     pub position: i64,
-    /// Which.
+    /// Id of the turn.
     pub id: TurnId,
-    /// The thread that hears it.
+    /// Id of the thread.
     pub thread: ThreadId,
-    /// How far it has come.
+    /// Status in the read model.
     pub status: TurnStatus,
-    /// Whom its thread belongs to.
+    /// Tenant of the thread.
     pub tenant: String,
-    /// How urgent it is.
+    /// Priority within the tenant.
     pub priority: Priority,
-    /// How its words are to be taken.
+    /// Treatment of the messages.
     pub policy: Policy,
-    /// Its words.
+    /// Messages as submitted.
     pub messages: Vec<Message>,
-    /// What the client wants to find again.
+    /// JSON object of the client.
     pub metadata: Value,
-    /// Who submitted it.
+    /// Name of the submitter.
     pub author: String,
-    /// The number of the event by which its thread heard it.
-    pub heard_seq: Option<u64>,
-    /// The number of the event that ended it, or that it waits on a person after.
+    /// Number of the event that started the turn.
+    pub started_seq: Option<u64>,
+    /// Number of the event that ended the turn or left it waiting for a person.
     pub ended_seq: Option<u64>,
-    /// Why it failed.
+    /// Error of a failed turn.
     pub error: Option<String>,
-    /// The same without what differs from case to case, so that failures can be counted by it.
+    /// Error without the parts that differ between occurrences; failures are counted by it.
     pub cause: Option<String>,
-    /// The end of its thread's log that it answers, as a number of events: it is not heard at any other.
+    /// Length of the log that ends with the question which this turn answers; it starts at no other length.
     pub answers_seq: Option<u64>,
-    /// Its thread does not hear it before this, in microseconds since the Unix epoch; at once, if nothing is said.
+    /// Earliest start in microseconds since the Unix epoch; `None` starts at once.
     pub due_at: Option<i64>,
-    /// When it was submitted, in microseconds since the Unix epoch.
+    /// Time of submission, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// When its row was last written, in microseconds since the Unix epoch.
+    /// Time of the last change, in microseconds since the Unix epoch.
     pub updated_at: i64,
 }
 
-/// Which turns to list.
+/// Filter for lists of turns; empty fields match all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnFilter<'a> {
-    /// Those of this tenant.
+    /// Turns of this tenant.
     pub tenant: Option<&'a str>,
-    /// Those of this thread.
+    /// Turns of this thread.
     pub thread: Option<ThreadId>,
-    /// Those in this status.
+    /// Turns in this status.
     pub status: Option<TurnStatus>,
-    /// Those that fulfil all of these.
+    /// Turns that match these conditions.
     pub conditions: Option<&'a Conditions>,
-    /// In which order.
+    /// Order of the list.
     pub order: Order,
 }
 
-/// In which order turns are listed.
+/// Order of a list of turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// The last one submitted comes first.
+    /// Latest submission first.
     #[default]
     NewestFirst,
-    /// The first one submitted comes first.
+    /// Earliest submission first.
     OldestFirst,
 }
 
 impl TurnFilter<'_> {
-    /// The rows that it lets through.
-    pub(super) fn rows(self, backend: DbBackend) -> Select<turns::Entity> {
+    /// Selects the matching rows.
+    pub(crate) fn rows(self, backend: DbBackend) -> Select<turns::Entity> {
         turns::Entity::find()
             .apply_if(self.tenant, |rows, it| rows.filter(turns::Column::Tenant.eq(it)))
             .apply_if(self.thread, |rows, it| rows.filter(turns::Column::ThreadId.eq(it)))
@@ -96,32 +101,31 @@ impl TurnFilter<'_> {
     }
 }
 
-/// What became of the wish to take a turn out of the queue.
+/// Outcome of cancelling a queued turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Withdrawal {
-    /// Its thread will never hear it.
+    /// The turn will never start.
     Withdrawn,
-    /// It was not in the queue any more.
+    /// The turn was no longer queued.
     TooLate(TurnStatus),
 }
 
 impl Store {
-    /// A turn, if there is one.
+    /// Returns the turn with this id.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if its row is none that turnfold wrote.
+    /// [`Error::Corrupt`] if turnfold cannot have written its row.
     pub async fn turn(&self, id: TurnId) -> Result<Option<Turn>, Error> {
         let rows = turns::Entity::find().filter(turns::Column::Id.eq(id));
         rows.one(&self.database.pool).await?.map(Turn::try_from).transpose()
     }
 
-    /// Turns, newest first unless the filter says otherwise, at most `limit`; those that come after `after` in this order,
-    /// and that the filter lets through.
+    /// Lists at most `limit` turns that match the filter and follow `after` in its order.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownTurn`] if `after` is none.
+    /// [`Error::UnknownTurn`] if `after` does not exist.
     pub async fn turns(
         &self,
         filter: TurnFilter<'_>,
@@ -146,21 +150,21 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Turn::try_from).collect()
     }
 
-    /// Calls off a turn that is still queued.
+    /// Cancels a queued turn.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownTurn`] if there is none.
+    /// [`Error::UnknownTurn`] if the turn does not exist.
     #[tracing::instrument(level = "debug", skip_all, fields(%turn))]
     pub async fn cancel_queued(&self, turn: TurnId) -> Result<Withdrawal, Error> {
         self.withdraw(turn, TurnStatus::Cancelled, None).await
     }
 
-    /// Fails a turn that is still queued, because its thread cannot hear it.
+    /// Fails a queued turn that its thread cannot start.
     ///
     /// # Errors
     ///
-    /// [`Error::UnknownTurn`] if there is none.
+    /// [`Error::UnknownTurn`] if the turn does not exist.
     #[tracing::instrument(level = "debug", skip_all, fields(%turn))]
     pub async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
         self.withdraw(turn, TurnStatus::Failed, Some(plain(error))).await
@@ -174,9 +178,9 @@ impl Store {
     ) -> Result<Withdrawal, Error> {
         let row = turns::ActiveModel {
             status: Set(status.to_string()),
-            cause: Set(error.as_deref().map(cause)),
+            cause: Set(error.as_deref().map(error_fingerprint)),
             error: Set(error),
-            updated_at: Set(time::now()),
+            updated_at: Set(clock::now()),
             ..Default::default()
         };
         let queued = turns::Column::Status.eq(TurnStatus::Queued.as_str());
@@ -205,13 +209,13 @@ impl TryFrom<turns::Model> for Turn {
             thread: row.thread_id,
             status: row.status.parse().map_err(|error| unread("its status", &error))?,
             tenant: row.tenant,
-            priority: Priority::ranked(row.priority.into())
+            priority: Priority::from_rank(row.priority.into())
                 .ok_or_else(|| unread("its priority is unknown", &row.priority))?,
             policy: policy_of(&row.policy).ok_or_else(|| unread("its policy is unknown", &row.policy))?,
             messages: serde_json::from_str(&row.input).map_err(|error| unread("its words", &error))?,
             metadata: serde_json::from_str(&row.metadata).map_err(|error| unread("its metadata", &error))?,
             author: row.author,
-            heard_seq: row.heard_seq.map(unsigned).transpose()?,
+            started_seq: row.started_seq.map(unsigned).transpose()?,
             ended_seq: row.ended_seq.map(unsigned).transpose()?,
             error: row.error,
             cause: row.cause,
@@ -223,8 +227,8 @@ impl TryFrom<turns::Model> for Turn {
     }
 }
 
-/// How the database spells a policy.
-pub(super) fn policy_text(policy: Policy) -> &'static str {
+/// Returns the name of a policy in the database.
+pub(crate) fn policy_text(policy: Policy) -> &'static str {
     match policy {
         Policy::Auto => "auto",
         Policy::Answer => "answer",
@@ -232,6 +236,6 @@ pub(super) fn policy_text(policy: Policy) -> &'static str {
     }
 }
 
-pub(super) fn policy_of(text: &str) -> Option<Policy> {
+pub(crate) fn policy_of(text: &str) -> Option<Policy> {
     [Policy::Auto, Policy::Answer, Policy::Replan].into_iter().find(|it| policy_text(*it) == text)
 }

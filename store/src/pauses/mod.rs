@@ -1,37 +1,38 @@
-//! The pauses: what an operator wants no more begun, until it is resumed.
+//! Pauses: strategies, models and tenants for which an operator has stopped new work.
 //!
-//! They only say what is paused. What that keeps from beginning is the hands' to know, and the sweep's.
+//! This module only stores pauses. Workers and the sweeper enforce them.
 
 pub(crate) mod table;
 
 use std::{fmt, str::FromStr};
 
+use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, sea_query::OnConflict};
 
 use self::table::Column;
-use crate::{Error, Store, log::plain, time};
+use crate::{Error, Store, log::plain};
 
-/// What can be paused.
+/// Kinds of pauses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PauseKind {
-    /// All threads of a strategy.
+    /// All threads of one strategy.
     Strategy,
-    /// All requests to a model, `provider/model`.
+    /// All requests to one model, `provider/model`.
     Model,
-    /// All threads of a tenant.
+    /// All threads of one tenant.
     Tenant,
 }
 
-/// There is no such kind of pause.
+/// Error for an unknown kind of pause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} cannot be paused: a strategy, a model or a tenant can")]
 pub struct UnknownKind {
-    /// What was read.
+    /// Text that could not be parsed.
     pub text: String,
 }
 
 impl PauseKind {
-    /// Its name in the database and on the wire.
+    /// Returns the name in the database and the API.
     pub fn as_str(self) -> &'static str {
         match self {
             PauseKind::Strategy => "strategy",
@@ -60,25 +61,25 @@ impl FromStr for PauseKind {
     }
 }
 
-/// Something that is paused.
+/// A pause in effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// What.
+    /// Kind of the pause.
     pub kind: PauseKind,
-    /// Which.
+    /// Name of the paused strategy, model or tenant.
     pub name: String,
-    /// Why, in a person's words; empty if they gave none.
+    /// Reason in a person's words; may be empty.
     pub reason: String,
-    /// Who said so.
+    /// Author of the pause.
     pub by: String,
-    /// Since when, in microseconds since the Unix epoch.
+    /// Start of the pause, in microseconds since the Unix epoch.
     pub at: i64,
 }
 
 impl Pause {
-    /// A pause that begins now.
+    /// Creates a pause that starts now.
     pub fn new(kind: PauseKind, name: &str, reason: &str, by: &str) -> Self {
-        Self { kind, name: plain(name), reason: plain(reason), by: plain(by), at: time::now() }
+        Self { kind, name: plain(name), reason: plain(reason), by: plain(by), at: clock::now() }
     }
 }
 
@@ -91,24 +92,24 @@ impl fmt::Display for Pause {
 }
 
 impl Store {
-    /// All that is paused, by kind and name.
+    /// Returns all pauses, ordered by kind and name.
     ///
     /// # Errors
     ///
-    /// [`Error::TooNew`] if a newer turnfold has paused what this one knows nothing of.
+    /// [`Error::TooNew`] if a newer version of turnfold has stored an unknown kind of pause.
     pub async fn pauses(&self) -> Result<Vec<Pause>, Error> {
         let rows = table::Entity::find().all(&self.database.pool).await?;
         let mut pauses = rows.into_iter().map(pause).collect::<Result<Vec<_>, _>>()?;
-        // The engines order texts each in its own way.
+        // Sorted here, because the engines' collations differ.
         pauses.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
         Ok(pauses)
     }
 
-    /// Pauses something; what is paused already is so for this reason from now on.
+    /// Stores a pause; an existing pause of the same kind and name is replaced.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be written.
+    /// [`Error`] if the write fails.
     pub async fn pause(&self, new: &Pause) -> Result<(), Error> {
         let Pause { kind, name, reason, by, at } = new.clone();
         let row = table::Model { kind: kind.as_str().to_owned(), name, reason, by, at };
@@ -122,11 +123,11 @@ impl Store {
         Ok(())
     }
 
-    /// Ends a pause, and says whether there was one.
+    /// Removes a pause. Returns true if it existed.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be written.
+    /// [`Error`] if the write fails.
     pub async fn resume(&self, kind: PauseKind, name: &str) -> Result<bool, Error> {
         let key = (kind.as_str().to_owned(), plain(name));
         let gone = table::Entity::delete_by_id(key).exec(&self.database.writer).await?;

@@ -1,4 +1,4 @@
-//! The pauses' table as rows: what its migration says, once more for the compiler.
+//! Database entity of a pause. A migration defines the table.
 
 use sea_orm::entity::prelude::*;
 

@@ -1,32 +1,33 @@
-//! The pins: what tools each MCP server had when somebody last took them for good.
+//! Pins: the tool definitions of each MCP server that were approved last.
 //!
-//! They only keep texts. What a difference means is the hands' to know.
+//! This module only stores pins. Workers compare them with the servers' current definitions.
 
 mod table;
 
+use queue::clock;
 use sea_orm::{EntityTrait as _, IntoActiveModel as _, QueryOrder as _, sea_query::OnConflict};
 use sha2::{Digest as _, Sha256};
 
 use self::table::Column;
-use crate::{Error, Store, log::plain, time};
+use crate::{Error, Store, log::plain};
 
-/// What tools one server had.
+/// Approved tool definitions of one MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pin {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Its tools, as JSON.
+    /// Tool definitions, as JSON.
     pub definitions: String,
-    /// Names that text by its content.
+    /// Hash of the definitions.
     pub hash: String,
-    /// Who took them for good.
+    /// Author of the approval.
     pub approved_by: String,
-    /// When, in microseconds since the Unix epoch.
+    /// Time of the approval, in microseconds since the Unix epoch.
     pub updated_at: i64,
 }
 
 impl Pin {
-    /// One of these tools, taken for good now.
+    /// Creates a pin of these definitions, approved now.
     pub fn new(server: &str, definitions: &str, approved_by: &str) -> Self {
         let definitions = plain(definitions);
         Self {
@@ -34,62 +35,62 @@ impl Pin {
             hash: Self::hash_of(&definitions),
             definitions,
             approved_by: plain(approved_by),
-            updated_at: time::now(),
+            updated_at: clock::now(),
         }
     }
 
-    /// The name of a text by its content: its SHA-256, in hexadecimal.
+    /// Returns the hash of a text: its SHA-256, in hexadecimal.
     pub fn hash_of(definitions: &str) -> String {
         hex::encode(Sha256::digest(definitions))
     }
 }
 
 impl Store {
-    /// All pins, by server.
+    /// Returns all pins, ordered by server.
     ///
     /// # Errors
     ///
-    /// [`Error`] if they cannot be read.
+    /// [`Error`] if the read fails.
     pub async fn pins(&self) -> Result<Vec<Pin>, Error> {
         let rows = table::Entity::find().order_by_asc(Column::Server).all(&self.database.pool).await?;
         let mut pins: Vec<Pin> = rows.into_iter().map(pin).collect();
-        // The engines order texts each in its own way.
+        // Sorted here, because the engines' collations differ.
         pins.sort_by(|a, b| a.server.cmp(&b.server));
         Ok(pins)
     }
 
-    /// The pin of a server, if it has one.
+    /// Returns the pin of a server, or `None` if it has none.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be read.
+    /// [`Error`] if the read fails.
     pub async fn pin(&self, server: &str) -> Result<Option<Pin>, Error> {
         Ok(table::Entity::find_by_id(plain(server)).one(&self.database.pool).await?.map(pin))
     }
 
-    /// Pins a server unless it is pinned, and says which pin stands.
+    /// Pins a server unless it has a pin. Returns the pin in effect.
     ///
-    /// **Invariant:** of many who pin a server at the same moment one wins, and all hear of that one's.
+    /// **Invariant:** of several concurrent callers one succeeds, and all of them get the same pin.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be written.
+    /// [`Error`] if the write fails.
     pub async fn pin_if_absent(&self, new: Pin) -> Result<Pin, Error> {
-        // Mostly there is one, and nobody needs to wait for whoever writes.
+        // A pin exists in most cases, and reading it does not wait for a writer.
         if let Some(standing) = self.pin(&new.server).await? {
             return Ok(standing);
         }
         let unless = OnConflict::column(Column::Server).do_nothing().to_owned();
         self.write(&new, unless).await?;
-        // Whoever takes the pin away at this very moment wants the next one who comes to pin anew.
+        // If the pin has been removed in the meantime, the new definitions apply until the next caller pins them.
         Ok(self.pin(&new.server).await?.unwrap_or(new))
     }
 
-    /// Pins a server, over the pin that it may have.
+    /// Pins a server, replacing an existing pin.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be written.
+    /// [`Error`] if the write fails.
     pub async fn approve(&self, new: Pin) -> Result<(), Error> {
         let over = OnConflict::column(Column::Server)
             .update_columns([Column::Definitions, Column::Hash, Column::ApprovedBy, Column::UpdatedAt])
@@ -97,11 +98,11 @@ impl Store {
         self.write(&new, over).await
     }
 
-    /// Takes the pin of a server away, so that its next use pins it anew, and says whether it had one.
+    /// Removes the pin of a server, so that the next use creates a new one. Returns true if it existed.
     ///
     /// # Errors
     ///
-    /// [`Error`] if it cannot be written.
+    /// [`Error`] if the write fails.
     pub async fn unpin(&self, server: &str) -> Result<bool, Error> {
         let gone = table::Entity::delete_by_id(plain(server)).exec(&self.database.writer).await?;
         Ok(gone.rows_affected > 0)

@@ -1,4 +1,4 @@
-//! The pins' table as rows: what its migration says, once more for the compiler.
+//! Database entity of a pin. A migration defines the table.
 
 use sea_orm::entity::prelude::*;
 

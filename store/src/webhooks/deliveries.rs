@@ -1,6 +1,7 @@
-//! What is told: written with what it tells of, settled by whoever sent it, and kept for a while as a log.
+//! Deliveries: written in the transaction of their event, updated after each attempt, and kept for 30 days as a log.
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
     QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Query,
@@ -18,75 +19,74 @@ use super::{
 use crate::{
     Error, Store,
     log::{at_most, plain},
-    time,
 };
 
-/// For how long it is kept what came of a delivery, in microseconds.
+/// Retention period of finished deliveries, in microseconds.
 const KEPT: i64 = 30 * 24 * 60 * 60 * 1_000_000;
 
-/// One thing told to one webhook.
+/// One event for one webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Delivery {
-    /// Which.
+    /// Id of the delivery.
     pub id: DeliveryId,
-    /// Who is told.
+    /// Id of the receiving webhook.
     pub webhook: WebhookId,
-    /// What happened, as it is spelt.
+    /// Event type, as sent.
     pub kind: String,
-    /// The body, byte for byte.
+    /// Request body, byte for byte.
     pub payload: String,
-    /// When it was written, in microseconds since the Unix epoch.
+    /// Creation time, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// How far it has come.
+    /// Current state of the delivery.
     pub state: DeliveryState,
-    /// How often it was begun to be sent.
+    /// Number of attempts started.
     pub attempts: u32,
-    /// When it is due next.
+    /// Time of the next attempt, in microseconds since the Unix epoch.
     pub due_at: i64,
-    /// When it was last tried, and what the other side answered or why it did not.
+    /// Time of the last attempt, in microseconds since the Unix epoch.
     pub tried_at: Option<i64>,
-    /// The HTTP status of the last answer.
+    /// HTTP status of the last response.
     pub status: Option<u16>,
-    /// Why the last attempt did not do.
+    /// Error of the last attempt.
     pub error: Option<String>,
 }
 
-/// Which deliveries.
+/// Filter for a list of deliveries.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeliveryFilter<'a> {
-    /// Those of this tenant's webhooks; of all, if nobody says.
+    /// Tenant of the webhooks; all tenants if `None`.
     pub tenant: Option<&'a str>,
-    /// Those of this webhook.
+    /// Id of the webhook; all webhooks if `None`.
     pub webhook: Option<WebhookId>,
-    /// Those that stand so.
+    /// State of the deliveries; all states if `None`.
     pub state: Option<DeliveryState>,
 }
 
-/// What came of an attempt.
+/// Outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It arrived.
+    /// The delivery succeeded.
     Arrived {
-        /// What was answered.
+        /// HTTP status of the response.
         status: u16,
     },
-    /// It did not.
+    /// The attempt failed.
     Missed {
-        /// What was answered, if anything was.
+        /// HTTP status of the response, if there was one.
         status: Option<u16>,
-        /// Why that will not do.
+        /// Cause of the failure.
         error: String,
-        /// When it is tried again, in microseconds since the Unix epoch; never, if nothing is said.
+        /// Time of the next attempt, in microseconds since the Unix epoch; no further attempt if `None`.
         again: Option<i64>,
     },
-    /// The other side wants to be told nothing any more.
+    /// The receiver answered that it wants no further deliveries.
     Gone {
-        /// What was answered.
+        /// HTTP status of the response.
         status: u16,
     },
 }
 
-/// Writes a delivery for each webhook that wants to hear this of this tenant.
+/// Writes a delivery for each webhook that subscribes to this event of this tenant.
 pub(crate) async fn announce(
     tx: &DatabaseTransaction,
     tenant: &str,
@@ -96,7 +96,7 @@ pub(crate) async fn announce(
     let rows = webhooks::Entity::find()
         .filter(webhooks::Column::Tenant.eq(tenant).or(webhooks::Column::Tenant.is_null()))
         .filter(webhooks::Column::DisabledAt.is_null());
-    let now = time::now();
+    let now = clock::now();
     let mut new = Vec::new();
     for row in rows.all(tx).await? {
         let webhook = Webhook::try_from(row)?;
@@ -109,7 +109,7 @@ pub(crate) async fn announce(
             "id": name(id),
             "type": event.as_str(),
             "created_at": now.div_euclid(1_000_000),
-            "timestamp": time::rfc3339(now),
+            "timestamp": clock::rfc3339(now),
             "data": data,
         });
         new.push(deliveries::ActiveModel {
@@ -132,21 +132,21 @@ pub(crate) async fn announce(
     Ok(())
 }
 
-/// A delivery's name on the wire: its `webhook-id`.
+/// Returns the `webhook-id` of a delivery.
 fn name(id: DeliveryId) -> String {
     format!("msg_{}", id.simple())
 }
 
 impl Delivery {
-    /// Its name on the wire: its `webhook-id`, the same each time that it is sent.
+    /// Returns the `webhook-id` of the delivery, which is the same for every attempt.
     pub fn name(&self) -> String {
         name(self.id)
     }
 }
 
 impl Store {
-    /// Writes down what came of an attempt, unless it was begun anew meanwhile. A webhook that is gone is disabled, and
-    /// nothing of it is tried any more.
+    /// Records the outcome of an attempt, unless a newer attempt has started. If the receiver is gone, its webhook is
+    /// disabled and no further deliveries to it are attempted.
     ///
     /// # Errors
     ///
@@ -156,7 +156,7 @@ impl Store {
         self.database.transact(move |tx| settle(tx, tried, outcome).boxed()).await
     }
 
-    /// A delivery, if there is one.
+    /// Returns a delivery, or `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -166,7 +166,7 @@ impl Store {
         row.map(Delivery::try_from).transpose()
     }
 
-    /// Deliveries, newest first, at most `limit`; those written before `after`.
+    /// Returns at most `limit` deliveries created before `after`, newest first.
     ///
     /// # Errors
     ///
@@ -195,7 +195,7 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Delivery::try_from).collect()
     }
 
-    /// Has a delivery sent again, from its first attempt on, under the same name; and says whether it was there.
+    /// Restarts a delivery from its first attempt, with the same id. Returns true if it exists.
     ///
     /// # Errors
     ///
@@ -204,14 +204,14 @@ impl Store {
         let row = deliveries::ActiveModel {
             state: Set(DeliveryState::Pending.to_string()),
             attempts: Set(0),
-            due_at: Set(time::now()),
+            due_at: Set(clock::now()),
             ..Default::default()
         };
         let update = deliveries::Entity::update_many().set(row).filter(Column::Id.eq(id));
         Ok(update.exec(&self.database.writer).await?.rows_affected == 1)
     }
 
-    /// Forgets what came of deliveries a month ago, and says of how many.
+    /// Deletes deliveries that finished more than 30 days ago, and returns their number.
     ///
     /// # Errors
     ///
@@ -220,7 +220,7 @@ impl Store {
         let over = [DeliveryState::Delivered, DeliveryState::Failed].map(DeliveryState::as_str);
         let delete = deliveries::Entity::delete_many()
             .filter(Column::State.is_in(over))
-            .filter(Column::DueAt.lt(time::now() - KEPT));
+            .filter(Column::DueAt.lt(clock::now() - KEPT));
         Ok(delete.exec(&self.database.writer).await?.rows_affected)
     }
 }
@@ -239,7 +239,7 @@ async fn settle(tx: &DatabaseTransaction, tried: Delivery, outcome: Outcome) -> 
             (DeliveryState::Failed, Some(status), Some(words), None, true)
         }
     };
-    let now = time::now();
+    let now = clock::now();
     let row = deliveries::ActiveModel {
         state: Set(state.to_string()),
         due_at: Set(again.unwrap_or(now)),
@@ -262,7 +262,7 @@ async fn settle(tx: &DatabaseTransaction, tried: Delivery, outcome: Outcome) -> 
     let why = error.unwrap_or_default();
     let row = webhooks::ActiveModel {
         disabled_at: Set(Some(now)),
-        disabled_why: Set(Some(why.clone())),
+        disabled_reason: Set(Some(why.clone())),
         ..Default::default()
     };
     webhooks::Entity::update_many().set(row).filter(webhooks::Column::Id.eq(tried.webhook)).exec(tx).await?;

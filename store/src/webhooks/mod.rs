@@ -1,20 +1,21 @@
-//! Webhooks: who wants to be told when something has happened, and what is still to be told.
+//! Webhooks, and the outbox of their deliveries.
 //!
 //! ```text
-//!   webhook    a URL, the types of what it is told, and the secret with which that is signed
-//!   delivery   one thing told to one webhook: pending → delivered | failed     written with what it tells of
+//!   webhook    a URL, its event types, and the signing secret
+//!   delivery   one event for one webhook: pending → delivered | failed     written together with its event
 //! ```
 //!
-//! **Invariant:** a delivery is written in the transaction of what it tells of: neither is there without the other. It is
-//! sent at least once, always under the same name, by whichever api holds its lease.
+//! **Invariant:** a delivery is written in the transaction of its event, so neither exists without the other. It is
+//! sent at least once, always with the same id, by the API server that holds its lease.
 
+mod claim;
 mod deliveries;
 mod table;
-mod take;
 
 use std::{fmt, str::FromStr};
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend,
     EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
@@ -30,32 +31,31 @@ use self::table::{
 use crate::{
     Error, Store,
     log::{UnknownStatus, plain, statement, status::status},
-    time,
 };
 
+pub use claim::{AtOnce, Endpoint};
 pub(crate) use deliveries::announce;
 pub use deliveries::{Delivery, DeliveryFilter, Outcome};
-pub use take::{Addressee, AtOnce};
 
-/// Names a webhook: a UUIDv7.
+/// Id of a webhook: a UUIDv7.
 pub type WebhookId = Uuid;
 
-/// Names a delivery: a UUIDv7.
+/// Id of a delivery: a UUIDv7.
 pub type DeliveryId = Uuid;
 
-/// How many webhooks a tenant may have, and how many the operators.
+/// Maximum number of webhooks per tenant, and of operator webhooks.
 pub const MOST_WEBHOOKS: usize = 20;
 
 status! {
-    /// What a webhook can be told of.
+    /// Event that a webhook can subscribe to.
     EventType {
-        /// All lines of a batch ended well.
+        /// All lines of a batch succeeded.
         BatchCompleted = "batch.completed",
-        /// All lines of a batch have ended, some of them badly.
+        /// All lines of a batch ended, and some failed.
         BatchCompletedWithErrors = "batch.completed_with_errors",
-        /// The time of a batch was over before all of its lines had ended.
+        /// The time limit of a batch passed before all of its lines ended.
         BatchExpired = "batch.expired",
-        /// A batch was called off.
+        /// A batch was cancelled.
         BatchCancelled = "batch.cancelled",
         /// No line of a batch could be run.
         BatchFailed = "batch.failed",
@@ -63,38 +63,38 @@ status! {
 }
 
 status! {
-    /// How far a delivery has come.
+    /// State of a delivery.
     DeliveryState {
-        /// It is to be sent, for the first time or again.
+        /// Waiting for its first or next attempt.
         Pending = "pending",
-        /// It has arrived.
+        /// The delivery succeeded.
         Delivered = "delivered",
-        /// Nobody tries any more.
+        /// Failed; no further attempts.
         Failed = "failed",
     }
 }
 
-/// Somebody who wants to be told.
+/// An endpoint that receives events.
 #[derive(Clone, Debug)]
 pub struct Webhook {
-    /// Which.
+    /// Id of the webhook.
     pub id: WebhookId,
-    /// Whose batches it is told of; of everybody's, if it is an operator's.
+    /// Tenant whose events are sent; an operator webhook, with `None`, receives the events of all tenants.
     pub tenant: Option<String>,
-    /// Where it is.
+    /// Address of the endpoint.
     pub url: String,
-    /// What it is told of.
+    /// Event types that are sent.
     pub types: Vec<EventType>,
-    /// With what it is signed: `whsec_…`.
+    /// Signing secret: `whsec_…`.
     pub secret: SecretString,
-    /// When it was made, in microseconds since the Unix epoch.
+    /// Creation time, in microseconds since the Unix epoch.
     pub created_at: i64,
-    /// Since when it is told nothing more, and why.
+    /// Time at which the webhook was disabled, in microseconds since the Unix epoch, and the reason.
     pub disabled: Option<(i64, String)>,
 }
 
 impl Webhook {
-    /// One that is new.
+    /// Creates a webhook with a new id.
     pub fn new(tenant: Option<&str>, url: &str, types: Vec<EventType>, secret: SecretString) -> Self {
         Self {
             id: Uuid::now_v7(),
@@ -102,14 +102,14 @@ impl Webhook {
             url: plain(url),
             types,
             secret,
-            created_at: time::now(),
+            created_at: clock::now(),
             disabled: None,
         }
     }
 }
 
 impl Store {
-    /// Keeps a webhook, unless its tenant has as many as it may; and says whether it did.
+    /// Stores a webhook unless its tenant has reached the limit. Returns true if it was stored.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl Store {
         self.database.transact(move |tx| add(tx, new).boxed()).await
     }
 
-    /// A webhook, if there is one.
+    /// Returns a webhook, or `None` if it does not exist.
     ///
     /// # Errors
     ///
@@ -129,7 +129,7 @@ impl Store {
         row.map(Webhook::try_from).transpose()
     }
 
-    /// The webhooks of this tenant, or all there are; oldest first.
+    /// Returns the webhooks of one tenant or of all, oldest first.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Webhook::try_from).collect()
     }
 
-    /// Forgets a webhook and all of its deliveries, and says whether it was there.
+    /// Deletes a webhook with all of its deliveries. Returns true if it existed.
     ///
     /// # Errors
     ///
@@ -153,7 +153,8 @@ impl Store {
 
 async fn add(tx: &DatabaseTransaction, new: Webhook) -> Result<bool, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
-        // Those that are added at once count one after the other: rows that are not there yet cannot be locked.
+        // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
+        // exist yet.
         let alone = "SELECT pg_advisory_xact_lock(hashtext('webhooks'), hashtext($1))";
         tx.execute_raw(statement(tx, alone, [new.tenant.clone().unwrap_or_default().into()])).await?;
     }
@@ -173,7 +174,7 @@ async fn add(tx: &DatabaseTransaction, new: Webhook) -> Result<bool, Error> {
         secret: Set(new.secret.expose_secret().to_owned()),
         created_at: Set(new.created_at),
         disabled_at: Set(None),
-        disabled_why: Set(None),
+        disabled_reason: Set(None),
     };
     webhooks::Entity::insert(row).exec_without_returning(tx).await?;
     Ok(true)
@@ -188,12 +189,13 @@ impl TryFrom<webhooks::Model> for Webhook {
     type Error = Error;
 
     fn try_from(row: webhooks::Model) -> Result<Self, Error> {
-        let webhooks::Model { id, tenant, url, types, secret, created_at, disabled_at, disabled_why } = row;
+        let webhooks::Model { id, tenant, url, types, secret, created_at, disabled_at, disabled_reason } =
+            row;
         let unread = |error: &dyn fmt::Display| Error::Database(format!("webhook {id}: its types: {error}"));
         let names: Vec<String> = serde_json::from_str(&types).map_err(|error| unread(&error))?;
-        // What a newer version can tell of, this one does not.
+        // Event types of a newer version are ignored.
         let types = names.iter().filter_map(|it| it.parse().ok()).collect();
-        let disabled = disabled_at.map(|at| (at, disabled_why.unwrap_or_default()));
+        let disabled = disabled_at.map(|at| (at, disabled_reason.unwrap_or_default()));
         Ok(Self { id, tenant, url, types, secret: secret.into(), created_at, disabled })
     }
 }

@@ -1,7 +1,7 @@
-//! The tables of webhooks as rows: what their migration says, once more for the compiler.
+//! Database entities of webhooks and deliveries. The migrations define these tables.
 
 pub(crate) mod webhooks {
-    //! A webhook's row.
+    //! Entity of a webhook.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]
@@ -20,7 +20,7 @@ pub(crate) mod webhooks {
         pub created_at: i64,
         pub disabled_at: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
-        pub disabled_why: Option<String>,
+        pub disabled_reason: Option<String>,
     }
 
     #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
@@ -30,7 +30,7 @@ pub(crate) mod webhooks {
 }
 
 pub(crate) mod deliveries {
-    //! A delivery's row.
+    //! Entity of a delivery.
     use sea_orm::entity::prelude::*;
 
     #[derive(Clone, Debug, DeriveEntityModel)]

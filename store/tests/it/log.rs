@@ -1,34 +1,16 @@
-//! The log under its suite on each engine, and what only one engine can show.
+//! Runs the log test suite on each engine, and tests properties of single engines.
 
 use std::{os::unix::fs::PermissionsExt, time::Duration};
 
+use queue::clock;
 use sea_orm::sqlx::{self, Connection, Executor, PgConnection, SqliteConnection};
 use shared::{Decided, Event, Goto};
-use store::{Error, Idempotency, NewTurn, Opening, Store, log::chain, testing::log_conformance, time};
+use store::{Error, Idempotency, NewTurn, Opening, Store, integrity::hash_chain};
 use tempfile::TempDir;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sqlite_file_conforms() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("made/on the way/log.db");
-    let store = Store::connect(&format!("sqlite:{}", file.display())).await.unwrap();
-    log_conformance(&store).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn sqlite_memory_conforms() {
-    log_conformance(&Store::connect("sqlite::memory:").await.unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn real_postgres_conforms() {
-    let postgres = testing::Postgres::start();
-    log_conformance(&Store::connect(&postgres.url()).await.unwrap()).await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
-    let mut postgres = testing::Postgres::start();
+    let mut postgres = test_servers::Postgres::start();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let turn = store.submit(new_turn()).await.unwrap().into_turn();
@@ -40,7 +22,7 @@ async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
 
     postgres.restart();
     let end = loop {
-        // Connections that died are found out one by one.
+        // Each broken connection is detected only when it is used.
         match store.append(&head, &[decided()], None).await {
             Ok(end) => break end,
             Err(Error::Unavailable(_)) => {}
@@ -50,10 +32,10 @@ async fn real_postgres_that_dies_is_unavailable_until_it_is_back() {
     assert_eq!(store.head(turn.thread).await.unwrap(), end);
 }
 
-/// Of a group whose outcome nobody knows, those without a key are not queued again: they might be in twice.
+/// In a group with an unknown outcome, turns without a key are not submitted again, because they could be stored twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
@@ -78,44 +60,45 @@ async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
     assert!(outcomes.iter().step_by(2).all(Result::is_ok), "who has a key is known by it: {outcomes:?}");
 }
 
-/// A store of before the partitions: its rows are carried over, to the byte.
+/// The events of a hundred threads are spread over all eight partitions and are read back from them.
 #[tokio::test(flavor = "multi_thread")]
-async fn real_postgres_events_are_carried_into_partitions() {
-    let postgres = testing::Postgres::start();
+async fn real_postgres_spreads_events_over_partitions() {
+    let postgres = test_servers::Postgres::shared();
     let store = Store::connect_with(&postgres.url(), 2).await.unwrap();
     store.migrate().await.unwrap();
-    let mut before = Vec::new();
     for _ in 0..100 {
         let thread = store.submit(new_turn()).await.unwrap().into_turn().thread;
         store.append(&store.head(thread).await.unwrap(), &[decided(), decided()], None).await.unwrap();
-        before.push((thread, store.stored(thread, 0, 9).await.unwrap()));
+        assert_eq!(store.stored(thread, 0, 9).await.unwrap().len(), 3);
     }
-    let mut old = PgConnection::connect(&postgres.url()).await.unwrap();
-    for sql in [
-        "CREATE TABLE plain AS TABLE events",
-        "DROP TABLE events",
-        "ALTER TABLE plain RENAME TO events",
-        "ALTER TABLE events ADD CONSTRAINT events_thread_seq PRIMARY KEY (thread_id, seq)",
-        "ALTER TABLE events ALTER at SET NOT NULL, ALTER hash SET NOT NULL",
-        "DELETE FROM seaql_migrations WHERE version LIKE '%_partitions'",
-    ] {
-        old.execute(sql).await.unwrap();
-    }
-    assert_eq!(store.migrate().await.unwrap(), ["m20261122_000009_partitions"]);
-    let store = Store::connect(&postgres.url()).await.unwrap();
-    for (thread, events) in before {
-        assert_eq!(store.stored(thread, 0, 9).await.unwrap(), events);
-        store.append(&store.head(thread).await.unwrap(), &[decided()], None).await.unwrap();
-    }
-    let parts: i64 =
-        sqlx::query_scalar("SELECT count(DISTINCT tableoid) FROM events").fetch_one(&mut old).await.unwrap();
-    assert_eq!(parts, 8, "a hundred threads are in all parts");
+    let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
+    let partitions: i64 =
+        sqlx::query_scalar("SELECT count(DISTINCT tableoid) FROM events").fetch_one(&mut db).await.unwrap();
+    assert_eq!(partitions, 8);
 }
 
-/// The partitions of the log too: they are tables of their own.
+/// No migration upgrades the schema of a development version to that of a release.
+#[tokio::test]
+async fn a_database_of_a_development_version_is_refused_with_a_hint() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, url) = sqlite(&folder).await;
+    let mut db = SqliteConnection::connect(&url).await.unwrap();
+    db.execute(
+        "UPDATE seaql_migrations SET version = 'm20261122_000010_bulk' WHERE version LIKE '%_batches'",
+    )
+    .await
+    .unwrap();
+    for refused in [store.check_migrated().await, store.migrate().await.map(drop)] {
+        let message = refused.unwrap_err().to_string();
+        assert!(message.contains("development version before 0.1.0"), "{message}");
+        assert!(message.contains("hint: create a new one"), "{message}");
+    }
+}
+
+/// Long values are compressed in the partitions of the log as well, which are separate tables.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_packs_what_is_long_by_lz4() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     Store::connect(&postgres.url()).await.unwrap().migrate().await.unwrap();
     let mut db = PgConnection::connect(&postgres.url()).await.unwrap();
     let sql = "SELECT attrelid::regclass::text FROM pg_attribute WHERE attcompression = 'l' ORDER BY 1";
@@ -127,7 +110,7 @@ async fn real_postgres_packs_what_is_long_by_lz4() {
 
 #[tokio::test]
 async fn real_postgres_address_that_is_wrong_is_an_address_and_tells_no_password() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::start();
     let elsewhere = postgres.url().replace("postgres@", "postgres:s3cret@").replace("/turnfold", "/nowhere");
     let error = Store::connect(&elsewhere).await.unwrap_err();
     assert!(matches!(error, Error::Address(_)), "{error}");
@@ -156,7 +139,7 @@ async fn a_sqlite_file_that_cannot_be_made_says_why() {
     std::fs::write(&file, "no folder").unwrap();
     let below = Store::connect(&format!("sqlite:{}/log.db", file.display())).await.unwrap_err();
     assert!(matches!(below, Error::Address(_)), "{below}");
-    assert!(below.to_string().contains("failed to create the folder"), "{below}");
+    assert!(below.to_string().contains("cannot create the directory"), "{below}");
 
     let is_a_folder = Store::connect(&format!("sqlite:{}", folder.path().display())).await.unwrap_err();
     assert!(matches!(is_a_folder, Error::Address(_)), "{is_a_folder}");
@@ -169,7 +152,7 @@ async fn a_sqlite_file_that_cannot_be_made_says_why() {
     assert!(no_database.to_string().contains("file is not a database"), "{no_database}");
 }
 
-/// Writers that wait must not hold the connections that readers need.
+/// Waiting writers must not occupy the connections that readers need.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_reads_while_writers_wait() {
     let folder = tempfile::tempdir().unwrap();
@@ -192,7 +175,7 @@ async fn sqlite_reads_while_writers_wait() {
     assert_eq!(store.counts().await.unwrap().events, 65);
 }
 
-/// Two processes may start at once on one file: one makes the tables, the other waits.
+/// Two processes may open one file at the same time: one creates the tables while the other waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_is_migrated_once_by_two_stores() {
     for _ in 0..10 {
@@ -207,7 +190,7 @@ async fn sqlite_file_is_migrated_once_by_two_stores() {
     }
 }
 
-/// Two processes may share a file: each sees what the other wrote, and one of them wins a number.
+/// Two processes may share a file: each sees the other's writes, and one of them wins each event number.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_file_is_shared_between_two_stores() {
     let folder = tempfile::tempdir().unwrap();
@@ -226,7 +209,7 @@ async fn sqlite_file_is_shared_between_two_stores() {
     assert_eq!(one.head(turn.thread).await.unwrap(), head);
 }
 
-/// What refuses a row and undoes nothing, as a trigger of somebody else's may, leaves a transaction open that has to be ended.
+/// A trigger that rejects a row without a rollback leaves a transaction open, which must then be ended.
 #[tokio::test(flavor = "multi_thread")]
 async fn sqlite_goes_on_after_a_refusal() {
     let folder = tempfile::tempdir().unwrap();
@@ -245,26 +228,26 @@ async fn sqlite_goes_on_after_a_refusal() {
     store.append(&head, &[decided()], None).await.unwrap();
 }
 
-/// Made by another implementation: `hashlib` of Python.
+/// The expected hash was computed independently with Python's `hashlib`.
 #[test]
 fn the_chain_hashes_as_documented() {
-    let first = chain::link(&chain::START, 0, 1_795_302_000_000_000, "asked", r#"{"node":"plan"}"#);
+    let first = hash_chain::link(&hash_chain::START, 0, 1_795_302_000_000_000, "asked", r#"{"node":"plan"}"#);
     assert_eq!(hex::encode(first), "a49c232796b8bad4d4f0a130de2501d639ad9b74993fccbad4310ff146d23a90");
-    let second = chain::link(&first, 1, 1_795_302_000_000_001, "answered", r#"{"slot":0,"says":"für"}"#);
+    let second = hash_chain::link(&first, 1, 1_795_302_000_000_001, "answered", r#"{"slot":0,"says":"für"}"#);
     assert_eq!(hex::encode(second), "9ff9d3b4ad1926c0c9cc51ae149efcc1aadc7f5f5cf2034b6a5afdbcbdfa3582");
 }
 
 #[test]
 fn times_read_as_rfc_3339() {
-    assert_eq!(time::rfc3339(0), "1970-01-01T00:00:00.000000Z");
-    assert_eq!(time::rfc3339(1_795_302_000_000_001), "2026-11-21T23:00:00.000001Z");
-    assert_eq!(time::rfc3339(-1), "1969-12-31T23:59:59.999999Z");
-    assert!(time::rfc3339(i64::MAX).ends_with('Z') && time::rfc3339(i64::MIN).ends_with('Z'));
+    assert_eq!(clock::rfc3339(0), "1970-01-01T00:00:00.000000Z");
+    assert_eq!(clock::rfc3339(1_795_302_000_000_001), "2026-11-21T23:00:00.000001Z");
+    assert_eq!(clock::rfc3339(-1), "1969-12-31T23:59:59.999999Z");
+    assert!(clock::rfc3339(i64::MAX).ends_with('Z') && clock::rfc3339(i64::MIN).ends_with('Z'));
     let year = Duration::from_secs(365 * 24 * 3600).as_micros() as i64;
-    assert!((50 * year..500 * year).contains(&time::now()));
+    assert!((50 * year..500 * year).contains(&clock::now()));
 }
 
-/// A store on a file of its own, and its address.
+/// Creates a store in a new file, and returns it with its address.
 async fn sqlite(folder: &TempDir) -> (Store, String) {
     let url = format!("sqlite:{}", folder.path().join("log.db").display());
     let store = Store::connect(&url).await.unwrap();
@@ -277,7 +260,7 @@ fn new_turn() -> NewTurn {
     NewTurn {
         thread: Opening::New(opened),
         policy: shared::Policy::Auto,
-        priority: store::Priority::Normal,
+        priority: queue::Priority::Normal,
         messages: vec![shared::Message::user("hello")],
         metadata: serde_json::json!({}),
         author: String::new(),
@@ -287,6 +270,13 @@ fn new_turn() -> NewTurn {
 }
 
 fn decided() -> Event {
-    Decided { node: "probe".into(), said: vec![], learned: vec![], why: None, to: Goto::End, spent: None }
-        .into()
+    Decided {
+        node: "probe".into(),
+        messages: vec![],
+        facts: vec![],
+        reason: None,
+        to: Goto::End,
+        budget_exceeded: None,
+    }
+    .into()
 }

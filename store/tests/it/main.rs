@@ -1,14 +1,9 @@
-//! Every engine under its suite: the log, the index, the pins, the pauses, the queue, the limits, the news, the webhooks.
+//! Integration tests of the store on SQLite, PostgreSQL and Milvus; those that must hold on every database are in [`conformance`].
 
-mod bulk;
+mod conformance;
 mod index;
-mod limits;
 mod log;
 #[cfg(feature = "milvus")]
 mod milvus;
-mod news;
-mod pauses;
 mod pins;
 mod plans;
-mod queue;
-mod webhooks;

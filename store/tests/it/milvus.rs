@@ -1,9 +1,11 @@
-//! The index in Milvus, where it differs from a database: collections by length, a server of its own, an address.
+//! The vector index in Milvus, where it differs from a database: collections by vector length, a separate server, and
+//! an address.
 
 use std::collections::BTreeSet;
 
-use store::{Embedded, Entry, Error, MilvusIndex, VectorIndex, testing::index_conformance};
-use testing::{Milvus, free_port};
+use crate::conformance::index_conformance;
+use store::{Embedded, Entry, Error, MilvusIndex, VectorIndex};
+use test_servers::{Milvus, free_port};
 
 fn index(milvus: &Milvus) -> MilvusIndex {
     MilvusIndex::new(&milvus.url(), None).unwrap()
@@ -34,7 +36,7 @@ async fn real_milvus_keeps_its_entries_over_a_kill() {
     assert_eq!(index(&milvus).nearest(&to, 1).await.unwrap()[0].server, "maps", "a new connection");
 }
 
-/// Another model's vectors have another length: the build after the change replaces them, whole.
+/// Vectors of another model differ in length: the next build replaces all of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn real_milvus_takes_vectors_of_another_length() {
     let milvus = Milvus::start();
@@ -75,7 +77,7 @@ async fn real_milvus_takes_what_people_write_and_refuses_what_is_too_long() {
         "{words}"
     );
     assert_eq!(index.all().await.unwrap(), entries[1..], "all or none");
-    // More than one answer takes.
+    // More entries than one response can hold.
     let many =
         |n: usize| Entry { text: "x".repeat(60_000), ..entry(&format!("s{n:03}"), "m/z", &[1.0, 0.0]) };
     let many: Vec<Entry> = (0..100).map(many).collect();

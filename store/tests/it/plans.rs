@@ -1,21 +1,22 @@
-//! However little PostgreSQL knows of its tables, what is looked up is found by itself: what is read grows with what is
-//! asked for, and not with what is there.
+//! Query plans in PostgreSQL: even without statistics, rows are found through an index, so the amount read grows with
+//! the request and not with the table.
 
 use std::time::{Duration, Instant};
 
+use queue::Priority;
 use serde_json::json;
-use shared::{Event, Heard, Hearing, Message, Opened, Policy};
+use shared::{Event, Message, Opened, Policy, TurnKind, TurnStarted};
 use store::{
-    Mark, NewTurn, Opening, Priority, Queued, Store, ThreadId, ThreadStatus, Turn, TurnMark, TurnStatus,
-    bulk::{
-        Batch, BatchId, BatchStatus, Chunk, Good, Item, ItemState, KnownBy, Line, LinePlace, Memo, Move,
-        NewBatch, NewFile,
+    NewTurn, Opening, Queued, ReadModelUpdate, Store, ThreadId, ThreadStatus, Turn, TurnStatus, TurnUpdate,
+    batches::{
+        Batch, BatchId, BatchStatus, CacheKey, Chunk, Good, Item, ItemState, ItemTransition, KnownBy, Line,
+        LinePlace, NewBatch, NewFile,
     },
 };
-use testing::Postgres;
+use test_servers::Postgres;
 use uuid::Uuid;
 
-/// How many lines a batch has, and how many are moved at a time: to read all for every page would be forty each.
+/// Number of lines in a batch. A statement that scans the batch for every page reads each line forty times.
 const LINES: u64 = 2000;
 const PAGE: u64 = 50;
 
@@ -23,8 +24,8 @@ const KEEPER: &str = "keeper";
 const TENANT: &str = "default";
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Rows and entries of indexes that were read since it was last asked. Nobody may be connected but who asks: whoever is
-/// tells of what it read only when it leaves.
+/// Returns the number of table rows and index entries read since the last call. No other client may be connected, and
+/// `store` is consumed, because a PostgreSQL session publishes its statistics when it disconnects.
 async fn read(postgres: &Postgres, store: Store) -> u64 {
     drop(store);
     let began = Instant::now();
@@ -88,41 +89,45 @@ async fn batch(store: &Store) -> Batch {
     store.make_batch(new).await.unwrap().unwrap().0
 }
 
-fn line(memo: &str, nth: u64) -> Line {
-    let memo =
-        Memo { hash: format!("{memo}-{nth}"), strategy: "probe".to_owned(), priority: Priority::Normal };
+fn line(cache_key: &str, nth: u64) -> Line {
+    let cache_key = CacheKey {
+        hash: format!("{cache_key}-{nth}"),
+        strategy: "probe".to_owned(),
+        priority: Priority::Normal,
+    };
     let place = LinePlace::default();
-    Line { nth, custom_id: Some(format!("line-{nth}")), place, checked: Ok(memo) }
+    Line { nth, custom_id: Some(format!("line-{nth}")), place, checked: Ok(cache_key) }
 }
 
-/// Runs a batch as its keeper does, from its lines to the pages of its results.
-async fn run(store: &Store, memo: &str, lines: u64) {
+/// Runs a batch as its coordinator does, from its lines to the pages of its results.
+async fn run(store: &Store, cache_key: &str, lines: u64) {
     let id = batch(store).await.id;
     for from in (1..=lines).step_by(PAGE as usize) {
-        let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
+        let kept = store.acquire_batch_leases(KEEPER, 60_000_000).await.unwrap();
         let last = lines.min(from + PAGE - 1);
         let page = last + 1 - from;
-        let lines = (from..=last).map(|nth| line(memo, nth)).collect();
+        let lines = (from..=last).map(|nth| line(cache_key, nth)).collect();
         let batch = kept.iter().find(|it| it.id == id).unwrap();
-        store.take_lines(batch, KEEPER, lines, last).await.unwrap();
+        store.add_lines(batch, KEEPER, lines, last).await.unwrap();
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
         assert_eq!(waiting.len() as u64, page);
         assert!(store.earlier_results(TENANT, &waiting).await.unwrap().is_empty());
         let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
-        let begun = |(item, turn): (&Item, &Turn)| Move {
+        let begun = |(item, turn): (&Item, &Turn)| ItemTransition {
             run: Some((turn.thread, turn.id)),
-            ..Move::new(item.clone(), ItemState::Fed)
+            ..ItemTransition::new(item.clone(), ItemState::Submitted)
         };
-        store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+        store.apply_transitions(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
         assert!(store.running_items(id, i64::MAX, from - 1, PAGE).await.unwrap().is_empty());
         for turn in &turns {
             store.refuse_queued(turn.id, "the test wants none").await.unwrap();
         }
         let moved = store.moved_items(id, PAGE).await.unwrap();
         assert_eq!(moved.len() as u64, page);
-        let ended = moved.into_iter().map(|(item, _)| Move::new(item, ItemState::Completed)).collect();
-        store.record(id, KEEPER, ended).await.unwrap();
+        let ended =
+            moved.into_iter().map(|(item, _)| ItemTransition::new(item, ItemState::Completed)).collect();
+        store.apply_transitions(id, KEEPER, ended).await.unwrap();
     }
     let mut after = 0;
     while let Some(last) = store.final_results(id, Good::Yes, after, PAGE).await.unwrap().last() {
@@ -142,13 +147,13 @@ async fn real_postgres_reads_what_is_asked_for() {
     store.migrate().await.unwrap();
     read(&postgres, store).await;
 
-    // Its tables are empty when the statements are planned, and nobody looks at them meanwhile.
+    // The statements are planned while the tables are empty, and no ANALYZE runs afterwards.
     let store = connect().await;
     run(&store, "young", LINES).await;
     let young = read(&postgres, store).await;
     assert!(young < MOST_OF_A_LINE * LINES, "{young} read for {LINES} lines of young tables");
 
-    // It last looked at them when nothing was open.
+    // The last ANALYZE runs while no turn is open.
     postgres.query("ANALYZE");
     let store = connect().await;
     let turns = submit(&store, 0..1000).await;
@@ -159,7 +164,8 @@ async fn real_postgres_reads_what_is_asked_for() {
     }
     let asked = read(&postgres, store).await;
     assert!(asked < 3 * turns.len() as u64, "{asked} read to find {} turns", turns.len());
-    // Who comes first also meets the entries of what has ended, two thousand, and marks them: nobody reads them again.
+    // The first reader also visits the two thousand index entries of ended turns and marks them as dead; later readers
+    // skip them.
     for most in [5, 3] {
         let store = connect().await;
         assert_eq!(store.runnable_after(None, turns.len() as u64).await.unwrap().len(), turns.len());
@@ -183,7 +189,7 @@ async fn real_postgres_reads_what_is_asked_for() {
     assert!(looked < 2 * PAGE, "{looked} read in a hundred looks at {PAGE} lines that wait for a person");
 }
 
-/// One conversation of many turns, each heard and ended as a worker does it.
+/// Runs one conversation of many turns, each started and ended as a worker does it.
 async fn converse(store: &Store, turns: u64) {
     let thread = submit(store, 0..1).await.remove(0).thread;
     for nth in 1..=turns {
@@ -193,16 +199,21 @@ async fn converse(store: &Store, turns: u64) {
     }
 }
 
-/// The next turn of a thread is heard and ended as a worker does it.
+/// Starts and ends the next turn of a thread as a worker does it.
 async fn hear(store: &Store, thread: ThreadId) {
     let mut head = store.head(thread).await.unwrap();
     let Queued { id, author, messages, .. } = store.next_queued(thread).await.unwrap().unwrap();
-    let heard = Heard { turn: id, by: author, time: String::new(), hearing: Hearing::Input, messages };
+    let heard = TurnStarted { turn: id, actor: author, time: String::new(), kind: TurnKind::New, messages };
     for (events, thread, status) in [
         (vec![Event::from(heard)], ThreadStatus::Busy, TurnStatus::Running),
-        (vec![shared::Cancelled { by: "test".to_owned() }.into()], ThreadStatus::Idle, TurnStatus::Completed),
+        (
+            vec![shared::Cancelled { actor: "test".to_owned() }.into()],
+            ThreadStatus::Idle,
+            TurnStatus::Completed,
+        ),
     ] {
-        let mark = Mark { status: thread, turn: Some(TurnMark { turn: id, status, error: None }) };
+        let mark =
+            ReadModelUpdate { status: thread, turn: Some(TurnUpdate { turn: id, status, error: None }) };
         head = store.append(&head, &events, Some(&mark)).await.unwrap();
     }
 }
@@ -229,7 +240,7 @@ async fn real_postgres_reads_no_more_for_the_last_turn_of_a_conversation_than_fo
 async fn real_postgres_reads_what_is_asked_for_by_plans_of_when_there_was_little() {
     const LITTLE: u64 = 1;
     const MOST_OF_A_TURN: u64 = 40;
-    // Few rows of all, or few beside a page of items and turns: which table is walked over depends on that.
+    // The planner's choice of a table to scan depends on the other rows: none at all, or a page of items and turns.
     for beside in ["nothing", "a page"] {
         let postgres = Postgres::start();
         let connect = async || Store::connect(&postgres.url()).await.unwrap();
@@ -243,7 +254,7 @@ async fn real_postgres_reads_what_is_asked_for_by_plans_of_when_there_was_little
         read(&postgres, store).await;
         postgres.query("ANALYZE");
 
-        // Plans are made while there is little, and stand: nobody looks at the tables again.
+        // The plans are made while there are few rows and are kept, because no ANALYZE runs afterwards.
         let store = connect().await;
         converse_in(&store, LITTLE).await;
         run(&store, "little", LITTLE).await;
@@ -257,7 +268,7 @@ async fn real_postgres_reads_what_is_asked_for_by_plans_of_when_there_was_little
     }
 }
 
-/// A turn each on so many new threads, heard and ended as a worker does it.
+/// Runs one turn on each of `threads` new threads, started and ended as a worker does it.
 async fn converse_in(store: &Store, threads: u64) {
     let turns = submit(store, 0..threads).await;
     assert!(store.runnable_after(None, 2 * LINES).await.unwrap().len() as u64 >= threads);
@@ -267,24 +278,25 @@ async fn converse_in(store: &Store, threads: u64) {
     }
 }
 
-/// A batch of a page of lines that all wait for a person.
+/// Creates a batch with a page of lines that all wait for a person.
 async fn asks(store: &Store) -> BatchId {
     let id = batch(store).await.id;
-    let kept = store.keep_batches(KEEPER, 60_000_000).await.unwrap();
+    let kept = store.acquire_batch_leases(KEEPER, 60_000_000).await.unwrap();
     let lines = (1..=PAGE).map(|nth| line("asks", nth)).collect();
-    store.take_lines(&kept[0], KEEPER, lines, PAGE).await.unwrap();
+    store.add_lines(&kept[0], KEEPER, lines, PAGE).await.unwrap();
     let waiting = store.waiting_items(id, PAGE).await.unwrap();
     let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
-    let begun = |(item, turn): (&Item, &Turn)| Move {
+    let begun = |(item, turn): (&Item, &Turn)| ItemTransition {
         run: Some((turn.thread, turn.id)),
-        ..Move::new(item.clone(), ItemState::Fed)
+        ..ItemTransition::new(item.clone(), ItemState::Submitted)
     };
-    store.record(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
-    let begun = store.items_fed_before(id, i64::MAX, PAGE).await.unwrap();
-    let asked = begun.into_iter().map(|it| Move::new(it, ItemState::Asked)).collect();
-    store.record(id, KEEPER, asked).await.unwrap();
+    store.apply_transitions(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+    let begun = store.items_submitted_before(id, i64::MAX, PAGE).await.unwrap();
+    let asked = begun.into_iter().map(|it| ItemTransition::new(it, ItemState::AwaitingInput)).collect();
+    store.apply_transitions(id, KEEPER, asked).await.unwrap();
     id
 }
 
-/// How much may be read for a line: what is, and not as much as if one statement read all lines for every page.
+/// Maximum number of rows and index entries read per line: enough for indexed lookups, but less than reading all lines
+/// for every page.
 const MOST_OF_A_LINE: u64 = 30;

@@ -1,44 +1,46 @@
-//! What a server offers, in one text that can be searched and that a model can read.
+//! Builds the description of a server: one text that can be searched and that a model can read.
 
 use sha2::{Digest as _, Sha256};
 use shared::Description;
 
-use super::cut;
+use super::truncate;
 
-/// How much of one thing's own description is taken, in characters: the first sentences say what it is for.
-const LINE_MAX: usize = 500;
+/// Maximum characters of one item's description; the first sentences say its purpose.
+const MAX_ITEM_CHARS: usize = 500;
 
-/// How long a text may become, in characters: a server may offer thousands of things.
-const TEXT_MAX: usize = 50_000;
+/// Maximum characters of a text, because a server may offer thousands of items.
+const MAX_TEXT_CHARS: usize = 50_000;
 
-/// How many characters of the hash are kept: enough to tell a few thousand texts apart.
+/// Length of the hash in characters; enough to tell a few thousand texts apart.
 const HASH_LENGTH: usize = 16;
 
-/// A thing that a server offers: its name and what it is for.
-pub(super) type Offered = (String, String);
+/// Name and description of an item that a server offers.
+pub(super) type Item = (String, String);
 
-/// The operator's line, then what there is of each kind by name; a kind of which there is nothing is left out.
-pub(super) fn description(about: &str, kinds: [(&str, Vec<Offered>); 3]) -> Description {
-    let mut lines: Vec<String> = Some(on_one_line(about)).into_iter().filter(|it| !it.is_empty()).collect();
-    for (title, mut things) in kinds {
-        if things.is_empty() {
+/// Lists the operator's description, then the items of each kind by name. Empty kinds are left out.
+pub(super) fn description(about: &str, kinds: [(&str, Vec<Item>); 3]) -> Description {
+    let mut lines: Vec<String> = Some(to_one_line(about)).into_iter().filter(|it| !it.is_empty()).collect();
+    for (title, mut items) in kinds {
+        if items.is_empty() {
             continue;
         }
-        // Sorted, so that the hash does not depend on the order in which a server happens to list.
-        things.sort();
-        things.dedup();
+        // Sorted, so that the hash does not depend on the server's order.
+        items.sort();
+        items.dedup();
         lines.push(format!("{title}:"));
-        lines.extend(things.into_iter().map(|(name, what)| match cut(&on_one_line(&what), LINE_MAX) {
-            what if what.is_empty() => format!("- {name}"),
-            what => format!("- {name}: {what}"),
+        lines.extend(items.into_iter().map(|(name, purpose)| {
+            match truncate(&to_one_line(&purpose), MAX_ITEM_CHARS) {
+                purpose if purpose.is_empty() => format!("- {name}"),
+                purpose => format!("- {name}: {purpose}"),
+            }
         }));
     }
-    let text = cut(&lines.join("\n"), TEXT_MAX);
+    let text = truncate(&lines.join("\n"), MAX_TEXT_CHARS);
     let mut hash = hex::encode(Sha256::digest(&text));
     hash.truncate(HASH_LENGTH);
     Description { text, hash }
 }
 
-fn on_one_line(text: &str) -> String {
+fn to_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,123 +1,131 @@
-//! The index at work: what each server offers is kept, and the servers that fit a text are found.
+//! The index: finds the servers that fit a text by their descriptions.
 //!
 //! ```text
-//! with an embedding model   texts become vectors when they are kept; angles and words say together what fits: see `fused`
-//! without one               words and pieces of words are compared when somebody searches: see `lexical`
+//! with an embedding model   texts become vectors when indexed; cosine similarity and words rank together: see `hybrid`
+//! without one               words and parts of words are compared at search time: see `bm25`
 //! ```
 
-mod fused;
-mod lexical;
+mod bm25;
+mod hybrid;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
 
+use queue::clock;
 use shared::{Description, Fault, Hit, Response};
-use store::{Embedded, Entry, Near, VectorIndex, time};
+use store::{Embedded, Entry, Near, VectorIndex};
 
-use super::{Models, Outcome, of_store};
+use super::{Models, Outcome, store_fault};
 
-/// How the ranking without a model is called in the log.
+/// Ranking without a model, as recorded in the log.
 const LEXICAL: &str = "lexical";
 
-/// What follows the model's name there: it ranks by words too.
+/// Suffix of the model's name in the log: words count too.
 const AND_WORDS: &str = " and words";
 
-/// The index at work.
+/// Searchable descriptions of all servers.
 pub struct Index {
     entries: Arc<dyn VectorIndex>,
     embedder: Option<Embedder>,
 }
 
-/// A model that makes vectors.
+/// An embedding model.
 struct Embedder {
     models: Arc<Models>,
     model: String,
 }
 
-/// The servers that fit a text.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// Which, the best first.
+pub struct SearchResult {
+    /// Matching servers, best first.
     pub hits: Vec<Hit>,
-    /// How they were ranked: `lexical`, or `MODEL and words`.
+    /// Ranking: `lexical`, or `MODEL and words`.
     pub by: String,
 }
 
 impl Index {
-    /// One that compares words, and needs no model.
+    /// Creates an index that compares words and needs no model.
     pub fn lexical(entries: Arc<dyn VectorIndex>) -> Self {
         Self { entries, embedder: None }
     }
 
-    /// One that compares the vectors of a model, `provider/model`, and words.
+    /// Creates an index that compares words and the vectors of an embedding model, `provider/model`.
     pub fn embedded(entries: Arc<dyn VectorIndex>, models: Arc<Models>, model: String) -> Self {
         Self { entries, embedder: Some(Embedder { models, model }) }
     }
 
-    /// The servers that fit a text, `limit` at most.
+    /// Finds the servers that fit a text, at most `limit`.
     ///
-    /// ## Why it may be lexical in spite of a model
+    /// ## Why the ranking may be lexical despite a model
     ///
-    /// Entries that were kept before the model was configured have no vector of it, and would never be found. Until
-    /// the index is built once more, all are ranked by their words, and the answer says so.
+    /// Entries indexed before the model was configured have no vector of it and would never be found. Until the index
+    /// is rebuilt, all entries are ranked by their words, and the result says so.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if the index cannot be read, or the model does not answer.
-    pub async fn search(&self, query: &str, limit: usize) -> Result<Found, Fault> {
+    /// [`Fault`] if the index cannot be read, or the model does not respond.
+    pub async fn search(&self, query: &str, limit: usize) -> Result<SearchResult, Fault> {
         if let Some(embedder) = &self.embedder {
-            let models = self.entries.models().await.map_err(|error| of_store("the index", &error))?;
-            let made = |it: &Option<String>| it.as_ref() == Some(&embedder.model);
+            let models = self.entries.models().await.map_err(|error| store_fault("the index", &error))?;
+            let is_from_model = |it: &Option<String>| it.as_ref() == Some(&embedder.model);
             match models.is_empty() {
-                false if models.iter().all(made) => return self.nearest(embedder, query, limit).await,
+                false if models.iter().all(is_from_model) => {
+                    return self.nearest(embedder, query, limit).await;
+                }
                 false => tracing::warn!(
                     model = embedder.model,
-                    "the index has entries without a vector of this model: build it once more"
+                    "the index has entries without a vector of this model; hint: run: turnfold index build"
                 ),
                 true => (),
             }
         }
-        let entries = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
-        let scores = lexical::scores(query, entries.iter().map(|it| searched(&it.server, &it.text)));
+        let entries = self.entries.all().await.map_err(|error| store_fault("the index", &error))?;
+        let scores = bm25::scores(query, entries.iter().map(|it| searched(&it.server, &it.text)));
         let hits = entries.into_iter().zip(scores);
         let hits = hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
-        Ok(Found { hits: best(hits, limit), by: LEXICAL.to_owned() })
+        Ok(SearchResult { hits: best(hits, limit), by: LEXICAL.to_owned() })
     }
 
-    /// All are asked for, as one that is far by its vector may be near by its words.
-    async fn nearest(&self, embedder: &Embedder, query: &str, limit: usize) -> Result<Found, Fault> {
-        let asked = embedder.vector(query).await?;
-        let near = self.entries.nearest(&asked, usize::MAX).await;
-        let mut near = near.map_err(|error| of_store("the index", &error))?;
-        let scores = lexical::scores(query, near.iter().map(|it| searched(&it.server, &it.text)));
-        fused::fuse(&mut near, &scores);
+    /// All entries are read: an entry with a distant vector may match by its words.
+    async fn nearest(&self, embedder: &Embedder, query: &str, limit: usize) -> Result<SearchResult, Fault> {
+        let query_vector = embedder.vector(query).await?;
+        let near = self.entries.nearest(&query_vector, usize::MAX).await;
+        let mut near = near.map_err(|error| store_fault("the index", &error))?;
+        let scores = bm25::scores(query, near.iter().map(|it| searched(&it.server, &it.text)));
+        hybrid::fuse(&mut near, &scores);
         let hit = |Near { server, text, score }| Hit { server, score, text };
         let hits = near.into_iter().map(hit).collect();
-        Ok(Found { hits: best(hits, limit), by: asked.model + AND_WORDS })
+        Ok(SearchResult { hits: best(hits, limit), by: query_vector.model + AND_WORDS })
     }
 
     pub(super) async fn find(&self, query: &str, limit: usize) -> Outcome {
-        let Found { hits, by } = self.search(query, limit).await?;
-        Ok((Response::Found { hits, by }, None))
+        let SearchResult { hits, by } = self.search(query, limit).await?;
+        Ok((Response::SearchResults { hits, ranking: by }, None))
     }
 
-    /// Brings the index up to date: what is offered is written where it differs, what is named with nothing stays,
-    /// and what is not named is removed. Vectors of another model are made anew.
+    /// Updates the index. A changed description is written, `None` keeps an entry, and servers that are not named are
+    /// removed. Vectors of another model are recomputed.
     pub(super) async fn update(&self, servers: &BTreeMap<String, Option<Description>>) -> Outcome {
-        let held = self.entries.all().await.map_err(|error| of_store("the index", &error))?;
-        let mut held: BTreeMap<String, Entry> = held.into_iter().map(|it| (it.server.clone(), it)).collect();
+        let existing = self.entries.all().await.map_err(|error| store_fault("the index", &error))?;
+        let mut existing: BTreeMap<String, Entry> =
+            existing.into_iter().map(|it| (it.server.clone(), it)).collect();
         let (mut written, mut unchanged, mut stale) = (Vec::new(), Vec::new(), Vec::new());
-        for (server, offer) in servers {
-            match (offer, held.remove(server)) {
-                (Some(offer), held) if held.as_ref().is_none_or(|it| it.hash != offer.hash) => {
+        for (server, description) in servers {
+            match (description, existing.remove(server)) {
+                (Some(description), existing)
+                    if existing.as_ref().is_none_or(|it| it.hash != description.hash) =>
+                {
                     written.push(server.clone());
-                    stale.push(entry(server, offer));
+                    stale.push(entry(server, description));
                 }
-                (_, Some(held)) => {
+                (_, Some(existing)) => {
                     unchanged.push(server.clone());
-                    stale.extend(self.embedder.as_ref().filter(|it| !it.made(&held)).map(|_| held));
+                    stale.extend(
+                        self.embedder.as_ref().filter(|it| !it.is_from_model(&existing)).map(|_| existing),
+                    );
                 }
                 (_, None) => (),
             }
@@ -125,17 +133,17 @@ impl Index {
         if let Some(embedder) = &self.embedder {
             embedder.embed(&mut stale).await?;
         }
-        self.entries.upsert(stale).await.map_err(|error| of_store("the index", &error))?;
-        let gone: BTreeSet<String> = held.into_keys().collect();
-        let removed = self.entries.remove(&gone.into_iter().collect::<Vec<_>>()).await;
-        let removed = removed.map_err(|error| of_store("the index", &error))?;
+        self.entries.upsert(stale).await.map_err(|error| store_fault("the index", &error))?;
+        let obsolete: BTreeSet<String> = existing.into_keys().collect();
+        let removed = self.entries.remove(&obsolete.into_iter().collect::<Vec<_>>()).await;
+        let removed = removed.map_err(|error| store_fault("the index", &error))?;
         Ok((Response::Indexed { written, unchanged, removed }, None))
     }
 }
 
 impl Embedder {
-    /// Whether the entry's vector is this model's.
-    fn made(&self, entry: &Entry) -> bool {
+    /// Returns true if the entry's vector is this model's.
+    fn is_from_model(&self, entry: &Entry) -> bool {
         entry.embedded.as_ref().is_some_and(|it| it.model == self.model)
     }
 
@@ -144,7 +152,7 @@ impl Embedder {
         let vectors = self.models.embed(&self.model, &texts).await?;
         for (entry, vector) in entries.iter_mut().zip(vectors) {
             entry.embedded = Some(Embedded { model: self.model.clone(), vector });
-            entry.updated_at = time::now();
+            entry.updated_at = clock::now();
         }
         Ok(())
     }
@@ -155,7 +163,7 @@ impl Embedder {
     }
 }
 
-/// Those that fit, the best first: what scores nothing has nothing to do with the query, or points elsewhere.
+/// Matches, best first. A score of zero or less means no relation to the query.
 fn best(mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
     hits.retain(|it| it.score > 0.0);
     hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.server.cmp(&b.server)));
@@ -163,12 +171,12 @@ fn best(mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
     hits
 }
 
-/// What is searched of an entry: the server's name says much.
+/// Searched text of an entry. It includes the server's name, which is often descriptive.
 fn searched(server: &str, text: &str) -> String {
     format!("{server}\n{text}")
 }
 
-fn entry(server: &str, offer: &Description) -> Entry {
-    let Description { text, hash } = offer.clone();
-    Entry { server: server.to_owned(), hash, text, embedded: None, updated_at: time::now() }
+fn entry(server: &str, description: &Description) -> Entry {
+    let Description { text, hash } = description.clone();
+    Entry { server: server.to_owned(), hash, text, embedded: None, updated_at: clock::now() }
 }

@@ -1,154 +1,157 @@
-//! The MCP servers: one connection each, made on first use and made anew when it is lost.
+//! MCP servers: one connection each, opened on first use and reopened when it is lost.
 
-mod calls;
+mod call_tool;
+mod catalog;
 mod changes;
-mod child;
+mod concurrency;
 mod connection;
-mod ears;
+mod convert;
+mod elicitation;
 mod failure;
-mod flight;
 mod http;
-mod offers;
+mod notifications;
+mod pending_request;
 mod pins;
-mod places;
-mod said;
 mod sessions;
-mod sight;
-mod underway;
-mod wants;
+mod single_flight;
+mod stdio;
+mod tool_filter;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
-use shared::{Fault, Replay, Response, Safety, Tool};
+use shared::{DynThread, Fault, Response, Safety, Tool};
 use store::Store;
 
-pub(super) use self::said::OUTPUT_MAX;
+pub(super) use self::convert::MAX_OUTPUT_CHARS;
 pub use self::{
-    changes::{Change, Place, changes},
-    pins::{definitions, pinned},
+    changes::{FieldChange, ToolChange, diff_tools},
+    pins::{decode_pin, encode_tools},
     sessions::Session,
-    sight::{Nodes, Sight},
+    tool_filter::{NodeToolFilters, ToolFilter},
 };
-use self::{connection::Connection, failure::Failure, flight::Flight, places::Places, sessions::Sessions};
+use self::{
+    concurrency::ConcurrencyLimits, connection::Connection, failure::Failure, sessions::Sessions,
+    single_flight::SingleFlight,
+};
 use super::Outcome;
 
-/// Where a call's `_meta` holds its idempotency key: a server that keeps the keys it has seen can do a repeated
-/// call once.
+/// Key of a call's `_meta` with its idempotency key, so that a server can recognise a repeated call.
 pub const IDEMPOTENCY_KEY: &str = "turnfold/idempotency-key";
 
-/// An MCP server, and how it is treated. It has no `Debug`: its environment holds secrets.
+/// Configuration of an MCP server. It has no `Debug`: its environment holds secrets.
 #[derive(Clone)]
 pub struct Server {
-    /// What it is good for, in the operator's words.
+    /// Purpose of the server, written by the operator.
     pub description: String,
-    /// How it is reached.
+    /// Transport to the server.
     pub transport: Transport,
-    /// How long it may be silent during a call; each sign of progress starts the time anew, up to
-    /// ten times over.
+    /// Maximum silence during a call. Each progress notification restarts the time, up to ten times the timeout in
+    /// total.
     pub call_timeout: Duration,
-    /// How long connecting may take. A server of an older protocol that ignores the question for the newest one
-    /// costs ten seconds of it.
+    /// Maximum duration of connecting. A server of an older protocol that ignores the newest handshake uses ten seconds
+    /// of it.
     pub connect_timeout: Duration,
-    /// Whom a connection to it is for.
+    /// Scope of a connection.
     pub session: Session,
-    /// How many of its calls are under way at once; any number, if absent.
+    /// Maximum concurrent calls; unlimited if absent.
     pub concurrency: Option<usize>,
-    /// The operator's word on single tools.
+    /// Settings of single tools.
     pub tools: BTreeMap<String, ToolRule>,
-    /// Which tools there are at all.
-    pub sight: Sight,
-    /// Which of them there are for single nodes.
-    pub nodes: Nodes,
+    /// Tools that are visible at all.
+    pub tool_filter: ToolFilter,
+    /// Tools that are visible to single nodes.
+    pub node_tool_filters: NodeToolFilters,
 }
 
-/// The operator's word on a tool; where they say nothing, the server's holds.
+/// Settings of a tool. An absent value leaves the server's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ToolRule {
-    /// What repeating its call does; it overrides the server's own word.
+    /// Effect of repeating a call; overrides the server's annotation.
     pub safety: Option<Safety>,
-    /// How long it may be silent during a call, instead of the server's [`call_timeout`](Server::call_timeout).
+    /// Maximum silence during a call, instead of the server's [`call_timeout`](Server::call_timeout).
     pub timeout: Option<Duration>,
-    /// How many of its calls are under way at once.
+    /// Maximum concurrent calls of the tool.
     pub concurrency: Option<usize>,
 }
 
 impl Server {
-    /// How long a tool may be silent during a call.
+    /// Maximum silence during a call of the tool.
     fn timeout(&self, tool: &str) -> Duration {
         self.tools.get(tool).and_then(|it| it.timeout).unwrap_or(self.call_timeout)
     }
 }
 
-/// How an MCP server is reached.
+/// Transport to an MCP server.
 #[derive(Clone)]
 pub enum Transport {
-    /// A child process, by its standard input and output.
+    /// A child process that speaks over standard input and output.
     Stdio {
-        /// The program.
+        /// Program to run.
         command: String,
-        /// Its arguments.
+        /// Arguments of the program.
         args: Vec<String>,
-        /// Its environment: of ours it sees only `PATH`, `HOME`, `LANG` and `TMPDIR`.
+        /// Environment variables. Of this process's environment the child receives only `PATH`, `HOME`, `LANG` and
+        /// `TMPDIR`.
         env: BTreeMap<String, String>,
-        /// Where it runs; here, if absent.
+        /// Working directory; this process's, if absent.
         cwd: Option<PathBuf>,
     },
     /// Streamable HTTP.
     Http {
-        /// Where.
+        /// URL of the endpoint.
         url: String,
-        /// What every request carries.
+        /// Headers of every request.
         headers: BTreeMap<String, SecretString>,
     },
 }
 
 impl Transport {
-    /// Strikes out what a server was entrusted with: it may repeat it.
-    fn hide(&self, words: &str) -> String {
-        let strike = |words: String, (name, secret): (&str, &str)| match secret.len() {
-            0..SECRET_MIN => words,
-            _ => words.replace(secret, &format!("[{name}]")),
+    /// Replaces configured secrets in a text of the server, which may repeat them.
+    fn redact(&self, text: &str) -> String {
+        let replace = |text: String, (name, secret): (&str, &str)| match secret.len() {
+            0..MIN_SECRET_LEN => text,
+            _ => text.replace(secret, &format!("[{name}]")),
         };
         match self {
             Transport::Stdio { env, .. } => {
-                env.iter().map(|(name, value)| (name.as_str(), value.as_str())).fold(words.to_owned(), strike)
+                env.iter().map(|(name, value)| (name.as_str(), value.as_str())).fold(text.to_owned(), replace)
             }
             Transport::Http { url, headers } => {
-                // Errors quote the address as it was read, without its user, or one that it redirects to.
+                // Errors quote the normalised URL without its user, or the URL of a redirect.
                 let read = Url::parse(url).ok();
-                let asked = url.split_once('?').map(|(_, asked)| asked.split('#').next().unwrap_or_default());
+                let query = url.split_once('?').map(|(_, query)| query.split('#').next().unwrap_or_default());
                 let address = [
-                    ("its address", read.as_ref().map(Url::as_str)),
-                    ("its address", Some(url.as_str())),
+                    ("its URL", read.as_ref().map(Url::as_str)),
+                    ("its URL", Some(url.as_str())),
                     ("its query", read.as_ref().and_then(Url::query)),
-                    ("its query", asked),
+                    ("its query", query),
                 ];
                 let address = address.into_iter().filter_map(|(name, it)| Some((name, it?)));
                 let headers = headers.iter().map(|(name, value)| (name.as_str(), value.expose_secret()));
-                // The address comes first: a header may hold a part of it.
-                address.chain(headers).fold(words.to_owned(), strike)
+                // The URL comes first: a header may contain a part of it.
+                address.chain(headers).fold(text.to_owned(), replace)
             }
         }
     }
 }
 
-/// Shorter ones are no secrets, and striking them out would only garble.
-const SECRET_MIN: usize = 8;
+/// Minimum length of a secret. Replacing shorter values would only garble the text.
+const MIN_SECRET_LEN: usize = 8;
 
-/// What a connected server says of itself.
+/// Self-description of a connected server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Described {
-    /// Its name and version, if it gives them.
+pub struct ServerInfo {
+    /// Name and version, if the server reports them.
     pub name: String,
-    /// The version of the protocol that was agreed on.
+    /// Negotiated protocol version.
     pub protocol: String,
-    /// How it wants to be used.
+    /// Usage instructions of the server.
     pub instructions: Option<String>,
 }
 
-/// The MCP servers at hand.
+/// The configured MCP servers.
 pub struct Servers {
     pools: BTreeMap<String, Pool>,
     pins: Option<Store>,
@@ -156,54 +159,55 @@ pub struct Servers {
 
 struct Pool {
     server: Server,
-    connection: Flight<Arc<Connection>>,
-    found: pins::Found,
-    places: Places,
+    connection: SingleFlight<Arc<Connection>>,
+    pinned_tools: pins::PinnedTools,
+    concurrency: ConcurrencyLimits,
     sessions: Sessions,
 }
 
 impl Servers {
-    /// These servers, their tools taken as they come. None is connected before it is used.
+    /// Creates the servers without pins. None is connected before its first use.
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
         let pool = |(name, server)| {
-            let places = Places::of(&server);
-            let (connection, found, sessions) =
-                (Flight::default(), pins::Found::default(), Sessions::default());
-            (name, Pool { server, connection, found, places, sessions })
+            let concurrency = ConcurrencyLimits::of(&server);
+            let (connection, pinned_tools, sessions) =
+                (SingleFlight::default(), pins::PinnedTools::default(), Sessions::default());
+            (name, Pool { server, connection, pinned_tools, concurrency, sessions })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }
 
-    /// The same, each with the tools that it had when it was first used, or none until a person approves.
+    /// Pins each server to the tools it had on first use. If they change, the server is not used until a person
+    /// approves.
     #[must_use]
-    pub fn pinned(self, pins: Store) -> Self {
+    pub fn with_pins(self, pins: Store) -> Self {
         Self { pins: Some(pins), ..self }
     }
 
-    /// The names of the servers at hand.
+    /// Names of the servers.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.pools.keys().map(String::as_str)
     }
 
-    /// What a server can do, by name.
+    /// Lists a server's tools, sorted by name.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if it is unknown, cannot be reached, does not say, or says something else than it is pinned to.
+    /// [`Fault`] if the server is unknown, cannot be reached, does not list its tools, or no longer matches its pin.
     pub async fn tools(&self, name: &str) -> Result<Vec<Tool>, Fault> {
-        self.pinned_tools(name).await.map_err(|failure| failure.of_a_question(name))
+        self.pinned_tools(name).await.map_err(|failure| failure.of_query(name))
     }
 
-    /// What a server says of itself.
+    /// Returns a server's self-description.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if it is unknown or cannot be reached.
-    pub async fn describe(&self, name: &str) -> Result<Described, Fault> {
+    /// [`Fault`] if the server is unknown or cannot be reached.
+    pub async fn describe(&self, name: &str) -> Result<ServerInfo, Fault> {
         Ok(self.pool(name)?.connected(name).await?.describe())
     }
 
-    /// Lets go of every connection, giving each server the time to end well.
+    /// Closes every connection, giving each server time to shut down.
     pub async fn close(&self) {
         let closings = self.pools.values().map(|pool| async {
             if let Some(connection) = pool.connection.take().await {
@@ -214,43 +218,48 @@ impl Servers {
         futures::future::join_all(closings).await;
     }
 
-    /// What a server can do for a thread, unless it is what the thread already knows.
-    pub(super) async fn list(&self, name: &str, thread: &dyn Replay) -> Outcome {
+    /// Lists the tools visible to a thread, unless the thread already knows this list.
+    pub(super) async fn list(&self, name: &str, thread: &dyn DynThread) -> Outcome {
         let tools = self.tools(name).await?;
-        let (tools, known) = (self.seen(&self.pool(name)?.server, thread, tools), thread.toolbox(name));
+        let (tools, known) =
+            (self.visible_tools(&self.pool(name)?.server, thread, tools), thread.server_tools(name));
         let same = known == Some(tools.as_slice());
-        Ok((if same { Response::SameTools } else { Response::Tools { tools } }, None))
+        Ok((if same { Response::ToolsUnchanged } else { Response::Tools { tools } }, None))
     }
 
     fn pool(&self, name: &str) -> Result<&Pool, Fault> {
         self.pools.get(name).ok_or_else(|| {
             let known: Vec<&str> = self.names().collect();
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            Fault::operator(format!(
-                "MCP server {name:?} is unknown (known: {known}): add [mcp.{name}] to turnfold.toml"
+            Fault::permanent(format!(
+                "MCP server {name:?} is unknown (known: {known}); hint: add [mcp.{name}] to turnfold.toml, then run: turnfold turn retry"
             ))
         })
     }
 }
 
-/// How often a request that never left is sent: a connection may turn out to be closed only when it is used.
+/// Maximum attempts of a request that was not sent: a connection may turn out to be closed only when it is used.
 const ATTEMPTS: usize = 2;
 
 impl Pool {
-    /// The connection that is for everybody.
+    /// Returns the shared connection.
     async fn connected(&self, name: &str) -> Result<Arc<Connection>, Fault> {
         self.connected_at(&self.connection, name).await
     }
 
-    async fn connected_at(&self, at: &Flight<Arc<Connection>>, name: &str) -> Result<Arc<Connection>, Fault> {
+    async fn connected_at(
+        &self,
+        at: &SingleFlight<Arc<Connection>>,
+        name: &str,
+    ) -> Result<Arc<Connection>, Fault> {
         let open = async { Connection::open(name, &self.server).await.map(Arc::new) };
         at.get(|it| !it.is_lost(), open).await
     }
 
-    /// Lets the next request connect anew, unless another has already seen to it.
+    /// Drops a lost connection, so that the next request reconnects. A connection that was already replaced stays.
     async fn drop_if_lost(
         &self,
-        at: &Flight<Arc<Connection>>,
+        at: &SingleFlight<Arc<Connection>>,
         connection: &Arc<Connection>,
         failure: &Failure,
     ) {

@@ -1,26 +1,26 @@
-//! The hands' world: all that lies outside the log, and the only place where a request is carried out.
+//! The outside world: models, MCP servers and indexes. Requests are performed here and nowhere else.
 //!
 //! ```text
-//! Request ──▶ Live ──┬─▶ models   an OpenAI-compatible endpoint, or a script
-//!                    ├─▶ mcp      a pool of connections to MCP servers
-//!                    ├─▶ commands single HTTP requests that the operator names
-//!                    ├─▶ index    what each server offers, kept so that it can be found
-//!                    └─▶ rehearse the engine exercising itself
-//!             Recorded ─▶ what a fixture says
+//! Request ──▶ LiveWorld ──┬─▶ models        an OpenAI-compatible endpoint, or a script
+//!                         ├─▶ mcp           a pool of connections to MCP servers
+//!                         ├─▶ http_commands single HTTP requests defined by the operator
+//!                         ├─▶ index         descriptions of all servers, searchable
+//!                         └─▶ simulate      requests with which the engine exercises itself
+//!             RecordedWorld ─▶ the answers of a fixture
 //! ```
 //!
-//! **Invariant:** nothing here tries again on its own. A retry is an event, so it is the log's to decide: every
-//! failure comes back as a [`Fault`] that says what may be done about it.
+//! **Invariant:** nothing here retries. A retry is an event, so the log decides on it: every failure comes back as a
+//! [`Fault`] that says whether it can be retried.
 
-mod arguments;
-mod caps;
-mod commands;
+mod argument_check;
 mod description;
+mod http_commands;
 mod index;
 mod mcp;
 mod models;
-mod pause;
+mod rate_limits;
 mod recorded;
+mod retry_after;
 mod scripted;
 
 use std::{
@@ -29,160 +29,171 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Due, Fault, Meter, Rehearsal, Replay, Request, Response, ToolOutput};
-use store::limits::Want;
+use queue::rate_limits::Demand;
+use shared::{DynThread, Fault, PendingRequest, Request, Response, Simulation, ToolOutput, Usage};
 use tracing::Instrument;
 use uuid::Uuid;
 
-use self::arguments::Schemas;
-pub use arguments::check_parameters;
-pub use caps::Caps;
-pub use commands::{COMMANDS, Command, Commands, Method, about};
-pub use index::{Found, Index};
+use self::argument_check::Schemas;
+pub use argument_check::check_parameters;
+pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
+pub use index::{Index, SearchResult};
 pub use mcp::{
-    Change, Described, IDEMPOTENCY_KEY, Nodes, Place, Server, Servers, Session, Sight, ToolRule, Transport,
-    changes, definitions, pinned,
+    FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Server, ServerInfo, Servers, Session, ToolChange,
+    ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
 };
-pub use models::{Models, NoClient, Price, Prices, Provider, Providers, Structured};
-pub use recorded::Recorded;
-pub use scripted::{BadScript, Script};
+pub use models::{HttpClientError, Models, Price, Prices, Provider, Providers, Structured};
+pub use rate_limits::RateLimitConfig;
+pub use recorded::RecordedWorld;
+pub use scripted::{Script, ScriptError};
 
-/// What came of a request.
-pub type Outcome = Result<(Response, Option<Meter>), Fault>;
+/// Result of a request, with its usage.
+pub type Outcome = Result<(Response, Option<Usage>), Fault>;
 
-/// Whoever carries out requests.
+/// Performs the requests of threads to models and tools.
 #[async_trait]
 pub trait World: Send + Sync {
-    /// Carries one out, for the thread that asked.
+    /// Performs a request of a thread.
     ///
     /// # Errors
     ///
-    /// [`Fault`], with what may be done about it.
-    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome;
+    /// [`Fault`], with whether and when the request may be retried.
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome;
 
-    /// What a request will take of what all workers share, so that it can be reserved before it is sent; nothing, of a
-    /// world that has no limits.
-    fn wants(&self, _thread: &dyn Replay, _ask: &Ask<'_>) -> Vec<Want> {
+    /// Estimates what a request takes of each limited resource, so that it can be reserved before the request is sent.
+    /// Empty for a world without limits.
+    fn demands(&self, _thread: &dyn DynThread, _ask: &RequestContext<'_>) -> Vec<Demand> {
         Vec::new()
     }
 }
 
-/// One request, and for whom it is carried out.
-pub struct Ask<'a> {
-    /// The thread that asked.
+/// A request and its origin.
+pub struct RequestContext<'a> {
+    /// Thread that sent the request.
     pub thread: Uuid,
-    /// What it asked, and how often already.
-    pub due: &'a Due,
-    /// Its idempotency key: `thread:seq:slot`.
+    /// The request, its inputs and its previous attempts.
+    pub due: &'a PendingRequest,
+    /// Idempotency key, `thread:seq:slot`.
     pub key: &'a str,
-    /// The node that asked.
+    /// Node that sent the request.
     pub node: &'a str,
-    /// Who listens to a reply while it is being said.
-    pub deltas: &'a dyn Deltas,
+    /// Receiver of a reply while it is streamed.
+    pub deltas: &'a dyn DeltaSink,
 }
 
-/// Listens to a reply while it is being said.
+/// Receives a reply while it is streamed.
 #[async_trait]
-pub trait Deltas: Send + Sync {
-    /// The next piece.
+pub trait DeltaSink: Send + Sync {
+    /// Receives the next piece of the reply.
     async fn delta(&self, text: &str);
 }
 
-/// Nobody listens.
-pub struct NoDeltas;
+/// Discards a streamed reply.
+pub struct DiscardDeltas;
 
 #[async_trait]
-impl Deltas for NoDeltas {
+impl DeltaSink for DiscardDeltas {
     async fn delta(&self, _: &str) {}
 }
 
-/// The real world: the models, the MCP servers, the plain commands and the index that the configuration names.
-pub struct Live {
+/// Models, MCP servers, HTTP commands and the index of the configuration.
+pub struct LiveWorld {
     models: Arc<Models>,
     servers: Servers,
     commands: Commands,
     index: Index,
     schemas: Schemas,
-    caps: Caps,
+    rate_limits: RateLimitConfig,
 }
 
-impl Live {
-    /// A world of these. Nothing is connected before it is used.
+impl LiveWorld {
+    /// Creates a world. Nothing is connected before its first use.
     pub fn new(models: Arc<Models>, servers: Servers, commands: Commands, index: Index) -> Self {
-        Self { models, servers, commands, index, schemas: Schemas::default(), caps: Caps::default() }
+        Self {
+            models,
+            servers,
+            commands,
+            index,
+            schemas: Schemas::default(),
+            rate_limits: RateLimitConfig::default(),
+        }
     }
 
-    /// The same world, of which no more may be taken than this.
+    /// Adds rate limits.
     #[must_use]
-    pub fn limited(self, caps: Caps) -> Self {
-        Self { caps, ..self }
+    pub fn with_rate_limits(self, rate_limits: RateLimitConfig) -> Self {
+        Self { rate_limits, ..self }
     }
 
-    /// The MCP servers at hand.
+    /// The configured MCP servers.
     pub fn servers(&self) -> &Servers {
         &self.servers
     }
 
-    /// Lets go of every connection, giving each server the time to end well.
+    /// Closes every connection, giving each server time to shut down.
     pub async fn close(&self) {
         self.servers.close().await;
     }
 }
 
 #[async_trait]
-impl World for Live {
-    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Due { asked, slot, .. } = ask.due;
+impl World for LiveWorld {
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let PendingRequest { asked_seq: asked, slot, .. } = ask.due;
         let turn = thread.turn();
         let span =
             tracing::debug_span!("perform", thread = %ask.thread, ?turn, node = ask.node, seq = asked, slot);
-        let began = Instant::now();
+        let started = Instant::now();
         let outcome = async {
-            self.carry_out(thread, ask).await.inspect_err(
-                |fault| tracing::debug!(error = fault.error, remedy = ?fault.remedy, "the world faltered"),
+            self.dispatch(thread, ask).await.inspect_err(
+                |fault| tracing::debug!(error = fault.error, kind = ?fault.kind, "request failed"),
             )
         };
-        timed(outcome.instrument(span).await, began)
+        with_duration(outcome.instrument(span).await, started)
     }
 
-    fn wants(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Vec<Want> {
-        let capped = self.caps.of(&ask.due.request);
-        if capped.is_empty() {
+    fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
+        let limits = self.rate_limits.of(&ask.due.request);
+        if limits.is_empty() {
             return Vec::new();
         }
-        let offers = |server: &str, tool: &str| self.servers.offers(thread, ask.node, server, tool);
-        let (tokens, micro_usd) = self.models.forecast(thread, ask.due, &offers);
+        let is_offered = |server: &str, tool: &str| self.servers.is_offered(thread, ask.node, server, tool);
+        let (tokens, micro_usd) = self.models.estimate(thread, ask.due, &is_offered);
         let tenant = || thread.tenant().to_owned();
-        capped.into_iter().map(|(of, cap)| Want { of, tenant: tenant(), cap, tokens, micro_usd }).collect()
+        limits
+            .into_iter()
+            .map(|(of, cap)| Demand { subject: of, tenant: tenant(), limit: cap, tokens, micro_usd })
+            .collect()
     }
 }
 
-/// The outcome, with how long it took on its meter: whatever was asked, and whatever came of it.
-fn timed(outcome: Outcome, began: Instant) -> Outcome {
-    let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
+/// Adds the duration to the usage of an outcome, successful or not.
+fn with_duration(outcome: Outcome, started: Instant) -> Outcome {
+    let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     match outcome {
-        Ok((response, meter)) => Ok((response, Some(Meter { ms, ..meter.unwrap_or_default() }))),
+        Ok((response, meter)) => Ok((response, Some(Usage { duration_ms: ms, ..meter.unwrap_or_default() }))),
         Err(mut fault) => {
-            fault.meter.get_or_insert_default().ms = ms;
+            fault.usage.get_or_insert_default().duration_ms = ms;
             Err(fault)
         }
     }
 }
 
-impl Live {
-    async fn carry_out(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+impl LiveWorld {
+    async fn dispatch(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         match &ask.due.request {
             Request::Chat { .. } => {
-                let offers = |server: &str, tool: &str| self.servers.offers(thread, ask.node, server, tool);
-                self.models.chat(thread, ask, &offers).await
+                let is_offered =
+                    |server: &str, tool: &str| self.servers.is_offered(thread, ask.node, server, tool);
+                self.models.chat(thread, ask, &is_offered).await
             }
             Request::ListTools { server } if self.commands.are(server) => {
-                Ok((self.commands.list(thread.toolbox(server)), None))
+                Ok((self.commands.list(thread.server_tools(server)), None))
             }
             Request::ListTools { server } => self.servers.list(server, thread).await,
             Request::CallTool { server, call } => {
-                if let Some(words) = self.schemas.misfit(thread.toolbox(server), call) {
-                    return Ok((Response::Output(ToolOutput::Refused(words)), None));
+                if let Some(message) = self.schemas.mismatch(thread.server_tools(server), call) {
+                    return Ok((Response::Output(ToolOutput::Refused(message)), None));
                 }
                 if self.commands.are(server) {
                     return self.commands.call(call, ask.key).await;
@@ -194,72 +205,72 @@ impl Live {
             }
             Request::ListPrompts { server } => self.servers.prompts(server).await,
             Request::GetPrompt { server, .. } if self.commands.are(server) => {
-                Err(Fault::operator("plain commands have no prompts"))
+                Err(Fault::permanent("the server `commands` has no prompts"))
             }
             Request::GetPrompt { server, name, arguments } => {
                 self.servers.prompt(server, name, arguments, ask).await
             }
-            Request::Describe { server } if self.commands.are(server) => Ok((self.commands.offer(), None)),
-            Request::Describe { server } => self.servers.offer(server).await,
+            Request::Describe { server } if self.commands.are(server) => Ok((self.commands.describe(), None)),
+            Request::Describe { server } => self.servers.catalog(server).await,
             Request::Search { query, limit } => self.index.find(query, *limit).await,
             Request::Index { servers } => self.index.update(servers).await,
-            Request::Rehearse(rehearsal) => rehearse(rehearsal, ask.due.falters, ask.deltas).await,
+            Request::Simulate(rehearsal) => simulate(rehearsal, ask.due.failures, ask.deltas).await,
         }
     }
 }
 
-async fn rehearse(rehearsal: &Rehearsal, falters: u32, deltas: &dyn Deltas) -> Outcome {
-    let Rehearsal { wait_ms, falters: wanted, fails, says } = rehearsal;
+async fn simulate(rehearsal: &Simulation, falters: u32, deltas: &dyn DeltaSink) -> Outcome {
+    let Simulation { wait_ms, failures: wanted, error: fails, text: says } = rehearsal;
     tokio::time::sleep(Duration::from_millis(*wait_ms)).await;
     match fails {
-        Some(error) if falters == 0 => return Err(Fault::operator(error.as_str())),
+        Some(error) if falters == 0 => return Err(Fault::permanent(error.as_str())),
         Some(_) | None => (),
     }
     if u64::from(falters) < *wanted {
-        return Err(Fault::again(format!("rehearsed falter {} of {wanted}", falters + 1)));
+        return Err(Fault::transient(format!("simulated failure {} of {wanted}", falters + 1)));
     }
-    speak(says, deltas).await;
-    Ok((Response::Echo { says: says.clone() }, None))
+    stream_words(says, deltas).await;
+    Ok((Response::Echo { text: says.clone() }, None))
 }
 
-/// Says `text` to whoever listens, word by word.
-async fn speak(text: &str, deltas: &dyn Deltas) {
+/// Streams `text` to `deltas`, word by word.
+async fn stream_words(text: &str, deltas: &dyn DeltaSink) {
     for word in text.split_inclusive(' ') {
         deltas.delta(word).await;
     }
 }
 
-/// The id of a tool call whose author gave it none: where in the conversation it stands.
-fn call_id(heard: usize, nth: usize) -> String {
-    format!("call_{heard}_{nth}")
+/// Id for a tool call without one: the reply's position in the conversation and the call's position in the reply.
+fn call_id(position: usize, nth: usize) -> String {
+    format!("call_{position}_{nth}")
 }
 
-/// An error with all its causes, on one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+/// Formats an error with all its causes on one line.
+fn error_chain(error: &(dyn std::error::Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |it| it.source()).map(ToString::to_string);
-    let mut words: Vec<String> = Vec::new();
+    let mut messages: Vec<String> = Vec::new();
     for cause in causes {
-        // Many errors already end with their cause's words.
-        if !words.last().is_some_and(|said| said.contains(&cause)) {
-            words.push(cause);
+        // Many errors already end with the message of their cause.
+        if !messages.last().is_some_and(|it| it.contains(&cause)) {
+            messages.push(cause);
         }
     }
-    words.join(": ")
+    messages.join(": ")
 }
 
-/// At most `max` characters of `text`.
-fn cut(text: &str, max: usize) -> String {
+/// Truncates `text` to `max` characters.
+fn truncate(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         None => text.to_owned(),
         Some((end, _)) => format!("{}…", &text[..end]),
     }
 }
 
-/// What may be done when `what` is kept in a store that does not do as asked.
-fn of_store(what: &str, error: &store::Error) -> Fault {
-    let words = format!("{what} cannot be used: {error}");
+/// Maps an error of the store that holds `what` to a fault.
+fn store_fault(what: &str, error: &store::Error) -> Fault {
+    let message = format!("cannot use {what}: {error}");
     match error {
-        store::Error::Unavailable(_) | store::Error::IndexUnavailable(_) => Fault::again(words),
+        store::Error::Unavailable(_) | store::Error::IndexUnavailable(_) => Fault::transient(message),
         store::Error::Stale { .. }
         | store::Error::UnknownThread(_)
         | store::Error::ThreadExists(_)
@@ -274,6 +285,6 @@ fn of_store(what: &str, error: &store::Error) -> Fault {
         | store::Error::Stuck { .. }
         | store::Error::Corrupt { .. }
         | store::Error::IndexRefused(_)
-        | store::Error::Database(_) => Fault::operator(words),
+        | store::Error::Database(_) => Fault::permanent(message),
     }
 }

@@ -1,244 +1,271 @@
-//! The models: which provider a name means, and what a model is given to hear.
+//! Models: finds the provider of a model and builds the prompt.
 
-mod door;
 mod embeddings;
 mod endpoint;
-mod form;
-mod offer;
+mod http_error;
+mod lenient;
 mod price;
-mod refusal;
-mod reply;
-mod tolerant;
-mod wire;
+mod request;
+mod stream;
+mod structured_output;
+mod target;
+mod tool_selection;
 
 use std::{collections::BTreeMap, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Due, Fault, Message, Meter, Replay, Request, Response, Role, Searching, Tool};
+use shared::{DynThread, Fault, Message, PendingRequest, Request, Response, Role, Tool, Usage, WebSearch};
 
 use self::endpoint::Endpoint;
 pub use self::{
-    form::Structured,
     price::{Price, Prices},
+    structured_output::Structured,
 };
-use super::{Ask, Outcome, Script};
+use super::{Outcome, RequestContext, Script};
 
-/// Whoever answers for models, by the name that stands before the slash.
+/// Providers, by the part of a model's name before the slash.
 pub type Providers = BTreeMap<String, Provider>;
 
-/// Whoever answers for models.
+/// A source of model replies.
 pub enum Provider {
-    /// An endpoint that speaks OpenAI's chat completions.
+    /// An endpoint with OpenAI's chat completions API.
     OpenAi {
-        /// Where, up to and including the version: `https://host/v1`.
+        /// Base URL, including the version: `https://host/v1`.
         base_url: String,
-        /// What opens it, if it is locked.
+        /// API key, if the endpoint requires one.
         api_key: Option<SecretString>,
-        /// How long a whole reply may take.
+        /// Maximum duration of a whole reply.
         timeout: Duration,
-        /// How its models are made to answer in a shape.
+        /// Method of requesting structured output.
         structured: Structured,
-        /// What its models cost.
+        /// Prices of its models.
         prices: Prices,
     },
-    /// A file of answers. The log says `scripted` of whatever it says.
+    /// A file of rules. The log records its replies as `scripted`.
     Scripted(Script),
-    /// Nobody, and why: told when a turn needs it, as turns may do without.
-    Locked {
-        /// What is missing, in words for an operator.
-        why: String,
+    /// A provider without a usable key. Requests to it fail; turns that do not need it are unaffected.
+    Unavailable {
+        /// Missing setting, as shown to an operator.
+        reason: String,
     },
 }
 
-/// No HTTP client can be built.
+/// Error of building an HTTP client.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot build an HTTP client: {0}; check the certificates and the proxy settings of this machine")]
-pub struct NoClient(#[from] reqwest::Error);
+#[error(
+    "cannot build an HTTP client: {0}; hint: check the certificates and the proxy settings of this machine"
+)]
+pub struct HttpClientError(#[from] reqwest::Error);
 
-/// The models at hand.
+/// The configured models.
 pub struct Models {
-    answerers: BTreeMap<String, Answerer>,
+    sources: BTreeMap<String, Source>,
 }
 
-enum Answerer {
+enum Source {
     Endpoint(Endpoint),
     Script(Script),
-    Locked(String),
+    Unavailable(String),
 }
 
-/// How long a connection to an endpoint may take.
+/// Maximum duration of connecting to an endpoint.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many bytes of a request are taken for a token before the endpoint has counted them.
-const TOKEN_BYTES: usize = 4;
+/// Bytes per token in estimates, before the endpoint has counted them.
+const BYTES_PER_TOKEN: usize = 4;
 
-/// How many tokens a reply is taken to have before it is there.
+/// Tokens of a reply in estimates.
 const REPLY_TOKENS: u64 = 1_000;
 
 impl Models {
-    /// The models of these providers.
+    /// Creates the models of these providers.
     ///
     /// # Errors
     ///
-    /// [`NoClient`] if no HTTP client can be built.
-    pub fn new(providers: Providers) -> Result<Self, NoClient> {
+    /// [`HttpClientError`] if no HTTP client can be built.
+    pub fn new(providers: Providers) -> Result<Self, HttpClientError> {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST would become a GET, or carry the key elsewhere.
+            // A redirected POST would become a GET, or send the key to another host.
             .redirect(reqwest::redirect::Policy::none())
             .build()?;
-        let answerer = |(name, provider): (String, Provider)| {
-            let answerer = match provider {
+        let source = |(name, provider): (String, Provider)| {
+            let source = match provider {
                 Provider::OpenAi { base_url, api_key, timeout, structured, prices } => {
                     let endpoint = Endpoint::new(&name, &base_url, api_key, timeout, http.clone());
-                    Answerer::Endpoint(endpoint.asks(structured).costs(prices))
+                    Source::Endpoint(endpoint.with_structured(structured).with_prices(prices))
                 }
-                Provider::Scripted(script) => Answerer::Script(script),
-                Provider::Locked { why } => Answerer::Locked(why),
+                Provider::Scripted(script) => Source::Script(script),
+                Provider::Unavailable { reason: why } => Source::Unavailable(why),
             };
-            (name, answerer)
+            (name, source)
         };
-        Ok(Self { answerers: providers.into_iter().map(answerer).collect() })
+        Ok(Self { sources: providers.into_iter().map(source).collect() })
     }
 
-    /// A model's next message; of the servers' tools it hears of those that `offers` lets through.
-    pub(super) async fn chat(&self, thread: &dyn Replay, ask: &Ask<'_>, offers: &Offers<'_>) -> Outcome {
-        let prompt = Prompt::of(thread, ask.due, offers)?;
-        let (answerer, provider, model) = self.answerer(prompt.model)?;
-        let (reply, meter) = match answerer {
-            Answerer::Endpoint(endpoint) => endpoint.chat(model, &prompt, ask.deltas).await?,
-            Answerer::Script(script) => script.chat(&prompt, ask.deltas).await?,
-            Answerer::Locked(why) => return Err(locked(provider, why)),
+    /// Requests a model's next message. It is offered those of the servers' tools that `is_offered` permits.
+    pub(super) async fn chat(
+        &self,
+        thread: &dyn DynThread,
+        ask: &RequestContext<'_>,
+        is_offered: &IsOffered<'_>,
+    ) -> Outcome {
+        let prompt = Prompt::of(thread, ask.due, is_offered)?;
+        let (source, provider, model) = self.source(prompt.model)?;
+        let (reply, meter) = match source {
+            Source::Endpoint(endpoint) => endpoint.chat(model, &prompt, ask.deltas).await?,
+            Source::Script(script) => script.chat(&prompt, ask.deltas).await?,
+            Source::Unavailable(why) => return Err(no_key(provider, why)),
         };
         Ok((Response::Reply(reply), Some(meter)))
     }
 
-    /// How many tokens a request will take, and how many millionths of a US dollar: an estimate by the bytes that are sent
-    /// and a reply of [`REPLY_TOKENS`]. What is not asked of a model takes none, and what has no price costs nothing.
-    pub(super) fn forecast(&self, thread: &dyn Replay, due: &Due, offers: &Offers<'_>) -> (u64, u64) {
-        let Ok(prompt) = Prompt::of(thread, due, offers) else { return (0, 0) };
-        let bytes = wire::body(prompt.model, &prompt, None).to_string().len();
-        let input_tokens = u64::try_from(bytes.div_ceil(TOKEN_BYTES)).unwrap_or(u64::MAX);
-        let meter = Meter { input_tokens, output_tokens: REPLY_TOKENS, ..Meter::default() };
-        let cost = match self.answerer(prompt.model) {
-            Ok((Answerer::Endpoint(endpoint), _, model)) => endpoint.cost(model, &meter),
-            Ok((Answerer::Script(_) | Answerer::Locked(_), ..)) | Err(_) => None,
+    /// Estimates the tokens of a request and its cost in millionths of a US dollar, from the bytes sent and a reply of
+    /// [`REPLY_TOKENS`]. Zero for a request to no model, and zero cost without a price.
+    pub(super) fn estimate(
+        &self,
+        thread: &dyn DynThread,
+        due: &PendingRequest,
+        is_offered: &IsOffered<'_>,
+    ) -> (u64, u64) {
+        let Ok(prompt) = Prompt::of(thread, due, is_offered) else { return (0, 0) };
+        let bytes = request::body(prompt.model, &prompt, None).to_string().len();
+        let input_tokens = u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX);
+        let meter = Usage { input_tokens, output_tokens: REPLY_TOKENS, ..Usage::default() };
+        let cost = match self.source(prompt.model) {
+            Ok((Source::Endpoint(endpoint), _, model)) => endpoint.cost(model, &meter),
+            Ok((Source::Script(_) | Source::Unavailable(_), ..)) | Err(_) => None,
         };
         (input_tokens.saturating_add(REPLY_TOKENS), cost.unwrap_or_default())
     }
 
-    /// Texts as vectors, by the embedding model `provider/model`; all of one length.
+    /// Converts texts to vectors of one length with the embedding model `provider/model`.
     pub(super) async fn embed(&self, name: &str, texts: &[String]) -> Result<Vec<Vec<f32>>, Fault> {
-        let (answerer, provider, model) = self.answerer(name)?;
-        match answerer {
-            Answerer::Endpoint(endpoint) => endpoint.embed(model, texts).await,
-            Answerer::Script(_) => Err(Fault::operator(format!(
-                "provider {provider:?} is a script, which makes no vectors: take index.embedding_model out, or name a \
-                 model of another provider there"
+        let (source, provider, model) = self.source(name)?;
+        match source {
+            Source::Endpoint(endpoint) => endpoint.embed(model, texts).await,
+            Source::Script(_) => Err(Fault::permanent(format!(
+                "provider {provider:?} is a script, which cannot embed texts; hint: remove index.embedding_model, or set it to a \
+                 model of another provider"
             ))),
-            Answerer::Locked(why) => Err(locked(provider, why)),
+            Source::Unavailable(why) => Err(no_key(provider, why)),
         }
     }
 
-    /// Who answers for a model, and the two parts of its name.
-    fn answerer<'a>(&self, name: &'a str) -> Result<(&Answerer, &'a str, &'a str), Fault> {
+    /// Finds the provider of a model, and splits the model's name.
+    fn source<'a>(&self, name: &'a str) -> Result<(&Source, &'a str, &'a str), Fault> {
         let Some((provider, model)) = name.split_once('/') else {
-            return Err(Fault::operator(format!(
-                "model {name:?} names no provider: write it as provider/model"
+            return Err(Fault::permanent(format!(
+                "model {name:?} names no provider; hint: write it as provider/model"
             )));
         };
-        match self.answerers.get(provider) {
-            Some(answerer) => Ok((answerer, provider, model)),
+        match self.sources.get(provider) {
+            Some(source) => Ok((source, provider, model)),
             None => Err(self.unknown(provider)),
         }
     }
 
     fn unknown(&self, provider: &str) -> Fault {
-        let known: Vec<&str> = self.answerers.keys().map(String::as_str).collect();
+        let known: Vec<&str> = self.sources.keys().map(String::as_str).collect();
         let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Fault::operator(format!(
-            "provider {provider:?} is unknown (known: {known}): add [providers.{provider}] to turnfold.toml"
+        Fault::permanent(format!(
+            "provider {provider:?} is unknown (known: {known}); hint: add [providers.{provider}] to turnfold.toml, then run: turnfold turn retry"
         ))
     }
 }
 
-fn locked(provider: &str, why: &str) -> Fault {
-    Fault::operator(format!("provider {provider:?} has no key: {why}"))
+fn no_key(provider: &str, why: &str) -> Fault {
+    Fault::permanent(format!(
+        "provider {provider:?} has no key: {why}; hint: set the key, then run: turnfold turn retry"
+    ))
 }
 
-/// What a model is given to hear.
+/// The input of a model.
 pub(super) struct Prompt<'a> {
-    /// Which model, as `provider/model`.
+    /// Model, as `provider/model`.
     pub(super) model: &'a str,
-    /// What it is told first.
+    /// System prompt of the request.
     pub(super) system: &'a str,
-    /// What it hears of the conversation.
-    pub(super) heard: &'a [Message],
-    /// Where in the conversation its reply stands.
-    pub(super) at: usize,
-    /// What it may call.
+    /// Messages of the conversation.
+    pub(super) messages: &'a [Message],
+    /// Position of the reply in the conversation.
+    pub(super) position: usize,
+    /// Tools the model may call.
     pub(super) tools: Vec<Tool>,
-    /// How many tools it could call as well, had it been told of them.
-    pub(super) untold: usize,
-    /// What its words must be.
-    pub(super) shape: Option<Shape<'a>>,
-    /// Whether it shall search by itself.
-    pub(super) searching: Searching,
-    /// Why its last reply was of no use.
+    /// Number of tools left out of `tools`.
+    pub(super) omitted_tools: usize,
+    /// Required schema of the reply.
+    pub(super) shape: Option<ResponseSchema<'a>>,
+    /// Setting of the provider's own web search.
+    pub(super) searching: WebSearch,
+    /// Reason why the previous reply was rejected.
     pub(super) complaint: Option<&'a str>,
 }
 
-/// What a model's words must be.
-pub(super) struct Shape<'a> {
+/// Required schema of a reply.
+pub(super) struct ResponseSchema<'a> {
     pub(super) name: &'a str,
     pub(super) schema: Value,
 }
 
-/// Whether a model may be offered a server's tool.
-type Offers<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
+/// Decides whether a model may be offered a server's tool.
+type IsOffered<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
 
 impl<'a> Prompt<'a> {
-    fn of(thread: &'a dyn Replay, due: &'a Due, offers: &Offers<'_>) -> Result<Self, Fault> {
-        let Request::Chat { model, system, hears, toolboxes, tools: named, shape, searching } = &due.request
+    fn of(
+        thread: &'a dyn DynThread,
+        due: &'a PendingRequest,
+        is_offered: &IsOffered<'_>,
+    ) -> Result<Self, Fault> {
+        let Request::Chat {
+            model,
+            system,
+            context: hears,
+            tool_servers,
+            tools: named,
+            response_schema: shape,
+            web_search: searching,
+        } = &due.request
         else {
-            return Err(Fault::operator(format!("{} is nothing to ask a model", due.request)));
+            return Err(Fault::permanent(format!("{} is not a request to a model", due.request)));
         };
-        let messages = thread.messages();
-        let at = hears.end.min(messages.len());
-        let own = thread.tools();
+        let conversation = thread.messages();
+        let position = hears.end.min(conversation.len());
+        let own_tools = thread.tools();
         let mut tools: Vec<Tool> =
-            named.iter().filter_map(|name| own.iter().find(|it| it.name == *name)).cloned().collect();
+            named.iter().filter_map(|name| own_tools.iter().find(|it| it.name == *name)).cloned().collect();
         let own_count = tools.len();
-        let taken = |tools: &[Tool], it: &Tool| {
-            tools.iter().any(|other| wire::tool_name(&other.name) == wire::tool_name(&it.name))
+        let is_taken = |tools: &[Tool], it: &Tool| {
+            tools.iter().any(|other| request::tool_name(&other.name) == request::tool_name(&it.name))
         };
-        for server in toolboxes {
-            let toolbox = thread.toolbox(server).unwrap_or_default();
-            for tool in toolbox.iter().filter(|it| offers(server, &it.name)) {
+        for server in tool_servers {
+            let toolbox = thread.server_tools(server).unwrap_or_default();
+            for tool in toolbox.iter().filter(|it| is_offered(server, &it.name)) {
                 let mut tool = tool.clone();
-                if toolboxes.len() > 1 {
+                if tool_servers.len() > 1 {
                     tool.name = format!("{server}__{}", tool.name);
                 }
-                if !taken(&tools, &tool) {
+                if !is_taken(&tools, &tool) {
                     tools.push(tool);
                 }
             }
         }
-        let heard = &messages[hears.start.min(at)..at];
-        let person = heard.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
-        let untold = offer::fit(&mut tools, own_count, [person, system]);
-        let shape = shape.as_deref().zip(thread.schema()).map(|(name, schema)| Shape { name, schema });
+        let messages = &conversation[hears.start.min(position)..position];
+        let person = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
+        let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
+        let shape =
+            shape.as_deref().zip(thread.schema()).map(|(name, schema)| ResponseSchema { name, schema });
         Ok(Self {
             model,
             system,
-            heard,
-            at,
+            messages,
+            position,
             tools,
-            untold,
+            omitted_tools,
             shape,
             searching: *searching,
-            complaint: due.complaint.as_deref().filter(|it| reply::is_the_models_to_mend(it)),
+            complaint: due.previous_error.as_deref().filter(|it| stream::is_fixable_by_model(it)),
         })
     }
 }

@@ -1,6 +1,6 @@
-//! A model that answers from a file, and says so: the log names it `scripted`.
+//! A model that answers from a file of rules. The log records its answers as `scripted`.
 //!
-//! Each line is a rule, and the first that fits answers:
+//! Each line is a rule, and the first that matches answers:
 //!
 //! ```json
 //! {"hears": "room for (?<people>\\d+)", "calls": [{"name": "book", "arguments": {"people": "{people}"}}]}
@@ -8,65 +8,64 @@
 //! {"shape": "PlanReply", "says": {"steps": ["look", "book"]}}
 //! ```
 //!
-//! What the named groups of the patterns catch fills `{name}` in the answer; `{name:number}`, where it is the whole
-//! text, becomes a number.
+//! The named groups of the patterns fill `{name}` in the answer. `{name:number}` as a whole string becomes a number.
 
 use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use shared::{Fault, Message, Meter, Reply, Role, ToolCall};
+use shared::{Fault, Message, Reply, Role, ToolCall, Usage};
 
-use super::{Deltas, call_id, cut, models::Prompt, speak};
+use super::{DeltaSink, call_id, models::Prompt, stream_words, truncate};
 
-/// A file of answers.
+/// A file of rules that answers for a model.
 #[derive(Clone, Debug)]
 pub struct Script {
     file: String,
     rules: Arc<[Rule]>,
 }
 
-/// A script that cannot be used.
+/// Error of reading a script.
 #[derive(Debug, thiserror::Error)]
-pub enum BadScript {
-    /// The file cannot be read.
+pub enum ScriptError {
+    /// The file is not readable.
     #[error("cannot read the script {file}: {error}")]
     Unreadable {
-        /// Which file.
+        /// Path of the file.
         file: String,
-        /// Why not.
+        /// Cause of the error.
         error: std::io::Error,
     },
-    /// A line is no rule.
-    #[error("{file}:{line}: this is no rule of a script: {error}")]
+    /// A line is not a rule.
+    #[error("{file}:{line}: invalid rule: {error}")]
     Line {
-        /// Which file.
+        /// Path of the file.
         file: String,
-        /// Which line, from 1.
+        /// Line number, from 1.
         line: usize,
-        /// Why not.
+        /// Cause of the error.
         error: String,
     },
 }
 
-/// A line of a script, as it is written.
+/// A line of a script.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Line {
-    /// The type that the words must take.
+    /// Name of the required response schema.
     shape: Option<String>,
-    /// Found in what the model is told first.
+    /// Pattern to find in the system prompt.
     system: Option<String>,
-    /// Found in the last message of a person that it hears.
+    /// Pattern to find in the last message of a person.
     hears: Option<String>,
-    /// Found in the last message that it hears, whoever speaks.
+    /// Pattern to find in the last message, whatever its role.
     last: Option<String>,
-    /// Who spoke last.
+    /// Role of the last message.
     last_role: Option<Role>,
-    /// What it says: words, or a value that is said as JSON.
+    /// Text of the reply, or a value that becomes JSON text.
     says: Option<Value>,
-    /// What it calls.
+    /// Tool calls of the reply.
     #[serde(default)]
     calls: Vec<Call>,
 }
@@ -90,57 +89,63 @@ struct Rule {
     calls: Vec<Call>,
 }
 
-/// What the named groups of a rule's patterns have caught.
-type Caught = BTreeMap<String, String>;
+/// Text captured by the named groups of a rule's patterns.
+type Captures = BTreeMap<String, String>;
 
 impl Script {
-    /// Reads a script.
+    /// Reads a script from a file.
     ///
     /// # Errors
     ///
-    /// [`BadScript`] if the file cannot be read, or a line of it is no rule.
-    pub fn read(path: &Path) -> Result<Self, BadScript> {
+    /// [`ScriptError`] if the file cannot be read, or a line of it is not a rule.
+    pub fn read(path: &Path) -> Result<Self, ScriptError> {
         let file = path.display().to_string();
         match std::fs::read_to_string(path) {
             Ok(text) => Self::parse(&file, &text),
-            Err(error) => Err(BadScript::Unreadable { file, error }),
+            Err(error) => Err(ScriptError::Unreadable { file, error }),
         }
     }
 
-    /// The script that `text` is; errors call it `name`.
+    /// Parses a script; errors name it `name`. Empty lines are ignored.
     ///
     /// # Errors
     ///
-    /// [`BadScript::Line`] if a line is no rule. Empty lines are none and are allowed.
-    pub fn parse(name: &str, text: &str) -> Result<Self, BadScript> {
+    /// [`ScriptError::Line`] if a line is not a rule.
+    pub fn parse(name: &str, text: &str) -> Result<Self, ScriptError> {
         let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
         let rule = |(nth, line): (usize, &str)| {
-            Rule::parse(line).map_err(|error| BadScript::Line { file: name.to_owned(), line: nth + 1, error })
+            Rule::parse(line).map_err(|error| ScriptError::Line {
+                file: name.to_owned(),
+                line: nth + 1,
+                error,
+            })
         };
         Ok(Self { file: name.to_owned(), rules: lines.map(rule).collect::<Result<_, _>>()? })
     }
 
-    /// A model's next message.
+    /// Returns the reply of the first rule that matches.
     pub(super) async fn chat(
         &self,
         prompt: &Prompt<'_>,
-        deltas: &dyn Deltas,
-    ) -> Result<(Reply, Meter), Fault> {
-        let Some((rule, caught)) = self.rules.iter().find_map(|it| Some((it, it.fits(prompt)?))) else {
-            return Err(Fault::operator(self.no_answer(prompt)));
+        deltas: &dyn DeltaSink,
+    ) -> Result<(Reply, Usage), Fault> {
+        let Some((rule, captures)) = self.rules.iter().find_map(|it| Some((it, it.matches(prompt)?))) else {
+            return Err(Fault::permanent(self.no_match(prompt)));
         };
-        let reply = rule.reply(&caught, prompt.at);
-        speak(&reply.content, deltas).await;
-        Ok((reply, Meter { by: "scripted".to_owned(), ..Meter::default() }))
+        let reply = rule.reply(&captures, prompt.position);
+        stream_words(&reply.content, deltas).await;
+        Ok((reply, Usage { model: "scripted".to_owned(), ..Usage::default() }))
     }
 
-    fn no_answer(&self, prompt: &Prompt<'_>) -> String {
+    fn no_match(&self, prompt: &Prompt<'_>) -> String {
         let shape = prompt.shape.as_ref().map_or("none", |it| it.name);
-        let last = match prompt.heard.last() {
-            Some(Message { role, content, .. }) => format!("{:?} from {}", cut(content, 300), role.name()),
+        let last = match prompt.messages.last() {
+            Some(Message { role, content, .. }) => {
+                format!("{:?} from {}", truncate(content, 300), role.name())
+            }
             None => "none".to_owned(),
         };
-        format!("no line of {} answers this: shape {shape}, last message {last}", self.file)
+        format!("no rule of {} matches: shape {shape}, last message {last}", self.file)
     }
 }
 
@@ -149,7 +154,7 @@ impl Rule {
         let Line { shape, system, hears, last, last_role, says, calls } =
             serde_json::from_str(line).map_err(|error| error.to_string())?;
         if says.is_none() && calls.is_empty() {
-            return Err("it neither says nor calls anything".to_owned());
+            return Err("the rule has neither `says` nor `calls`".to_owned());
         }
         let pattern =
             |text: Option<String>| text.map(|it| Regex::new(&it)).transpose().map_err(|it| it.to_string());
@@ -157,25 +162,25 @@ impl Rule {
         Ok(Self { shape, system, hears, last, last_role, says: says.unwrap_or_default(), calls })
     }
 
-    /// What its patterns catch, if it fits.
-    fn fits(&self, prompt: &Prompt<'_>) -> Option<Caught> {
-        let last = prompt.heard.last();
-        let person = prompt.heard.iter().rfind(|it| it.role == Role::User);
+    /// Returns the captures of its patterns if the rule matches.
+    fn matches(&self, prompt: &Prompt<'_>) -> Option<Captures> {
+        let last = prompt.messages.last();
+        let person = prompt.messages.iter().rfind(|it| it.role == Role::User);
         if self.shape.is_some() && self.shape.as_deref() != prompt.shape.as_ref().map(|it| it.name) {
             return None;
         }
         if self.last_role.is_some() && self.last_role != last.map(|it| it.role) {
             return None;
         }
-        let mut caught = Caught::new();
-        catch(self.system.as_ref(), Some(prompt.system), &mut caught)?;
-        catch(self.hears.as_ref(), person.map(|it| it.content.as_str()), &mut caught)?;
-        catch(self.last.as_ref(), last.map(|it| it.content.as_str()), &mut caught)?;
-        Some(caught)
+        let mut captures = Captures::new();
+        capture(self.system.as_ref(), Some(prompt.system), &mut captures)?;
+        capture(self.hears.as_ref(), person.map(|it| it.content.as_str()), &mut captures)?;
+        capture(self.last.as_ref(), last.map(|it| it.content.as_str()), &mut captures)?;
+        Some(captures)
     }
 
-    fn reply(&self, caught: &Caught, at: usize) -> Reply {
-        let content = match filled(&self.says, caught) {
+    fn reply(&self, captures: &Captures, at: usize) -> Reply {
+        let content = match fill_value(&self.says, captures) {
             Value::Null => String::new(),
             Value::String(words) => words,
             value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
@@ -185,45 +190,48 @@ impl Rule {
         let call = |(nth, call): (usize, &Call)| ToolCall {
             id: call_id(at, nth),
             name: call.name.clone(),
-            arguments: filled(&call.arguments.clone().into(), caught),
+            arguments: fill_value(&call.arguments.clone().into(), captures),
         };
         let tool_calls = self.calls.iter().enumerate().map(call).collect();
         Reply { content, tool_calls, ..Reply::default() }
     }
 }
 
-/// Looks for the pattern, if there is one; `None` if it is not found.
-fn catch(pattern: Option<&Regex>, text: Option<&str>, caught: &mut Caught) -> Option<()> {
+/// Collects the captures of a pattern, if there is one. `None` if it does not match.
+fn capture(pattern: Option<&Regex>, text: Option<&str>, captures: &mut Captures) -> Option<()> {
     let Some(pattern) = pattern else { return Some(()) };
     let found = pattern.captures(text?)?;
     let named = pattern.capture_names().flatten();
-    caught.extend(named.filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned()))));
+    captures.extend(named.filter_map(|name| Some((name.to_owned(), found.name(name)?.as_str().to_owned()))));
     Some(())
 }
 
-/// The value with `{name}` replaced in each of its strings.
-fn filled(value: &Value, caught: &Caught) -> Value {
+/// Fills `{name}` in each string of the value.
+fn fill_value(value: &Value, captures: &Captures) -> Value {
     match value {
-        Value::String(text) => number(text, caught).unwrap_or_else(|| fill(text, caught).into()),
-        Value::Array(items) => items.iter().map(|it| filled(it, caught)).collect(),
-        Value::Object(fields) => fields.iter().map(|(name, it)| (name.clone(), filled(it, caught))).collect(),
+        Value::String(text) => {
+            capture_as_number(text, captures).unwrap_or_else(|| fill_text(text, captures).into())
+        }
+        Value::Array(items) => items.iter().map(|it| fill_value(it, captures)).collect(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, it)| (name.clone(), fill_value(it, captures))).collect()
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
     }
 }
 
-/// The text with each known `{name}` replaced. What was put in is not looked at again.
-/// What `{name:number}`, standing alone, was caught as; none if it is no number.
-fn number(text: &str, caught: &Caught) -> Option<Value> {
+/// Parses the capture of a string that is exactly `{name:number}`. `None` if it is not a number.
+fn capture_as_number(text: &str, captures: &Captures) -> Option<Value> {
     let name = text.strip_prefix('{')?.strip_suffix(":number}")?;
-    caught.get(name)?.parse::<serde_json::Number>().ok().map(Value::Number)
+    captures.get(name)?.parse::<serde_json::Number>().ok().map(Value::Number)
 }
 
-fn fill(text: &str, caught: &Caught) -> String {
+fn fill_text(text: &str, captures: &Captures) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('{') {
         out.push_str(before);
-        let known = after.split_once('}').and_then(|(name, tail)| Some((caught.get(name)?, tail)));
+        let known = after.split_once('}').and_then(|(name, tail)| Some((captures.get(name)?, tail)));
         let (put, tail) = known.map_or(("{", after), |(words, tail)| (words.as_str(), tail));
         out.push_str(put);
         rest = tail;

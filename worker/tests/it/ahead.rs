@@ -1,4 +1,4 @@
-//! When what is decided is stored: together, and before the world is asked; and what is kept of a turn that panics.
+//! Buffered decisions: stored together, and before any request is sent; and what remains of a turn that panics.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,19 +6,22 @@ use std::{
 };
 
 use async_trait::async_trait;
+use queue::{
+    Lane, QueueError, Schedule,
+    rate_limits::{
+        self, ActualUsage, Demand, MemoryRateLimiter, Permit, RateLimit, Reservation, Subject, Timing,
+    },
+};
 use serde::{Deserialize, Serialize};
 use shared::{
-    Edge, Edges, Message, Node, Opened, Rehearsal, Rehearse, Replay, Request, Response, Step, Strategy,
+    DynThread, Edge, Edges, Message, Node, Opened, Request, Response, Simulate, Simulation, Step, Strategy,
     Thread, Transition,
     strategies::{self, probe},
 };
-use store::{
-    Lane, Opening, Parts, QueueError, Recorded, Strategies, ThreadId, Turn, TurnStatus, When,
-    limits::{self, Cap, MemoryLimits, Pace, Permit, Reserved, Subject, Used, Want},
-};
+use store::{Backends, Opening, Recorded, StrategyRegistry, ThreadId, Turn, TurnStatus};
 use worker::{
-    Bounds, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use crate::{
@@ -26,7 +29,7 @@ use crate::{
     lived::parts,
 };
 
-/// A turn that asks nothing is one write, however many nodes it has.
+/// A turn without requests is one write, however many nodes it has.
 #[tokio::test]
 async fn what_asks_nothing_is_stored_together() {
     let parts = parts().await;
@@ -37,7 +40,8 @@ async fn what_asks_nothing_is_stored_together() {
     assert!(written.iter().all(|at| *at == written[0]), "written at {written:?}");
 }
 
-/// What led to a request is stored when it is sent; and a node that asks is one write, with those after it that do not.
+/// Everything that led to a request is stored when it is sent. A node with a request is one write, together with the
+/// later nodes without one.
 #[tokio::test]
 async fn nothing_is_asked_before_what_led_to_it_is_stored() {
     let parts = parts().await;
@@ -55,30 +59,36 @@ async fn nothing_is_asked_before_what_led_to_it_is_stored() {
     assert_eq!(written.len(), 3, "written at {written:?}");
 }
 
-/// A turn in which a strategy panics before it asked anything leaves its thread at rest: it can hear another.
+/// A panic before the first request leaves the thread idle: it can start another turn.
 #[tokio::test]
 async fn a_panic_before_anything_was_asked_leaves_the_thread_at_rest() {
     let parts = parts().await;
     let (_, log) = lived(&parts, Stumbles::NAME, "fall").await;
     assert_eq!(kinds(&log), ["opened"]);
     let failed = turn(&parts).await;
-    assert_eq!(failed.error.unwrap(), "a bug in the strategy, at node \"fall\": the floor is missing");
+    assert_eq!(
+        failed.error.unwrap(),
+        "the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
+    );
     let (_, log) = says(&parts, Opening::Existing(failed.thread), "ask").await;
     assert_eq!(turn(&parts).await.status, TurnStatus::Completed);
-    assert_eq!(kinds(&log), ["opened", "heard", "decided", "asked", "answered", "decided"]);
+    assert_eq!(kinds(&log), ["opened", "turn_started", "decided", "asked", "answered", "decided"]);
 }
 
-/// What was answered before a strategy panicked was paid, and is in the log.
+/// Answers received before a panic were paid for and are in the log.
 #[tokio::test]
 async fn what_was_answered_before_a_panic_is_kept() {
     let parts = parts().await;
     let (_, log) = lived(&parts, Stumbles::NAME, "ask and fall").await;
-    assert_eq!(kinds(&log), ["opened", "heard", "decided", "asked", "answered", "decided"]);
+    assert_eq!(kinds(&log), ["opened", "turn_started", "decided", "asked", "answered", "decided"]);
     let error = turn(&parts).await.error.unwrap();
-    assert_eq!(error, "a bug in the strategy, at node \"fall\": the floor is missing");
+    assert_eq!(
+        error,
+        "the strategy panicked at node \"fall\": the floor is missing; hint: fix the strategy, then run: turnfold turn retry"
+    );
 }
 
-/// Many nodes that ask nothing are stored a part at a time.
+/// Many nodes without requests are stored in batches.
 #[tokio::test]
 async fn what_is_stored_together_has_a_bound() {
     let parts = parts().await;
@@ -90,11 +100,11 @@ async fn what_is_stored_together_has_a_bound() {
     assert!((2..=70).contains(&most), "{most} events were stored together");
 }
 
-/// Looks how much of the log is stored whenever a place is wanted, and whenever it is asked.
+/// A world that records how much of the log is stored at each reservation and each request.
 struct Looking {
-    parts: Parts,
+    parts: Backends,
     stored: Mutex<Vec<usize>>,
-    limits: MemoryLimits,
+    limits: MemoryRateLimiter,
 }
 
 impl Looking {
@@ -106,21 +116,21 @@ impl Looking {
 
 #[async_trait]
 impl World for Looking {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
         self.look(ask.thread).await;
-        Ok((Response::Echo { says: it.says.clone() }, None))
+        Ok((Response::Echo { text: it.text.clone() }, None))
     }
 
-    fn wants(&self, _: &dyn Replay, _: &Ask<'_>) -> Vec<Want> {
+    fn demands(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Vec<Demand> {
         let (of, tenant) = (Subject::Model("probe".to_owned()), "default".to_owned());
-        vec![Want { of, tenant, cap: Cap::default(), tokens: 0, micro_usd: 0 }]
+        vec![Demand { subject: of, tenant, limit: RateLimit::default(), tokens: 0, micro_usd: 0 }]
     }
 }
 
 #[async_trait]
-impl limits::Limits for Looking {
-    async fn reserve(&self, asker: &str, wants: &[Want]) -> Result<Reserved, QueueError> {
+impl rate_limits::RateLimiter for Looking {
+    async fn reserve(&self, asker: &str, wants: &[Demand]) -> Result<Reservation, QueueError> {
         let (thread, _) = asker.split_once(':').unwrap();
         self.look(thread.parse().unwrap()).await;
         self.limits.reserve(asker, wants).await
@@ -130,36 +140,42 @@ impl limits::Limits for Looking {
         self.limits.renew(permit).await
     }
 
-    async fn settle(&self, permit: &Permit, used: Used) -> Result<(), QueueError> {
+    async fn settle(&self, permit: &Permit, used: ActualUsage) -> Result<(), QueueError> {
         self.limits.settle(permit, used).await
     }
 
-    fn pace(&self) -> Pace {
-        self.limits.pace()
+    fn timing(&self) -> Timing {
+        self.limits.timing()
     }
 }
 
-/// Has a worker live a turn of a new thread until it is over, and reads the log.
-async fn lived(parts: &Parts, strategy: &str, words: &str) -> (Arc<Looking>, Vec<Recorded>) {
+/// Runs a turn of a new thread to its end and reads the log.
+async fn lived(parts: &Backends, strategy: &str, words: &str) -> (Arc<Looking>, Vec<Recorded>) {
     let opened: Opened = serde_json::from_value(serde_json::json!({ "strategy": strategy })).unwrap();
     says(parts, Opening::New(opened), words).await
 }
 
-async fn says(parts: &Parts, thread: Opening, words: &str) -> (Arc<Looking>, Vec<Recorded>) {
+async fn says(parts: &Backends, thread: Opening, words: &str) -> (Arc<Looking>, Vec<Recorded>) {
     let new = new_turn(thread, vec![Message::user(words)]);
     let thread = parts.store.submit(new).await.unwrap().into_turn().thread;
-    parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
-    let limits = MemoryLimits::new(Pace::holding(Duration::from_secs(30)));
+    parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
+    let limits = MemoryRateLimiter::new(Timing::with_permit_ttl(Duration::from_secs(30)));
     let world = Arc::new(Looking { parts: parts.clone(), stored: Mutex::default(), limits });
-    let hands = Hands {
-        strategies: Strategies::new(strategies::all()).with(&Stumbles),
-        bounds: Bounds::new(world.clone(), None),
+    let steps = StepRunner {
+        strategies: StrategyRegistry::new(strategies::all()).with(&Stumbles),
+        admission: RequestAdmission::new(world.clone(), None),
         ..hands(parts, world.clone())
     };
     let minute = Duration::from_secs(60);
-    let limits = Limits { slots: 4, nodes: 1000, lease: minute, sweep: minute, drain: minute };
-    let stop = Stop::default();
-    let worker = tokio::spawn(Worker::new(hands, limits).run(stop.clone()));
+    let limits = WorkerConfig {
+        slots: 4,
+        max_jobs_in_place: 1000,
+        lease: minute,
+        sweep_interval: minute,
+        drain_timeout: minute,
+    };
+    let stop = Shutdown::default();
+    let worker = tokio::spawn(Worker::new(steps, limits).run(stop.clone()));
     while matches!(turn(parts).await.status, TurnStatus::Queued | TurnStatus::Running) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -172,19 +188,19 @@ fn kinds(log: &[Recorded]) -> Vec<&str> {
     log.iter().map(|it| it.event.kind()).collect()
 }
 
-/// The turn that was submitted last.
-async fn turn(parts: &Parts) -> Turn {
+/// Returns the turn submitted last.
+async fn turn(parts: &Backends) -> Turn {
     parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0)
 }
 
-/// Asks the world if it is told so, and panics if it is told so.
+/// A strategy that sends a request or panics on demand.
 struct Stumbles;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum NodeName {
     Walk,
-    Ask,
+    RequestContext,
     Fall,
 }
 
@@ -198,8 +214,8 @@ impl Strategy for Stumbles {
     type NodeName = NodeName;
 
     const EDGES: Edges<NodeName> = &[
-        (NodeName::Walk, &[Edge::To(NodeName::Ask), Edge::To(NodeName::Fall)]),
-        (NodeName::Ask, &[Edge::To(NodeName::Fall), Edge::End]),
+        (NodeName::Walk, &[Edge::To(NodeName::RequestContext), Edge::To(NodeName::Fall)]),
+        (NodeName::RequestContext, &[Edge::To(NodeName::Fall), Edge::End]),
         (NodeName::Fall, &[Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Walk];
@@ -211,7 +227,7 @@ impl Strategy for Stumbles {
     fn node(name: NodeName) -> &'static dyn Step<Self> {
         match name {
             NodeName::Walk => &Walk,
-            NodeName::Ask => &AskFirst,
+            NodeName::RequestContext => &AskFirst,
             NodeName::Fall => &Fall,
         }
     }
@@ -229,21 +245,29 @@ impl Node<Stumbles> for Walk {
     fn ask(&self, _: &Thread<Stumbles>) {}
 
     fn learn(&self, thread: &Thread<Stumbles>, (): ()) -> Transition<Stumbles> {
-        Transition::to(if thread.heard().contains("ask") { NodeName::Ask } else { NodeName::Fall })
+        Transition::to(if thread.user_message().contains("ask") {
+            NodeName::RequestContext
+        } else {
+            NodeName::Fall
+        })
     }
 }
 
 struct AskFirst;
 
 impl Node<Stumbles> for AskFirst {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, _: &Thread<Stumbles>) -> Rehearse {
-        Rehearse(Rehearsal::default())
+    fn ask(&self, _: &Thread<Stumbles>) -> Simulate {
+        Simulate(Simulation::default())
     }
 
     fn learn(&self, thread: &Thread<Stumbles>, _: String) -> Transition<Stumbles> {
-        if thread.heard().contains("fall") { Transition::to(NodeName::Fall) } else { Transition::end() }
+        if thread.user_message().contains("fall") {
+            Transition::to(NodeName::Fall)
+        } else {
+            Transition::end()
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Workers that meet, and threads that cannot go on: no turn is decided twice, and nobody spins.
+//! Concurrent workers, and threads that cannot continue: no turn is decided twice, and no worker spins.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,17 +6,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Event, Fault, Message, Opened, Policy, Remedy, Replay, Request, Response, strategies};
-use store::{Depth, Error, Lane, NewTurn, Opening, Parts, Strategies, Submitted, ThreadId, TurnFilter, When};
+use queue::{Depth, Lane, Schedule};
+use shared::{DynThread, Event, Fault, FaultKind, Message, Opened, Policy, Request, Response, strategies};
+use store::{Backends, Error, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, TurnFilter};
 use tokio::sync::{Barrier, Notify};
 use worker::{
-    Backoff, Bounds, Done, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    Backoff, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use crate::lived::parts;
 
-/// Two workers on the same threads: whatever they do at the same moment, no turn is decided twice.
+/// Two workers on the same threads: whatever they do concurrently, no turn is decided twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn two_workers_meet_on_every_node() {
     let parts = parts().await;
@@ -33,20 +34,22 @@ async fn two_workers_meet_on_every_node() {
                 let barrier = barrier.clone();
                 tokio::spawn(async move {
                     barrier.wait().await;
-                    hands.work(thread, &Notify::new()).await
+                    hands.run_job(thread, &Notify::new()).await
                 })
             });
             let before = parts.store.head(thread).await.unwrap().seq;
             let [a, b] = race;
             let outcomes = [a.await.unwrap().unwrap(), b.await.unwrap().unwrap()];
             let (_, log) = parts.store.load(thread).await.unwrap();
-            // Each appended at most what its own look at the log allowed; the log has no gap and no double.
+            // Each append was valid for the log its writer had read: there is no gap and no duplicate.
             assert!(log.iter().enumerate().all(|(n, it)| it.seq == n as u64), "round {round}");
             let log: Vec<Event> = log.into_iter().map(|it| it.event).collect();
             let probe = strategies::find("probe").unwrap();
-            probe.replay(&log).unwrap_or_else(|err| panic!("round {round}: {err}"));
-            stale += usize::from(outcomes.contains(&Done::Rested) && outcomes.contains(&Done::Moved));
-            if outcomes == [Done::Rested, Done::Rested] && log.len() as u64 == before {
+            probe.fold(&log).unwrap_or_else(|err| panic!("round {round}: {err}"));
+            stale += usize::from(
+                outcomes.contains(&StepOutcome::Idle) && outcomes.contains(&StepOutcome::Continue),
+            );
+            if outcomes == [StepOutcome::Idle, StepOutcome::Idle] && log.len() as u64 == before {
                 let ends =
                     log.iter().filter(|it| matches!(it, Event::Decided(it) if it.to == shared::Goto::End));
                 assert_eq!(ends.count(), 1, "the turn ended once");
@@ -57,26 +60,26 @@ async fn two_workers_meet_on_every_node() {
     assert!(stale > 0, "the workers never met, so nothing was shown");
 }
 
-/// Says at once what a rehearsal says.
+/// A world that answers simulated requests at once.
 struct Echo;
 
 #[async_trait]
 impl World for Echo {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         match &ask.due.request {
-            Request::Rehearse(it) => Ok((Response::Echo { says: it.says.clone() }, None)),
+            Request::Simulate(it) => Ok((Response::Echo { text: it.text.clone() }, None)),
             other => panic!("the probe asks for nothing but rehearsals: {other}"),
         }
     }
 }
 
-/// A log that no strategy here can go on with is parked: the turn fails with the reason, and nobody spins on it.
+/// A log that no strategy can continue is parked: the turn fails with the reason, and no worker spins on it.
 #[tokio::test]
 async fn a_thread_that_cannot_go_on_is_parked() {
     let parts = parts().await;
     let thread = submit_words(&parts, opened(), vec![Message::user("hello")]).await;
     let hands = hands(&parts, Arc::new(Echo));
-    assert_eq!(hands.work(thread, &Notify::new()).await.unwrap(), Done::Rested);
+    assert_eq!(hands.run_job(thread, &Notify::new()).await.unwrap(), StepOutcome::Idle);
     let turn = parts.store.turns(store::TurnFilter::default(), None, 1).await.unwrap().remove(0);
     assert_eq!(turn.status, store::TurnStatus::Failed);
     let error = turn.error.unwrap();
@@ -85,21 +88,27 @@ async fn a_thread_that_cannot_go_on_is_parked() {
         "{error}"
     );
     assert!(parts.store.runnable_after(None, 10).await.unwrap().is_empty());
-    let unknown = hands.work(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
+    let unknown = hands.run_job(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
 }
 
-/// While versions change, a worker may meet a strategy that only others have: the turn waits for one of them.
+/// During an upgrade a worker may meet a strategy that only newer workers have: the turn waits for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_thread_of_another_version_is_left_to_its_workers() {
     let parts = parts().await;
-    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
-    let limits = Limits { slots: 4, nodes: 16, lease: minute, sweep: minute, drain: minute };
-    let old = Hands { strategies: Strategies::new([]), ..hands(&parts, Arc::new(Echo)) };
+    let (stop, minute) = (Shutdown::default(), Duration::from_secs(60));
+    let limits = WorkerConfig {
+        slots: 4,
+        max_jobs_in_place: 16,
+        lease: minute,
+        sweep_interval: minute,
+        drain_timeout: minute,
+    };
+    let old = StepRunner { strategies: StrategyRegistry::new([]), ..hands(&parts, Arc::new(Echo)) };
     let old = tokio::spawn(Worker::new(old, limits).run(stop.clone()));
     let probe = Opened { strategy: "probe".into(), ..opened() };
     let thread = submit_words(&parts, probe, vec![Message::user("echo one; echo two")]).await;
-    parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
     let held = async || format!("{:?}", parts.queue.list(10).await.unwrap());
     let turn = async || parts.store.turns(TurnFilter::default(), None, 1).await.unwrap().remove(0);
     while !held().await.contains("no strategy is called") {
@@ -117,16 +126,16 @@ async fn a_thread_of_another_version_is_left_to_its_workers() {
     new.await.unwrap();
 }
 
-/// A thread that was parked in the middle of a turn hears no other, and does not come alive by being rung for.
+/// A thread parked in the middle of a turn starts no other turn, and a new job does not revive it.
 #[tokio::test]
 async fn a_parked_turn_stays_as_it_was_reported() {
     let parts = parts().await;
     let probe = Opened { strategy: "probe".into(), ..opened() };
     let thread = submit_words(&parts, probe, vec![Message::user("echo one; echo two")]).await;
     let all = hands(&parts, Arc::new(Echo));
-    assert_eq!(all.work(thread, &Notify::new()).await.unwrap(), Done::Moved);
-    let none = Hands { strategies: Strategies::new([]), ..hands(&parts, Arc::new(Echo)) };
-    assert_eq!(none.work(thread, &Notify::new()).await.unwrap(), Done::Rested);
+    assert_eq!(all.run_job(thread, &Notify::new()).await.unwrap(), StepOutcome::Continue);
+    let none = StepRunner { strategies: StrategyRegistry::new([]), ..hands(&parts, Arc::new(Echo)) };
+    assert_eq!(none.run_job(thread, &Notify::new()).await.unwrap(), StepOutcome::Idle);
     let stands = async || {
         let turns = parts.store.turns(store::TurnFilter::default(), None, 9).await.unwrap();
         let of = |it: &store::Turn| (it.status, it.error.clone().unwrap_or_default());
@@ -137,9 +146,15 @@ async fn a_parked_turn_stays_as_it_was_reported() {
 
     let next = new_turn(Opening::Existing(thread), vec![Message::user("echo three")]);
     let Submitted::New(turn) = parts.store.submit(next).await.unwrap() else { panic!("it is not under way") };
-    parts.queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
-    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
-    let limits = Limits { slots: 4, nodes: 16, lease: minute, sweep: minute, drain: minute };
+    parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
+    let (stop, minute) = (Shutdown::default(), Duration::from_secs(60));
+    let limits = WorkerConfig {
+        slots: 4,
+        max_jobs_in_place: 16,
+        lease: minute,
+        sweep_interval: minute,
+        drain_timeout: minute,
+    };
     let worker = tokio::spawn(Worker::new(all, limits).run(stop.clone()));
     while parts.store.turn(turn.id).await.unwrap().unwrap().status == store::TurnStatus::Queued {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -148,11 +163,12 @@ async fn a_parked_turn_stays_as_it_was_reported() {
     worker.await.unwrap();
     let (turns, after) = stands().await;
     assert_eq!(turns.iter().map(|it| it.0).collect::<Vec<_>>(), [store::TurnStatus::Failed; 2]);
-    assert!(turns[0].1.contains("was parked"), "{turns:?}");
+    assert!(turns[0].1.contains("the thread is parked"), "{turns:?}");
     assert_eq!(after, seq, "nothing more has happened");
 }
 
-/// Two people answer at once: the second answer was meant for the first question, and is not heard as that to the next.
+/// Two people answer at once: the second answer was meant for the first question and is not taken as an answer to the
+/// next.
 #[tokio::test]
 async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
     let parts = parts().await;
@@ -160,7 +176,7 @@ async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
     let thread =
         submit_words(&parts, probe, vec![Message::user("ask One? | yes | no; ask Two? | yes | no")]).await;
     let hands = hands(&parts, Arc::new(Echo));
-    let live = async || while hands.work(thread, &Notify::new()).await.unwrap() != Done::Rested {};
+    let live = async || while hands.run_job(thread, &Notify::new()).await.unwrap() != StepOutcome::Idle {};
     live().await;
     let asked_at = parts.store.head(thread).await.unwrap().seq;
     let mut answers = Vec::new();
@@ -180,22 +196,28 @@ async fn an_answer_is_heard_to_its_own_question_or_not_at_all() {
     assert!(second.1.contains("settled"), "{second:?}");
 }
 
-/// A worker that comes late, by a token of an earlier question, does not take the answer to the next for one too late.
+/// A late worker with a job of an earlier question does not reject the answer to the next question as late.
 #[tokio::test]
 async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
     let parts = parts().await;
     let probe = Opened { strategy: "probe".into(), ..opened() };
     let words = "ask One? | yes | no; ask Two? | yes | no";
     let thread = submit_words(&parts, probe, vec![Message::user(words)]).await;
-    let ring = async |when| parts.queue.ring(thread, &Lane::default(), when).await.unwrap();
+    let ring = async |when| parts.queue.enqueue(thread, &Lane::default(), when).await.unwrap();
     let answer = async || {
         let asked_at = parts.store.head(thread).await.unwrap().seq;
         let opening = Opening::Asking(thread, asked_at);
         let answer = NewTurn { policy: Policy::Answer, ..new_turn(opening, vec![Message::user("yes")]) };
         parts.store.submit(answer).await.unwrap().into_turn().id
     };
-    let (stop, minute) = (Stop::default(), Duration::from_secs(60));
-    let limits = Limits { slots: 1, nodes: 16, lease: minute, sweep: minute, drain: minute };
+    let (stop, minute) = (Shutdown::default(), Duration::from_secs(60));
+    let limits = WorkerConfig {
+        slots: 1,
+        max_jobs_in_place: 16,
+        lease: minute,
+        sweep_interval: minute,
+        drain_timeout: minute,
+    };
     let late = Worker::new(hands(&parts, Arc::new(Echo)), limits);
     let late = tokio::spawn(late.run(stop.clone()));
     let rests = async |turns: usize| {
@@ -204,22 +226,22 @@ async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    ring(When::Now).await;
+    ring(Schedule::Now).await;
     rests(1).await;
     let first = parts.store.head(thread).await.unwrap().seq;
     answer().await;
-    // Another worker takes the thread on to its second question.
+    // Another worker advances the thread to its second question.
     let other = hands(&parts, Arc::new(Echo));
-    while other.work(thread, &Notify::new()).await.unwrap() != Done::Rested {}
+    while other.run_job(thread, &Notify::new()).await.unwrap() != StepOutcome::Idle {}
     rests(2).await;
     let second = answer().await;
-    ring(When::NowAt(first)).await;
-    while parts.queue.len().await.unwrap() != Depth::default() {
+    ring(Schedule::NowAtSeq(first)).await;
+    while parts.queue.depth().await.unwrap() != Depth::default() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let turn = parts.store.turn(second).await.unwrap().unwrap();
     assert_eq!((turn.status, turn.error), (store::TurnStatus::Queued, None));
-    ring(When::Now).await;
+    ring(Schedule::Now).await;
     while parts.store.turn(second).await.unwrap().unwrap().status != store::TurnStatus::Completed {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -227,44 +249,44 @@ async fn an_answer_to_what_a_late_worker_has_not_seen_is_left_to_be_heard() {
     late.await.unwrap();
 }
 
-/// Of two calls side by side one is given up, and the other is told to wait: it does.
+/// One of two concurrent calls fails permanently; the other is retried only after the requested delay.
 #[tokio::test]
 async fn a_call_waits_as_it_was_told_though_another_is_given_up() {
     let parts = parts().await;
     let builder = serde_json::json!({
         "strategy": "index_builder",
-        "experts": {"calendar": "dates", "contacts": "people"},
+        "servers": {"calendar": "dates", "contacts": "people"},
     });
     let builder = serde_json::from_value(builder).unwrap();
     let thread = submit_words(&parts, builder, vec![Message::user("build")]).await;
     let world = Arc::new(OneWaits::default());
     let hands = hands(&parts, world.clone());
     let done = loop {
-        match hands.work(thread, &Notify::new()).await.unwrap() {
-            Done::Moved => {}
+        match hands.run_job(thread, &Notify::new()).await.unwrap() {
+            StepOutcome::Continue => {}
             done => break done,
         }
     };
-    let Done::Faltered { after, why } = done else { panic!("it waits: {done:?}") };
+    let StepOutcome::RetryLater { after, why } = done else { panic!("it waits: {done:?}") };
     assert_eq!((after.as_secs(), &*why), (29, "come later"));
     assert_eq!(*world.0.lock().unwrap(), [0, 1], "each was asked once");
-    assert!(matches!(hands.work(thread, &Notify::new()).await.unwrap(), Done::Faltered { .. }));
+    assert!(matches!(hands.run_job(thread, &Notify::new()).await.unwrap(), StepOutcome::RetryLater { .. }));
     assert_eq!(*world.0.lock().unwrap(), [0, 1]);
 }
 
-/// Notes who is asked, has an operator mend the first, and the others come later.
+/// A world that records its requests. The first one fails permanently, the others ask for a later retry.
 #[derive(Default)]
 struct OneWaits(Mutex<Vec<usize>>);
 
 #[async_trait]
 impl World for OneWaits {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         self.0.lock().unwrap().push(ask.due.slot);
         let (error, remedy) = match ask.due.slot {
-            0 => ("no such server", Remedy::Operator),
-            _ => ("come later", Remedy::Again { after_ms: Some(30_000) }),
+            0 => ("no such server", FaultKind::Permanent),
+            _ => ("come later", FaultKind::Transient { retry_after_ms: Some(30_000) }),
         };
-        Err(Fault { error: error.to_owned(), remedy, meter: None })
+        Err(Fault { error: error.to_owned(), kind: remedy, usage: None })
     }
 }
 
@@ -274,25 +296,25 @@ fn opened() -> Opened {
         strategy: "gone".into(),
         version: 1,
         config: serde_json::Value::Null,
-        experts: Default::default(),
+        servers: Default::default(),
         budget: shared::Budget::default(),
-        by: String::new(),
+        actor: String::new(),
         tenant: shared::DEFAULT_TENANT.into(),
     }
 }
 
-pub(crate) fn hands(parts: &Parts, world: Arc<dyn World>) -> Hands {
-    Hands {
+pub(crate) fn hands(parts: &Backends, world: Arc<dyn World>) -> StepRunner {
+    StepRunner {
         parts: parts.clone(),
-        strategies: Strategies::new(strategies::all()),
+        strategies: StrategyRegistry::new(strategies::all()),
         world,
         backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
-        bounds: Bounds::default(),
+        admission: RequestAdmission::default(),
         name: "w".to_owned(),
     }
 }
 
-pub(crate) async fn submit_words(parts: &Parts, opened: Opened, messages: Vec<Message>) -> ThreadId {
+pub(crate) async fn submit_words(parts: &Backends, opened: Opened, messages: Vec<Message>) -> ThreadId {
     let new = new_turn(Opening::New(opened), messages);
     let Submitted::New(turn) = parts.store.submit(new).await.unwrap() else { panic!("not new") };
     turn.thread

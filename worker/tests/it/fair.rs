@@ -1,4 +1,4 @@
-//! Whoever floods keeps nobody waiting: counted in nodes, over both queues.
+//! Fairness: a tenant that floods the queue does not starve others, counted in nodes, over both queues.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,16 +6,14 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Message, Opened, Replay, Request, Response, strategies};
-use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Priority, Queue, RedisQueue, Store, Strategies,
-    ThreadId, When,
-};
-use testing::Redis;
+use queue::{Lane, MemoryNotifications, MemoryQueue, Priority, Queue, RedisQueue, Schedule};
+use shared::{DynThread, Message, Opened, Request, Response, strategies};
+use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, ThreadId};
+use test_servers::Redis;
 use tokio::sync::Semaphore;
 use worker::{
-    Backoff, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    Backoff, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use crate::noted::{Finish, Noted};
@@ -23,7 +21,7 @@ use crate::noted::{Finish, Noted};
 const LEASE: Duration = Duration::from_secs(60);
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Notes whose node is asked, and lets it go on when it is told to.
+/// A world that records which thread's node runs, and blocks it until the gate opens.
 struct Gate {
     asked: Mutex<Vec<ThreadId>>,
     open: Semaphore,
@@ -31,11 +29,11 @@ struct Gate {
 
 #[async_trait]
 impl World for Gate {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
         self.asked.lock().unwrap().push(ask.thread);
         self.open.acquire().await.unwrap().forget();
-        Ok((Response::Echo { says: it.says.clone() }, None))
+        Ok((Response::Echo { text: it.text.clone() }, None))
     }
 }
 
@@ -49,34 +47,40 @@ impl Gate {
     }
 }
 
-async fn says(parts: &Parts, thread: Option<ThreadId>, tenant: &str, priority: Priority) -> ThreadId {
+async fn says(parts: &Backends, thread: Option<ThreadId>, tenant: &str, priority: Priority) -> ThreadId {
     let opened = serde_json::json!({"strategy": "probe", "tenant": tenant});
     let opened: Opened = serde_json::from_value(opened).unwrap();
     let opening = thread.map_or(Opening::New(opened), Opening::Existing);
     let words = vec![Message::user("stream a; stream b; stream c; echo end")];
     let new = NewTurn { priority, ..NewTurn::of(opening, words, "test".to_owned()) };
     let turn = parts.store.submit(new).await.unwrap().into_turn();
-    parts.queue.ring(turn.thread, &Lane::new(tenant, priority), When::Now).await.unwrap();
+    parts.queue.enqueue(turn.thread, &Lane::new(tenant, priority), Schedule::Now).await.unwrap();
     turn.thread
 }
 
-async fn parts(queue: Arc<dyn Queue>) -> Parts {
+async fn parts(queue: Arc<dyn Queue>) -> Backends {
     let store = Store::connect("sqlite::memory:").await.unwrap();
     store.migrate().await.unwrap();
-    Parts { store, queue, news: Arc::new(MemoryNews::new()) }
+    Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) }
 }
 
-fn start(parts: &Parts, gate: &Arc<Gate>, stop: &Stop) -> tokio::task::JoinHandle<()> {
-    let hands = Hands {
+fn start(parts: &Backends, gate: &Arc<Gate>, stop: &Shutdown) -> tokio::task::JoinHandle<()> {
+    let steps = StepRunner {
         parts: parts.clone(),
-        strategies: Strategies::new(strategies::all()),
+        strategies: StrategyRegistry::new(strategies::all()),
         world: gate.clone(),
         backoff: Backoff::default(),
-        bounds: worker::Bounds::default(),
+        admission: worker::RequestAdmission::default(),
         name: "w".to_owned(),
     };
-    let limits = Limits { slots: 1, nodes: 16, lease: LEASE, sweep: LEASE, drain: LEASE };
-    tokio::spawn(Worker::new(hands, limits).run(stop.clone()))
+    let limits = WorkerConfig {
+        slots: 1,
+        max_jobs_in_place: 16,
+        lease: LEASE,
+        sweep_interval: LEASE,
+        drain_timeout: LEASE,
+    };
+    tokio::spawn(Worker::new(steps, limits).run(stop.clone()))
 }
 
 async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
@@ -87,11 +91,11 @@ async fn a_flood_keeps_nobody_waiting(queue: Arc<dyn Queue>) {
     for _ in 0..FLOOD {
         says(&parts, None, "flood", Priority::High).await;
     }
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = start(&parts, &gate, &stop);
     gate.open.add_permits(10);
     gate.until(|it| it.len() == 11).await;
-    // A node of the flood is under way, and stays so until the gate opens.
+    // A node of the flood is running and blocked until the gate opens.
     let before = noted.taken().len();
     let lone = says(&parts, None, "lone", Priority::Low).await;
     gate.open.add_permits(10_000);
@@ -117,18 +121,18 @@ async fn real_redis_a_flood_keeps_nobody_waiting() {
         .await;
 }
 
-/// A thread whose urgent turn is over waits for its next as that is urgent.
+/// After an urgent turn, a thread's next turn waits in the lane of its own priority.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_next_turn_of_a_thread_is_as_urgent_as_it_says() {
     let parts = parts(Arc::new(MemoryQueue::new(LEASE))).await;
     let gate = Arc::new(Gate { asked: Mutex::default(), open: Semaphore::new(0) });
     let first = says(&parts, None, "acme", Priority::High).await;
     says(&parts, Some(first), "acme", Priority::Low).await;
-    // Both rang; a new queue has but the one ring that is looked at.
-    let parts = Parts { queue: Arc::new(MemoryQueue::new(LEASE)), ..parts };
-    parts.queue.ring(first, &Lane::new("acme", Priority::High), When::Now).await.unwrap();
+    // Both were enqueued; a new queue holds only one job of the thread.
+    let parts = Backends { queue: Arc::new(MemoryQueue::new(LEASE)), ..parts };
+    parts.queue.enqueue(first, &Lane::new("acme", Priority::High), Schedule::Now).await.unwrap();
     let second = says(&parts, None, "acme", Priority::Normal).await;
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = start(&parts, &gate, &stop);
     gate.open.add_permits(1000);
     gate.until(|it| it.len() == 9).await;

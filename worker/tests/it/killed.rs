@@ -1,5 +1,5 @@
-//! A worker killed at every place of every recorded thread: before and after each question, and after each append.
-//! Another goes on, decides the same, and writes nothing twice.
+//! Kills a worker at every point of every recorded thread: before and after each request and each append. Another
+//! worker continues, decides the same, and writes nothing twice.
 
 use std::{
     collections::BTreeMap,
@@ -11,18 +11,19 @@ use std::{
 };
 
 use async_trait::async_trait;
+use queue::Lane;
 use shared::{
-    Event, Graph, InterruptKind, Reconciled, Replay, Response, Safety, Standing, ToolOutput, Verdict,
+    DynThread, Event, Graph, InterruptKind, Reconciled, Response, RunStatus, Safety, ToolOutput, Verdict,
     strategies,
 };
 use store::{
-    Error, Head, Lane, Log, Mark, Parts, Pause, Queued, Recorded as Row, Runnable, Store, Strategies,
-    ThreadId, ThreadLog, TurnId, Withdrawal,
+    Backends, Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded as Row, Runnable, Store,
+    StrategyRegistry, ThreadId, ThreadLog, TurnId, Withdrawal,
 };
 use tokio::{sync::Notify, task::JoinSet};
 use worker::{
-    Backoff, Bounds, Done, Hands,
-    world::{Ask, Outcome, Recorded, World},
+    Backoff, RequestAdmission, StepOutcome, StepRunner,
+    world::{Outcome, RecordedWorld, RequestContext, World},
 };
 
 use crate::{
@@ -30,11 +31,11 @@ use crate::{
     lived::{fixtures, parts, read},
 };
 
-/// How many threads of a strategy are lived at most, evenly chosen among all, so that the test takes a minute and not
-/// three; those with a write that may not be repeated are lived besides.
+/// Maximum threads per strategy, evenly spaced among all, so that the test takes one minute instead of three. Threads
+/// with a write that must not be repeated are always included.
 const THREADS: usize = 12;
 
-/// Where a worker dies; each number counts from 1 within one thread's life.
+/// Point at which a worker dies; each number counts from 1 within one run of a thread.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Death {
     BeforeQuestion(usize),
@@ -42,13 +43,13 @@ enum Death {
     AfterAppend(usize),
 }
 
-/// What is in store for the worker, and what has been counted of its life.
+/// Planned death of a worker, and its counters.
 struct Fate {
     death: Option<Death>,
     questions: AtomicUsize,
     appends: AtomicUsize,
     dead: Notify,
-    /// How far the clock was turned on instead of waiting, in microseconds.
+    /// Time by which the clock was advanced instead of waiting, in microseconds.
     turned_on: AtomicI64,
 }
 
@@ -58,7 +59,7 @@ impl Fate {
         Arc::new(Self { death, questions, appends, dead: Notify::new(), turned_on: AtomicI64::new(0) })
     }
 
-    /// Does not come back where death waits.
+    /// Never returns at the planned point of death.
     async fn reaches(&self, place: Death) {
         if self.death == Some(place) {
             self.dead.notify_one();
@@ -87,15 +88,20 @@ impl Log for Wire {
         self.store.load_since(head).await
     }
 
-    async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+    async fn append(
+        &self,
+        head: &Head,
+        events: &[Event],
+        mark: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
         let head = self.store.append(head, events, mark).await?;
         let nth = self.fate.appends.fetch_add(1, Ordering::SeqCst) + 1;
         self.fate.reaches(Death::AfterAppend(nth)).await;
         Ok(head)
     }
 
-    async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
-        self.store.mend(head, mark).await
+    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
+        self.store.update_read_model(head, mark).await
     }
 
     async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
@@ -123,9 +129,9 @@ impl Log for Wire {
     }
 }
 
-/// The recorded world, at whose questions a worker may die, with the book of what was done to it.
+/// The recorded world, at whose requests a worker may die, with a record of all writes.
 struct Deadly {
-    world: Arc<Recorded>,
+    world: Arc<RecordedWorld>,
     fate: Arc<Fate>,
     book: Mutex<BTreeMap<String, Vec<Write>>>,
 }
@@ -138,7 +144,7 @@ struct Write {
 
 #[async_trait]
 impl World for Deadly {
-    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         let nth = self.fate.questions.fetch_add(1, Ordering::SeqCst) + 1;
         self.fate.reaches(Death::BeforeQuestion(nth)).await;
         let outcome = self.world.perform(thread, ask).await;
@@ -153,24 +159,24 @@ impl World for Deadly {
     }
 }
 
-/// How a life went.
+/// Result of running a thread.
 struct Lived {
     decisions: Vec<Event>,
-    standing: Standing,
+    standing: RunStatus,
     deaths: usize,
     questions: usize,
     appends: usize,
-    /// What was written, by key.
+    /// Writes by idempotency key.
     book: BTreeMap<String, Vec<Write>>,
 }
 
-/// How often workers were killed in the threads of one strategy.
+/// Number of kills in the threads of a strategy.
 #[derive(Default, Debug)]
 struct Kills {
     threads: usize,
     at_questions: usize,
     after_appends: usize,
-    /// How many writes happened that may not be repeated.
+    /// Number of writes that must not be repeated.
     unrepeatable: usize,
 }
 
@@ -207,16 +213,16 @@ async fn killed_at_every_place_of_every_strategy() {
     }
 }
 
-/// Whether nothing but the world speaks after the first words.
+/// Returns true if only the world acts after the first message.
 ///
-/// Threads under a budget stay out: of answers that land side by side a crash may keep the first, and then the budget
-/// has its say before the second is asked for.
+/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
+/// budget before the second is requested.
 fn only_the_world_speaks(script: &[Event]) -> bool {
     let free = matches!(script.first(), Some(Event::Opened(it)) if it.budget.is_none());
-    free && script.iter().skip(2).all(|it| matches!(it, Event::Answered(_) | Event::Faltered(_)))
+    free && script.iter().skip(2).all(|it| matches!(it, Event::Answered(_) | Event::AttemptFailed(_)))
 }
 
-/// Whether a server of the thread offers a tool that may be called only once.
+/// Returns true if a server of the thread offers a tool that must not be repeated.
 fn has_unrepeatable_tool(script: &[Event]) -> bool {
     let offered = script.iter().filter_map(|it| match it {
         Event::Answered(it) => Some(&it.response),
@@ -233,7 +239,7 @@ fn has_unrepeatable_tool(script: &[Event]) -> bool {
 
 async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &str) -> Kills {
     let parts = parts().await;
-    let world = Arc::new(Recorded::new(graph, script).unwrap());
+    let world = Arc::new(RecordedWorld::new(graph, script).unwrap());
     let whole = live(&parts, &world, script, None).await;
     assert_eq!(whole.deaths, 0);
     let questions =
@@ -246,7 +252,7 @@ async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &s
         assert_eq!(lived.standing, whole.standing, "{case}");
         assert_eq!(lived.book.len(), whole.book.len(), "{case}: a write is missing, or one too many");
         for (key, writes) in &lived.book {
-            // What may be repeated was, with the same key; what may not was not.
+            // Repeatable writes were repeated under the same key; the others were not.
             let most = if writes[0].safety == Safety::Write { 1 } else { 2 };
             assert!(writes.len() <= most, "{case}: the write {key} happened {} times", writes.len());
         }
@@ -255,41 +261,46 @@ async fn killed_everywhere(graph: &'static dyn Graph, script: &[Event], name: &s
     Kills { threads: 1, at_questions: 2 * whole.questions, after_appends: whole.appends, unrepeatable }
 }
 
-/// Lives a thread to its end; where the worker dies, its work is taken up by another.
-async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Option<Death>) -> Lived {
+/// Runs a thread to its end; where the worker dies, another continues.
+async fn live(parts: &Backends, world: &Arc<RecordedWorld>, script: &[Event], death: Option<Death>) -> Lived {
     let fate = Fate::new(death);
     let world = Arc::new(Deadly { world: world.clone(), fate: fate.clone(), book: Mutex::default() });
     let wire = Wire { store: parts.store.clone(), fate: fate.clone() };
-    let hands = Hands {
-        parts: Parts { store: wire, queue: parts.queue.clone(), news: parts.news.clone() },
-        strategies: Strategies::new(strategies::all()),
+    let steps = StepRunner {
+        parts: Backends {
+            store: wire,
+            queue: parts.queue.clone(),
+            notifications: parts.notifications.clone(),
+        },
+        strategies: StrategyRegistry::new(strategies::all()),
         world: world.clone(),
         backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
-        bounds: Bounds::default(),
+        admission: RequestAdmission::default(),
         name: "w".to_owned(),
     };
-    let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+    let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
         panic!("not a fixture")
     };
     let thread = submit_words(parts, opened.clone(), heard.messages.clone()).await;
     let (mut deaths, rung) = (0, Notify::new());
     let standing = loop {
         let done = tokio::select! {
-            done = hands.work(thread, &rung) => done.unwrap(),
+            done = steps.run_job(thread, &rung) => done.unwrap(),
             () = fate.dead.notified() => {
                 deaths += 1;
                 continue;
             }
         };
         match done {
-            Done::Moved | Done::Next(_) => (),
-            Done::Faltered { after: pause, .. } | Done::Held { after: pause, .. } => {
+            StepOutcome::Continue | StepOutcome::NextTurn(_) => (),
+            StepOutcome::RetryLater { after: pause, .. } | StepOutcome::Blocked { after: pause, .. } => {
                 let pause = i64::try_from(pause.as_micros()).unwrap();
                 fate.turned_on.fetch_add(pause, Ordering::SeqCst);
             }
-            Done::Rested => match rests(parts, thread, &world).await {
-                // What the dead worker had begun to write may land late: the next is then not first, and looks again.
-                Standing::Busy => (),
+            StepOutcome::Idle => match rests(parts, thread, &world).await {
+                // A write started by the dead worker may arrive late: the next worker's append then fails, and it reads
+                // the log again.
+                RunStatus::Busy => (),
                 standing => break standing,
             },
         }
@@ -301,11 +312,11 @@ async fn live(parts: &Parts, world: &Arc<Recorded>, script: &[Event], death: Opt
     Lived { decisions: decided.collect(), standing, deaths, questions, appends, book }
 }
 
-/// Where the thread stands once a person has said of each call in doubt what the book says of it.
-async fn rests(parts: &Parts, thread: ThreadId, world: &Deadly) -> Standing {
-    let mut log = ThreadLog::open(parts, &Strategies::new(strategies::all()), thread).await.unwrap();
-    match log.thread().standing() {
-        Standing::Waiting(it) if it.kind == InterruptKind::InDoubt => (),
+/// Returns the status of the thread after a person resolved each call in doubt from the record of writes.
+async fn rests(parts: &Backends, thread: ThreadId, world: &Deadly) -> RunStatus {
+    let mut log = ThreadLog::open(parts, &StrategyRegistry::new(strategies::all()), thread).await.unwrap();
+    match log.thread().status() {
+        RunStatus::Waiting(it) if it.kind == InterruptKind::InDoubt => (),
         standing => return standing,
     }
     let (_, rows) = parts.store.load(thread).await.unwrap();
@@ -313,7 +324,7 @@ async fn rests(parts: &Parts, thread: ThreadId, world: &Deadly) -> Standing {
     let mut doubted = Vec::new();
     for row in &rows[asked..] {
         match &row.event {
-            Event::Doubted(it) => doubted.push(it.slot),
+            Event::InDoubt(it) => doubted.push(it.slot),
             Event::Reconciled(it) => doubted.retain(|slot| *slot != it.slot),
             _ => (),
         }
@@ -321,9 +332,9 @@ async fn rests(parts: &Parts, thread: ThreadId, world: &Deadly) -> Standing {
     for slot in doubted {
         let key = format!("{thread}:{asked}:{slot}");
         let result = world.book.lock().unwrap().get(&key).map(|it| it[0].result.clone());
-        let verdict = result.map_or(Verdict::DidNot, |result| Verdict::Happened { result });
-        log.push(Reconciled { slot, verdict, by: "person".to_owned() }.into()).unwrap();
+        let verdict = result.map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
+        log.push(Reconciled { slot, verdict, actor: "person".to_owned() }.into()).unwrap();
     }
     log.flush(parts).await.unwrap();
-    Standing::Busy
+    RunStatus::Busy
 }

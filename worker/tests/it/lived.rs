@@ -1,16 +1,16 @@
-//! Every fixture lived by a worker over memory: the transcript is the one that pure re-enactment gives, line by line.
+//! Runs every fixture with a worker over an in-memory store: the transcript equals the replayed one, line by line.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use queue::{Lane, MemoryNotifications, MemoryQueue, Schedule};
 use serde_json::Value;
-use shared::{Event, Graph, Hearing, Message, Policy, Standing, Supply, reenact, strategies, transcript};
-use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Store, Strategies, Submitted, ThreadId,
-    ThreadLog, When,
+use shared::{
+    Event, Graph, InputResponse, Message, Policy, RunStatus, TurnKind, rerun, strategies, transcript,
 };
+use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId, ThreadLog};
 use worker::{
-    Backoff, Bounds, Hands, Limits, Stop, Worker,
-    world::{Recorded, World},
+    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{RecordedWorld, World},
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -31,52 +31,52 @@ async fn every_fixture_gives_the_same_transcript() {
     assert!(lived > 30, "{lived} fixtures");
 }
 
-/// Lives a thread with a worker; what came from outside is done when the log has come to where it stands in the script.
+/// Runs a thread with a worker; each external event is submitted when the log reaches its position in the script.
 async fn live(graph: &'static dyn Graph, script: &[Event]) -> (Vec<Event>, serde_json::Value) {
     live_in(&parts().await, graph, script).await
 }
 
-/// The same in parts that are there.
+/// Runs a thread as [`live`] does, with the given backends.
 pub(crate) async fn live_in(
-    parts: &Parts,
+    parts: &Backends,
     graph: &'static dyn Graph,
     script: &[Event],
 ) -> (Vec<Event>, serde_json::Value) {
-    let strategies = Strategies::new(strategies::all());
-    let world = Arc::new(Recorded::new(graph, script).unwrap());
-    let worker = tokio::spawn(worker(parts, world, "w1").run(Stop::default()));
-    let whole = reenact(graph, script).unwrap().log;
+    let strategies = StrategyRegistry::new(strategies::all());
+    let world = Arc::new(RecordedWorld::new(graph, script).unwrap());
+    let worker = tokio::spawn(worker(parts, world, "w1").run(Shutdown::default()));
+    let whole = rerun(graph, script).unwrap().log;
     let Event::Opened(opened) = whole[0].clone() else { panic!("a fixture begins with `opened`") };
     let mut thread = None;
     let said = |messages, policy, thread| {
         let turn = NewTurn { policy, ..NewTurn::of(thread, messages, "test".to_owned()) };
         async {
             let Submitted::New(turn) = parts.store.submit(turn).await.unwrap() else { panic!("not new") };
-            parts.queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
+            parts.queue.enqueue(turn.thread, &Lane::default(), Schedule::Now).await.unwrap();
             turn.thread
         }
     };
     for (seq, event) in whole.iter().enumerate().skip(1) {
         match event {
-            Event::Heard(heard) => {
+            Event::TurnStarted(heard) => {
                 if let Some(thread) = thread {
                     until(parts, thread, seq).await;
                 }
-                let policy = match heard.hearing {
-                    Hearing::Input => Policy::Replan,
-                    Hearing::Answer => Policy::Answer,
+                let policy = match heard.kind {
+                    TurnKind::New => Policy::Replan,
+                    TurnKind::Answer => Policy::Answer,
                 };
                 let opening = thread.map_or_else(|| Opening::New(opened.clone()), Opening::Existing);
                 thread = Some(said(heard.messages.clone(), policy, opening).await);
             }
-            Event::Supplied(supplied) => {
+            Event::InputProvided(supplied) => {
                 let id = thread.unwrap();
                 until(parts, id, seq).await;
-                let words = match &supplied.answer {
-                    Supply::Accept(Value::Null) => "done".to_owned(),
-                    Supply::Accept(fields) => fields.to_string(),
-                    Supply::Decline => "decline".to_owned(),
-                    Supply::Cancel => "cancel".to_owned(),
+                let words = match &supplied.response {
+                    InputResponse::Accept(Value::Null) => "done".to_owned(),
+                    InputResponse::Accept(fields) => fields.to_string(),
+                    InputResponse::Decline => "decline".to_owned(),
+                    InputResponse::Cancel => "cancel".to_owned(),
                 };
                 said(vec![Message::user(words)], Policy::Answer, Opening::Existing(id)).await;
             }
@@ -86,7 +86,7 @@ pub(crate) async fn live_in(
                 let mut log = ThreadLog::open(parts, &strategies, id).await.unwrap();
                 log.push(event.clone()).unwrap();
                 log.flush(parts).await.unwrap();
-                parts.queue.ring(id, &Lane::default(), When::Now).await.unwrap();
+                parts.queue.enqueue(id, &Lane::default(), Schedule::Now).await.unwrap();
             }
             _ => (),
         }
@@ -94,38 +94,47 @@ pub(crate) async fn live_in(
     let thread = thread.unwrap();
     until(parts, thread, whole.len()).await;
     let log = ThreadLog::open(parts, &strategies, thread).await.unwrap();
-    assert_ne!(log.thread().standing(), Standing::Busy);
+    assert_ne!(log.thread().status(), RunStatus::Busy);
     let state = log.thread().state().unwrap();
     worker.abort();
     let (_, log) = parts.store.load(thread).await.unwrap();
     (log.into_iter().map(|it| it.event).collect(), state)
 }
 
-/// Waits until the thread has so many events.
-async fn until(parts: &Parts, thread: ThreadId, events: usize) {
+/// Waits until the thread has this many events.
+async fn until(parts: &Backends, thread: ThreadId, events: usize) {
     while parts.store.head(thread).await.unwrap().seq < events as u64 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
 }
 
-pub(crate) async fn parts() -> Parts {
+pub(crate) async fn parts() -> Backends {
     let store = Store::connect("sqlite::memory:").await.unwrap();
     store.migrate().await.unwrap();
     let queue = MemoryQueue::new(Duration::from_secs(10));
-    Parts { store, queue: Arc::new(queue), news: Arc::new(MemoryNews::new()) }
+    Backends { store, queue: Arc::new(queue), notifications: Arc::new(MemoryNotifications::new()) }
 }
 
-pub(crate) fn worker(parts: &Parts, world: Arc<dyn World>, name: &str) -> Worker {
-    let hands = Hands {
+pub(crate) fn worker(parts: &Backends, world: Arc<dyn World>, name: &str) -> Worker {
+    let steps = StepRunner {
         parts: parts.clone(),
-        strategies: Strategies::new(strategies::all()),
+        strategies: StrategyRegistry::new(strategies::all()),
         world,
         backoff: Backoff { base: Duration::from_millis(2), max: Duration::from_millis(10) },
-        bounds: Bounds::default(),
+        admission: RequestAdmission::default(),
         name: name.to_owned(),
     };
     let second = Duration::from_secs(1);
-    Worker::new(hands, Limits { slots: 8, nodes: 16, lease: 10 * second, sweep: second, drain: 5 * second })
+    Worker::new(
+        steps,
+        WorkerConfig {
+            slots: 8,
+            max_jobs_in_place: 16,
+            lease: 10 * second,
+            sweep_interval: second,
+            drain_timeout: 5 * second,
+        },
+    )
 }
 
 pub(crate) fn fixtures(graph: &dyn Graph) -> Vec<PathBuf> {

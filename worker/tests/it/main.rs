@@ -1,4 +1,4 @@
-//! The worker against real endpoints, servers and files.
+//! Tests of the worker against real endpoints, servers and files.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 

@@ -1,4 +1,4 @@
-//! A queue as another, and what is seen of it.
+//! A queue wrapper that records claims.
 
 use std::{
     sync::{
@@ -9,23 +9,24 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, Queue, QueueError, Room, Rung, ThreadId, When};
+use queue::{Depth, Enqueued, Job, Lane, Queue, QueueEntry, QueueError, Schedule, Slots};
+use store::ThreadId;
 use tokio::sync::Barrier;
 
-/// A queue that notes what was taken.
+/// A queue wrapper that records claimed jobs.
 pub(crate) struct Noted {
     queue: Arc<dyn Queue>,
     taken: Mutex<Vec<Job>>,
     finish: Finish,
 }
 
-/// How a token ends.
+/// Behaviour of the queue when a job is acknowledged.
 pub(crate) enum Finish {
     AtOnce,
     Within(Duration),
-    /// The queue is not there yet, so many times more.
+    /// The queue is unavailable this many more times.
     Away(AtomicUsize),
-    /// At once; but one that is given back ends only with others.
+    /// Acknowledged at once, except that a job returned to the queue is acknowledged only together with others.
     Together(Barrier),
 }
 
@@ -34,7 +35,7 @@ impl Noted {
         Self { queue, taken: Mutex::default(), finish }
     }
 
-    /// What was taken, in its order.
+    /// Returns the claimed jobs, in order.
     pub(crate) fn taken(&self) -> Vec<Job> {
         self.taken.lock().unwrap().clone()
     }
@@ -42,49 +43,49 @@ impl Noted {
 
 #[async_trait]
 impl Queue for Noted {
-    async fn ring(&self, thread: ThreadId, lane: &Lane, when: When) -> Result<(), QueueError> {
-        self.queue.ring(thread, lane, when).await
+    async fn enqueue(&self, thread: ThreadId, lane: &Lane, when: Schedule) -> Result<(), QueueError> {
+        self.queue.enqueue(thread, lane, when).await
     }
 
-    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
-        let jobs = self.queue.take(room).await?;
+    async fn claim(&self, room: Slots) -> Result<Vec<Job>, QueueError> {
+        let jobs = self.queue.claim(room).await?;
         self.taken.lock().unwrap().extend(jobs.iter().cloned());
         Ok(jobs)
     }
 
-    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
-        self.queue.renew(jobs).await
+    async fn renew_leases(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+        self.queue.renew_leases(jobs).await
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
+    async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
         match &self.finish {
             Finish::Within(time) => tokio::time::sleep(*time).await,
             Finish::Away(times) => {
                 let one_less = |it: usize| it.checked_sub(1);
                 if times.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
                     let what = "finish a token".to_owned();
-                    return Err(QueueError::Unavailable { what, source: "away".into() });
+                    return Err(QueueError::Unavailable { action: what, source: "away".into() });
                 }
             }
-            Finish::Together(barrier) if next == Some(When::Now) => _ = barrier.wait().await,
+            Finish::Together(barrier) if next == Some(Schedule::Now) => _ = barrier.wait().await,
             Finish::AtOnce | Finish::Together(_) => (),
         }
-        self.queue.finish(job, next).await
+        self.queue.ack(job, next).await
     }
 
-    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
-        self.queue.is_held_besides(job).await
+    async fn has_other_holder(&self, job: &Job) -> Result<bool, QueueError> {
+        self.queue.has_other_holder(job).await
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
-        self.queue.rung().await
+    async fn enqueued(&self) -> Result<Enqueued, QueueError> {
+        self.queue.enqueued().await
     }
 
-    async fn len(&self) -> Result<Depth, QueueError> {
-        self.queue.len().await
+    async fn depth(&self) -> Result<Depth, QueueError> {
+        self.queue.depth().await
     }
 
-    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+    async fn list(&self, limit: usize) -> Result<Vec<QueueEntry>, QueueError> {
         self.queue.list(limit).await
     }
 }

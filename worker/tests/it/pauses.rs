@@ -1,4 +1,4 @@
-//! What is paused is not begun, by any worker, until it is resumed.
+//! Pauses: no worker starts paused work until it is resumed.
 
 use std::{
     sync::{
@@ -9,36 +9,37 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Event, Message, Opened, Replay, strategies};
-use store::{Notice, Parts, Pause, PauseKind, Strategies, ThreadId, WORKERS, When};
+use queue::{ALL_WORKERS, Notification, Schedule};
+use shared::{DynThread, Event, Message, Opened, strategies};
+use store::{Backends, Pause, PauseKind, StrategyRegistry, ThreadId};
 use tokio::{sync::Notify, task::JoinHandle};
 use worker::{
-    Backoff, Bounds, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, Recorded, World},
+    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RecordedWorld, RequestContext, World},
 };
 
 use crate::lived::{fixtures, parts, read};
 
-/// How long something that must happen may take: less than a thread that is put off would wait by itself.
+/// Maximum wait for an expected event; shorter than the delay of a blocked thread.
 const PATIENCE: Duration = Duration::from_secs(25);
 
-/// Says at once what it is asked to say, or plays a recording; and counts.
+/// A world that answers at once or plays a recording, and counts its requests.
 #[derive(Default)]
 struct Counting {
-    recorded: Option<Recorded>,
+    recorded: Option<RecordedWorld>,
     begun: AtomicUsize,
     first: Notify,
 }
 
 #[async_trait]
 impl World for Counting {
-    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.first.notify_one();
         match (&self.recorded, &ask.due.request) {
-            (_, shared::Request::Rehearse(it)) => {
+            (_, shared::Request::Simulate(it)) => {
                 tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
-                Ok((shared::Response::Echo { says: it.says.clone() }, None))
+                Ok((shared::Response::Echo { text: it.text.clone() }, None))
             }
             (Some(recorded), _) => recorded.perform(thread, ask).await,
             (None, other) => panic!("nobody knows {other}"),
@@ -47,35 +48,41 @@ impl World for Counting {
 }
 
 struct Office {
-    parts: Parts,
+    parts: Backends,
     world: Arc<Counting>,
-    stop: Stop,
+    stop: Shutdown,
     worker: Option<JoinHandle<()>>,
 }
 
 impl Office {
-    async fn new(recorded: Option<Recorded>) -> Self {
+    async fn new(recorded: Option<RecordedWorld>) -> Self {
         let world = Arc::new(Counting { recorded, ..Counting::default() });
-        Self { parts: parts().await, world, stop: Stop::default(), worker: None }
+        Self { parts: parts().await, world, stop: Shutdown::default(), worker: None }
     }
 
     fn work(&mut self, sweep: Duration) {
-        let hands = Hands {
+        let steps = StepRunner {
             parts: self.parts.clone(),
-            strategies: Strategies::new(strategies::all()),
+            strategies: StrategyRegistry::new(strategies::all()),
             world: self.world.clone(),
             backoff: Backoff::default(),
-            bounds: Bounds::default(),
+            admission: RequestAdmission::default(),
             name: "w".to_owned(),
         };
         let minute = Duration::from_secs(60);
-        let limits = Limits { slots: 4, nodes: 16, lease: minute, sweep, drain: minute };
-        self.worker = Some(tokio::spawn(Worker::new(hands, limits).run(self.stop.clone())));
+        let limits = WorkerConfig {
+            slots: 4,
+            max_jobs_in_place: 16,
+            lease: minute,
+            sweep_interval: sweep,
+            drain_timeout: minute,
+        };
+        self.worker = Some(tokio::spawn(Worker::new(steps, limits).run(self.stop.clone())));
     }
 
     async fn says(&self, opened: Opened, messages: Vec<Message>) -> ThreadId {
         let thread = crate::crash::submit_words(&self.parts, opened, messages).await;
-        self.parts.queue.ring(thread, &store::Lane::default(), When::Now).await.unwrap();
+        self.parts.queue.enqueue(thread, &queue::Lane::default(), Schedule::Now).await.unwrap();
         thread
     }
 
@@ -93,17 +100,17 @@ impl Office {
     }
 
     async fn tell(&self) {
-        self.parts.news.publish(WORKERS, Notice::Paused).await;
+        self.parts.notifications.publish(ALL_WORKERS, Notification::PausesChanged).await;
     }
 
     async fn log(&self, thread: ThreadId) -> Vec<Event> {
         self.parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
     }
 
-    /// Waits until so many threads are put off.
+    /// Waits until this many threads are blocked.
     async fn until_held(&self, threads: u64) {
         let began = Instant::now();
-        while self.parts.queue.len().await.unwrap().delayed != threads {
+        while self.parts.queue.depth().await.unwrap().delayed != threads {
             assert!(began.elapsed() < PATIENCE, "it is not held");
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
@@ -166,10 +173,10 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
         .map(|it| read(it))
         .find(|it| it.iter().skip(2).all(|it| matches!(it, Event::Answered(_))))
         .unwrap();
-    let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+    let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
         panic!("not a fixture")
     };
-    let log = shared::reenact(graph, &script).unwrap().log;
+    let log = shared::rerun(graph, &script).unwrap().log;
     let model = log.iter().find_map(|it| match it {
         Event::Asked(it) => it.requests.iter().find_map(|it| match it {
             shared::Request::Chat { model, .. } => Some(model.clone()),
@@ -178,7 +185,7 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
         _ => None,
     });
     let model = model.expect("a planner asks a model");
-    let mut office = Office::new(Some(Recorded::new(graph, &script).unwrap())).await;
+    let mut office = Office::new(Some(RecordedWorld::new(graph, &script).unwrap())).await;
     office.pause(PauseKind::Model, &model).await;
     office.work(HOUR);
     let held = office.says(opened.clone(), heard.messages.clone()).await;
@@ -193,7 +200,7 @@ async fn a_paused_model_holds_only_those_who_ask_it() {
     office.end().await;
 }
 
-/// News may be missed; the sweep is not.
+/// A worker that misses the notification of a pause learns of it at the next sweep.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_heard_no_news_learns_of_it_all_the_same() {
     let mut office = Office::new(None).await;
@@ -201,12 +208,12 @@ async fn a_worker_that_heard_no_news_learns_of_it_all_the_same() {
     let before = office.probe("wait 0").await;
     office.until_over(before).await;
     office.pause(PauseKind::Strategy, "probe").await;
-    // Whoever was faster than the sweep is over; the next one is held.
+    // Threads that were faster than the sweep are done; the next one is blocked.
     let began = Instant::now();
     let held = loop {
         let thread = office.probe("wait 0; wait 0; wait 0").await;
         tokio::time::sleep(Duration::from_millis(50)).await;
-        if office.parts.queue.len().await.unwrap().delayed > 0 {
+        if office.parts.queue.depth().await.unwrap().delayed > 0 {
             break thread;
         }
         assert!(began.elapsed() < PATIENCE, "it never learned of the pause");
@@ -216,17 +223,17 @@ async fn a_worker_that_heard_no_news_learns_of_it_all_the_same() {
     office.end().await;
 }
 
-/// Nobody rings for it, as after a `FLUSHALL`: the sweep does, once it is due and not before.
+/// Its job was lost, as after a `FLUSHALL`: the sweeper enqueues the thread once it is due and not before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_turn_that_becomes_due_is_swept() {
     let mut office = Office::new(None).await;
     let opened = serde_json::from_value(serde_json::json!({"strategy": "probe"})).unwrap();
-    let due = store::time::now() + 1_500_000;
+    let due = queue::clock::now() + 1_500_000;
     let (opening, words) = (store::Opening::New(opened), vec![Message::user("echo later")]);
     let new = store::NewTurn { due_at: Some(due), ..store::NewTurn::of(opening, words, "test".to_owned()) };
     let turn = office.parts.store.submit(new).await.unwrap().into_turn();
-    // One that comes early finds nothing to do, and does not come back by itself.
-    office.parts.queue.ring(turn.thread, &store::Lane::default(), When::Now).await.unwrap();
+    // A job that arrives early finds nothing to do and is not re-enqueued.
+    office.parts.queue.enqueue(turn.thread, &queue::Lane::default(), Schedule::Now).await.unwrap();
     office.work(Duration::from_millis(100));
     let began = Instant::now();
     while !office.parts.store.turn(turn.id).await.unwrap().unwrap().status.is_over() {

@@ -1,5 +1,5 @@
-//! The read models of every fixture, lived by a worker: beside it nothing in them is ever wrong, and once they are
-//! wrecked they are made again as they were, from the events alone.
+//! Read models of every fixture run by a worker: they are never wrong while it runs, and after being destroyed they are
+//! rebuilt identically from the events.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
+use queue::{MemoryNotifications, MemoryQueue};
 use shared::{Message, Opened, strategies};
 use store::{
-    Conditions, Differs, DryRun, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Rebuilt, Round, Store,
-    Strategies, ThreadId, TurnFilter, TurnId, testing::wreck,
+    Backends, Conditions, Differs, DryRun, NewTurn, Opening, Rebuilt, Store, StrategyRegistry, ThreadId,
+    ThreadScan, TurnFilter, TurnId, testing::corrupt_read_models,
 };
 
 use crate::lived::{fixtures, live_in, read};
@@ -23,14 +24,14 @@ async fn sqlite_read_models_are_made_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_read_models_are_made_again() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     made_again(&postgres.url()).await;
 }
 
-/// What PostgreSQL keeps beside the rows of turns is put right by them, whoever wrote past it.
+/// A rebuild restores PostgreSQL's table `open_turns` from the rows of turns after other programs changed it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_postgres_open_turns_are_told_again() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let submitted = async || {
@@ -64,12 +65,14 @@ async fn made_again(url: &str) {
     let store = Store::connect(url).await.unwrap();
     store.migrate().await.unwrap();
     for graph in strategies::all() {
-        // Some of each strategy: all of them are lived elsewhere, and here everything is folded again beside each.
+        // Only a sample of each strategy, because this test folds everything again after each run. Other tests run all
+        // of them.
         for path in fixtures(graph).into_iter().step_by(3) {
             let script = read(&path);
-            // A queue of its own: whatever an earlier worker left running rings in another.
+            // A separate queue, because an earlier worker may still enqueue threads in its own.
             let queue = Arc::new(MemoryQueue::new(Duration::from_secs(10)));
-            let parts = Parts { store: store.clone(), queue, news: Arc::new(MemoryNews::new()) };
+            let parts =
+                Backends { store: store.clone(), queue, notifications: Arc::new(MemoryNotifications::new()) };
             let lived = tokio::time::timeout(Duration::from_secs(60), live_in(&parts, graph, &script));
             let (lived, beside) = tokio::join!(lived, rebuild(&store, DryRun::No));
             lived.unwrap_or_else(|_| panic!("{} does not come to its end", path.display()));
@@ -84,7 +87,7 @@ async fn made_again(url: &str) {
     );
 
     let before = rows(&store).await;
-    wreck(&store).await.unwrap();
+    corrupt_read_models(&store).await.unwrap();
     let looked = rebuild(&store, DryRun::Yes).await;
     assert_ne!(rows(&store).await, before, "whoever only looks writes nothing");
     let found = rebuild(&store, DryRun::No).await;
@@ -109,14 +112,14 @@ async fn made_again(url: &str) {
 }
 
 async fn rebuild(store: &Store, dry_run: DryRun) -> Rebuilt {
-    store.rebuild(&Strategies::new(strategies::all()), &round(), dry_run).await.unwrap()
+    store.rebuild(&StrategyRegistry::new(strategies::all()), &round(), dry_run).await.unwrap()
 }
 
-fn round() -> Round {
-    Round::of(Conditions::default(), 2)
+fn round() -> ThreadScan {
+    ThreadScan::of(Conditions::default(), 2)
 }
 
-/// All that a log knows of the rows; when one was last written is not among it.
+/// Returns everything about the rows that a log determines; the time of the last write is not part of it.
 async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, String>) {
     let threads = store.threads(store::ThreadFilter::default(), None, 10_000).await.unwrap().into_iter();
     let turns = store.turns(TurnFilter::default(), None, 10_000).await.unwrap().into_iter();
@@ -125,7 +128,7 @@ async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, St
         turns
             .map(|it| {
                 let told =
-                    (it.thread, it.status, it.heard_seq, it.ended_seq, it.error, it.author, it.messages);
+                    (it.thread, it.status, it.started_seq, it.ended_seq, it.error, it.author, it.messages);
                 (it.id, format!("{told:?}"))
             })
             .collect(),

@@ -1,17 +1,19 @@
-//! The whole engine in simulation: real workers, sweep and fold; a log, a doorbell and a world that fail by the dice.
+//! Simulation of the whole engine: real workers, sweepers and folds over a log, a queue and a world that fail at
+//! random.
 //!
-//! A seed decides all that happens: what is submitted, how long everything takes, which worker dies when, what is lost,
-//! repeated, told wrongly. The clock is virtual, so a minute takes milliseconds. A seed that fails is named with its
-//! transcript; `TURNFOLD_SIM_SEED=N cargo nextest run -p worker sim` lives it alone, event by event.
+//! The seed determines everything that happens: what is submitted, how long each operation takes, which worker dies
+//! when, and what is lost, repeated or reported wrongly. The clock is virtual, so a minute takes milliseconds. A
+//! failure names its seed and prints the transcript; `TURNFOLD_SIM_SEED=N cargo nextest run -p worker sim` runs that
+//! seed alone, event by event.
 //!
-//! What must hold, whatever the dice say:
+//! These properties hold for every seed:
 //!
-//! * every append that was acknowledged is in the log, and the log has no gap;
-//! * every turn that was accepted ends, with the decisions of a life without faults;
-//! * a write happens once, unless it is declared repeatable; then only under one key.
+//! * every acknowledged append is in the log, and the log has no gap;
+//! * every accepted turn ends, with the decisions of a run without faults;
+//! * a write happens once, unless it is declared repeatable; then it is repeated only under the same key.
 //!
-//! Two controls show that this can fail: without the sweep turns get lost, and without the fence decisions are taken
-//! twice.
+//! Two controls show that the simulation can fail: without the sweeper turns are lost, and without the fence decisions
+//! are taken twice.
 
 mod door;
 mod faults;
@@ -20,10 +22,11 @@ mod world;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use shared::{Event, Graph, InterruptKind, Reconciled, Standing, Verdict, strategies};
-use store::{MemoryNews, Parts, Strategies, ThreadId};
+use queue::MemoryNotifications;
+use shared::{Event, Graph, InterruptKind, Reconciled, RunStatus, Verdict, strategies};
+use store::{Backends, StrategyRegistry, ThreadId};
 use tokio::time::{Instant, sleep};
-use worker::{Backoff, Bounds, Hands, Limits, Stop, Worker};
+use worker::{Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig};
 
 use self::{
     door::Door,
@@ -33,20 +36,20 @@ use self::{
 };
 use crate::lived::{fixtures, read};
 
-/// How many seeds the two tests live.
+/// Number of seeds that the two tests run.
 const SEEDS: u64 = 3_000;
 
-/// How many processes there are at a time.
+/// Number of worker processes at a time.
 const WORKERS: usize = 3;
 
-/// How long a worker may hold a job without a sign of life.
+/// Time after which the job of a silent worker goes to another.
 const LEASE: Duration = Duration::from_secs(1);
 
-/// How long things go wrong; then all must come to rest.
+/// Duration of the faults; after it, every thread must become idle.
 const STORM: Duration = Duration::from_secs(12);
 const CALM: Duration = Duration::from_secs(240);
 
-/// Which part of the engine is taken away, to show that it is needed.
+/// Part of the engine to disable, to show that it is needed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Without {
     Nothing,
@@ -54,32 +57,33 @@ enum Without {
     Fence,
 }
 
-/// A thread to live: what is said to which strategy, and what the world answers.
+/// A thread to run: its strategy, its messages and the answers of the world.
 struct Story {
     graph: &'static dyn Graph,
     script: Vec<Event>,
     decisions: Vec<Event>,
 }
 
-/// Every fixture in which after the first words nothing but the world speaks, and no call is in doubt.
+/// All fixtures in which only the world acts after the first message and no call is in doubt.
 ///
-/// Those under a budget stay out: of answers that land side by side a crash may keep the first, and then the budget has
-/// its say before the second is asked for.
+/// Threads with a budget are excluded: after a crash, the first of two concurrent answers may be kept and exhaust the
+/// budget before the second is requested.
 fn stories() -> Vec<Story> {
     let mut stories = Vec::new();
     for graph in strategies::all() {
         for path in fixtures(graph) {
             let script = read(&path);
-            let alone = |it: &Event| matches!(it, Event::Answered(_) | Event::Faltered(_));
+            let alone = |it: &Event| matches!(it, Event::Answered(_) | Event::AttemptFailed(_));
             let free = matches!(script.first(), Some(Event::Opened(it)) if it.budget.is_none());
             if !free || !script.iter().skip(2).all(alone) {
                 continue;
             }
-            let log = shared::reenact(graph, &script).unwrap().log;
-            let thread = graph.replay(&log).unwrap();
-            let rests = matches!(thread.standing(), Standing::Idle | Standing::Waiting(_));
+            let log = shared::rerun(graph, &script).unwrap().log;
+            let thread = graph.fold(&log).unwrap();
+            let rests = matches!(thread.status(), RunStatus::Idle | RunStatus::Waiting(_));
             let operator = log.iter().any(|it| matches!(it, Event::Retried(_) | Event::Failed(_)));
-            if rests && !operator && log.iter().filter(|it| matches!(it, Event::Heard(_))).count() == 1 {
+            if rests && !operator && log.iter().filter(|it| matches!(it, Event::TurnStarted(_))).count() == 1
+            {
                 stories.push(Story { graph, script, decisions: decisions(&log) });
             }
         }
@@ -116,7 +120,7 @@ fn live_all(seeds: impl Iterator<Item = u64>) {
     assert!(chosen.is_some() || faults > 1_000, "{faults} faults");
 }
 
-/// The same seed is the same life.
+/// The same seed produces the same transcript.
 #[test]
 fn a_seed_can_be_lived_again() {
     let stories = stories();
@@ -148,7 +152,7 @@ struct Lived {
 }
 
 fn live(stories: &[Story], seed: u64, without: Without) -> Lived {
-    // The jitter of a backoff is drawn from the thread's own dice.
+    // The jitter of a backoff uses the random generator of the current system thread.
     fastrand::seed(seed);
     let mut clock = tokio::runtime::Builder::new_current_thread();
     let runtime = clock.enable_time().start_paused(true).build().unwrap();
@@ -182,29 +186,35 @@ fn live(stories: &[Story], seed: u64, without: Without) -> Lived {
     })
 }
 
-/// Workers at work while everything goes wrong; then new ones, to whom nothing happens any more.
+/// Runs workers under faults until the storm ends, then starts new workers without faults.
 async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dice) {
     let mut names = 0;
     let mut start = |faulty| {
         names += 1;
         let life = Life::new(format!("w{names}"), faulty);
-        let parts = Parts {
+        let parts = Backends {
             store: Wire::new(log.clone(), life.clone()),
             queue: door.consumer(life.clone()),
-            news: Arc::new(MemoryNews::new()),
+            notifications: Arc::new(MemoryNotifications::new()),
         };
-        let hands = Hands {
+        let steps = StepRunner {
             parts,
-            strategies: Strategies::new(strategies::all()),
+            strategies: StrategyRegistry::new(strategies::all()),
             world: world.of(life.clone()),
             backoff: Backoff { base: Duration::from_millis(50), max: Duration::from_millis(400) },
-            bounds: Bounds::default(),
+            admission: RequestAdmission::default(),
             name: life.name().to_owned(),
         };
         let sweep = Duration::from_secs(2);
         let nodes = [1, 16, 1000][usize::try_from(dice.below(3)).unwrap()];
-        let limits = Limits { slots: 4, nodes, lease: LEASE, sweep, drain: Duration::from_secs(5) };
-        tokio::spawn(Worker::new(hands, limits).run(Stop::default()));
+        let limits = WorkerConfig {
+            slots: 4,
+            max_jobs_in_place: nodes,
+            lease: LEASE,
+            sweep_interval: sweep,
+            drain_timeout: Duration::from_secs(5),
+        };
+        tokio::spawn(Worker::new(steps, limits).run(Shutdown::default()));
         life
     };
     let mut lives: Vec<Arc<Life>> = (0..WORKERS).map(|_| start(true)).collect();
@@ -244,19 +254,19 @@ async fn storm(log: &SimLog, door: &Arc<Door>, world: &Arc<SimWorld>, dice: &Dic
     }
 }
 
-/// The person who is asked what became of a write looks into the book, once nobody is at it any more.
+/// Resolves each write in doubt as a person would, from the record of writes, once no process is performing it.
 fn reconcile(log: &SimLog, door: &Arc<Door>, book: &Book) {
     for thread in log.threads() {
         let live = log.replay(thread);
-        let Standing::Waiting(it) = live.standing() else { continue };
+        let RunStatus::Waiting(it) = live.status() else { continue };
         if it.kind != InterruptKind::InDoubt || book.under_way(thread) {
             continue;
         }
         let (slot, asked) = log.doubted(thread);
         let key = format!("{thread}:{asked}:{slot}");
-        let verdict = book.result(&key).map_or(Verdict::DidNot, |result| Verdict::Happened { result });
+        let verdict = book.result(&key).map_or(Verdict::DidNotHappen, |result| Verdict::Happened { result });
         log.note(format!("a person says of {key}: {verdict:?}"));
-        log.push(thread, Reconciled { slot, verdict, by: "person".to_owned() }.into());
+        log.push(thread, Reconciled { slot, verdict, actor: "person".to_owned() }.into());
         door.ring_from_outside(thread);
     }
 }
@@ -265,9 +275,9 @@ fn judge(log: &SimLog, book: &Book, threads: &BTreeMap<ThreadId, &Story>) -> Res
     log.kept_all_it_acknowledged()?;
     for (thread, story) in threads {
         let events = log.events(*thread);
-        let live = story.graph.replay(&events).map_err(|err| format!("{thread} does not fold: {err}"))?;
-        if !matches!(live.standing(), Standing::Idle | Standing::Waiting(_)) {
-            return Err(format!("{thread} did not end: {:?}", live.standing()));
+        let live = story.graph.fold(&events).map_err(|err| format!("{thread} does not fold: {err}"))?;
+        if !matches!(live.status(), RunStatus::Idle | RunStatus::Waiting(_)) {
+            return Err(format!("{thread} did not end: {:?}", live.status()));
         }
         if decisions(&events) != story.decisions {
             let told: Vec<String> = events.iter().map(ToString::to_string).collect();

@@ -1,4 +1,4 @@
-//! Leases, order and the end of a worker.
+//! Leases, order of turns, and shutdown of a worker.
 
 mod draining;
 mod rings;
@@ -12,20 +12,18 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Event, Message, Opened, Replay, Request, Response, strategies};
-use store::{
-    Lane, MemoryNews, MemoryQueue, NewTurn, Opening, Parts, Queue, RedisQueue, Store, Strategies, Submitted,
-    ThreadId, When, limits::LONGEST_PAUSE,
-};
+use queue::{Lane, MemoryNotifications, MemoryQueue, Queue, RedisQueue, Schedule, rate_limits::MAX_PAUSE};
+use shared::{DynThread, Event, Message, Opened, Request, Response, strategies};
+use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, Submitted, ThreadId};
 use tokio::sync::Notify;
 use worker::{
-    Backoff, Bounds, Hands, Limits, Stop, Worker,
-    world::{Ask, Outcome, World},
+    Backoff, RequestAdmission, Shutdown, StepRunner, Worker, WorkerConfig,
+    world::{Outcome, RequestContext, World},
 };
 
 use crate::noted::{Finish, Noted};
 
-/// Takes as long as a rehearsal says, and counts.
+/// A world whose requests take the time that a simulated request specifies; it counts them.
 #[derive(Default)]
 struct Slow {
     begun: AtomicUsize,
@@ -33,7 +31,7 @@ struct Slow {
     first: Notify,
 }
 
-/// A call on its way; it is over too when nobody waits for it any more.
+/// A call in flight; it also ends when it is dropped.
 struct Call(Arc<AtomicUsize>);
 
 impl Drop for Call {
@@ -44,27 +42,27 @@ impl Drop for Call {
 
 #[async_trait]
 impl World for Slow {
-    async fn perform(&self, _: &dyn Replay, ask: &Ask<'_>) -> Outcome {
-        let Request::Rehearse(it) = &ask.due.request else { panic!("the probe only rehearses") };
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
         self.begun.fetch_add(1, Ordering::SeqCst);
         self.under_way.fetch_add(1, Ordering::SeqCst);
         let _call = Call(self.under_way.clone());
         self.first.notify_one();
         tokio::time::sleep(Duration::from_millis(it.wait_ms)).await;
-        Ok((Response::Echo { says: it.says.clone() }, None))
+        Ok((Response::Echo { text: it.text.clone() }, None))
     }
 }
 
-/// How many jobs each worker does at once.
+/// Number of concurrent jobs of each worker.
 const SLOTS: usize = 4;
 
 /// Two workers, each a consumer of one queue.
 struct Two {
-    parts: [Parts; 2],
+    parts: [Backends; 2],
     world: Arc<Slow>,
     lease: Duration,
     sweep: Duration,
-    /// How many nodes one job lets happen.
+    /// Maximum number of jobs of one thread that run in succession.
     nodes: usize,
 }
 
@@ -73,13 +71,14 @@ async fn two(lease: Duration) -> Two {
     store.migrate().await.unwrap();
     let queue = MemoryQueue::new(lease);
     let queues: [Arc<dyn Queue>; 2] = ["w1", "w2"].map(|name| Arc::new(queue.consumer(name)) as _);
-    let news = Arc::new(MemoryNews::new());
-    let parts = queues.map(|queue| Parts { store: store.clone(), queue, news: news.clone() });
+    let notifications = Arc::new(MemoryNotifications::new());
+    let parts =
+        queues.map(|queue| Backends { store: store.clone(), queue, notifications: notifications.clone() });
     Two { parts, world: Arc::default(), lease, sweep: Duration::from_secs(60), nodes: 16 }
 }
 
-/// The same over a queue in Redis.
-async fn two_over(redis: &testing::Redis, lease: Duration) -> Two {
+/// Starts two workers over a queue in Redis.
+async fn two_over(redis: &test_servers::Redis, lease: Duration) -> Two {
     let mut two = two(lease).await;
     for (parts, name) in two.parts.iter_mut().zip(["w1", "w2"]) {
         parts.queue = Arc::new(RedisQueue::connect(&redis.url(), lease, name).await.unwrap());
@@ -89,17 +88,26 @@ async fn two_over(redis: &testing::Redis, lease: Duration) -> Two {
 
 impl Two {
     fn worker(&self, n: usize) -> Worker {
-        let hands = Hands {
+        let steps = StepRunner {
             parts: self.parts[n].clone(),
-            strategies: Strategies::new(strategies::all()),
+            strategies: StrategyRegistry::new(strategies::all()),
             world: self.world.clone(),
             backoff: Backoff::default(),
-            bounds: Bounds::default(),
+            admission: RequestAdmission::default(),
             name: format!("w{n}"),
         };
         let minute = Duration::from_secs(60);
         let Self { lease, sweep, nodes, .. } = *self;
-        Worker::new(hands, Limits { slots: SLOTS, nodes, lease, sweep, drain: minute })
+        Worker::new(
+            steps,
+            WorkerConfig {
+                slots: SLOTS,
+                max_jobs_in_place: nodes,
+                lease,
+                sweep_interval: sweep,
+                drain_timeout: minute,
+            },
+        )
     }
 
     async fn says(&self, thread: Option<ThreadId>, words: &str) -> ThreadId {
@@ -107,7 +115,7 @@ impl Two {
         let opening = thread.map_or(Opening::New(opened), Opening::Existing);
         let new = NewTurn::of(opening, vec![Message::user(words)], "test".to_owned());
         let Submitted::New(turn) = self.parts[0].store.submit(new).await.unwrap() else { panic!("not new") };
-        self.parts[0].queue.ring(turn.thread, &Lane::default(), When::Now).await.unwrap();
+        self.parts[0].queue.enqueue(turn.thread, &Lane::default(), Schedule::Now).await.unwrap();
         turn.thread
     }
 
@@ -116,7 +124,7 @@ impl Two {
         log.iter().map(|it| it.event.kind().to_owned()).collect()
     }
 
-    /// Waits until the thread's last event makes `done` true.
+    /// Waits until the thread's last event satisfies `done`.
     async fn until(&self, thread: ThreadId, done: impl Fn(&[store::Recorded]) -> bool) {
         while !done(&self.parts[0].store.load(thread).await.unwrap().1) {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -128,11 +136,11 @@ fn ends(log: &[store::Recorded]) -> usize {
     log.iter().filter(|it| matches!(&it.event, Event::Decided(it) if it.to == shared::Goto::End)).count()
 }
 
-/// A node that takes ten times as long as the lease runs once, though two workers look for work.
+/// A node ten times as long as the lease runs once, although two workers claim jobs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_longer_than_the_lease_runs_once() {
     let two = two(Duration::from_millis(200)).await;
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
     let thread = two.says(None, "wait 2").await;
     two.until(thread, |log| ends(log) == 1).await;
@@ -143,24 +151,24 @@ async fn a_node_longer_than_the_lease_runs_once() {
     }
 }
 
-/// A worker dies, and before its lease has run out somebody rings again and a second worker comes to the thread: whoever takes
-/// the dead one's token over leaves that one alone.
+/// A worker dies, and before its lease expires the thread is enqueued again and claimed by a second worker. The dead
+/// worker's job, delivered later, leaves that worker alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_dead_workers_token_brings_no_second_worker_to_a_node() {
     let lease = Duration::from_secs(1);
     a_dead_workers_token_is_not_sure(&two(lease).await).await;
-    let redis = testing::Redis::start();
+    let redis = test_servers::Redis::start();
     a_dead_workers_token_is_not_sure(&two_over(&redis, lease).await).await;
 }
 
 async fn a_dead_workers_token_is_not_sure(two: &Two) {
     let thread = two.says(None, "wait 4").await;
-    let dead = two.parts[1].queue.take(1.into()).await.unwrap();
+    let dead = two.parts[1].queue.claim(1.into()).await.unwrap();
     assert_eq!(dead[0].thread, thread);
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let first = tokio::spawn(two.worker(0).run(stop.clone()));
-    two.parts[0].queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
-    // All its slots are taken, so that the token comes to the other.
+    two.parts[0].queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
+    // All slots of this worker are taken, so that the other worker receives the job.
     let mut threads = vec![thread];
     for _ in 1..SLOTS {
         threads.push(two.says(None, "wait 4").await);
@@ -179,18 +187,18 @@ async fn a_dead_workers_token_is_not_sure(two: &Two) {
     }
 }
 
-/// The queue is away for a moment as a job ends: its token is not left to its lease.
+/// The queue is briefly unreachable when a job ends: the lease is released afterwards and does not have to expire.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_is_given_back_once_the_queue_is_back() {
     let mut two = two(Duration::from_secs(600)).await;
     let away = Finish::Away(AtomicUsize::new(2));
     two.parts[0].queue = Arc::new(Noted::new(two.parts[0].queue.clone(), away));
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "echo end").await;
     two.until(thread, |log| ends(log) == 1).await;
     let given_back = async {
-        while two.parts[1].queue.len().await.unwrap().in_flight > 0 {
+        while two.parts[1].queue.depth().await.unwrap().in_flight > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
@@ -199,15 +207,16 @@ async fn a_token_is_given_back_once_the_queue_is_back() {
     worker.await.unwrap();
 }
 
-/// Redis comes back empty while a call is under way: nobody makes it again, and its thread goes on as soon as it is over.
+/// Redis comes back empty while a call is in flight: the call is not repeated, and its thread continues as soon as it
+/// ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lost_token_brings_no_second_worker_to_a_node() {
-    let redis = testing::Redis::start();
+    let redis = test_servers::Redis::start();
     let mut two = two_over(&redis, Duration::from_secs(3)).await;
     two.sweep = Duration::from_millis(100);
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
-    // A worker that has just started sweeps for whatever it finds, so both have done so before.
+    // A worker enqueues every runnable thread right after its start, so both workers run before.
     let first = two.says(None, "wait 0.5").await;
     two.until(first, |log| ends(log) == 1).await;
     let (before, thread) = (two.world.begun.load(Ordering::SeqCst), two.says(None, "wait 5; wait 0.1").await);
@@ -223,23 +232,23 @@ async fn a_lost_token_brings_no_second_worker_to_a_node() {
         "each once: {:?}",
         two.kinds(thread).await
     );
-    assert!(began.elapsed() < LONGEST_PAUSE, "it goes on without waiting for the delayed ring");
+    assert!(began.elapsed() < MAX_PAUSE, "it goes on without waiting for the delayed ring");
     stop.drain();
     for worker in workers {
         worker.await.unwrap();
     }
 }
 
-/// A worker starts just after Redis came back empty, and does not know who is at what: it asks for nothing again that the
-/// other, which has not noticed yet, is asking.
+/// A worker starts just after Redis came back empty and does not know what the other worker runs. It repeats no request
+/// of that worker, which has not noticed the loss yet.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_starts_over_an_empty_redis_asks_nothing_twice() {
-    let redis = testing::Redis::start();
+    let redis = test_servers::Redis::start();
     let mut two = two_over(&redis, Duration::from_secs(6)).await;
     two.sweep = Duration::from_millis(100);
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let first = tokio::spawn(two.worker(0).run(stop.clone()));
-    // All its slots are taken, so that whatever is rung for comes to the other.
+    // All slots of this worker are taken, so that the other worker receives every job.
     let mut threads = Vec::new();
     for _ in 0..SLOTS {
         threads.push(two.says(None, "wait 8").await);
@@ -259,13 +268,13 @@ async fn a_worker_that_starts_over_an_empty_redis_asks_nothing_twice() {
     }
 }
 
-/// Redis is away for longer than a lease, and comes back with all that it had: nobody makes a call again that is under way.
+/// Redis is unreachable for longer than a lease and comes back with its data: no call in flight is repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_redis_that_was_away_brings_no_second_worker_to_a_node() {
-    let mut redis = testing::Redis::durable();
+    let mut redis = test_servers::Redis::durable();
     let lease = Duration::from_secs(3);
     let two = two_over(&redis, lease).await;
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
     let thread = two.says(None, "wait 12; wait 0.1").await;
     two.world.first.notified().await;
@@ -280,16 +289,16 @@ async fn a_redis_that_was_away_brings_no_second_worker_to_a_node() {
     }
 }
 
-/// A database answers and takes nothing, as one whose disk is full: no answer can be kept, so none is asked for again, and
-/// paid, before it takes a write.
+/// A database that answers reads but rejects writes, as with a full disk: no request is sent, and paid for, before a
+/// write succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_store_that_takes_nothing_has_nothing_asked() {
-    let postgres = testing::Postgres::start();
+    let postgres = test_servers::Postgres::shared();
     let store = Store::connect(&postgres.url()).await.unwrap();
     store.migrate().await.unwrap();
     let mut two = two(Duration::from_secs(60)).await;
     two.parts.iter_mut().for_each(|it| it.store = store.clone());
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "wait 1").await;
     two.world.first.notified().await;
@@ -313,21 +322,21 @@ async fn a_store_that_takes_nothing_has_nothing_asked() {
     worker.await.unwrap();
 }
 
-/// A call under way ends when its turn is called off, whichever worker is at it and whoever takes the ring.
+/// A call in flight ends when its turn is cancelled, whichever worker runs it and whichever receives the job.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn calling_off_reaches_a_call_in_flight() {
     let two = two(Duration::from_secs(60)).await;
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "wait 600").await;
     two.world.first.notified().await;
-    let strategies = Strategies::new(strategies::all());
+    let strategies = StrategyRegistry::new(strategies::all());
     let parts = &two.parts[1];
     let mut log = store::ThreadLog::open(parts, &strategies, thread).await.unwrap();
-    log.push(shared::Cancelled { by: "test".to_owned() }.into()).unwrap();
+    log.push(shared::Cancelled { actor: "test".to_owned() }.into()).unwrap();
     log.flush(parts).await.unwrap();
     assert_eq!(two.world.under_way.load(Ordering::SeqCst), 1, "nobody has told the worker yet");
-    parts.news.publish(store::WORKERS, store::Notice::Recalled { thread }).await;
+    parts.notifications.publish(queue::ALL_WORKERS, queue::Notification::Changed { thread }).await;
     while two.world.under_way.load(Ordering::SeqCst) > 0 {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -335,7 +344,7 @@ async fn calling_off_reaches_a_call_in_flight() {
     worker.await.unwrap();
 }
 
-/// What is said while a thread is busy is heard in the order in which it was said.
+/// Turns submitted while a thread is busy run in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn turns_wait_for_their_turn() {
     let two = two(Duration::from_secs(60)).await;
@@ -343,12 +352,12 @@ async fn turns_wait_for_their_turn() {
     for words in ["echo two", "echo three", "echo four"] {
         two.says(Some(thread), words).await;
     }
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
     two.until(thread, |log| ends(log) == 4).await;
     let (_, log) = two.parts[0].store.load(thread).await.unwrap();
     let heard = log.iter().filter_map(|it| match &it.event {
-        Event::Heard(it) => Some(it.messages[0].content.clone()),
+        Event::TurnStarted(it) => Some(it.messages[0].content.clone()),
         _ => None,
     });
     assert_eq!(heard.collect::<Vec<_>>(), ["wait 0.1; echo one", "echo two", "echo three", "echo four"]);

@@ -1,4 +1,5 @@
-//! The world: real endpoints, real child processes, real files. Only the thread that asks is made up.
+//! Tests of the worker's requests against real endpoints, child processes and files. Only the thread that sends them is
+//! made up.
 
 mod arguments;
 mod child;
@@ -28,50 +29,59 @@ use std::{
 use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
-    Corrupt, Due, Event, Fault, Message, Meter, Next, Policy, Remedy, Replay, Request, Response, Safety,
-    Searching, Standing, Tally, Tool, Unheard,
+    DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, PendingRequest, Policy,
+    Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal, WebSearch,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
-use worker::world::{Ask, Command, Commands, Deltas, Index, Live, Models, Provider, Server, Servers, World};
+use worker::world::{
+    Command, Commands, DeltaSink, Index, LiveWorld, Models, Provider, RequestContext, Server, Servers, World,
+};
 
-/// A thread as far as the world looks at it.
+/// The state of a thread that requests depend on: messages, tools and servers.
 #[derive(Default)]
 struct Stage {
     messages: Vec<Message>,
-    toolboxes: BTreeMap<String, Vec<Tool>>,
+    tool_servers: BTreeMap<String, Vec<Tool>>,
     tools: Vec<Tool>,
     schema: Option<Value>,
 }
 
 const ONLY_LOOKS: &str = "the world only looks at a thread";
 
-impl Replay for Stage {
+impl DynThread for Stage {
     fn strategy(&self) -> &'static str {
         "strategy"
     }
     fn tenant(&self) -> &str {
         "acme"
     }
-    fn apply(&mut self, _: &Event) -> Result<(), Corrupt> {
+    fn apply(&mut self, _: &Event) -> Result<(), InvalidLog> {
         unreachable!("{ONLY_LOOKS}")
     }
-    fn next(&self) -> Result<Next, Corrupt> {
+    fn next(&self) -> Result<Next, InvalidLog> {
         unreachable!("{ONLY_LOOKS}")
     }
-    fn receive(&self, _: usize, _: Result<(Response, Option<Meter>), Fault>, _: u64) -> Event {
+    fn receive(&self, _: usize, _: Result<(Response, Option<Usage>), Fault>, _: u64) -> Event {
         unreachable!("{ONLY_LOOKS}")
     }
-    fn hear(&self, _: Uuid, _: &str, _: &str, _: Policy, _: Vec<Message>) -> Result<Event, Unheard> {
+    fn accept_message(
+        &self,
+        _: Uuid,
+        _: &str,
+        _: &str,
+        _: Policy,
+        _: Vec<Message>,
+    ) -> Result<Event, MessageRejected> {
         unreachable!("{ONLY_LOOKS}")
     }
-    fn standing(&self) -> Standing {
-        Standing::Busy
+    fn status(&self) -> RunStatus {
+        RunStatus::Busy
     }
-    fn turn_took(&self) -> &Tally {
+    fn turn_usage(&self) -> &UsageTotal {
         unreachable!("{ONLY_LOOKS}")
     }
-    fn took(&self) -> &Tally {
+    fn usage(&self) -> &UsageTotal {
         unreachable!("{ONLY_LOOKS}")
     }
     fn node(&self) -> Option<String> {
@@ -98,10 +108,10 @@ impl Replay for Stage {
     fn reply(&self) -> Option<&str> {
         None
     }
-    fn toolbox(&self, server: &str) -> Option<&[Tool]> {
-        self.toolboxes.get(server).map(Vec::as_slice)
+    fn server_tools(&self, server: &str) -> Option<&[Tool]> {
+        self.tool_servers.get(server).map(Vec::as_slice)
     }
-    fn at_stake(&self) -> Vec<usize> {
+    fn unresolved_writes(&self) -> Vec<usize> {
         Vec::new()
     }
     fn tools(&self) -> Vec<Tool> {
@@ -118,23 +128,23 @@ impl Stage {
     }
 }
 
-/// Somebody who writes down what they hear.
+/// A progress listener that records every message it receives.
 #[derive(Default)]
 struct Pad(Mutex<Vec<String>>);
 
 #[async_trait]
-impl Deltas for Pad {
+impl DeltaSink for Pad {
     async fn delta(&self, text: &str) {
         self.0.lock().unwrap().push(text.to_owned());
     }
 }
 
-type Outcome = Result<(Response, Option<Meter>), Fault>;
+type Outcome = Result<(Response, Option<Usage>), Fault>;
 
-/// Everything that this file builds needs TLS to be settled first, even where it is not used.
-fn live(providers: impl IntoIterator<Item = (&'static str, Provider)>, servers: Servers) -> Live {
+/// Builds a [`LiveWorld`] and installs the TLS provider first: building one fails without it, even if TLS is not used.
+fn live(providers: impl IntoIterator<Item = (&'static str, Provider)>, servers: Servers) -> LiveWorld {
     let models = models(providers);
-    Live::new(models, servers, commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
+    LiveWorld::new(models, servers, commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
 }
 
 fn models(providers: impl IntoIterator<Item = (&'static str, Provider)>) -> Arc<Models> {
@@ -156,37 +166,37 @@ fn nobody() -> Servers {
     servers([])
 }
 
-fn due(request: Request) -> Due {
-    Due {
+fn due(request: Request) -> PendingRequest {
+    PendingRequest {
         slot: 0,
-        asked: 2,
+        asked_seq: 2,
         request,
         safety: Safety::Read,
-        falters: 0,
-        tries: 0,
-        complaint: None,
-        supplies: None,
+        failures: 0,
+        attempts: 0,
+        previous_error: None,
+        input_responses: None,
     }
 }
 
-async fn perform(world: &dyn World, thread: &dyn Replay, due: &Due) -> (Outcome, Vec<String>) {
+async fn perform(world: &dyn World, thread: &dyn DynThread, due: &PendingRequest) -> (Outcome, Vec<String>) {
     let pad = Pad::default();
-    let ask = Ask { thread: Uuid::nil(), due, key: "thread:2:0", node: "node", deltas: &pad };
+    let ask = RequestContext { thread: Uuid::nil(), due, key: "thread:2:0", node: "node", deltas: &pad };
     let outcome = untimed(world.perform(thread, &ask).await);
     (outcome, pad.0.into_inner().unwrap())
 }
 
-/// The outcome as it is on any machine: every request is timed, and here no test depends on how long one took.
+/// Removes measured durations from an outcome, so that it is the same on every machine.
 fn untimed(outcome: Outcome) -> Outcome {
-    let untimed = |meter: Option<Meter>| {
-        let meter = Meter { ms: 0, ..meter.expect("whatever came of it, it is metered") };
-        (meter != Meter::default()).then_some(meter)
+    let untimed = |meter: Option<Usage>| {
+        let meter = Usage { duration_ms: 0, ..meter.expect("whatever came of it, it is metered") };
+        (meter != Usage::default()).then_some(meter)
     };
     match outcome {
         Ok((response, meter)) => Ok((response, untimed(meter))),
         Err(fault) => {
-            let meter = untimed(fault.meter.map(|it| *it)).map(Box::new);
-            Err(Fault { meter, ..fault })
+            let meter = untimed(fault.usage.map(|it| *it)).map(Box::new);
+            Err(Fault { usage: meter, ..fault })
         }
     }
 }
@@ -195,11 +205,11 @@ fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
     Request::Chat {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
-        hears,
-        toolboxes: Vec::new(),
+        context: hears,
+        tool_servers: Vec::new(),
         tools: Vec::new(),
-        shape: None,
-        searching: Searching::No,
+        response_schema: None,
+        web_search: WebSearch::Off,
     }
 }
 
@@ -217,47 +227,55 @@ fn fault(outcome: Outcome) -> Fault {
 }
 
 fn again(fault: &Fault) -> Option<u64> {
-    match fault.remedy {
-        Remedy::Again { after_ms } => after_ms,
-        Remedy::Operator | Remedy::Doubt { .. } => panic!("this should be asked again: {fault:?}"),
+    match fault.kind {
+        FaultKind::Transient { retry_after_ms } => retry_after_ms,
+        FaultKind::Permanent | FaultKind::InDoubt { .. } => panic!("this should be asked again: {fault:?}"),
     }
 }
 
-/// Whether a pause is so long as was said, or up to a quarter longer.
+/// Returns true if `pause` is `said` milliseconds, or up to a quarter longer.
 fn named(pause: Option<u64>, said: u64) -> bool {
     pause.is_some_and(|it| (said..=said + said / 4).contains(&it))
 }
 
 mod rehearsal {
-    use shared::{Rehearsal, Remedy, Request, Response};
+    use shared::{FaultKind, Request, Response, Simulation};
 
     use uuid::Uuid;
-    use worker::world::{Ask, NoDeltas, World as _};
+    use worker::world::{DiscardDeltas, RequestContext, World as _};
 
     use super::{Stage, due, fault, live, nobody, perform};
 
     #[tokio::test]
     async fn it_waits_and_streams() {
-        let rehearsal = Rehearsal { wait_ms: 60, says: "one two  three".to_owned(), ..Rehearsal::default() };
+        let rehearsal =
+            Simulation { wait_ms: 60, text: "one two  three".to_owned(), ..Simulation::default() };
         let began = std::time::Instant::now();
         let (outcome, heard) =
-            perform(&live([], nobody()), &Stage::default(), &due(Request::Rehearse(rehearsal))).await;
+            perform(&live([], nobody()), &Stage::default(), &due(Request::Simulate(rehearsal))).await;
         assert!(60 <= began.elapsed().as_millis());
         assert_eq!(heard, ["one ", "two ", " ", "three"]);
-        assert_eq!(outcome, Ok((Response::Echo { says: "one two  three".to_owned() }, None)));
+        assert_eq!(outcome, Ok((Response::Echo { text: "one two  three".to_owned() }, None)));
     }
 
     #[tokio::test]
     async fn whatever_is_asked_is_timed_whatever_comes_of_it() {
         let world = live([], nobody());
         for fails in [None, Some("mend me".to_owned())] {
-            let due = due(Request::Rehearse(Rehearsal { wait_ms: 60, fails, ..Rehearsal::default() }));
-            let ask = Ask { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &NoDeltas };
+            let due =
+                due(Request::Simulate(Simulation { wait_ms: 60, error: fails, ..Simulation::default() }));
+            let ask = RequestContext {
+                thread: Uuid::nil(),
+                due: &due,
+                key: "",
+                node: "node",
+                deltas: &DiscardDeltas,
+            };
             let meter = match world.perform(&Stage::default(), &ask).await {
                 Ok((_, meter)) => meter.unwrap(),
-                Err(fault) => *fault.meter.unwrap(),
+                Err(fault) => *fault.usage.unwrap(),
             };
-            assert!(60 <= meter.ms);
+            assert!(60 <= meter.duration_ms);
         }
     }
 
@@ -265,16 +283,16 @@ mod rehearsal {
     async fn it_fails_once_and_falters_as_often_as_it_should() {
         let world = live([], nobody());
         let stage = Stage::default();
-        let mut due = due(Request::Rehearse(Rehearsal {
-            falters: 2,
-            fails: Some("mend me".to_owned()),
-            ..Rehearsal::default()
+        let mut due = due(Request::Simulate(Simulation {
+            failures: 2,
+            error: Some("mend me".to_owned()),
+            ..Simulation::default()
         }));
         let first = fault(perform(&world, &stage, &due).await.0);
-        assert_eq!((first.error.as_str(), first.remedy), ("mend me", Remedy::Operator));
-        due.falters = 1;
-        assert_eq!(fault(perform(&world, &stage, &due).await.0).error, "rehearsed falter 2 of 2");
-        due.falters = 2;
+        assert_eq!((first.error.as_str(), first.kind), ("mend me", FaultKind::Permanent));
+        due.failures = 1;
+        assert_eq!(fault(perform(&world, &stage, &due).await.0).error, "simulated failure 2 of 2");
+        due.failures = 2;
         assert!(perform(&world, &stage, &due).await.0.is_ok());
     }
 }

@@ -1,9 +1,9 @@
-//! What can be done to the checkpoint and its list, by who can write there too.
+//! Attacks on the checkpoint and its list, by an attacker who can write to them.
 
 use std::fs;
 
-use audit::witness::{Gone, Key, checkpoint};
-use store::testing::intruder::{Turns, hash_anew};
+use audit::checkpoints::{Gone, Key, checkpoint};
+use store::testing::tamper::{Turns, rehash};
 
 use super::{Expected, Unchecked, at, found, of, only_outside};
 use crate::scene::{Scene, round};
@@ -13,7 +13,7 @@ pub(super) const ALL: usize = 9;
 pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected) {
     let mut b = scene.log(1).await;
     b[2].at += 1;
-    hash_anew(&mut b);
+    rehash(&mut b);
     match nth {
         0 => {
             scene.forge(1, &b).await;
@@ -32,7 +32,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
             )
         }
         2 => {
-            // As long as the true list, and signed: only who holds the other note can tell.
+            // As long as the true list, and signed: only the holder of the other note can detect it.
             scene.forge(1, &b).await;
             scene.attest_anew(&scene.key).await;
             for words in ["echo one more", "echo another"] {
@@ -56,7 +56,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         }
         5 => {
             fs::copy(scene.early.join("checkpoint"), &scene.place.note).unwrap();
-            // What the older note does not attest is told; the copy in other hands attests it again.
+            // Events that the older note does not attest are reported; the independent copy attests them.
             ("put an older note over the checkpoint", Expected { unchecked: Unchecked::Alone, ..found(&[]) })
         }
         6 => {
@@ -68,8 +68,8 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
             ("damage the list of heads", found(&[of(None, "forged")]))
         }
         _ => {
-            // As after `store prune`, with the word of whoever made the checkpoint; then somebody brings it back.
-            scene.remove(1, Turns::Too).await;
+            // As after `store prune`, attested as deleted; then the thread is restored.
+            scene.remove(1, Turns::Delete).await;
             let all = round(None);
             let refused =
                 checkpoint(&scene.store, &all, &scene.place, &scene.key, Gone::Found).await.unwrap();

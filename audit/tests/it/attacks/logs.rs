@@ -1,8 +1,8 @@
-//! What can be done to the events of threads.
+//! Attacks on the events of threads.
 
 use store::{
     Stored,
-    testing::intruder::{Turns, hash_anew},
+    testing::tamper::{Turns, rehash},
 };
 
 use super::{Expected, at, found, of, only_outside, unseen};
@@ -10,7 +10,7 @@ use crate::scene::Scene;
 
 pub(super) const ALL: usize = 32;
 
-/// Numbers from an event on, anew; hashes stay.
+/// Renumbers from an event on; hashes stay.
 fn renumber(log: &mut [Stored]) {
     for (seq, it) in (0..).zip(log) {
         it.seq = seq;
@@ -108,7 +108,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         14 => {
             let mut new = a[4].clone();
             forged(&mut new);
-            new.hash = store::log::chain::link(&a[3].hash, 4, new.at, &new.kind, &new.payload);
+            new.hash = store::integrity::hash_chain::link(&a[3].hash, 4, new.at, &new.kind, &new.payload);
             a.insert(4, new);
             renumber(&mut a);
             scene.replace(0, &a).await;
@@ -137,11 +137,11 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
             ("put a copy of another thread's log", found(&[at(1, 0, "exchanged")]))
         }
         19 => {
-            scene.remove(1, Turns::Too).await;
+            scene.remove(1, Turns::Delete).await;
             ("remove a thread with all rows", found(&[at(1, 0, "removed")]))
         }
         20 => {
-            scene.remove(1, Turns::Stay).await;
+            scene.remove(1, Turns::Keep).await;
             ("remove a thread and its row, not its turns", found(&[at(1, 0, "removed")]))
         }
         21 => {
@@ -151,32 +151,32 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         22 => {
             let at_event = first[2] as usize + 1;
             forged(&mut c[at_event]);
-            hash_anew(&mut c);
+            rehash(&mut c);
             scene.forge(2, &c).await;
             ("edit, and hash the suffix anew", found(&[at(2, first[2], "rewritten")]))
         }
         23 => {
             forged(&mut b[1]);
-            hash_anew(&mut b);
+            rehash(&mut b);
             scene.forge(1, &b).await;
             ("edit, and hash the thread anew", found(&[at(1, 0, "rewritten")]))
         }
         24 => {
             c.remove(first[2] as usize + 1);
-            hash_anew(&mut c);
+            rehash(&mut c);
             scene.forge(2, &c).await;
             ("delete, and hash anew", found(&[at(2, ends(&c), "truncated")]))
         }
         25 => {
             c.insert(4, c[3].clone());
-            hash_anew(&mut c);
+            rehash(&mut c);
             scene.forge(2, &c).await;
             ("insert, and hash anew", found(&[at(2, 0, "rewritten")]))
         }
         26 => {
             forged(&mut c[4]);
             c.truncate(c.len() - 2);
-            hash_anew(&mut c);
+            rehash(&mut c);
             scene.forge(2, &c).await;
             let both = [at(2, 0, "rewritten"), at(2, ends(&c), "truncated")];
             ("edit, cut off, and hash anew", found(&both))
@@ -196,7 +196,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         29 => {
             let last = a.len() - 1;
             forged(&mut a[last]);
-            hash_anew(&mut a);
+            rehash(&mut a);
             scene.forge(0, &a).await;
             assert!(second[0] <= last as u64);
             ("edit what no checkpoint attests, and hash anew", unseen())

@@ -1,5 +1,4 @@
-//! An engine of our own for one command: the api and a worker in this process, on SQLite, behind a port of 127.0.0.1; or
-//! but the routes of the api, for whoever only asks.
+//! The engine of `--local`: an API and a worker in this process, on SQLite, at a port of 127.0.0.1. For a quote, only the API.
 
 use std::io;
 
@@ -7,99 +6,102 @@ use secrecy::{ExposeSecret as _, SecretString};
 use shared::DEFAULT_TENANT;
 use store::{
     Store,
-    bulk::{Batch, BatchStatus, ItemState},
+    batches::{Batch, BatchStatus, ItemState},
 };
 use tokio::task::JoinHandle;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use worker::Stop as StopWorker;
+use worker::Shutdown;
 
 use super::{
-    before::{GivenUp, Known, Made},
+    previous::{Abandoned, Batches, Known},
     signals::Signals,
 };
 use crate::{
     client::Client,
     commands::{
-        Given,
-        serve::{Desk, Dev},
+        Context,
+        serve::{ApiServer, Dev},
     },
     config::Settings,
-    exit::{Exit, Stop},
-    output::remark,
+    exit::{CliError, Exit},
+    output::note,
 };
 
-/// What to do where another engine works on the same file.
-const TWO: &str = "stop that or wait for its end; or, if it is `turnfold dev`, leave --local out to have that run the batch \
-    (with --url, if it listens elsewhere than api.listen says); or name another file with --set store.url=sqlite:FILE";
+/// Hint if another engine uses the same database file.
+const BUSY_HINT: &str = "stop it or wait for it; if it is turnfold dev, leave out --local to run the batch there (with --url \
+    if it does not listen at api.listen); or use another file with --set store.url=sqlite:FILE";
 
-/// How many batches are read at once, and how many are told of.
+/// Number of batches read at a time.
 const PAGE: u64 = 100;
-const TOLD: usize = 10;
 
-/// The settings without the keys that are not at hand: they open nothing here, and nobody need have them.
-fn at_hand(settings: &Settings) -> Settings {
+/// Maximum number of other batches that are listed.
+const MAX_LISTED: usize = 10;
+
+/// Returns the settings without API keys that cannot be resolved, which a local command does not need.
+fn without_missing_keys(settings: &Settings) -> Settings {
     let mut settings = settings.clone();
     let keys = settings.tenants.values_mut().map(|it| &mut it.keys).chain([&mut settings.api.keys]);
     keys.for_each(|it| it.retain(|key| key.resolve().is_ok()));
     settings
 }
 
-/// An engine that is under way.
-pub(super) struct Local {
+/// A running engine.
+pub(super) struct LocalEngine {
     url: String,
     key: Option<SecretString>,
-    served: Served,
+    running: Running,
 }
 
-enum Served {
-    Engine { stop_worker: StopWorker, stop_api: CancellationToken, done: JoinHandle<anyhow::Result<()>> },
-    Desk(AbortOnDropHandle<io::Result<()>>),
+enum Running {
+    Engine { stop_worker: Shutdown, stop_api: CancellationToken, done: JoinHandle<anyhow::Result<()>> },
+    ApiOnly(AbortOnDropHandle<io::Result<()>>),
 }
 
-impl Local {
-    /// An engine that runs whatever there is to run in the store, for a submission of this name.
-    pub(super) async fn start(given: &Given, submission: &str) -> anyhow::Result<Self> {
-        on_sqlite(given)?;
-        let mut dev = Dev::ready(&at_hand(&given.settings), &given.strategies, TWO).await?;
-        let (url, key) = opened(given, &mut dev.desk)?;
-        tell_of_others(given, dev.store(), submission, &url).await?;
-        let (stop_worker, stop_api) = (StopWorker::default(), CancellationToken::new());
+impl LocalEngine {
+    /// Starts API and worker, which run all open work of the database, for the submission with this name.
+    pub(super) async fn start(ctx: &Context, submission: &str) -> anyhow::Result<Self> {
+        require_sqlite(ctx)?;
+        let mut dev = Dev::ready(&without_missing_keys(&ctx.settings), &ctx.strategies, BUSY_HINT).await?;
+        let (url, key) = address_and_key(ctx, &mut dev.api)?;
+        list_other_batches(ctx, dev.store(), submission, &url).await?;
+        let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
         let done = tokio::spawn(dev.serve(stop_worker.clone(), stop_api.clone()));
-        Ok(Self { url, key, served: Served::Engine { stop_worker, stop_api, done } })
+        Ok(Self { url, key, running: Running::Engine { stop_worker, stop_api, done } })
     }
 
-    /// The routes alone: nothing that rests in the store is gone on with, and nothing is paid.
-    pub(super) async fn desk(given: &Given) -> anyhow::Result<Self> {
-        on_sqlite(given)?;
-        let mut desk = Desk::ready(&at_hand(&given.settings), &given.strategies).await?;
-        let (url, key) = opened(given, &mut desk)?;
-        let served = Served::Desk(AbortOnDropHandle::new(tokio::spawn(desk.answer())));
-        Ok(Self { url, key, served })
+    /// Starts only the API: no work of the database runs, and nothing costs money.
+    pub(super) async fn start_api(ctx: &Context) -> anyhow::Result<Self> {
+        require_sqlite(ctx)?;
+        let mut api = ApiServer::ready(&without_missing_keys(&ctx.settings), &ctx.strategies).await?;
+        let (url, key) = address_and_key(ctx, &mut api)?;
+        let running = Running::ApiOnly(AbortOnDropHandle::new(tokio::spawn(api.serve())));
+        Ok(Self { url, key, running })
     }
 
-    pub(super) fn client(&self, given: &Given) -> anyhow::Result<Client> {
-        let client = Client::new(&at_hand(&given.settings), Some(&self.url), given.tenant.as_deref())?;
+    pub(super) fn client(&self, ctx: &Context) -> anyhow::Result<Client> {
+        let client =
+            Client::new(&without_missing_keys(&ctx.settings), Some(&self.url), ctx.tenant.as_deref())?;
         Ok(match &self.key {
             Some(key) => client.with_key(key.clone()),
             None => client,
         })
     }
 
-    /// Lets it finish what it has begun; one more signal has it give that back at once.
+    /// Stops after running jobs have finished, or at once after a signal.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
-        match self.served {
-            // Whatever it was asked is answered.
-            Served::Desk(answering) => {
-                drop(answering);
+        match self.running {
+            // Every request has been answered.
+            Running::ApiOnly(server) => {
+                drop(server);
                 Ok(())
             }
-            Served::Engine { stop_worker, stop_api, mut done } => {
+            Running::Engine { stop_worker, stop_api, mut done } => {
                 stop_worker.drain();
                 stop_api.cancel();
                 let mut signals = Signals::new()?;
                 tokio::select! {
                     ended = &mut done => return ended?,
-                    () = signals.heard() => stop_worker.halt(),
+                    () = signals.received() => stop_worker.halt(),
                 }
                 done.await?
             }
@@ -107,25 +109,25 @@ impl Local {
     }
 }
 
-fn on_sqlite(given: &Given) -> anyhow::Result<()> {
-    if given.settings.store.url.resolve()?.expose_secret().starts_with("sqlite:") {
+fn require_sqlite(ctx: &Context) -> anyhow::Result<()> {
+    if ctx.settings.store.url.resolve()?.expose_secret().starts_with("sqlite:") {
         return Ok(());
     }
-    let words = "--local keeps everything in SQLite, and store.url names something else: leave --local out and \
-        run an api and a worker, or add --set store.url=sqlite:.turnfold/turnfold.db";
-    Err(Stop::because(Exit::Usage, words))
+    let message = "--local needs a SQLite database, but store.url names another one\nhint: leave out --local and run an API and a \
+        worker, or add --set store.url=sqlite:.turnfold/turnfold.db";
+    Err(CliError::with_exit(Exit::Usage, message))
 }
 
-/// Where it is, and what opens it. Where nobody is asked for a key, nobody shows one.
-fn opened(given: &Given, desk: &mut Desk) -> anyhow::Result<(String, Option<SecretString>)> {
-    let key = given.settings.has_keys().then(|| desk.own_key()).transpose()?;
-    Ok((format!("http://{}", desk.address()?), key))
+/// Returns the address of the API, and a new key if the configuration requires keys.
+fn address_and_key(ctx: &Context, api: &mut ApiServer) -> anyhow::Result<(String, Option<SecretString>)> {
+    let key = ctx.settings.has_keys().then(|| api.add_key()).transpose()?;
+    Ok((format!("http://{}", api.address()?), key))
 }
 
-/// Says which other batches of the store go on as well, before they do.
-async fn tell_of_others(given: &Given, store: &Store, submission: &str, url: &str) -> anyhow::Result<()> {
-    let tenant = given.tenant.as_deref().unwrap_or(DEFAULT_TENANT);
-    let (mut made, mut open, mut after) = (Made::default(), Vec::new(), None);
+/// Notes which other open batches of the database will run as well.
+async fn list_other_batches(ctx: &Context, store: &Store, submission: &str, url: &str) -> anyhow::Result<()> {
+    let tenant = ctx.tenant.as_deref().unwrap_or(DEFAULT_TENANT);
+    let (mut made, mut open, mut after) = (Batches::default(), Vec::new(), None);
     loop {
         let page = store.batches(None, after, PAGE).await?;
         let Some(last) = page.last() else { break };
@@ -133,39 +135,38 @@ async fn tell_of_others(given: &Given, store: &Store, submission: &str, url: &st
         for batch in page {
             let id = format!("batch_{}", batch.id.simple());
             if batch.tenant == tenant {
-                made.note(&batch.metadata, || Known { id: id.clone(), given_up: given_up(&batch) });
+                made.note(&batch.metadata, || Known { id: id.clone(), abandoned: abandoned(&batch) });
             }
-            if goes_on(&batch) {
+            if is_runnable(&batch) {
                 open.push(id);
             }
         }
     }
-    let own = made.of(submission).batch.map(|it| it.id);
+    let own = made.latest(submission).batch.map(|it| it.id);
     open.retain(|it| own.as_ref() != Some(it));
     if open.is_empty() {
         return Ok(());
     }
-    let more = match open.len().saturating_sub(TOLD) {
+    let more = match open.len().saturating_sub(MAX_LISTED) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    open.truncate(TOLD);
-    let go = if open.len() == 1 { "a batch of this store goes" } else { "batches of this store go" };
-    remark(&format!(
-        "besides, {go} on meanwhile: {}{more}\n(stop one with: turnfold batch pause ID --url {url})",
+    open.truncate(MAX_LISTED);
+    note(&format!(
+        "other open batches of this database run as well: {}{more}\n(pause one with: turnfold batch pause ID --url {url})",
         open.join(", ")
     ));
     Ok(())
 }
 
-/// Whether an engine has something to run of a batch.
-fn goes_on(batch: &Batch) -> bool {
-    batch.status.is_open() && (batch.stopped.is_none() || 0 < batch.counts.of(ItemState::Fed))
+/// Returns true if a batch has lines that an engine would run.
+fn is_runnable(batch: &Batch) -> bool {
+    batch.status.is_open() && (batch.stopped.is_none() || 0 < batch.counts.of(ItemState::Submitted))
 }
 
-fn given_up(batch: &Batch) -> Option<GivenUp> {
+fn abandoned(batch: &Batch) -> Option<Abandoned> {
     if batch.status == BatchStatus::Failed {
-        return Some(GivenUp::Failed);
+        return Some(Abandoned::Failed);
     }
-    batch.at.cancelling.map(|_| GivenUp::CalledOff)
+    batch.at.cancelling.map(|_| Abandoned::Cancelled)
 }

@@ -1,271 +1,298 @@
-//! `turnfold batch`: many turns from a file, through the api's own batches.
+//! `turnfold batch`: runs files of turns, through the API.
 //!
-//! Everything here is a client of `/v1/files` and `/v1/batches`, which are OpenAI's with fields and verbs of our own;
-//! `--local` brings the api and a worker along, in this process, and talks to them in the same way.
+//! Everything here is a client of `/v1/files` and `/v1/batches`, which follow OpenAI's API with extensions. `--local` runs an
+//! API and a worker in this process and talks to them in the same way.
 
-mod before;
 mod lines;
 mod local;
-mod read;
+mod parquet_file;
+mod previous;
+mod render;
+mod result_reader;
 mod results;
-mod rows;
-mod shown;
+mod row;
 mod signals;
 mod submit;
-mod table;
 mod watch;
 
 use std::{path::Path, time::Duration};
 
-use serde_json::{Value, json};
+use api_types::{OpenAiList, ResumeBatch};
+use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::{local::Local, signals::Signals, submit::Submission, watch::Watched};
-use super::Given;
+use self::{local::LocalEngine, signals::Signals, submit::Submission, watch::WatchOutcome};
+use super::Context;
 use crate::{
-    args::{Batch, Form, Plan, word},
-    client::{Client, listed, name, path, refusal},
+    args::{Batch, Only, Plan, ResultFormat},
+    client::{Client, path, refusal},
     exit::Exit,
-    output::{self, counted, remark},
+    ids::{self, IdArg, MAX_CANDIDATES},
+    output::{self, counted, note},
 };
 
-/// How long after a signal the process ends if it is held up by what it writes to.
-const HELD_UP: Duration = Duration::from_secs(1);
+/// Time after a signal at which the process exits even if a write is blocked.
+const BLOCKED_WRITE_MAX: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(given: Given, command: Batch) -> anyhow::Result<Exit> {
+pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
     match command {
-        Batch::Validate { file } => validate(&given, &file),
-        Batch::Submit { file, plan, quoted, wait } => {
-            submit::may_ask(&quoted)?;
-            let submission = Submission::of(&file, &given.settings, &plan)?;
-            with(&given, &plan, Whom::Engine(&submission.name()), async |client| {
-                let submitted = submission.submit(client, &quoted).await?;
+        Batch::Validate { file } => validate(&ctx, &file),
+        Batch::Submit { file, plan, confirmation, wait } => {
+            submit::check_confirmable(&confirmation)?;
+            let submission = Submission::of(&file, &ctx, &plan)?;
+            with(&ctx, &plan, LocalPart::Engine { submission: &submission.name() }, async |client| {
+                let submitted = submission.submit(client, &confirmation).await?;
                 if !wait && !plan.local {
-                    return show(&given, &submitted.batch);
+                    return show(&ctx, &submitted.batch);
                 }
-                let watched = stay(client, submitted, &plan, &mut Signals::new()?).await?;
-                let done = end(&given, watched)?;
+                let watched = wait_until_over(client, submitted, &plan, &mut Signals::new()?).await?;
+                let done = end(&ctx, watched)?;
                 if plan.local {
-                    remark("to write the results: the same command with `run` and --out FILE, which runs nothing again");
+                    note("write the results with the same command, `run` instead of `submit`, and --out FILE; no line runs again");
                 }
                 Ok(done)
             })
             .await
         }
-        Batch::Run { file, plan, quoted, out, format } => {
-            let to = results::To::checked(format, Some(&out), Some(&file))?;
-            submit::may_ask(&quoted)?;
-            let submission = Submission::of(&file, &given.settings, &plan)?;
-            with(&given, &plan, Whom::Engine(&submission.name()), async |client| {
-                let submitted = submission.submit(client, &quoted).await?;
-                to_file(&given, client, submitted, &plan, to).await
+        Batch::Run { file, plan, confirmation, out, format } => {
+            let to = results::Destination::check(format, Some(&out), Some(&file))?;
+            submit::check_confirmable(&confirmation)?;
+            let submission = Submission::of(&file, &ctx, &plan)?;
+            with(&ctx, &plan, LocalPart::Engine { submission: &submission.name() }, async |client| {
+                let submitted = submission.submit(client, &confirmation).await?;
+                to_file(&ctx, client, submitted, &plan, to).await
             })
             .await
         }
         Batch::Quote { what, plan, workers } => {
-            with(&given, &plan, Whom::Desk, async |client| quote(&given, client, &what, &plan, workers).await)
-                .await
+            with(&ctx, &plan, LocalPart::ApiOnly, async |client| {
+                quote(&ctx, client, &what, &plan, workers).await
+            })
+            .await
         }
-        Batch::Ls { limit } => ls(&given, &given.client()?, limit).await,
-        Batch::Get { id, wait } => {
-            let client = given.client()?;
+        Batch::List { limit } => list(&ctx, &ctx.client()?, limit).await,
+        Batch::Show { id, wait } => {
+            let client = ctx.client()?;
+            let id = find(&client, &id).await?;
             let batch = client.get(&path(&["batches", &id])?).await?;
             match wait {
                 true => {
                     let watched =
-                        watch::until_over(&client, batch, Left::Elsewhere, &mut Signals::new()?).await?;
-                    end(&given, watched)
+                        watch::until_over(&client, batch, RunsIn::Server, &mut Signals::new()?).await?;
+                    end(&ctx, watched)
                 }
-                false => show(&given, &batch),
+                false => show(&ctx, &batch),
             }
         }
         Batch::Results { id, follow, format, out } => {
-            let to = results::To::checked(format, out.as_deref(), None)?;
-            to.suits(given.format)?;
-            results::write(&given.client()?, &id, follow, &to).await?;
+            let to = results::Destination::check(format, out.as_deref(), None)?;
+            to.check_output(ctx.format)?;
+            let client = ctx.client()?;
+            results::write(&client, &find(&client, &id).await?, follow, &to).await?;
             Ok(Exit::Ok)
         }
-        Batch::Cancel { id } => act(&given, &given.client()?, &id, "cancel", &json!({})).await,
-        Batch::Pause { id } => act(&given, &given.client()?, &id, "pause", &json!({})).await,
+        Batch::Cancel { id } => act(&ctx, &id, "cancel", &ResumeBatch::default()).await,
+        Batch::Pause { id } => act(&ctx, &id, "pause", &ResumeBatch::default()).await,
         Batch::Resume { id, only, max_usd } => {
-            let mut body = json!({});
-            if let Some(only) = only.map(|it| word(&it)) {
-                body["only"] = json!(only);
-            }
-            if let Some(usd) = max_usd {
-                body["max_usd"] = json!(usd);
-            }
-            act(&given, &given.client()?, &id, "resume", &body).await
+            let only = only.map(|it| match it {
+                Only::Failed => api_types::Rerun::Failed,
+                Only::Expired => api_types::Rerun::Expired,
+            });
+            act(&ctx, &id, "resume", &ResumeBatch { only, max_usd }).await
         }
     }
 }
 
-/// Where a batch goes on when nobody watches it any more.
+/// Place where a batch continues after this process ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Left {
-    /// With the api, wherever that is.
-    Elsewhere,
-    /// Not before the same command is given again: its engine is this process.
-    Here,
+enum RunsIn {
+    /// In the workers of the API.
+    Server,
+    /// Nowhere, until the same command runs again: its engine is this process.
+    ThisProcess,
 }
 
-impl Left {
+impl RunsIn {
     fn of(plan: &Plan) -> Self {
-        if plan.local { Left::Here } else { Left::Elsewhere }
+        if plan.local { RunsIn::ThisProcess } else { RunsIn::Server }
     }
 }
 
-/// Whom `--local` brings along.
+/// Part of the engine that `--local` runs in this process.
 #[derive(Clone, Copy)]
-enum Whom<'a> {
-    /// An engine, for the submission of this name.
-    Engine(&'a str),
-    /// Somebody who answers, and begins nothing.
-    Desk,
+enum LocalPart<'a> {
+    /// API and worker, for the submission with this name.
+    Engine { submission: &'a str },
+    /// Only the API, which starts no work.
+    ApiOnly,
 }
 
-/// Does something with the api: the one that runs somewhere, or one of our own that ends with it.
+/// Calls `action` with a client of the API: the configured one, or with `--local` one in this process that ends afterwards.
 async fn with(
-    given: &Given,
+    ctx: &Context,
     plan: &Plan,
-    whom: Whom<'_>,
-    what: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
+    part: LocalPart<'_>,
+    action: impl AsyncFnOnce(&Client) -> anyhow::Result<Exit>,
 ) -> anyhow::Result<Exit> {
     if !plan.local {
-        return what(&given.client()?).await;
+        return action(&ctx.client()?).await;
     }
-    let local = match whom {
-        Whom::Engine(submission) => Local::start(given, submission).await?,
-        Whom::Desk => Local::desk(given).await?,
+    let local = match part {
+        LocalPart::Engine { submission } => LocalEngine::start(ctx, submission).await?,
+        LocalPart::ApiOnly => LocalEngine::start_api(ctx).await?,
     };
-    let done = match local.client(given) {
-        Ok(client) => what(&client).await,
+    let done = match local.client(ctx) {
+        Ok(client) => action(&client).await,
         Err(err) => Err(err),
     };
     local.stop().await?;
     done
 }
 
-fn validate(given: &Given, file: &Path) -> anyhow::Result<Exit> {
-    let checked = lines::check(file, lines::longest(&given.settings))?;
-    output::one(given.format, &checked, || checked.words(file))?;
-    Ok(if checked.is_good() { Exit::Ok } else { Exit::Finding })
+fn validate(ctx: &Context, file: &Path) -> anyhow::Result<Exit> {
+    let checked = lines::check(file, ctx)?;
+    output::one(ctx.format, &checked, || checked.to_text(file))?;
+    Ok(if checked.is_valid() { Exit::Ok } else { Exit::Finding })
 }
 
 async fn quote(
-    given: &Given,
+    ctx: &Context,
     client: &Client,
     what: &str,
     plan: &Plan,
     workers: u32,
 ) -> anyhow::Result<Exit> {
-    // A file may be called like a batch, and no batch like a file that is there.
+    // A file may have the name of a batch; an existing file takes precedence.
     let quote = match what.strip_prefix("batch_").filter(|_| !Path::new(what).exists()) {
-        Some(_) => client.get(&format!("{}?workers={workers}", path(&["batches", what, "quote"])?)).await?,
-        None => Submission::of(Path::new(what), &given.settings, plan)?.quote(client, workers).await?,
+        Some(_) => {
+            let id = find(client, what).await?;
+            client.get(&format!("{}?workers={workers}", path(&["batches", &id, "quote"])?)).await?
+        }
+        None => Submission::of(Path::new(what), ctx, plan)?.quote(client, workers).await?,
     };
-    output::one(given.format, &quote, || shown::quote(&quote))?;
+    output::one(ctx.format, &quote, || render::quote(&quote))?;
     Ok(Exit::Ok)
 }
 
-/// Stays until a batch is over, and writes what came of it.
+/// Waits until a batch ends, and writes its results.
 async fn to_file(
-    given: &Given,
+    ctx: &Context,
     client: &Client,
-    submitted: submit::Batch,
+    submitted: submit::Submitted,
     plan: &Plan,
-    to: results::To,
+    to: results::Destination,
 ) -> anyhow::Result<Exit> {
     let mut signals = Signals::new()?;
-    let watched = stay(client, submitted, plan, &mut signals).await?;
-    if let Watched::Over(batch) = &watched {
-        let id = name(batch, "id");
-        let _held_up = held_up()?;
+    let watched = wait_until_over(client, submitted, plan, &mut signals).await?;
+    if let WatchOutcome::Over(batch) = &watched {
+        let id = &batch.id;
+        let _exit_after_signal = exit_after_signal()?;
         let lines = tokio::select! {
             written = results::write(client, id, false, &to) => written?,
-            () = signals.heard() => {
-                remark(&format!("not all results of {id} are written: the same command again writes them"));
-                return Ok(Exit::Partial);
+            () = signals.received() => {
+                note(&format!("not all results of {id} are written; repeat the command to write them"));
+                return Ok(Exit::Interrupted);
             }
         };
         if let Some(out) = &to.out {
             let (lines, are) = (counted(lines, "line"), if lines == 1 { "is" } else { "are" });
-            remark(&format!("{lines} of results {are} in {}", out.display()));
+            note(&format!("the results of {lines} {are} in {}", out.display()));
         }
     }
-    end(given, watched)
+    end(ctx, watched)
 }
 
-/// Ends the process some time after a signal: whoever writes into a pipe that nobody reads hears none.
-fn held_up() -> anyhow::Result<AbortOnDropHandle<()>> {
+/// Exits the process after a signal, even while a write to a pipe without a reader is blocked.
+fn exit_after_signal() -> anyhow::Result<AbortOnDropHandle<()>> {
     let mut signals = Signals::new()?;
     Ok(AbortOnDropHandle::new(tokio::spawn(async move {
-        signals.heard().await;
-        tokio::time::sleep(HELD_UP).await;
-        std::process::exit(Exit::Partial as i32);
+        signals.received().await;
+        tokio::time::sleep(BLOCKED_WRITE_MAX).await;
+        std::process::exit(Exit::Interrupted as i32);
     })))
 }
 
-/// Stays until a batch is over. One whose time went by while no engine of ours ran it is gone on with.
-async fn stay(
+/// Waits until a batch ends. A batch that expired while no `--local` engine ran it is resumed.
+async fn wait_until_over(
     client: &Client,
-    submit::Batch { batch, is_late }: submit::Batch,
+    submit::Submitted { batch, was_expired }: submit::Submitted,
     plan: &Plan,
     signals: &mut Signals,
-) -> anyhow::Result<Watched> {
-    let left = Left::of(plan);
-    let watched = watch::until_over(client, batch, left, signals).await?;
-    let Watched::Over(batch) = &watched else { return Ok(watched) };
-    let expired = batch["turnfold"]["resumable"]["expired"].as_u64().unwrap_or_default();
-    if left == Left::Elsewhere || !is_late || name(batch, "status") != "expired" || expired == 0 {
+) -> anyhow::Result<WatchOutcome> {
+    let runs_in = RunsIn::of(plan);
+    let watched = watch::until_over(client, batch, runs_in, signals).await?;
+    let WatchOutcome::Over(batch) = &watched else { return Ok(watched) };
+    let expired = batch.turnfold.resumable.expired;
+    let is_expired = batch.status == api_types::BatchStatus::Expired && 0 < expired;
+    if runs_in == RunsIn::Server || !was_expired || !is_expired {
         return Ok(watched);
     }
-    let id = name(batch, "id");
+    let id = &batch.id;
     match client.post(&path(&["batches", id, "resume"])?, &json!({"only": "expired"})).await {
         Ok(again) => {
-            remark(&format!("{id} ran out of time: {} run again", counted(expired, "line")));
-            watch::until_over(client, again, left, signals).await
+            note(&format!("{id} expired; running {} again", counted(expired, "line")));
+            watch::until_over(client, again, runs_in, signals).await
         }
         Err(err) if refusal(&err).is_some() => {
-            remark(&format!("{id} ran out of time, and cannot be resumed: {err}"));
+            note(&format!("{id} expired and cannot be resumed: {err}"));
             Ok(watched)
         }
         Err(err) => Err(err),
     }
 }
 
-/// Shows a batch that was watched; the exit says how it ended.
-fn end(given: &Given, watched: Watched) -> anyhow::Result<Exit> {
+/// Prints a batch that was waited for, and returns its exit code.
+fn end(ctx: &Context, watched: WatchOutcome) -> anyhow::Result<Exit> {
     match watched {
-        Watched::Over(batch) => {
-            show(given, &batch)?;
-            Ok(shown::exit(&batch))
+        WatchOutcome::Over(batch) => {
+            show(ctx, &batch)?;
+            Ok(render::exit_of(&batch))
         }
-        Watched::Left => Ok(Exit::Partial),
+        WatchOutcome::Interrupted => Ok(Exit::Interrupted),
     }
 }
 
-async fn ls(given: &Given, client: &Client, limit: u64) -> anyhow::Result<Exit> {
-    let page = client.get(&format!("/v1/batches?limit={limit}")).await?;
-    let batches = listed(&page);
-    output::many(given.format, batches, || shown::list(batches))?;
+async fn list(ctx: &Context, client: &Client, limit: u64) -> anyhow::Result<Exit> {
+    let page: OpenAiList<api_types::Batch> = client.get(&format!("/v1/batches?limit={limit}")).await?;
+    output::many(ctx.format, &page.data, || render::list(&page.data))?;
+    if page.has_more {
+        note("(there are more; see --limit)");
+    }
     Ok(Exit::Ok)
 }
 
-async fn act(given: &Given, client: &Client, id: &str, verb: &str, body: &Value) -> anyhow::Result<Exit> {
-    show(given, &client.post(&path(&["batches", id, verb])?, body).await?)
+/// Finds a batch by its id or a prefix of it, with or without `batch_`.
+async fn find(client: &Client, text: &str) -> anyhow::Result<String> {
+    let digits = text.strip_prefix("batch_").unwrap_or(text);
+    let (first, last) = match IdArg::parse(digits, "batch", "batch list")? {
+        IdArg::Full(id) => return Ok(batch_id(id)),
+        IdArg::Prefix { first, last } => (batch_id(first), batch_id(last)),
+    };
+    let path = format!("/v1/batches?limit={}&after={last}", MAX_CANDIDATES + 1);
+    let page: OpenAiList<api_types::Batch> = client.get(&path).await?;
+    let matching: Vec<String> = page.data.into_iter().map(|it| it.id).filter(|it| first <= *it).collect();
+    ids::only(text, "batch", "batch list", &matching)
 }
 
-fn show(given: &Given, batch: &Value) -> anyhow::Result<Exit> {
-    output::one(given.format, batch, || shown::batch(batch))?;
+fn batch_id(id: uuid::Uuid) -> String {
+    format!("batch_{}", id.simple())
+}
+
+async fn act(ctx: &Context, id: &str, verb: &str, body: &ResumeBatch) -> anyhow::Result<Exit> {
+    let client = ctx.client()?;
+    show(ctx, &client.post(&path(&["batches", &find(&client, id).await?, verb])?, body).await?)
+}
+
+fn show(ctx: &Context, batch: &api_types::Batch) -> anyhow::Result<Exit> {
+    output::one(ctx.format, batch, || render::batch(batch))?;
     Ok(Exit::Ok)
 }
 
-/// The name of a form, as a person would give it.
-fn form_name(form: Form) -> &'static str {
-    match form {
-        Form::Jsonl => "jsonl",
-        Form::Csv => "csv",
-        Form::Parquet => "parquet",
+/// Returns the name of a file format, which is also its extension.
+fn format_name(format: ResultFormat) -> &'static str {
+    match format {
+        ResultFormat::Jsonl => "jsonl",
+        ResultFormat::Csv => "csv",
+        ResultFormat::Parquet => "parquet",
     }
 }

@@ -1,4 +1,4 @@
-//! What came of the lines of a batch, written down in the order of their ends.
+//! Writes the results of a batch in the order in which lines end.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -11,159 +11,160 @@ use anyhow::Context as _;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Left, form_name,
-    read::{Line, Results},
-    rows::{COLUMNS, Row},
-    shown::{Counts, is_over},
-    table::Parquet,
-    watch::{self, LOOK},
+    RunsIn, format_name,
+    parquet_file::Parquet,
+    render::{Counts, is_over},
+    result_reader::{Line, Results},
+    row::{COLUMNS, Row},
+    watch::{self, POLL_INTERVAL},
 };
 use crate::{
-    args::Form,
-    client::{Client, is_away, name, path},
-    exit::{Exit, Stop},
-    output::{Format, try_out},
+    args::ResultFormat,
+    client::{Client, is_outage, name, path},
+    exit::{CliError, Exit},
+    output::{Format, check_writable},
 };
 
-/// The names of stdout. What is opened anew by one of them would be written over by what stdout is told.
+/// Names of stdout. A file opened by one of these names would overwrite what is printed on stdout.
 const STDOUT: [&str; 3] = ["/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"];
 
-/// How many symlinks in a row are followed.
-const LINKS: usize = 40;
+/// Maximum number of symbolic links followed in a row.
+const MAX_LINKS: usize = 40;
 
-/// Where results go, and in which form.
-pub(super) struct To {
-    format: Form,
-    place: Place,
-    /// As it was named.
+/// Destination and file format of results.
+pub(super) struct Destination {
+    format: ResultFormat,
+    target: Target,
+    /// The value of `--out`.
     pub(super) out: Option<PathBuf>,
 }
 
-/// What results are written to.
-enum Place {
+/// Target of results.
+enum Target {
     Stdout,
-    /// What is there and is no file, such as a pipe or a device.
-    Straight(PathBuf),
-    /// A file that is written under the one name, and called by the other once it is whole.
+    /// An existing pipe or device.
+    Device(PathBuf),
+    /// A file that is written as `part` and renamed to `whole` when it is complete.
     ///
-    /// **Invariant:** who finds a file under the second name finds all of it.
+    /// **Invariant:** a file named `whole` is complete.
     File {
         part: PathBuf,
         whole: PathBuf,
     },
 }
 
-impl To {
-    /// Refuses what cannot be written, or would be written over what is read, before anything is run for it.
-    pub(super) fn checked(
-        format: Option<Form>,
+impl Destination {
+    /// Checks, before anything runs, that the target can be written and is not the input.
+    pub(super) fn check(
+        format: Option<ResultFormat>,
         out: Option<&Path>,
         input: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let format = form(format, out)?;
-        let place = match out {
-            None if format == Form::Parquet => {
-                let words = format!("{} is no text: say where it goes with --out FILE", form_name(format));
-                return Err(Stop::because(Exit::Usage, words));
+        let format = format_of(format, out)?;
+        let target = match out {
+            None if format == ResultFormat::Parquet => {
+                let message =
+                    format!("{} is a binary format\nhint: name a file with --out FILE", format_name(format));
+                return Err(CliError::with_exit(Exit::Usage, message));
             }
-            None => Place::Stdout,
-            Some(out) => Place::of(out, input)
-                .map_err(|why| Stop::because(Exit::Usage, format!("--out {} {why}", out.display())))?,
+            None => Target::Stdout,
+            Some(out) => Target::of(out, input)
+                .map_err(|why| CliError::with_exit(Exit::Usage, format!("--out {} {why}", out.display())))?,
         };
-        Ok(Self { format, place, out: out.map(Path::to_owned) })
+        Ok(Self { format, target, out: out.map(Path::to_owned) })
     }
 
-    /// Refuses another form of what is printed than that of the results: they are all that is printed.
-    pub(super) fn suits(&self, output: Format) -> anyhow::Result<()> {
-        match (&self.place, output, self.format) {
-            (Place::Stdout, Format::Json, _) | (Place::Stdout, Format::Jsonl, Form::Csv | Form::Parquet) => {
-                let words = "results are printed in the form that --format names, and -o has no say in it: leave -o out \
-                    (--format jsonl is a document of JSON a line)";
-                Err(Stop::because(Exit::Usage, words))
+    /// Refuses `-o` if results are printed in another format than it names.
+    pub(super) fn check_output(&self, output: Format) -> anyhow::Result<()> {
+        match (&self.target, output, self.format) {
+            (Target::Stdout, Format::Json, _)
+            | (Target::Stdout, Format::Jsonl, ResultFormat::Csv | ResultFormat::Parquet) => {
+                let message = "-o does not apply to results\nhint: leave out -o and use --format (jsonl is one JSON document a line)";
+                Err(CliError::with_exit(Exit::Usage, message))
             }
             (_, Format::Text | Format::Json | Format::Jsonl, _) => Ok(()),
         }
     }
 }
 
-/// The form that is wished for, or that the file's name ends with. One name for another form would be read wrongly.
-fn form(wished: Option<Form>, out: Option<&Path>) -> anyhow::Result<Form> {
-    let ending = out.and_then(Path::extension).map(|it| it.to_string_lossy().to_lowercase());
-    let named = [Form::Jsonl, Form::Csv, Form::Parquet];
-    let named = named.into_iter().find(|it| ending.as_deref() == Some(form_name(*it)));
-    match (wished, named) {
-        (Some(wished), Some(named)) if wished != named => {
-            let words = format!(
-                "--format {} and a file that ends with .{}: leave --format out, or call the file otherwise",
-                form_name(wished),
-                form_name(named)
+/// Returns the requested file format, or the one of the file's extension. Fails if both are given and differ.
+fn format_of(requested: Option<ResultFormat>, out: Option<&Path>) -> anyhow::Result<ResultFormat> {
+    let extension = out.and_then(Path::extension).map(|it| it.to_string_lossy().to_lowercase());
+    let formats = [ResultFormat::Jsonl, ResultFormat::Csv, ResultFormat::Parquet];
+    let named = formats.into_iter().find(|it| extension.as_deref() == Some(format_name(*it)));
+    match (requested, named) {
+        (Some(requested), Some(named)) if requested != named => {
+            let message = format!(
+                "--format {} contradicts the extension .{}\nhint: leave out --format, or choose another file name",
+                format_name(requested),
+                format_name(named)
             );
-            Err(Stop::because(Exit::Usage, words))
+            Err(CliError::with_exit(Exit::Usage, message))
         }
-        (wished, named) => Ok(wished.or(named).unwrap_or_default()),
+        (requested, named) => Ok(requested.or(named).unwrap_or_default()),
     }
 }
 
-impl Place {
+impl Target {
     fn of(out: &Path, input: Option<&Path>) -> Result<Self, String> {
         if STDOUT.iter().any(|it| out == Path::new(it)) {
-            return Ok(Place::Stdout);
+            return Ok(Target::Stdout);
         }
         match fs::metadata(out) {
-            Ok(it) if it.is_dir() => return Err("is a folder: name a file".to_owned()),
-            Ok(it) if !it.is_file() => return Ok(Place::Straight(out.to_owned())),
+            Ok(it) if it.is_dir() => return Err("is a folder; name a file".to_owned()),
+            Ok(it) if !it.is_file() => return Ok(Target::Device(out.to_owned())),
             Ok(_) => {}
             Err(err) if err.kind() == io::ErrorKind::NotFound => {}
             Err(err) => return Err(format!("cannot be written: {err}")),
         }
-        let whole = target(out);
+        let whole = resolve_links(out);
         let folder = whole.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(format!("cannot be written: there is no folder {}", folder.display()));
+            return Err(format!("cannot be written: the folder {} does not exist", folder.display()));
         }
         let part = part_of(&whole);
         let input = input.and_then(|it| fs::canonicalize(it).ok());
         if input.is_some() && [&whole, &part].iter().any(|it| fs::canonicalize(it).ok() == input) {
-            return Err("would be written over the file that is run: name another".to_owned());
+            return Err("is the input file; name another".to_owned());
         }
         if fs::symlink_metadata(&part).is_ok_and(|it| !it.is_file()) {
-            return Err(format!("cannot be written: {} is in its way", part.display()));
+            return Err(format!("cannot be written: {} exists and is not a file", part.display()));
         }
-        try_out(&part).map_err(|err| format!("cannot be written: {}: {err}", part.display()))?;
-        Ok(Place::File { part, whole })
+        check_writable(&part).map_err(|err| format!("cannot be written: {}: {err}", part.display()))?;
+        Ok(Target::File { part, whole })
     }
 }
 
-/// The file that is meant by a name which may be a symlink, also if there is none yet.
-fn target(out: &Path) -> PathBuf {
+/// Resolves symbolic links, also to a file that does not exist yet.
+fn resolve_links(out: &Path) -> PathBuf {
     let mut file = out.to_owned();
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         let Ok(to) = fs::read_link(&file) else { break };
         file = file.parent().unwrap_or(Path::new("")).join(to);
     }
     file
 }
 
-/// Writes results, and with `follow` those that come; how many. Whatever was named to be written to gets the last result
-/// of each line, stdout every one.
-pub(super) async fn write(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
+/// Writes results and returns their number. With `follow`, waits until the batch ends. A file receives the last result of
+/// each line, stdout every result.
+pub(super) async fn write(client: &Client, id: &str, follow: bool, to: &Destination) -> anyhow::Result<u64> {
     match to.out {
-        Some(_) => last_of_each(client, id, follow, to).await,
-        None => as_they_come(client, id, follow, to).await,
+        Some(_) => write_last(client, id, follow, to).await,
+        None => write_all(client, id, follow, to).await,
     }
 }
 
-/// Every result, also of lines that are run again later.
-async fn as_they_come(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
+/// Writes every result as it comes, also several of one line.
+async fn write_all(client: &Client, id: &str, follow: bool, to: &Destination) -> anyhow::Result<u64> {
     let (batch, mut results) = (path(&["batches", id])?, Results::of(client, id)?);
     let (mut sink, mut written) = (Sink::open(to)?, 0);
     loop {
-        // First whether it is over, then the results: what comes between is read.
+        // The status is read before the results, so that no result is missed in between.
         let over = match follow {
             true => match client.get(&batch).await {
                 Ok(it) => is_over(&it),
-                // How long it may be away, the results know.
-                Err(err) if is_away(&err) => false,
+                // The reader of results limits the duration of an outage.
+                Err(err) if is_outage(&err) => false,
                 Err(err) => return Err(err),
             },
             false => true,
@@ -176,31 +177,30 @@ async fn as_they_come(client: &Client, id: &str, follow: bool, to: &To) -> anyho
         if over {
             break;
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     sink.end()?;
     Ok(written)
 }
 
-/// Of each line its last result, with `follow` once the batch is over.
+/// Writes the last result of each line, with `follow` after the batch has ended.
 ///
-/// **Invariant:** what is written is what there was of the batch at one moment: lines that are run again later are in it
-/// as they were.
-async fn last_of_each(client: &Client, id: &str, follow: bool, to: &To) -> anyhow::Result<u64> {
-    let mut batch = client.get(&path(&["batches", id])?).await?;
+/// **Invariant:** the results are those that existed at one moment, even if lines run again meanwhile.
+async fn write_last(client: &Client, id: &str, follow: bool, to: &Destination) -> anyhow::Result<u64> {
+    let mut batch: api_types::Batch = client.get(&path(&["batches", id])?).await?;
     if follow {
-        batch = watch::follow(client, batch, Left::Elsewhere).await?;
+        batch = watch::follow(client, batch, RunsIn::Server).await?;
     }
-    let there = batch["turnfold"]["results"].as_u64().unwrap_or_default();
-    // Where there are no more of them than lines that have ended, nobody reads them twice.
-    let earlier = match Counts::of(&batch).ended() < there {
-        true => earlier(client, id, there).await?,
+    let count = batch.turnfold.results;
+    // With as many results as ended lines, no line has two.
+    let superseded = match Counts::of(&batch).ended() < count {
+        true => superseded(client, id, count).await?,
         false => HashSet::new(),
     };
     let (mut sink, mut written) = (Sink::open(to)?, 0);
     let mut results = Results::of(client, id)?;
-    while let Some(line) = results.next_of(there).await? {
-        if !earlier.contains(&line.n) {
+    while let Some(line) = results.next_of(count).await? {
+        if !superseded.contains(&line.n) {
             sink.push(&line)?;
             written += 1;
         }
@@ -209,77 +209,79 @@ async fn last_of_each(client: &Client, id: &str, follow: bool, to: &To) -> anyho
     Ok(written)
 }
 
-/// The numbers of those of the first `there` results whose lines have later ones among them.
-async fn earlier(client: &Client, id: &str, there: u64) -> anyhow::Result<HashSet<u64>> {
-    let (mut earlier, mut last) = (HashSet::new(), HashMap::new());
+/// Returns the numbers of results, among the first `count`, whose lines have a later result among them.
+async fn superseded(client: &Client, id: &str, count: u64) -> anyhow::Result<HashSet<u64>> {
+    let (mut superseded, mut last) = (HashSet::new(), HashMap::new());
     let mut results = Results::of(client, id)?;
-    while let Some(Line { n, value, .. }) = results.next_of(there).await? {
-        // A line that is at fault may have no custom_id; its id it has in any case.
-        earlier.extend(last.insert(Sha256::digest(name(&value, "id")), n));
+    while let Some(Line { n, value, .. }) = results.next_of(count).await? {
+        // An invalid line may have no custom_id, but every line has an id.
+        superseded.extend(last.insert(Sha256::digest(name(&value, "id")), n));
     }
-    Ok(earlier)
+    Ok(superseded)
 }
 
-/// What results are written to.
+/// Open destination of results.
 struct Sink {
-    form: Open,
-    /// The file that is being written, and what it is called once it is whole.
+    writer: Writer,
+    /// The file that is being written, and its final name.
     renamed: Option<(PathBuf, PathBuf)>,
 }
 
-enum Open {
+enum Writer {
     Jsonl(Box<dyn Write + Send>),
     Csv(Box<dyn Write + Send>),
     Parquet(Box<Parquet<Box<dyn Write + Send>>>),
 }
 
 impl Sink {
-    fn open(To { format, place, .. }: &To) -> anyhow::Result<Self> {
+    fn open(Destination { format, target, .. }: &Destination) -> anyhow::Result<Self> {
         let file = |path: &Path, opened: io::Result<File>| {
-            let refused =
-                |err| Stop::because(Exit::Usage, format!("cannot write to {}: {err}", path.display()));
-            Ok::<_, anyhow::Error>(Box::new(BufWriter::new(opened.map_err(refused)?)))
+            let message =
+                |err| CliError::with_exit(Exit::Usage, format!("cannot write to {}: {err}", path.display()));
+            Ok::<_, anyhow::Error>(Box::new(BufWriter::new(opened.map_err(message)?)))
         };
-        let (mut to, renamed): (Box<dyn Write + Send>, _) = match place {
-            Place::Stdout => (Box::new(io::stdout()), None),
-            Place::Straight(path) => (file(path, OpenOptions::new().write(true).open(path))?, None),
-            Place::File { part, whole } => {
+        let (mut to, renamed): (Box<dyn Write + Send>, _) = match target {
+            Target::Stdout => (Box::new(io::stdout()), None),
+            Target::Device(path) => (file(path, OpenOptions::new().write(true).open(path))?, None),
+            Target::File { part, whole } => {
                 (file(part, File::create(part))?, Some((part.clone(), whole.clone())))
             }
         };
-        let form = match format {
-            Form::Jsonl => Open::Jsonl(to),
-            Form::Csv => {
-                piped(to.write_all((COLUMNS.join(",") + "\r\n").as_bytes()))?;
-                Open::Csv(to)
+        let writer = match format {
+            ResultFormat::Jsonl => Writer::Jsonl(to),
+            ResultFormat::Csv => {
+                ignore_closed_pipe(to.write_all((COLUMNS.join(",") + "\r\n").as_bytes()))?;
+                Writer::Csv(to)
             }
-            Form::Parquet => Open::Parquet(Box::new(Parquet::begin(to)?)),
+            ResultFormat::Parquet => Writer::Parquet(Box::new(Parquet::begin(to)?)),
         };
-        Ok(Self { form, renamed })
+        Ok(Self { writer, renamed })
     }
 
     fn push(&mut self, Line { text, value, .. }: &Line) -> anyhow::Result<()> {
-        match &mut self.form {
-            Open::Jsonl(to) => piped(to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n"))),
-            Open::Csv(to) => piped(to.write_all(Row::of(value).csv().as_bytes())),
-            Open::Parquet(to) => Ok(to.push(Row::of(value))?),
+        match &mut self.writer {
+            Writer::Jsonl(to) => {
+                ignore_closed_pipe(to.write_all(text.as_bytes()).and_then(|()| to.write_all(b"\n")))
+            }
+            Writer::Csv(to) => ignore_closed_pipe(to.write_all(Row::of(value).csv().as_bytes())),
+            Writer::Parquet(to) => Ok(to.push(Row::of(value))?),
         }
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
-        match &mut self.form {
-            Open::Jsonl(to) | Open::Csv(to) => piped(to.flush()),
-            // It is written in groups, and has no meaning before its end.
-            Open::Parquet(_) => Ok(()),
+        match &mut self.writer {
+            Writer::Jsonl(to) | Writer::Csv(to) => ignore_closed_pipe(to.flush()),
+            // Parquet is written in groups, and is readable only when it is complete.
+            Writer::Parquet(_) => Ok(()),
         }
     }
 
     fn end(self) -> anyhow::Result<()> {
-        let mut to = match self.form {
-            Open::Jsonl(to) | Open::Csv(to) => to,
-            Open::Parquet(to) => to.end()?,
+        let mut to = match self.writer {
+            Writer::Jsonl(to) | Writer::Csv(to) => to,
+            Writer::Parquet(to) => to.end()?,
         };
-        piped(to.flush())?;
+        ignore_closed_pipe(to.flush())?;
         drop(to);
         if let Some((part, whole)) = self.renamed {
             fs::rename(&part, &whole).with_context(|| format!("cannot write {}", whole.display()))?;
@@ -288,15 +290,15 @@ impl Sink {
     }
 }
 
-/// A reader that has gone away (`| head`) is no fault.
-fn piped(written: io::Result<()>) -> anyhow::Result<()> {
+/// Ends the process without an error if the reader of a pipe is gone (`| head`).
+fn ignore_closed_pipe(written: io::Result<()>) -> anyhow::Result<()> {
     match written {
         Err(err) if err.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => Ok(other?),
     }
 }
 
-/// Beside the file, so that it can be renamed.
+/// Returns the name of the incomplete file, in the same folder, so that it can be renamed.
 fn part_of(file: &Path) -> PathBuf {
     let mut name = file.as_os_str().to_owned();
     name.push(".part");

@@ -1,14 +1,14 @@
-//! What ends a command before its end: SIGTERM and Ctrl-C.
+//! Signals that interrupt a command: SIGTERM and Ctrl-C.
 //!
-//! ## Why they are listened for until the end
+//! ## Why a listener is kept until the end
 //!
-//! From the first listener on, tokio keeps them from ending the process, also when nobody listens any more.
+//! From its first listener on, tokio keeps these signals from ending the process, even when no listener is left.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and Ctrl-C, heard from its making on.
+/// A listener for SIGTERM and Ctrl-C.
 pub(super) struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -20,8 +20,8 @@ impl Signals {
         Ok(Self { terminate, interrupt })
     }
 
-    /// Comes back once somebody wants the end.
-    pub(super) async fn heard(&mut self) {
+    /// Returns when a signal arrives.
+    pub(super) async fn received(&mut self) {
         tokio::select! {
             _ = self.terminate.recv() => (),
             _ = self.interrupt.recv() => (),

@@ -1,145 +1,157 @@
-//! A batch is watched until it is over: a live line for whoever sits before it, plain lines for a file.
+//! Waits for the end of a batch: with a progress bar on a terminal, with lines otherwise.
 
 use std::time::Duration;
 
+use api_types::Batch;
 use indicatif::{ProgressBar, ProgressStyle};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::{
-    Left,
-    shown::{Counts, is_over, progress},
+    RunsIn,
+    render::{Counts, is_over, progress},
     signals::Signals,
 };
 use crate::{
-    client::{AWAY, Client, is_away, name, path},
-    output::{remark, watched},
+    client::{Client, OUTAGE_MAX, is_outage, path},
+    output::{note, stderr_is_terminal},
 };
 
-/// How often is looked.
-pub(super) const LOOK: Duration = Duration::from_millis(500);
+/// Interval between two requests for the state of a batch.
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// How often a line is written where nobody watches.
-const TELL: Duration = Duration::from_secs(10);
+/// Minimum interval of progress lines without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How a watch ended.
-pub(super) enum Watched {
-    /// With the batch.
-    Over(Value),
-    /// Before it: somebody pressed Ctrl-C.
-    Left,
+/// Outcome of waiting for a batch.
+pub(super) enum WatchOutcome {
+    /// The batch ended or stopped.
+    Over(Box<Batch>),
+    /// Ctrl-C or SIGTERM arrived first.
+    Interrupted,
 }
 
-/// Watches a batch until nothing more comes of it by itself, or nobody wants to know.
+/// Waits until a batch ends or stops, or a signal arrives.
 pub(super) async fn until_over(
     client: &Client,
-    batch: Value,
-    left: Left,
+    batch: Batch,
+    runs_in: RunsIn,
     signals: &mut Signals,
-) -> anyhow::Result<Watched> {
+) -> anyhow::Result<WatchOutcome> {
     tokio::select! {
-        over = follow(client, batch.clone(), left) => over.map(Watched::Over),
-        () = signals.heard() => Ok(leave(&batch, left)),
+        over = follow(client, batch.clone(), runs_in) => Ok(WatchOutcome::Over(Box::new(over?))),
+        () = signals.received() => Ok(interrupted(&batch, runs_in)),
     }
 }
 
-fn leave(batch: &Value, left: Left) -> Watched {
-    let id = name(batch, "id");
-    remark(&match left {
-        Left::Elsewhere => format!("\n{id} goes on without you: turnfold batch get {id} --wait"),
-        Left::Here => format!("\n{id} rests: the same command again goes on where it stopped"),
+fn interrupted(batch: &Batch, runs_in: RunsIn) -> WatchOutcome {
+    let id = &batch.id;
+    note(&match runs_in {
+        RunsIn::Server => {
+            format!("\ninterrupted; {id} continues\nhint: turnfold batch show {id} --wait")
+        }
+        RunsIn::ThisProcess => {
+            format!("\ninterrupted; {id} stops\nhint: repeat the command to continue it")
+        }
     });
-    Watched::Left
+    WatchOutcome::Interrupted
 }
 
-/// A batch, once nothing more comes of it by itself.
-pub(super) async fn follow(client: &Client, mut batch: Value, left: Left) -> anyhow::Result<Value> {
-    let path = path(&["batches", name(&batch, "id")])?;
+/// Polls a batch until it ends or stops, and shows its progress.
+pub(super) async fn follow(client: &Client, mut batch: Batch, runs_in: RunsIn) -> anyhow::Result<Batch> {
+    let path = path(&["batches", &batch.id])?;
     let mut display = Display::new()?;
-    let (mut seen, mut waited) = (Instant::now(), false);
+    let (mut reached_at, mut noted) = (Instant::now(), false);
     loop {
         display.show(&batch);
         if is_over(&batch) {
             display.end(&batch);
             return Ok(batch);
         }
-        let waits = Counts::of(&batch).only_wait();
-        if waits && !waited {
-            display.say(&waits_for(&batch, client, left));
+        let waits = Counts::of(&batch).only_awaits_input();
+        if waits && !noted {
+            display.note(&awaits_input(&batch, client, runs_in));
         }
-        waited = waits;
-        tokio::time::sleep(LOOK).await;
-        match client.get(&path).await {
-            Ok(it) => (batch, seen) = (it, Instant::now()),
-            Err(err) if is_away(&err) && seen.elapsed() < AWAY => {}
+        noted = waits;
+        tokio::time::sleep(POLL_INTERVAL).await;
+        match client.get::<Batch>(&path).await {
+            Ok(it) => (batch, reached_at) = (it, Instant::now()),
+            Err(err) if is_outage(&err) && reached_at.elapsed() < OUTAGE_MAX => {}
             Err(err) => return Err(err),
         }
     }
 }
 
-/// What to do about a batch of which all that is left waits for a person.
-fn waits_for(batch: &Value, client: &Client, left: Left) -> String {
-    let there = match left {
-        Left::Elsewhere => String::new(),
-        Left::Here => format!(" --url {}", client.base()),
+/// Describes a batch whose remaining lines all wait for people.
+fn awaits_input(batch: &Batch, client: &Client, runs_in: RunsIn) -> String {
+    let url = match runs_in {
+        RunsIn::Server => String::new(),
+        RunsIn::ThisProcess => format!(" --url {}", client.base()),
     };
-    format!("{} waits for a person: turnfold inbox ls{there}", name(batch, "id"))
+    format!("{} waits for a person\nhint: turnfold inbox list{url}", batch.id)
 }
 
-/// Where progress is shown.
+/// Display of progress.
 enum Display {
-    Live(ProgressBar),
-    Plain { told: String, at: Option<Instant> },
+    Bar(ProgressBar),
+    /// The last line that was printed, and when.
+    Lines {
+        last: String,
+        at: Option<Instant>,
+    },
 }
 
 impl Display {
     fn new() -> anyhow::Result<Self> {
-        if !watched() {
-            return Ok(Display::Plain { told: String::new(), at: None });
+        if !stderr_is_terminal() {
+            return Ok(Display::Lines { last: String::new(), at: None });
         }
-        let bar = ProgressBar::new(0);
-        bar.set_style(ProgressStyle::with_template("  {bar:30} {pos}/{len}  {elapsed}  {wide_msg}")?);
+        let bar = ProgressBar::new(1);
+        bar.set_style(ProgressStyle::with_template("  {bar:30} {prefix}  {elapsed}  {wide_msg}")?);
         bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Display::Live(bar))
+        Ok(Display::Bar(bar))
     }
 
-    fn show(&mut self, batch: &Value) {
+    fn show(&mut self, batch: &Batch) {
         let counts = Counts::of(batch);
         match self {
-            Display::Live(bar) => {
-                bar.set_length(counts.total);
+            Display::Bar(bar) => {
+                // A bar of length 0 would be drawn full.
+                bar.set_length(counts.total.max(1));
                 bar.set_position(counts.ended());
+                bar.set_prefix(format!("{}/{}", counts.ended(), counts.total));
                 bar.set_message(progress(batch));
             }
-            Display::Plain { .. } if counts.total == 0 => {}
-            Display::Plain { at, .. } if at.is_none_or(|it| TELL <= it.elapsed()) => self.tell(batch),
-            Display::Plain { .. } => {}
+            Display::Lines { .. } if counts.total == 0 => {}
+            Display::Lines { at, .. } if at.is_none_or(|it| LINE_INTERVAL <= it.elapsed()) => {
+                self.print_line(batch)
+            }
+            Display::Lines { .. } => {}
         }
     }
 
-    /// Says what no later line replaces.
-    fn say(&self, words: &str) {
+    /// Prints a message that stays above the progress.
+    fn note(&self, text: &str) {
         match self {
-            Display::Live(bar) => bar.suspend(|| remark(words)),
-            Display::Plain { .. } => remark(words),
+            Display::Bar(bar) => bar.suspend(|| note(text)),
+            Display::Lines { .. } => note(text),
         }
     }
 
-    fn end(mut self, batch: &Value) {
+    fn end(mut self, batch: &Batch) {
         match &self {
-            Display::Live(bar) => bar.finish_and_clear(),
-            Display::Plain { .. } => self.tell(batch),
+            Display::Bar(bar) => bar.finish_and_clear(),
+            Display::Lines { .. } => self.print_line(batch),
         }
     }
 
-    /// Writes a line, if it says something new.
-    fn tell(&mut self, batch: &Value) {
-        let Display::Plain { told, at } = self else { return };
+    /// Prints a progress line if it differs from the last one.
+    fn print_line(&mut self, batch: &Batch) {
+        let Display::Lines { last, at } = self else { return };
         let counts = Counts::of(batch);
-        let words = format!("{}/{} ended; {}", counts.ended(), counts.total, progress(batch));
-        if *told != words {
-            remark(words.trim_end_matches("; "));
-            (*told, *at) = (words, Some(Instant::now()));
+        let line = format!("{}/{} ended; {}", counts.ended(), counts.total, progress(batch));
+        if *last != line {
+            note(line.trim_end_matches("; "));
+            (*last, *at) = (line, Some(Instant::now()));
         }
     }
 }

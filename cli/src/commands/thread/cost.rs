@@ -1,4 +1,4 @@
-//! `turnfold thread cost`: tokens and money, counted from the logs, by whatever one likes.
+//! `turnfold thread cost`: tokens and cost of threads, summed up from their logs.
 
 use std::{
     collections::BTreeMap,
@@ -13,10 +13,10 @@ use store::{Conditions, Error, Reader, Recorded, Store, ThreadId, TurnFilter, Tu
 use worker::world::Price;
 
 use crate::{
-    args::{By, Round, word},
+    args::{CostBy, Selection, value_name},
     commands::{
-        Given,
-        upkeep::{over_seen, spinner},
+        Context,
+        maintenance::{select_visible, spinner},
     },
     config::{ProviderSettings, Settings},
     engine::price,
@@ -24,41 +24,41 @@ use crate::{
     output::{self, counted},
 };
 
-/// How many rows are read at a time.
+/// Number of rows read at a time.
 const PAGE: u64 = 500;
 
-/// How many groups are counted apart; what comes after is counted together.
-const GROUPS: usize = 10_000;
+/// Maximum number of groups; further groups are counted together as [`OTHERS`].
+const MAX_GROUPS: usize = 10_000;
 
-/// Where the groups that are too many are counted.
+/// Name of the group that counts what exceeds [`MAX_GROUPS`].
 const OTHERS: &str = "(others)";
 
-/// What is counted, group by group; of any number of threads, only those of the ranges that are being read are in memory.
+/// Sums by group. Memory is bounded by the groups and the threads being read, not by the number of threads.
 #[derive(Default)]
-struct Count {
+struct Totals {
     groups: BTreeMap<String, Took>,
     all: Took,
     threads: u64,
 }
 
-/// How it is counted.
-struct How {
+/// Parameters of the summation.
+struct Parameters {
     store: Store,
-    by: By,
-    /// Only of the turns that fulfil these, where any are asked for.
+    by: CostBy,
+    /// Count only turns that match, if a filter is given.
     turns: Option<Conditions>,
     prices: BTreeMap<String, Price>,
 }
 
-/// Counts the logs of a range.
+/// Reads the logs of one range of threads.
 struct Counter {
-    how: Arc<How>,
-    count: Arc<Mutex<Count>>,
+    parameters: Arc<Parameters>,
+    totals: Arc<Mutex<Totals>>,
     logs: Vec<Log>,
-    unread: Option<Error>,
+    error: Option<Error>,
 }
 
-/// One of them.
+/// A log that is being read.
 struct Log {
     thread: ThreadId,
     strategy: String,
@@ -66,24 +66,29 @@ struct Log {
     spending: Spending,
 }
 
-pub(super) async fn cost(given: &Given, store: &Store, by: By, round: Round) -> anyhow::Result<Exit> {
+pub(super) async fn run(
+    ctx: &Context,
+    store: &Store,
+    by: CostBy,
+    selection: Selection,
+) -> anyhow::Result<Exit> {
     let spinner = spinner()?;
-    // All turns of a thread are of one tenant, so that alone needs no look at them.
-    let only_some = round.conditions.is_some() || round.since.is_some();
-    let round = over_seen(given, store, round, &spinner).await?;
-    let turns = only_some.then(|| round.turns.clone());
-    let how = Arc::new(How { store: store.clone(), by, turns, prices: prices(&given.settings) });
-    let count = Arc::new(Mutex::new(Count::default()));
-    let all = Arc::clone(&count);
+    // All turns of a thread belong to one tenant, so a tenant alone needs no filter on turns.
+    let has_filter = selection.filter.is_some() || selection.since.is_some();
+    let round = select_visible(ctx, store, selection, &spinner).await?;
+    let turns = has_filter.then(|| round.turns.clone());
+    let parameters = Arc::new(Parameters { store: store.clone(), by, turns, prices: prices(&ctx.settings) });
+    let totals = Arc::new(Mutex::new(Totals::default()));
+    let shared_totals = Arc::clone(&totals);
     let counter = move || {
-        let (how, count) = (Arc::clone(&how), Arc::clone(&all));
-        Counter { how, count, logs: Vec::new(), unread: None }
+        let (parameters, totals) = (Arc::clone(&parameters), Arc::clone(&shared_totals));
+        Counter { parameters, totals, logs: Vec::new(), error: None }
     };
-    // Whoever counts holds the count.
+    // Dropping the counters releases their references to the totals.
     drop(store.read_logs(&round, counter).await?);
     spinner.finish_and_clear();
-    let count = Arc::into_inner(count).map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner));
-    tell(given, by, &count.context("somebody still counts")?)?;
+    let totals = Arc::into_inner(totals).map(|it| it.into_inner().unwrap_or_else(PoisonError::into_inner));
+    print(ctx, by, &totals.context("a counter is still running")?)?;
     Ok(Exit::Ok)
 }
 
@@ -92,7 +97,7 @@ impl Reader for Counter {
         let event = match event {
             Ok(it) => it.event,
             Err(error) => {
-                self.unread.get_or_insert(error);
+                self.error.get_or_insert(error);
                 return;
             }
         };
@@ -101,22 +106,22 @@ impl Reader for Counter {
             self.logs.push(Log { thread, strategy, tenant, spending: Spending::default() });
         }
         if let Some(log) = self.logs.last_mut().filter(|it| it.thread == thread) {
-            log.spending.see(&event, &|model, meter| self.how.prices.get(model)?.of(meter));
+            log.spending.see(&event, &|model, meter| self.parameters.prices.get(model)?.of(meter));
         }
     }
 
     async fn pause(&mut self) -> Result<(), Error> {
-        if let Some(error) = self.unread.take() {
+        if let Some(error) = self.error.take() {
             return Err(error);
         }
         for log in std::mem::take(&mut self.logs) {
-            let turns = self.how.turns(log.thread).await?;
-            let batch = self.how.batch(log.thread).await?;
-            let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-            count.threads += 1;
+            let turns = self.parameters.turns(log.thread).await?;
+            let batch = self.parameters.batch(log.thread).await?;
+            let mut totals = self.totals.lock().unwrap_or_else(PoisonError::into_inner);
+            totals.threads += 1;
             for (share, took) in log.spending.shares() {
                 if turns.as_ref().is_none_or(|it| it.contains(&share.turn)) {
-                    count.add(group(self.how.by, &log, batch.as_deref(), share), took);
+                    totals.add(group(self.parameters.by, &log, batch.as_deref(), share), took);
                 }
             }
         }
@@ -124,16 +129,16 @@ impl Reader for Counter {
     }
 }
 
-impl Count {
+impl Totals {
     fn add(&mut self, group: String, took: &Took) {
         self.all.add(took);
-        let full = GROUPS <= self.groups.len() && !self.groups.contains_key(&group);
+        let full = MAX_GROUPS <= self.groups.len() && !self.groups.contains_key(&group);
         self.groups.entry(if full { OTHERS.to_owned() } else { group }).or_default().add(took);
     }
 }
 
-impl How {
-    /// The turns of a thread that count, if not all do.
+impl Parameters {
+    /// Returns the turns of a thread that match the filter, or `None` if there is no filter.
     async fn turns(&self, thread: ThreadId) -> Result<Option<Vec<TurnId>>, Error> {
         let Some(conditions) = &self.turns else { return Ok(None) };
         let (mut all, mut after) = (Vec::new(), None);
@@ -147,29 +152,34 @@ impl How {
         }
     }
 
-    /// The batch that opened a thread, if that is what is counted by.
+    /// Returns the batch that created a thread, if batches are the groups.
     async fn batch(&self, thread: ThreadId) -> Result<Option<String>, Error> {
         Ok(match self.by {
-            By::Batch => self.store.batch_of(thread).await?.map(|it| it.to_string()),
-            By::Node | By::Turn | By::Thread | By::Tenant | By::Strategy | By::Model => None,
+            CostBy::Batch => self.store.batch_of(thread).await?.map(|it| it.to_string()),
+            CostBy::Node
+            | CostBy::Turn
+            | CostBy::Thread
+            | CostBy::Tenant
+            | CostBy::Strategy
+            | CostBy::Model => None,
         })
     }
 }
 
-fn group(by: By, log: &Log, batch: Option<&str>, share: &Share) -> String {
+fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
     match by {
-        By::Node => format!("{}/{}", log.strategy, share.node),
-        By::Turn => share.turn.to_string(),
-        By::Thread => log.thread.to_string(),
-        By::Batch => batch.unwrap_or("(no batch)").to_owned(),
-        By::Tenant => log.tenant.clone(),
-        By::Strategy => log.strategy.clone(),
-        By::Model if share.model.is_empty() => "(no model)".to_owned(),
-        By::Model => share.model.clone(),
+        CostBy::Node => format!("{}/{}", log.strategy, share.node),
+        CostBy::Turn => share.turn.to_string(),
+        CostBy::Thread => log.thread.to_string(),
+        CostBy::Batch => batch.unwrap_or("(no batch)").to_owned(),
+        CostBy::Tenant => log.tenant.clone(),
+        CostBy::Strategy => log.strategy.clone(),
+        CostBy::Model if share.model.is_empty() => "(no model)".to_owned(),
+        CostBy::Model => share.model.clone(),
     }
 }
 
-/// What models cost today, by `provider/model`.
+/// Returns the configured prices by `provider/model`.
 fn prices(settings: &Settings) -> BTreeMap<String, Price> {
     let of = |(provider, it): (&String, &ProviderSettings)| match it {
         ProviderSettings::Http { prices, .. } => {
@@ -180,27 +190,27 @@ fn prices(settings: &Settings) -> BTreeMap<String, Price> {
     settings.providers.iter().flat_map(of).collect()
 }
 
-fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
-    let name = word(&by);
+fn print(ctx: &Context, by: CostBy, totals: &Totals) -> anyhow::Result<()> {
+    let name = value_name(&by);
     let name = name.as_str();
-    let mut groups: Vec<(&String, &Took)> = count.groups.iter().collect();
+    let mut groups: Vec<(&String, &Took)> = totals.groups.iter().collect();
     groups.sort_by_key(|(name, it)| (u64::MAX - it.micro_usd, u64::MAX - it.input_tokens, *name));
-    let took = |it: &Took| {
+    let to_json = |it: &Took| {
         json!({
             "model_calls": it.model_calls, "tool_calls": it.tool_calls, "input_tokens": it.input_tokens,
             "output_tokens": it.output_tokens, "usd": usd(it.micro_usd),
-            "usd_by_todays_prices": usd(it.micro_usd_by_todays_prices), "ms": it.ms, "untold": it.untold,
-            "unpriced": it.unpriced,
+            "usd_by_todays_prices": usd(it.micro_usd_by_todays_prices), "ms": it.ms, "responses_without_usage": it.responses_without_usage,
+            "responses_without_price": it.responses_without_price,
         })
     };
     let line = |(group, it): &(&String, &Took)| {
-        let mut thing = took(it);
-        thing[name] = (*group).clone().into();
-        thing
+        let mut item = to_json(it);
+        item[name] = (*group).clone().into();
+        item
     };
     let things: Vec<Value> = groups.iter().map(line).collect();
-    let thing = json!({"by": name, "threads": count.threads, "all": took(&count.all), "groups": things});
-    output::one(given.format, &thing, || {
+    let thing = json!({"by": name, "threads": totals.threads, "all": to_json(&totals.all), "groups": things});
+    output::one(ctx.format, &thing, || {
         let row = |name: &str, it: &Took| {
             let [models, tools, input, output] =
                 [it.model_calls, it.tool_calls, it.input_tokens, it.output_tokens].map(|it| it.to_string());
@@ -208,23 +218,28 @@ fn tell(given: &Given, by: By, count: &Count) -> anyhow::Result<()> {
         };
         let rows = groups.iter().map(|(name, it)| row(name, it));
         let head = [name, "model calls", "tool calls", "tokens in", "tokens out", "usd"];
-        let table = output::table(&head, rows.chain([row("all", &count.all)]));
-        format!("{table}{}", remarks(&count.all))
+        let table = output::table(&head, rows.chain([row("all", &totals.all)]));
+        format!("{table}{}", notes(&totals.all))
     })
 }
 
-fn remarks(all: &Took) -> String {
-    let mut told = String::new();
+fn notes(all: &Took) -> String {
+    let mut text = String::new();
     if 0 < all.micro_usd_by_todays_prices {
         let usd = usd(all.micro_usd_by_todays_prices);
-        told += &format!("\nof that, {usd:.6} had no price then and is counted by the prices of today");
+        text += &format!("\n{usd:.6} of that had no price when it was recorded; counted at today's prices");
     }
-    if 0 < all.unpriced {
-        told +=
-            &format!("\nwithout the price of {}: see providers.NAME.prices", counted(all.unpriced, "answer"));
+    if 0 < all.responses_without_price {
+        text += &format!(
+            "\nwithout the cost of {}: set providers.NAME.prices",
+            counted(all.responses_without_price, "response")
+        );
     }
-    if 0 < all.untold {
-        told += &format!("\nwithout the tokens of {}, which nobody told", counted(all.untold, "answer"));
+    if 0 < all.responses_without_usage {
+        text += &format!(
+            "\nwithout the tokens of {}, which the provider did not report",
+            counted(all.responses_without_usage, "response")
+        );
     }
-    told
+    text
 }

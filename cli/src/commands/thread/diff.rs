@@ -1,30 +1,30 @@
-//! `turnfold thread diff`: two threads side by side.
+//! `turnfold thread diff`: compares two threads event by event.
 
-use audit::{Diffed, Row, Side, Sides, Split};
-use serde_json::{Value, json};
-use shared::{Differing, Event, Tally};
-use store::{Store, ThreadId};
+use api_types::Usage;
+use audit::{Divergence, Row, Side, Sides, ThreadDiff};
+use serde_json::json;
+use shared::ValueDifference;
+use store::ThreadId;
 
-use super::graph_of;
+use super::source::Source;
 use crate::{
-    args::View,
-    commands::Given,
+    args::DiffView,
+    commands::Context,
     exit::Exit,
     output::{self, counted},
 };
 
-/// How many rows are told in words.
-const TOLD: usize = 40;
+/// Maximum number of rows in text output.
+const MAX_LISTED: usize = 40;
 
-pub(super) async fn diff(
-    given: &Given,
-    store: &Store,
+pub(super) async fn run(
+    ctx: &Context,
+    source: &Source,
     (left, right): (ThreadId, ThreadId),
-    view: View,
+    view: DiffView,
 ) -> anyhow::Result<Exit> {
-    let (graph_left, graph_right) =
-        (graph_of(given, store, left).await?, graph_of(given, store, right).await?);
-    let (log_left, log_right) = (log(store, left).await?, log(store, right).await?);
+    let (graph_left, graph_right) = (source.graph(ctx, left).await?, source.graph(ctx, right).await?);
+    let (log_left, log_right) = (source.load(left).await?, source.load(right).await?);
     let diffed = audit::diff(
         Side { graph: graph_left, log: &log_left },
         Side { graph: graph_right, log: &log_right },
@@ -39,44 +39,34 @@ pub(super) async fn diff(
             thing["split"]["state"] = serde_json::to_value(&split.state)?;
         }
         if view.cost {
-            let took = |it: &Sides| json!({"left": told(&it.left), "right": told(&it.right)});
-            thing["split"]["before"] = took(&split.before);
-            thing["split"]["all"] = took(&split.all);
+            let usage = |it: &Sides| json!({"left": Usage::from(&it.left), "right": Usage::from(&it.right)});
+            thing["split"]["before"] = usage(&split.before);
+            thing["split"]["all"] = usage(&split.all);
         }
     }
-    output::one(given.format, &thing, || words(&diffed, view))?;
+    output::one(ctx.format, &thing, || to_text(&diffed, view))?;
     Ok(if diffed.split.is_some() { Exit::Finding } else { Exit::Ok })
 }
 
-async fn log(store: &Store, id: ThreadId) -> anyhow::Result<Vec<Event>> {
-    Ok(store.load(id).await?.1.into_iter().map(|it| it.event).collect())
-}
-
-fn told(it: &Tally) -> Value {
-    json!({
-        "input_tokens": it.input_tokens, "output_tokens": it.output_tokens, "usd": it.usd(), "ms": it.ms,
-        "untold": it.untold, "unpriced": it.unpriced,
-    })
-}
-
-fn words(it: &Diffed, view: View) -> String {
-    let mut words = format!("{} are the same", counted(it.same, "event"));
-    let Some(split) = &it.split else { return words + ", and nothing else differs" };
-    words += &format!("; they part at event {} of the left, {} of the right", split.left, split.right);
+fn to_text(it: &ThreadDiff, view: DiffView) -> String {
+    let mut text = format!("{} are the same", counted(it.same, "event"));
+    let Some(split) = &it.split else { return text + ", and nothing else differs" };
+    text +=
+        &format!("; they diverge at event {} of the left thread, {} of the right", split.left, split.right);
     if view.events {
-        words.extend(it.rows.iter().take(TOLD).map(row));
-        if TOLD < it.rows.len() {
-            words += &format!("\nand {} more: -o json tells them all", it.rows.len() - TOLD);
+        text.extend(it.rows.iter().take(MAX_LISTED).map(row));
+        if MAX_LISTED < it.rows.len() {
+            text += &format!("\nand {} more; -o json lists all", it.rows.len() - MAX_LISTED);
         }
     }
     if view.state {
-        words += "\n\nstate right after that";
-        words += &if split.state.is_empty() { ": the same".to_owned() } else { differing(&split.state) };
+        text += "\n\nstate after that event";
+        text += &if split.state.is_empty() { ": the same".to_owned() } else { differing(&split.state) };
     }
     if view.cost {
-        words += &cost(split);
+        text += &cost(split);
     }
-    words
+    text
 }
 
 fn row(it: &Row) -> String {
@@ -89,17 +79,17 @@ fn row(it: &Row) -> String {
     }
 }
 
-fn differing(all: &[Differing]) -> String {
-    let one = |it: &Differing| {
+fn differing(all: &[ValueDifference]) -> String {
+    let one = |it: &ValueDifference| {
         format!("\n      {}\n        left:  {}\n        right: {}", it.path, it.left, it.right)
     };
     all.iter().map(one).collect()
 }
 
-fn cost(split: &Split) -> String {
+fn cost(split: &Divergence) -> String {
     let line = |what: &str, it: &Sides| {
-        let (left, right) = (output::took(&told(&it.left)), output::took(&told(&it.right)));
+        let (left, right) = (output::usage(&(&it.left).into()), output::usage(&(&it.right).into()));
         format!("\n{what}\n  left:  {left}\n  right: {right}")
     };
-    format!("\n{}{}", line("taken before that", &split.before), line("taken in all", &split.all))
+    format!("\n{}{}", line("usage before that event", &split.before), line("usage in total", &split.all))
 }

@@ -1,90 +1,91 @@
-//! `turnfold thread fork`: another thread that begins with a copy of the log, and lives on with something changed.
+//! `turnfold thread fork`: a new thread from a copy of a log, with changes.
 
 use std::{collections::BTreeMap, fs};
 
+use api_types::{LogStatus, Page, Thread, Turn};
 use reqwest::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::named;
 use crate::{
     args::Fork,
-    client::{Client, keyed, listed, name, path},
-    commands::{Given, follow, turn::json_of},
-    exit::{Exit, Stop},
+    client::{Client, path, with_idempotency_key},
+    commands::{Context, follow, turn::parse_json},
+    exit::{CliError, Exit},
     output,
 };
 
-pub(super) async fn fork(given: &Given, how: Fork) -> anyhow::Result<Exit> {
-    let Fork { id, at, tune, budget, model, prompt, learn, answer, idempotency_key, wait } = how;
+pub(super) async fn run(ctx: &Context, args: Fork) -> anyhow::Result<Exit> {
+    let Fork { id, at, tune, budget, model, prompt, learn, answer, idempotency_key, wait } = args;
     let mut body = json!({"prompts": prompts(&prompt)?, "answer": answer});
     if let Some(at) = at {
         body["at"] = at.into();
     }
     if let Some(tune) = tune {
-        body["config"] = json_of("--tune", &tune)?;
+        body["config"] = parse_json("--tune", &tune)?;
     }
     if let Some(budget) = budget {
-        body["budget"] = json_of("--budget", &budget)?;
+        body["budget"] = parse_json("--budget", &budget)?;
     }
     if let Some(model) = model {
         body["config"]["model"] = model.into();
     }
-    body["learned"] =
-        learn.iter().map(|it| json_of("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
-    let client = given.client()?;
+    body["facts"] =
+        learn.iter().map(|it| parse_json("--learn", it)).collect::<anyhow::Result<Vec<_>>>()?.into();
+    let client = ctx.client()?;
     let id = named(&client, &id).await?;
     let request = client.request(Method::POST, &path(&["threads", &id, "fork"])?).json(&body);
-    let request = keyed(request, idempotency_key)?;
-    let mut thread: Value = client.send(request).await?.json().await?;
+    let mut thread: Thread = client.fetch(with_idempotency_key(request, idempotency_key)?).await?;
     if wait {
-        thread = rested(&client, name(&thread, "id")).await?;
+        thread = wait_until_idle(&client, &thread.summary.id.to_string()).await?;
     }
-    output::one(given.format, &thread, || {
-        let goes_on = match name(&thread, "standing") {
-            "busy" => "goes on".to_owned(),
-            standing => format!("is {standing}"),
+    output::one(ctx.format, &thread, || {
+        let status = if thread.log_status == LogStatus::Busy {
+            "continues".to_owned()
+        } else {
+            format!("is {}", output::json_name(&thread.log_status))
         };
         format!(
-            "thread {} begins with events 0 to {} of {id} and {goes_on}",
-            name(&thread, "id"),
-            thread["forked"]["seq"]
+            "thread {} is a copy of events 0 to {} of {id} and {status}",
+            thread.summary.id,
+            thread.forked.as_ref().map_or(0, |it| it.seq)
         )
     })?;
-    Ok(if wait { ended(&thread) } else { Exit::Ok })
+    Ok(if wait { exit_of(&thread) } else { Exit::Ok })
 }
 
-/// What the rest of a thread says to whoever waited for it.
-pub(super) fn ended(thread: &Value) -> Exit {
-    match name(thread, "standing") {
-        "waiting" => Exit::Waiting,
-        "failed" => Exit::Finding,
-        _ => Exit::Ok,
+/// Returns the exit code for a thread that was waited for.
+pub(super) fn exit_of(thread: &Thread) -> Exit {
+    match thread.log_status {
+        LogStatus::Waiting => Exit::Waiting,
+        LogStatus::Failed => Exit::Finding,
+        LogStatus::Idle | LogStatus::Busy => Exit::Ok,
     }
 }
 
-/// The thread, once its last turn, if it has one, has come to an end or asks a person.
-async fn rested(client: &Client, id: &str) -> anyhow::Result<Value> {
-    let last = client.get(&format!("/v1/turns?thread_id={id}&limit=1")).await?;
-    if let Some(turn) = listed(&last).first() {
-        follow::say_which(turn);
+/// Waits until the last turn of a thread ends or asks a person, and returns the thread.
+async fn wait_until_idle(client: &Client, id: &str) -> anyhow::Result<Thread> {
+    let last: Page<Turn> = client.get(&format!("/v1/turns?thread_id={id}&limit=1")).await?;
+    if let Some(turn) = last.data.first() {
+        follow::announce(turn);
         follow::until_ended(client, turn).await?;
     }
     client.get(&path(&["threads", id])?).await
 }
 
-fn prompts(given: &[String]) -> anyhow::Result<BTreeMap<&str, String>> {
-    given.iter().map(|it| prompt(it)).collect()
+fn prompts(overrides: &[String]) -> anyhow::Result<BTreeMap<&str, String>> {
+    overrides.iter().map(|it| prompt(it)).collect()
 }
 
 fn prompt(it: &str) -> anyhow::Result<(&str, String)> {
-    let usage = |words: String| Stop::because(Exit::Usage, words);
-    let (node, words) = it
+    let usage = |message: String| CliError::with_exit(Exit::Usage, message);
+    let (node, text) = it
         .split_once('=')
-        .ok_or_else(|| usage(format!("--prompt {it:?}: write NODE=WORDS, or NODE=@FILE")))?;
-    let words = match words.strip_prefix('@') {
+        .ok_or_else(|| usage(format!("--prompt {it:?}: expected NODE=TEXT or NODE=@FILE")))?;
+    let text = match text.strip_prefix('@') {
         Some(file) => fs::read_to_string(file)
             .map_err(|err| usage(format!("--prompt {node}: cannot read {file}: {err}")))?,
-        None => words.to_owned(),
+        None => text.to_owned(),
     };
-    Ok((node, words.trim_end().to_owned()))
+    Ok((node, text.trim_end().to_owned()))
 }

@@ -1,4 +1,4 @@
-//! `turnfold thread reconcile`: what became of a call whose answer was lost.
+//! `turnfold thread reconcile`: records the outcome of a call whose answer was lost.
 
 use serde_json::json;
 
@@ -6,28 +6,28 @@ use super::named;
 use crate::{
     args::Reconcile,
     client::path,
-    commands::Given,
-    exit::{Exit, Stop},
+    commands::Context,
+    exit::{CliError, Exit},
     output,
 };
 
-pub(super) async fn reconcile(given: &Given, how: Reconcile) -> anyhow::Result<Exit> {
-    let Reconcile { id, slot, happened, did_not, skip } = how;
+pub(super) async fn run(ctx: &Context, args: Reconcile) -> anyhow::Result<Exit> {
+    let Reconcile { id, slot, happened, did_not, skip } = args;
     let verdict = match (happened, did_not, skip) {
         (Some(result), ..) => json!({"happened": {"result": result}}),
-        (None, true, _) => json!("did_not"),
+        (None, true, _) => json!("did_not_happen"),
         (None, _, true) => json!("skip"),
         (None, false, false) => {
-            return Err(Stop::because(
+            return Err(CliError::with_exit(
                 Exit::Usage,
-                "say what became of it: --happened RESULT, --did-not or --skip",
+                "the outcome is missing\nhint: give --happened RESULT, --did-not or --skip",
             ));
         }
     };
-    let client = given.client()?;
+    let client = ctx.client()?;
     let id = named(&client, &id).await?;
     let body = json!({"slot": slot, "verdict": verdict});
-    let thread = client.post(&path(&["threads", &id, "reconcile"])?, &body).await?;
-    output::one(given.format, &thread, || format!("noted; thread {id} goes on"))?;
+    let thread: api_types::Thread = client.post(&path(&["threads", &id, "reconcile"])?, &body).await?;
+    output::one(ctx.format, &thread, || format!("recorded; thread {id} continues"))?;
     Ok(Exit::Ok)
 }

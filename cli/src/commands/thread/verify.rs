@@ -1,71 +1,88 @@
-//! `turnfold thread verify`: does the hash chain hold, and where would today's code decide otherwise?
+//! `turnfold thread verify`: a thread's hash chain, and its rows against its log.
 
 use serde_json::json;
-use shared::{Divergence, Verifier};
-use store::{Chain, Store, ThreadId};
+use store::{Chain, DryRun, ThreadId};
 
-use super::graph_of;
-use crate::{
-    commands::Given,
-    exit::Exit,
-    output::{self, counted},
-};
+use super::{show::status_of, source::Source};
+use crate::{commands::Context, exit::Exit, output};
 
-/// How many divergences are told; all are counted.
-const TOLD: usize = 1_000;
-
-pub(super) async fn verify(
-    given: &Given,
-    store: &Store,
-    id: ThreadId,
-    prompts: bool,
-) -> anyhow::Result<Exit> {
-    let chain = store.verify_chain(id).await?;
-    if let Chain::Broken { seq, what } = &chain {
-        let thing = json!({"chain": "broken", "seq": seq, "what": what});
-        output::one(given.format, &thing, || {
-            format!("TAMPERED: the hash chain breaks at event {seq}: {what}")
-        })?;
-        return Ok(Exit::Finding);
-    }
-    let mut verifier = Verifier::new(graph_of(given, store, id).await?);
-    let (mut diverged, mut reworded, mut told) = (0, 0, Vec::new());
-    store
-        .along(id, 0, None, |it| {
-            let Some(divergence) = verifier.see(&it.event)? else { return anyhow::Ok(()) };
-            let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
-            *counter += 1_usize;
-            if (prompts || !divergence.field.is_prompt()) && told.len() < TOLD {
-                told.push(divergence);
-            }
-            Ok(())
-        })
-        .await?;
-    told.sort_by_key(|it| (it.field.is_prompt(), it.seq));
-    let events = verifier.thread().seq();
-    let thing = json!({
-        "chain": "intact", "events": events, "diverged": diverged, "reworded": reworded, "divergences": told,
-    });
-    output::one(given.format, &thing, || {
-        let mut words = format!("the hash chain over {events} events holds\n");
-        words += &match diverged {
-            0 => "today's code decides every step as the log says".to_owned(),
-            n => format!("DIVERGED at {}", counted(n, "event")),
-        };
-        words.extend(told.iter().map(one));
-        let more = (diverged + if prompts { reworded } else { 0 }).saturating_sub(told.len());
-        if 0 < more {
-            words += &format!("\nand {more} more");
-        }
-        if 0 < reworded && !prompts {
-            let prompts = counted(reworded, "prompt");
-            words += &format!("\n{prompts} would be worded otherwise today: --prompts tells which");
-        }
-        words
-    })?;
-    Ok(if diverged == 0 && (reworded == 0 || !prompts) { Exit::Ok } else { Exit::Finding })
+/// Result of comparing a thread's rows with its log.
+enum Rows {
+    Same,
+    /// One description for each difference.
+    Different(Vec<String>),
+    /// Reason why this build cannot fold the log.
+    NotChecked(String),
 }
 
-fn one(it: &Divergence) -> String {
-    format!("\nevent {}, {}, {}\n  then:  {}\n  today: {}", it.seq, it.node, it.field, it.then, it.today)
+pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
+    let chain = source.verify_chain(id).await?;
+    let rows = match &chain {
+        Chain::Broken { .. } => Rows::NotChecked("the hash chain is broken".to_owned()),
+        Chain::Intact { .. } => rows(ctx, source, id).await?,
+    };
+    let exit = match (&chain, &rows) {
+        (Chain::Broken { .. }, _) | (_, Rows::Different(_)) => Exit::Finding,
+        (_, Rows::NotChecked(_)) => Exit::Unchecked,
+        (Chain::Intact { .. }, Rows::Same) => Exit::Ok,
+    };
+    let (different, not_checked) = match &rows {
+        Rows::Same => (&[][..], None),
+        Rows::Different(all) => (all.as_slice(), None),
+        Rows::NotChecked(why) => (&[][..], Some(why)),
+    };
+    let chain_json = match &chain {
+        Chain::Intact { events, head } => {
+            json!({"intact": true, "events": events, "head": hex::encode(head)})
+        }
+        Chain::Broken { seq, what } => json!({"intact": false, "broken_at": seq, "problem": what}),
+    };
+    let thing = json!({
+        "ok": exit == Exit::Ok, "chain": chain_json, "rows": {"differences": different, "not_checked": not_checked},
+    });
+    output::one(ctx.format, &thing, || to_text(&chain, &rows))?;
+    Ok(exit)
+}
+
+fn to_text(chain: &Chain, rows: &Rows) -> String {
+    let events = match chain {
+        Chain::Broken { seq, what } => {
+            return format!("TAMPERED: the hash chain breaks at event {seq}: {what}");
+        }
+        Chain::Intact { events, .. } => events,
+    };
+    let chain = format!("the hash chain over {events} events is intact");
+    match rows {
+        Rows::Same => format!("{chain}\nits rows match the log"),
+        Rows::Different(all) => {
+            let listed: String = all.iter().map(|it| format!("\n  {it}")).collect();
+            format!("{chain}\nDIFFERENT: rows do not match the log{listed}\nhint: turnfold store rebuild")
+        }
+        Rows::NotChecked(why) => format!("{chain}\nNOT CHECKED: the rows: {why}"),
+    }
+}
+
+/// Compares rows with the log: all rows in the database, the thread's status through the API.
+async fn rows(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Rows> {
+    if let Err(why) = source.graph(ctx, id).await {
+        return Ok(Rows::NotChecked(why.to_string()));
+    }
+    let differences = match source {
+        Source::Database { store, .. } => {
+            let one = store::ThreadScan::of(store::Conditions::default(), 1).only(Some(id));
+            let rebuilt = store.rebuild(&ctx.strategies, &one, DryRun::Yes).await?;
+            rebuilt.differences.iter().map(|it| it.what.clone()).collect()
+        }
+        Source::Api(_) => {
+            let row = source.row(id).await?.ok_or(store::Error::UnknownThread(id))?;
+            let folded = status_of(&*source.fold(ctx, id, None).await?);
+            // The thread may have moved between the two requests.
+            let now = source.row(id).await?.map(|it| it.updated_at);
+            match row.status == folded || now != Some(row.updated_at) {
+                true => Vec::new(),
+                false => vec![format!("status: {} in the row, {folded} in the log", row.status)],
+            }
+        }
+    };
+    Ok(if differences.is_empty() { Rows::Same } else { Rows::Different(differences) })
 }

@@ -6,10 +6,10 @@ use serde_json::json;
 use shared::Safety;
 use turnfold::config::{CommandMethod, ProviderSettings, Settings, StructuredForm};
 
-use super::{complaint, refusal, shown, sources, toml};
+use super::{error_of, refusal, shown, sources, toml};
 
 #[test]
-fn a_provider_may_say_how_it_is_asked_for_a_shape() {
+fn a_provider_may_choose_its_method_for_structured_answers() {
     let chosen = |text: &str| {
         let (_folder, sources) = sources(&[("turnfold.toml", text)]);
         match &Settings::load(sources).unwrap().0.providers["x"] {
@@ -30,33 +30,33 @@ fn a_provider_may_say_how_it_is_asked_for_a_shape() {
         );
     }
     assert_eq!(
-        complaint("providers.x = { script = 'y', structured = 'tool' }"),
-        "providers.x in turnfold.toml has a script, which takes no api_key, timeout_seconds, structured or prices"
+        error_of("providers.x = { script = 'y', structured = 'tool' }"),
+        "providers.x in turnfold.toml has a script, so api_key, timeout_seconds, structured and prices are not allowed"
     );
-    let wrong = complaint("providers.x = { base_url = 'http://x', structured = 'yaml' }");
+    let wrong = error_of("providers.x = { base_url = 'http://x', structured = 'yaml' }");
     assert!(wrong.starts_with("providers.x.structured in turnfold.toml "), "{wrong}");
 }
 
 #[test]
-fn an_entry_is_of_one_kind() {
-    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+fn keys_of_different_kinds_exclude_each_other() {
+    let refused = |text: &str, why: &str| assert_eq!(error_of(text), why);
     refused(
         "providers.x = { base_url = 'http://x', script = 'y' }",
-        "providers.x in turnfold.toml has a base_url and a script, and can only have one of them",
+        "providers.x in turnfold.toml has both a base_url and a script; remove one",
     );
-    refused("providers.x.api_key = 'env:A'", "providers.x in turnfold.toml wants a base_url or a script");
+    refused("providers.x.api_key = 'env:A'", "providers.x in turnfold.toml needs a base_url or a script");
     refused(
         "providers.x.base_url = 'x/v1'",
-        "providers.x in turnfold.toml wants a base_url that starts with http:// or https://",
+        "providers.x in turnfold.toml needs a base_url that starts with http:// or https://",
     );
-    refused("mcp.x.description = 'x'", "mcp.x in turnfold.toml wants a command or a url");
+    refused("mcp.x.description = 'x'", "mcp.x in turnfold.toml needs a command or a url");
     refused(
         "mcp.x = { description = 'x', url = 'http://x', args = [] }",
-        "mcp.x in turnfold.toml has a url, which takes no args, env or cwd",
+        "mcp.x in turnfold.toml has a url, so args, env and cwd are not allowed",
     );
     refused(
         "mcp.x.command = 'x'",
-        "mcp.x in turnfold.toml wants a description: one line by which a planner knows what the server is good for",
+        "mcp.x in turnfold.toml needs a description: one line that tells the planner when to use the server",
     );
     refused(
         "mcp.x = { description = 'x', command = 'x', tools = { y = 'safe' } }",
@@ -73,34 +73,34 @@ fn an_entry_is_of_one_kind() {
     let nodes = |what: &str| format!("mcp.x = {{ description = 'x', command = 'x', nodes.{what} }}");
     refused(
         &nodes("planner.plan = { allow = ['z'], deny = ['z'] }"),
-        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
+        "mcp.x in turnfold.toml allows and denies the same tool; remove one",
     );
-    for (what, words) in [
+    for (what, message) in [
         (
             "plannet.orchestrate.deny = ['z']",
-            "mcp.x.nodes.plannet in turnfold.toml names no strategy: there are ",
+            "mcp.x.nodes.plannet in turnfold.toml is not a strategy (available: ",
         ),
         (
             "planner.orchestra.deny = ['z']",
-            "mcp.x.nodes.planner.orchestra in turnfold.toml names no node of planner: there are plan, ",
+            "mcp.x.nodes.planner.orchestra in turnfold.toml is not a node of planner (available: plan, ",
         ),
     ] {
         let (_folder, sources) = sources(&[("turnfold.toml", &nodes(what))]);
-        let told = refusal(sources);
-        assert!(told.starts_with(words), "{told}");
+        let actual = refusal(sources);
+        assert!(actual.starts_with(message), "{actual}");
     }
     refused(
         "mcp.x = { description = 'x', command = 'x', tools = { y = 3 } }",
-        "mcp.x.tools.y in turnfold.toml must be a text or a section",
+        "mcp.x.tools.y in turnfold.toml must be a string or a table",
     );
     refused(
         "mcp.x = { description = 'x', command = 'x', allow = ['y', 'z'], deny = ['z'] }",
-        "mcp.x in turnfold.toml allows and denies the same tool, and can only do one of them",
+        "mcp.x in turnfold.toml allows and denies the same tool; remove one",
     );
 }
 
 #[test]
-fn a_file_of_other_programs_gives_mcp_servers() {
+fn mcp_servers_are_read_from_a_file_of_another_program() {
     let file = r#"{"mcpServers": {
         "calendar": {"type": "stdio", "command": "cal", "args": ["a"], "env": {"TOKEN": "${CAL}", "TZ": "UTC"}},
         "old": {"command": "x", "disabled": true},
@@ -122,11 +122,13 @@ fn a_file_of_other_programs_gives_mcp_servers() {
         "unknown key mcp.calendar.comand in mcp.json: did you mean mcp.calendar.command?"
     );
     fs::write(sources.folder.join("mcp.json"), r#"{"git": {"type": "sse", "url": "http://h"}}"#).unwrap();
-    assert!(refusal(sources).starts_with("mcp.git in mcp.json speaks HTTP with SSE, which MCP gave up"));
+    assert!(
+        refusal(sources).starts_with("mcp.git in mcp.json uses the SSE transport, which MCP has removed")
+    );
 }
 
 #[test]
-fn a_plain_command_is_read_and_its_mistakes_are_told() {
+fn a_plain_command_is_read_and_its_mistakes_are_reported() {
     let (settings, origins) = toml(
         "[commands.page]\ndescription = 'pages somebody'\nurl = 'http://x/?key=hunter2'\nheaders = { A = 'hunter2' }\n\
          [commands.page.parameters]\ntype = 'object'\nrequired = ['whoIs']\nproperties.whoIs.maxLength = 5",
@@ -138,12 +140,12 @@ fn a_plain_command_is_read_and_its_mistakes_are_told() {
     assert_eq!((page.method, page.safety, page.timeout_seconds), (CommandMethod::Post, Safety::Write, 60));
     assert!(!format!("{:?} {page:?}", origins.shown()).contains("hunter2"), "{:?}", origins.shown());
 
-    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    let refused = |text: &str, why: &str| assert_eq!(error_of(text), why);
     refused(
         "commands.x.url = 'http://x'",
-        "commands.x in turnfold.toml wants a description: one line by which a model knows what the command does",
+        "commands.x in turnfold.toml needs a description: one line that tells the model what the command does",
     );
-    refused("commands.x.description = 'x'", "commands.x in turnfold.toml wants a url");
+    refused("commands.x.description = 'x'", "commands.x in turnfold.toml needs a url");
     refused(
         "commands.x = { description = 'x', url = 'http://x', method = 'GET' }",
         "commands.x.method in turnfold.toml must be one of POST, PUT, PATCH, DELETE",
@@ -152,22 +154,23 @@ fn a_plain_command_is_read_and_its_mistakes_are_told() {
         "commands.x.timeout_seconds = 0",
         "commands.x.timeout_seconds in turnfold.toml must be at least 1",
     );
-    let words =
-        complaint("commands.x = { description = 'x', url = 'http://x', parameters = { type = 'thing' } }");
+    let message =
+        error_of("commands.x = { description = 'x', url = 'http://x', parameters = { type = 'thing' } }");
     assert!(
-        words.starts_with("commands.x in turnfold.toml has parameters that are no JSON Schema: at /type, "),
-        "{words}"
+        message
+            .starts_with("commands.x in turnfold.toml has parameters that are not a JSON Schema: at /type: "),
+        "{message}"
     );
 }
 
 #[test]
-fn no_server_may_be_called_as_the_commands_are() {
+fn no_server_may_use_the_name_of_the_plain_commands() {
     let server = "[mcp.commands]\ndescription = 'x'\ncommand = 'x'\n";
     assert_eq!(toml(server).0.mcp.len(), 1, "where there are no commands, the name is free");
     assert_eq!(
-        complaint(&format!("{server}[commands.page]\ndescription = 'x'\nurl = 'http://x'")),
-        "mcp.commands in turnfold.toml has the name under which the commands of [commands.NAME] are found: call the \
-         server something else"
+        error_of(&format!("{server}[commands.page]\ndescription = 'x'\nurl = 'http://x'")),
+        "mcp.commands in turnfold.toml uses the name that is reserved for the commands of [commands.NAME]: rename the \
+         server"
     );
 }
 
@@ -178,7 +181,7 @@ fn every_model_has_a_provider() {
     toml(
         "providers.x.base_url = 'http://x'\nstrategies.research = { model = 'x/a/b', search_model = 'x/c' }",
     );
-    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
+    let refused = |text: &str, why: &str| assert_eq!(error_of(text), why);
     for key in ["index.embedding_model", "strategies.planner.model", "strategies.research.search_model"] {
         refused(
             &format!("{key} = 'b'"),
@@ -187,8 +190,8 @@ fn every_model_has_a_provider() {
         refused(
             &format!("{key} = 'opnai/b'"),
             &format!(
-                "{key} in turnfold.toml names no provider before its slash: there are openai; name one of \
-                 them, or add [providers.NAME] for it"
+                "{key} in turnfold.toml does not begin with the name of a provider (configured: openai); use one of \
+                 them, or add [providers.NAME]"
             ),
         );
     }

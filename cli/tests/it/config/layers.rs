@@ -1,4 +1,4 @@
-//! Which layer wins, and which files are read.
+//! Precedence of the layers, and the files that are read.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use turnfold::config::{LogFormat, McpTransport, ProviderSettings, Settings, Sour
 use super::{refusal, shown, sources, variable};
 
 #[test]
-fn each_layer_goes_over_the_one_before() {
+fn each_layer_overrides_the_one_before() {
     let slots = |sources: &Sources| {
         let (settings, origins) = Settings::load(sources.clone()).unwrap();
         (settings.worker.slots, shown(&origins, "worker.slots").1)
@@ -34,14 +34,14 @@ fn each_layer_goes_over_the_one_before() {
     let sources = sources.flag("--slots", "worker.slots", 6);
     assert_eq!(slots(&sources), (6, "--slots".into()));
 
-    // What a stronger layer does not name stays.
+    // A stronger layer changes only the keys that it names.
     let (settings, _) = Settings::load(sources).unwrap();
     assert_eq!(settings.worker.name, "two");
     assert_eq!(settings.worker.drain_seconds, 30);
 }
 
 #[test]
-fn the_flag_goes_over_the_variable_for_the_environments_name() {
+fn the_env_flag_overrides_the_env_variable() {
     let files = [("turnfold.one.toml", "worker.slots = 1"), ("turnfold.two.toml", "worker.slots = 2")];
     let (_folder, sources) = sources(&files);
     let mut sources = variable(sources, "TURNFOLD_ENV", "one");
@@ -50,7 +50,7 @@ fn the_flag_goes_over_the_variable_for_the_environments_name() {
 }
 
 #[test]
-fn a_file_by_name_replaces_the_usual_one_and_has_the_environments_beside_it() {
+fn a_named_file_replaces_the_default_and_the_env_file_is_next_to_it() {
     let files = [
         ("turnfold.toml", "worker.slots = 1"),
         ("etc/mine.toml", "worker.slots = 2"),
@@ -65,24 +65,22 @@ fn a_file_by_name_replaces_the_usual_one_and_has_the_environments_beside_it() {
 }
 
 #[test]
-fn a_file_that_was_asked_for_must_be_there() {
+fn a_requested_file_must_exist() {
     let (_folder, sources) = sources(&[]);
     let by_config = Sources { config: Some("none.toml".into()), ..sources.clone() };
-    assert!(refusal(by_config).starts_with("failed to read none.toml, which --config asks for: "));
+    assert!(refusal(by_config).starts_with("cannot read none.toml, which --config names: "));
     let by_env = Sources { env: Some("none".into()), ..sources.clone() };
-    assert!(refusal(by_env).starts_with("failed to read turnfold.none.toml, which --env asks for: "));
+    assert!(refusal(by_env).starts_with("cannot read turnfold.none.toml, which --env names: "));
     let by_variable = variable(sources.clone(), "TURNFOLD_ENV", "none");
-    assert!(
-        refusal(by_variable).starts_with("failed to read turnfold.none.toml, which TURNFOLD_ENV asks for: ")
-    );
+    assert!(refusal(by_variable).starts_with("cannot read turnfold.none.toml, which TURNFOLD_ENV names: "));
     let outside = Sources { env: Some("../none".into()), ..sources.clone() };
-    assert_eq!(refusal(outside), "the environment's name in --env may hold only letters, digits, - and _");
+    assert_eq!(refusal(outside), "the environment's name in --env may contain only letters, digits, - and _");
     let by_key = sources.set("mcp_file=none.json");
-    assert!(refusal(by_key).starts_with("failed to read none.json, which mcp_file in --set asks for: "));
+    assert!(refusal(by_key).starts_with("cannot read none.json, which mcp_file in --set names: "));
 }
 
 #[test]
-fn strategies_are_tuned_from_every_layer_and_completed_by_their_own_defaults() {
+fn strategies_are_configured_from_every_layer_and_completed_with_defaults() {
     let (_folder, sources) = sources(&[(
         "turnfold.toml",
         "strategies.planner.confidence = 1\nproviders.local.base_url = 'http://x'",
@@ -101,7 +99,7 @@ fn strategies_are_tuned_from_every_layer_and_completed_by_their_own_defaults() {
 }
 
 #[test]
-fn texts_stay_texts_and_numbers_become_numbers() {
+fn strings_stay_strings_and_numbers_are_parsed() {
     let (_folder, sources) = sources(&[]);
     let sources = variable(sources, "TURNFOLD__WORKER__NAME", "007");
     let sources = variable(sources, "TURNFOLD__WORKER__SLOTS", "7");
@@ -123,7 +121,7 @@ fn texts_stay_texts_and_numbers_become_numbers() {
 }
 
 #[test]
-fn names_with_one_underscore_are_none_of_ours() {
+fn variables_with_one_underscore_set_no_key() {
     let (_folder, sources) = sources(&[]);
     let sources = variable(sources, "TURNFOLD_LOG", "x");
     let sources = variable(sources, "TURNFOLD_ENV", "");
@@ -132,7 +130,7 @@ fn names_with_one_underscore_are_none_of_ours() {
 }
 
 #[test]
-fn a_stronger_layer_may_make_a_provider_one_of_the_other_kind() {
+fn a_stronger_layer_may_change_the_kind_of_a_provider() {
     let (_folder, sources) = sources(&[("turnfold.toml", "providers.openai.script = 'a.json'")]);
     let (settings, origins) = Settings::load(sources.clone()).unwrap();
     let openai = &settings.providers["openai"];

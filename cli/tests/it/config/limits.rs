@@ -3,7 +3,7 @@
 use shared::{Budget, Limits};
 use turnfold::config::{ModelLimits, PriceSettings, ProviderSettings};
 
-use super::{complaint, toml};
+use super::{error_of, toml};
 
 #[test]
 fn budgets_and_prices_are_read_and_held_to_sense() {
@@ -17,18 +17,18 @@ fn budgets_and_prices_are_read_and_held_to_sense() {
     let ProviderSettings::Http { prices, .. } = &settings.providers["x"] else { panic!("it has a base_url") };
     assert_eq!(prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
     assert!(toml("").0.budget.is_none());
-    for (text, words) in [
+    for (text, message) in [
         ("budget.turn.tokens = 0", "budget.turn.tokens in turnfold.toml must be at least 1"),
         ("budget.thread.usd = 0", "budget.thread.usd in turnfold.toml must be at least 0.000001"),
         (
             "budget.turn.minutes = 1",
-            "unknown key budget.turn.minutes in turnfold.toml: there are seconds, tokens, usd",
+            "unknown key budget.turn.minutes in turnfold.toml: available keys: seconds, tokens, usd",
         ),
     ] {
-        assert_eq!(complaint(text), words);
+        assert_eq!(error_of(text), message);
     }
     let refused =
-        complaint("providers.x = { base_url = 'http://x', prices = { m = { input = -1, output = 1 } } }");
+        error_of("providers.x = { base_url = 'http://x', prices = { m = { input = -1, output = 1 } } }");
     assert_eq!(refused, "providers.x.prices.m.input in turnfold.toml must be at least 0");
 }
 
@@ -51,36 +51,36 @@ fn limits_are_read_and_held_to_sense() {
     assert_eq!(settings.limits.servers["mail"].concurrency, Some(5));
     assert_eq!(settings.limits.servers["commands"].requests_per_minute, Some(6));
     assert!(toml("").0.limits.is_none());
-    for (text, words) in [
+    for (text, message) in [
         (
             "limits.models.gpt.concurrency = 1",
             "limits.models.gpt in turnfold.toml must be written as provider/model",
         ),
         (
             "limits.models.'opnai/gpt'.concurrency = 1",
-            "limits.models.\"opnai/gpt\" in turnfold.toml names no provider: there are openai; add [providers.opnai]",
+            "limits.models.\"opnai/gpt\" in turnfold.toml names an unknown provider (configured: openai); add [providers.opnai]",
         ),
         (
             "limits.models.'openai/gpt'.usd_per_day = 1",
-            "limits.models.\"openai/gpt\" in turnfold.toml has a limit in US dollars and no price: set \
+            "limits.models.\"openai/gpt\" in turnfold.toml has a limit in US dollars but no price: set \
              providers.openai.prices for \"gpt\"",
         ),
         (
             "limits.providers.opnai.concurrency = 1",
-            "limits.providers.opnai in turnfold.toml names no provider: there are openai; add [providers.opnai]",
+            "limits.providers.opnai in turnfold.toml names an unknown provider (configured: openai); add [providers.opnai]",
         ),
         (
             "limits.providers.openai.usd_per_day = 1",
-            "limits.providers.openai in turnfold.toml has a limit in US dollars and no prices: set \
+            "limits.providers.openai in turnfold.toml has a limit in US dollars but no prices: set \
              providers.openai.prices",
         ),
         (
             "limits.servers.mail.concurrency = 1",
-            "limits.servers.mail in turnfold.toml names no MCP server: there are none; add [mcp.mail]",
+            "limits.servers.mail in turnfold.toml names an unknown MCP server (none is configured); add [mcp.mail]",
         ),
         (
             "limits.servers.commands.concurrency = 1",
-            "limits.servers.commands in turnfold.toml names no MCP server: there are none; add [mcp.commands]",
+            "limits.servers.commands in turnfold.toml names an unknown MCP server (none is configured); add [mcp.commands]",
         ),
         (
             "limits.providers.openai.concurrency = 0",
@@ -91,12 +91,12 @@ fn limits_are_read_and_held_to_sense() {
             "unknown key limits.servers.mail.usd_per_day in turnfold.toml: did you mean limits.models.NAME.usd_per_day?",
         ),
     ] {
-        assert_eq!(complaint(text), words);
+        assert_eq!(error_of(text), message);
     }
     assert_eq!(toml("").0.worker.node_timeout_seconds, None);
     assert_eq!(toml("worker.node_timeout_seconds = 9").0.worker.node_timeout_seconds, Some(9));
     assert_eq!(
-        complaint("worker.node_timeout_seconds = 0"),
+        error_of("worker.node_timeout_seconds = 0"),
         "worker.node_timeout_seconds in turnfold.toml must be at least 1"
     );
 }

@@ -1,4 +1,4 @@
-//! The manual knows every key.
+//! `turnfold.default.toml` documents every key.
 
 use std::collections::BTreeSet;
 
@@ -8,8 +8,8 @@ use turnfold::config::{MANUAL, Settings};
 
 use super::sources;
 
-/// The manual, each example line put into force.
-fn manual_in_force() -> String {
+/// The reference with every commented-out key enabled.
+fn reference_enabled() -> String {
     let example = |line: &str| {
         line.strip_prefix('#')
             .filter(|it| it.starts_with(|c: char| c.is_alphabetic() || c == '['))
@@ -19,20 +19,20 @@ fn manual_in_force() -> String {
 }
 
 #[test]
-fn the_manual_names_every_key_and_its_examples_load() {
-    let text = manual_in_force();
+fn the_reference_names_every_key_and_its_examples_load() {
+    let text = reference_enabled();
     let (_folder, sources) = sources(&[("turnfold.toml", &text), (".mcp.json", "{}")]);
     let (settings, origins) = Settings::load(sources).unwrap();
     assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 1));
 
-    // Keys as the schema has them: a chosen name is a star, and what is below a map of plain values is the map.
+    // Keys as in the schema: `*` for a chosen name, and one key for a map of plain values.
     let known: BTreeSet<String> = Settings::keys(&strategies::all()).into_iter().collect();
     let starred = |key: &str| {
         let mut parts: Vec<&str> = key.split('.').collect();
         if parts.len() > 2 && ["providers", "mcp", "commands", "tenants"].contains(&parts[0]) {
             parts[1] = "*";
             match (parts[2], parts.len()) {
-                // What is said of a tool may be said in one word.
+                // A tool may have a string instead of a table.
                 ("tools", 4) => return None,
                 ("tools" | "prices", 5) => parts[3] = "*",
                 ("nodes", 6) => (parts[3], parts[4]) = ("*", "*"),
@@ -57,28 +57,28 @@ fn the_manual_names_every_key_and_its_examples_load() {
 }
 
 #[test]
-fn the_manual_tells_the_strategies_own_defaults() {
-    let text: toml::Table = manual_in_force().parse().unwrap();
-    let mut told = serde_json::to_value(&text["strategies"]).unwrap();
+fn the_reference_states_the_defaults_of_the_strategies() {
+    let text: toml::Table = reference_enabled().parse().unwrap();
+    let mut actual = serde_json::to_value(&text["strategies"]).unwrap();
     let own: Json = strategies::all()
         .iter()
         .map(|it| (it.name().to_owned(), it.defaults()))
         .collect::<serde_json::Map<_, _>>()
         .into();
-    for (strategy, section) in told.as_object_mut().unwrap() {
-        // A key that has no default is there as an example.
+    for (strategy, section) in actual.as_object_mut().unwrap() {
+        // A key without a default is an example.
         section.as_object_mut().unwrap().retain(|key, _| own[strategy].get(key).is_some());
     }
-    assert_eq!(told, own);
+    assert_eq!(actual, own);
 }
 
 #[test]
-fn the_manual_explains_every_key() {
+fn the_reference_explains_every_key() {
     let lines: Vec<&str> = MANUAL.lines().collect();
     let block =
         |i: usize| lines[..i].iter().rev().take_while(|it| !it.is_empty()).any(|it| it.starts_with("# "));
     for (i, line) in lines.iter().enumerate() {
         let active = line.starts_with(|c: char| c.is_alphabetic());
-        assert!(!active || block(i), "line {} of the manual sets {line} and does not say what it is", i + 1);
+        assert!(!active || block(i), "line {} of the reference sets {line} without an explanation", i + 1);
     }
 }

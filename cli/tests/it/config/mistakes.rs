@@ -1,13 +1,13 @@
-//! What a mistake is told.
+//! Messages about mistakes.
 
 use turnfold::config::Sources;
 
-use super::{complaint, refusal, sources, variable};
+use super::{error_of, refusal, sources, variable};
 
 #[test]
-fn a_typo_is_told_with_its_place_and_its_mend_in_every_layer() {
+fn a_typo_is_reported_with_its_origin_and_a_suggestion_in_every_layer() {
     assert_eq!(
-        complaint("[store]\nulr = 'sqlite:x'"),
+        error_of("[store]\nulr = 'sqlite:x'"),
         "unknown key store.ulr in turnfold.toml: did you mean store.url?"
     );
     let (_folder, sources) = sources(&[("turnfold.tuned.toml", "wroker.slots = 1")]);
@@ -23,59 +23,59 @@ fn a_typo_is_told_with_its_place_and_its_mend_in_every_layer() {
     );
     assert_eq!(
         refusal(sources.clone().flag("--quiet", "log.levels", "off")),
-        "unknown key log.levels in --quiet: there are filter, format"
+        "unknown key log.levels in --quiet: available keys: filter, format"
     );
-    assert_eq!(refusal(sources.set("log.format")), "--set wants section.key=value");
+    assert_eq!(refusal(sources.set("log.format")), "--set needs section.key=value");
 }
 
 #[test]
-fn a_typo_is_found_under_a_name_and_in_a_section_of_its_own() {
+fn a_typo_below_a_chosen_name_is_found() {
     assert_eq!(
-        complaint("[providers.local]\nbase_ulr = 'http://x'"),
+        error_of("[providers.local]\nbase_ulr = 'http://x'"),
         "unknown key providers.local.base_ulr in turnfold.toml: did you mean providers.local.base_url?"
     );
     assert_eq!(
-        complaint("[worker]\nlease_seconds = 3"),
+        error_of("[worker]\nlease_seconds = 3"),
         "unknown key worker.lease_seconds in turnfold.toml: did you mean queue.lease_seconds?"
     );
     assert_eq!(
-        complaint("[log]\ncall_timeout_seconds = 3"),
+        error_of("[log]\ncall_timeout_seconds = 3"),
         "unknown key log.call_timeout_seconds in turnfold.toml: did you mean mcp.NAME.call_timeout_seconds?"
     );
 }
 
 #[test]
-fn strategies_have_the_keys_that_they_say() {
+fn strategies_accept_only_their_own_keys() {
     assert_eq!(
-        complaint("[strategies.planer]\nmodel = 'a/b'"),
+        error_of("[strategies.planer]\nmodel = 'a/b'"),
         "unknown key strategies.planer in turnfold.toml: did you mean strategies.planner?"
     );
     assert_eq!(
-        complaint("[strategies.planner]\nmodle = 'a/b'"),
+        error_of("[strategies.planner]\nmodle = 'a/b'"),
         "unknown key strategies.planner.modle in turnfold.toml: did you mean strategies.planner.model?"
     );
     assert_eq!(
-        complaint("[strategies.planner]\nconfidence = 'high'"),
+        error_of("[strategies.planner]\nconfidence = 'high'"),
         "strategies.planner.confidence in turnfold.toml must be a number"
     );
-    // The schema knows no upper limit here; the strategy itself does.
+    // The schema has no upper limit here; the strategy has one.
     assert!(
-        complaint("[strategies.planner]\nrounds = 5_000_000_000")
-            .starts_with("strategies.planner in turnfold.toml does not suit the strategy: ")
+        error_of("[strategies.planner]\nrounds = 5_000_000_000")
+            .starts_with("strategies.planner in turnfold.toml is refused by the strategy: ")
     );
 }
 
 #[test]
-fn a_wrong_type_is_told_with_its_place_and_never_bent() {
-    let refused = |text: &str, why: &str| assert_eq!(complaint(text), why);
-    refused("worker.slots = 'many'", "worker.slots in turnfold.toml must be a whole number");
-    refused("worker.slots = '3'", "worker.slots in turnfold.toml must be a whole number");
-    refused("worker.slots = 1.5", "worker.slots in turnfold.toml must be a whole number");
-    refused("worker.slots = true", "worker.slots in turnfold.toml must be a whole number");
+fn a_wrong_type_is_reported_and_never_converted() {
+    let refused = |text: &str, why: &str| assert_eq!(error_of(text), why);
+    refused("worker.slots = 'many'", "worker.slots in turnfold.toml must be an integer");
+    refused("worker.slots = '3'", "worker.slots in turnfold.toml must be an integer");
+    refused("worker.slots = 1.5", "worker.slots in turnfold.toml must be an integer");
+    refused("worker.slots = true", "worker.slots in turnfold.toml must be an integer");
     refused("worker.slots = 0", "worker.slots in turnfold.toml must be at least 1");
     refused("worker.drain_seconds = -1", "worker.drain_seconds in turnfold.toml must be at least 0");
-    refused("worker.name = 7", "worker.name in turnfold.toml must be a text");
-    refused("worker = 7", "worker in turnfold.toml must be a section");
+    refused("worker.name = 7", "worker.name in turnfold.toml must be a string");
+    refused("worker = 7", "worker in turnfold.toml must be a table");
     refused("log.format = 'xml'", "log.format in turnfold.toml must be one of text, json");
     refused("api.keys = 'env:A'", "api.keys in turnfold.toml must be a list");
     refused(
@@ -85,7 +85,7 @@ fn a_wrong_type_is_told_with_its_place_and_never_bent() {
     let (_folder, sources) = sources(&[]);
     assert_eq!(
         refusal(variable(sources.clone(), "TURNFOLD__WORKER__SLOTS", "many")),
-        "worker.slots in TURNFOLD__WORKER__SLOTS must be a whole number"
+        "worker.slots in TURNFOLD__WORKER__SLOTS must be an integer"
     );
     assert_eq!(
         refusal(variable(sources, "TURNFOLD__API__KEYS", "env:A")),
@@ -94,10 +94,10 @@ fn a_wrong_type_is_told_with_its_place_and_never_bent() {
 }
 
 #[test]
-fn a_file_that_does_not_parse_is_told_with_its_line_and_without_its_text() {
-    let words = complaint("[providers.openai]\n\napi_key = sk-123\n");
-    assert!(words.starts_with("turnfold.toml, line 3: "), "{words}");
-    assert!(!words.contains("sk-123"), "{words}");
+fn a_syntax_error_names_the_line_and_does_not_quote_it() {
+    let message = error_of("[providers.openai]\n\napi_key = sk-123\n");
+    assert!(message.starts_with("turnfold.toml, line 3: "), "{message}");
+    assert!(!message.contains("sk-123"), "{message}");
     let (_folder, sources) = sources(&[("mcp.json", "{\n\"calendar\": sk-123}")]);
-    assert_eq!(refusal(sources.set("mcp_file=mcp.json")), "mcp.json, line 2: this is no JSON object");
+    assert_eq!(refusal(sources.set("mcp_file=mcp.json")), "mcp.json, line 2: this is not a JSON object");
 }

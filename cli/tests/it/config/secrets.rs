@@ -1,33 +1,36 @@
-//! Where secrets may stand, and that nothing shows them.
+//! References to secrets, and that no output contains a secret.
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
 use turnfold::config::{McpTransport, ProviderSettings, SecretError, SecretRef, Settings};
 
-use super::{complaint, refusal, shown, sources, toml, variable};
+use super::{error_of, refusal, shown, sources, toml, variable};
 
 #[test]
-fn a_plain_secret_is_refused_and_not_repeated() {
+fn a_literal_secret_is_refused_and_not_quoted() {
     for text in [
         "providers.openai.api_key = 'sk-123'",
         "providers.openai.api_key = 'env:sk-123'",
         "providers.openai.api_key = ['sk-123']",
         "api.keys = ['env:GOOD', 'sk-123']",
     ] {
-        let words = complaint(text);
-        assert!(words.contains(" in turnfold.toml ") && !words.contains("sk-123"), "{words}");
+        let message = error_of(text);
+        assert!(message.contains(" in turnfold.toml ") && !message.contains("sk-123"), "{message}");
     }
     assert_eq!(
-        complaint("api.keys = ['env:GOOD', 'sk-123']"),
-        "api.keys[1] in turnfold.toml must be env:NAME or file:PATH: a secret itself has no place here"
+        error_of("api.keys = ['env:GOOD', 'sk-123']"),
+        "api.keys[1] in turnfold.toml must be env:NAME or file:PATH; a secret itself must not be in the configuration"
     );
     let (_folder, sources) = sources(&[]);
-    let words = refusal(variable(sources, "TURNFOLD__PROVIDERS__OPENAI__API_KEY", "sk-123"));
-    assert!(words.contains("TURNFOLD__PROVIDERS__OPENAI__API_KEY") && !words.contains("sk-123"), "{words}");
+    let message = refusal(variable(sources, "TURNFOLD__PROVIDERS__OPENAI__API_KEY", "sk-123"));
+    assert!(
+        message.contains("TURNFOLD__PROVIDERS__OPENAI__API_KEY") && !message.contains("sk-123"),
+        "{message}"
+    );
 }
 
 #[test]
-fn a_secret_is_read_where_the_setting_says() {
+fn a_secret_is_read_from_its_reference() {
     let (folder, sources) = sources(&[("key", "s3cret\n"), ("empty", "\n")]);
     let file = |name: &str| format!("file:{}", folder.path().join(name).display());
     let keys = json!([file("key"), file("empty"), file("none"), "env:TURNFOLD_TEST_NOT_SET"]).to_string();
@@ -45,7 +48,7 @@ fn a_secret_is_read_where_the_setting_says() {
 }
 
 #[test]
-fn every_secret_knows_its_setting() {
+fn the_error_of_a_secret_names_its_setting() {
     let (settings, _) = toml(
         "store.url = 'env:NOT_A'\nqueue.url = 'env:NOT_B'\nproviders.openai.api_key = 'env:NOT_C'\n\
          [mcp.one]\ndescription = 'x'\ncommand = 'x'\nenv = { 'D.D' = 'env:NOT_D' }\n\
@@ -103,9 +106,9 @@ fn nothing_secret_is_shown() {
     assert_eq!(settings.queue.url.resolve().unwrap().expose_secret(), "redis://:hunter2@redis:6379");
 }
 
-/// Nobody could say for whom such a key acts, and the first would win without a word.
+/// The owner of a key with two holders would be ambiguous.
 #[test]
-fn a_key_that_two_hold_keeps_the_api_from_starting() {
+fn a_key_with_two_owners_is_refused_at_start() {
     let folder = tempfile::tempdir().unwrap();
     for (name, key) in [("one", "sesame"), ("same", "sesame\n"), ("other", "open")] {
         std::fs::write(folder.path().join(name), key).unwrap();
@@ -125,12 +128,12 @@ fn a_key_that_two_hold_keeps_the_api_from_starting() {
         std::fs::write(folder.path().join("turnfold.toml"), config).unwrap();
         let mut dev = std::process::Command::new(crate::engine::TURNFOLD);
         let done = dev.current_dir(folder.path()).arg("dev").output().unwrap();
-        let words = String::from_utf8(done.stderr).unwrap();
-        assert_eq!(done.status.code(), Some(2), "{words}");
-        let named = [one, other].map(|it| words.contains(&format!("{it}.keys")));
+        let message = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{message}");
+        let named = [one, other].map(|it| message.contains(&format!("{it}.keys")));
         assert!(
-            named == [true; 2] && words.contains("a key of its own") && !words.contains("sesame"),
-            "{words}"
+            named == [true; 2] && message.contains("a key of its own") && !message.contains("sesame"),
+            "{message}"
         );
     }
 }

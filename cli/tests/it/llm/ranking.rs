@@ -1,29 +1,31 @@
-//! How well an embedding model and words together find the server for a question: the 12 descriptions and 20 questions
-//! that ranking by words is measured with, and the fresh ones.
+//! Hybrid ranking with an embedding model and words: checks how often it finds the right server, with the 12
+//! descriptions and 20 questions of the test of word ranking, and its 12 fresh questions.
 //!
-//! Of the 20, words put 17 among the first three, and so does MiniLM; together 19. Of the 12 fresh ones words find 6;
-//! MiniLM finds 9, 6 of them as the first; both together find 9, and 4 as the first. The constants of the words were
-//! chosen with the 20 at hand; the fusion has none.
+//! For the 20 questions, words rank 17 servers among the first three, and so does MiniLM; both together rank 19. For
+//! the 12 fresh questions, words find 6; MiniLM finds 9, of which 6 rank first; both together find 9, of which 4 rank
+//! first. The constants of word ranking were chosen with the 20 questions; the fusion has no constants.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::Deserialize;
-use shared::{Description, Due, Request, Response, Safety, strategies};
+use shared::{Description, PendingRequest, Request, Response, Safety, strategies};
 use store::MemoryIndex;
-use testing::Llama;
+use test_servers::Llama;
 use uuid::Uuid;
-use worker::world::{Ask, Commands, Index, Live, Models, NoDeltas, Provider, Servers, Structured, World};
+use worker::world::{
+    Commands, DiscardDeltas, Index, LiveWorld, Models, Provider, RequestContext, Servers, Structured, World,
+};
 
-/// How many of the questions must have their server among the first three.
+/// Minimum number of questions whose server must be among the first three results.
 const FOUND_MIN: usize = 19;
 
-/// The same of the fresh ones.
+/// Minimum for the fresh questions, which were written after the ranking.
 const FRESH_FOUND_MIN: usize = 9;
 
-/// The model.
+/// Name of the embedding model in the configuration.
 const MODEL: &str = "vectors/minilm";
 
-/// How the ranking is called in the log.
+/// Name of the ranking in the log.
 const BY: &str = "vectors/minilm and words";
 
 #[derive(Deserialize)]
@@ -47,7 +49,7 @@ async fn real_vectors_find_the_server() {
         serde_json::from_str(include_str!("../../../../fixtures/index/routing.json")).unwrap();
     assert_eq!((routing.servers.len(), routing.questions.len(), routing.fresh.len()), (12, 20, 12));
     let world = world(&model);
-    // The text itself does for a hash.
+    // The text also serves as its hash.
     let offer = |text: String| Description { hash: text.clone(), text };
     let servers: BTreeMap<_, _> =
         routing.servers.into_iter().map(|(name, it)| (name, Some(offer(it)))).collect();
@@ -59,8 +61,8 @@ async fn real_vectors_find_the_server() {
     assert!(among_three(&world, "fresh", &routing.fresh).await >= FRESH_FOUND_MIN);
 }
 
-/// The index over the vectors of the model, in the world that a worker has.
-fn world(model: &Llama) -> Live {
+/// Returns a worker's world, with an index over the vectors of the model.
+fn world(model: &Llama) -> LiveWorld {
     let provider = Provider::OpenAi {
         base_url: model.base_url(),
         api_key: None,
@@ -70,32 +72,38 @@ fn world(model: &Llama) -> Live {
     };
     let models = Arc::new(Models::new([("vectors".to_owned(), provider)].into()).unwrap());
     let index = Index::embedded(Arc::new(MemoryIndex::default()), Arc::clone(&models), MODEL.to_owned());
-    Live::new(models, Servers::new([].into()), Commands::new([].into()).unwrap(), index)
+    LiveWorld::new(models, Servers::new([].into()), Commands::new([].into()).unwrap(), index)
 }
 
-async fn ask(world: &Live, request: Request) -> Response {
-    let thread = strategies::find("index_builder").unwrap().replay(&[]).unwrap();
-    let due = Due {
+async fn ask(world: &LiveWorld, request: Request) -> Response {
+    let thread = strategies::find("index_builder").unwrap().fold(&[]).unwrap();
+    let due = PendingRequest {
         slot: 0,
-        asked: 0,
+        asked_seq: 0,
         request,
         safety: Safety::Read,
-        falters: 0,
-        tries: 0,
-        complaint: None,
-        supplies: None,
+        failures: 0,
+        attempts: 0,
+        previous_error: None,
+        input_responses: None,
     };
-    let ask = Ask { thread: Uuid::nil(), due: &due, key: "thread:0:0", node: "index", deltas: &NoDeltas };
+    let ask = RequestContext {
+        thread: Uuid::nil(),
+        due: &due,
+        key: "thread:0:0",
+        node: "index",
+        deltas: &DiscardDeltas,
+    };
     world.perform(&*thread, &ask).await.unwrap().0
 }
 
-/// For how many of the questions the server is among the first three; tells each.
+/// Counts the questions whose server is among the first three results, and prints each result.
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
-async fn among_three(world: &Live, which: &str, questions: &[Question]) -> usize {
+async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> usize {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
         let hits = match ask(world, Request::Search { query: asks.clone(), limit: 3 }).await {
-            Response::Found { hits, by } if by == BY => hits,
+            Response::SearchResults { hits, ranking: by } if by == BY => hits,
             other => panic!("servers were expected, ranked by {BY}: {other:?}"),
         };
         let place = hits.iter().position(|it| it.server == *wants);

@@ -1,28 +1,28 @@
-//! What the person says, strategy by strategy, and who is there to do it.
+//! The messages of the person for each strategy, and the servers that each strategy uses.
 
 use serde_json::{Value, json};
 
 use crate::engine::TURNFOLD;
 
-/// What a person says on one thread, turn by turn.
+/// The messages of a person on one thread, one for each turn.
 pub(super) struct Talk {
     pub(super) strategy: &'static str,
-    /// What is tuned, so that a model that wanders soon comes to an end.
+    /// Configuration with low limits, so that a model that makes no progress ends soon.
     pub(super) config: Value,
     pub(super) says: &'static [&'static str],
 }
 
-/// The words by which what went wrong is known.
+/// Parts of error messages by which faults of the model are recognized.
 pub(super) const FALTERS: [&str; 6] = [
     "cut off at the length limit",
     "does not fit its schema",
-    "another function than it was asked for",
+    "a function other than the required one",
     "exceeds the available context size",
-    "did not answer within",
-    "broke off",
+    "did not respond within",
+    "was interrupted",
 ];
 
-/// The providers, the index, and three servers of our own.
+/// Returns the configuration of the providers, the index, and three servers of this project.
 pub(super) fn config(chat: &str, vectors: &str) -> String {
     let providers = format!(
         "[providers.local]\nbase_url = {}\ntimeout_seconds = 600\n\
@@ -31,7 +31,7 @@ pub(super) fn config(chat: &str, vectors: &str) -> String {
         json!(chat),
         json!(vectors)
     );
-    let experts = experts::Expert::ALL.iter().map(|it| {
+    let experts = demo_servers::Expert::ALL.iter().map(|it| {
         format!(
             "[mcp.{0}]\ndescription = {1}\ncommand = {2}\nargs = [\"expert\", \"{0}\", \"--data\", \"{0}.json\"]\n\
              connect_timeout_seconds = 60\n",
@@ -43,8 +43,8 @@ pub(super) fn config(chat: &str, vectors: &str) -> String {
     providers + &experts.collect::<String>()
 }
 
-/// All of them, the index before who searches it. One of them forces shapes through a function, which this model's
-/// endpoint would not be asked for by itself.
+/// Returns all conversations; the index is built before the conversations that search it. One of them forces structured
+/// output through a function, which is not the default for this model's endpoint.
 pub(super) fn talks() -> Vec<Talk> {
     let talk = |strategy, config, says| Talk { strategy, config, says };
     let search = json!({"server": "notes", "tool": "search", "argument": "query"});

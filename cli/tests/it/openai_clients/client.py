@@ -91,7 +91,7 @@ def planner():
         messages=[{"role": "user", "content": "Add Nora Quist with the address nora.quist@example.org to my contacts"}],
     )
     assert "Nora Quist" in answer.choices[0].message.content, answer
-    assert answer.turnfold["took"]["ms"] >= 0, answer
+    assert answer.turnfold["usage"]["ms"] >= 0, answer
 
 
 def batches():

@@ -1,4 +1,5 @@
-//! A server that asks a person before it does as it was asked: every worker is killed while it waits, and others resume.
+//! A server that asks a person before it performs a call: every worker is killed while the server waits, and others
+//! resume.
 
 use std::{fs, path::Path, process::Command};
 
@@ -19,15 +20,15 @@ fn servers(home: &Path) -> String {
     server("tables", "Books tables", "python3", &[&script, &home]) + seconds
 }
 
-/// The tool takes longer than a lease lasts and than its server may be silent; its own time is long enough, and the
-/// worker keeps the lease, so that nobody else begins the same call.
+/// The tool takes longer than a lease and longer than the server may be silent. The timeout of the call is long enough,
+/// and the worker renews the lease, so no other worker starts the same call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_tools_that_take_long_are_waited_for_and_called_once() {
     let world = World::of(servers).await;
     let roast: Task<'_> = ("tables", "roast it", &[("roast", json!({}))]);
     let events = world.sees_through(planner("roast", &[roast], &["roasted well"])).await;
     let of = |kind: &str| events.iter().filter(|it| it["kind"] == kind).count();
-    assert_eq!((of("attempted"), of("doubted"), of("faltered")), (1, 0, 0), "{events:#?}");
+    assert_eq!((of("attempted"), of("in_doubt"), of("attempt_failed")), (1, 0, 0), "{events:#?}");
     assert_eq!(fs::read_to_string(world.home.path().join("roasted")).unwrap(), "once\n");
 }
 
@@ -56,7 +57,7 @@ async fn real_tools_ask_a_person_and_any_worker_resumes() {
     let turns = world.engine.get(&format!("/v1/turns?thread_id={thread}")).await;
     let asked = world.rests(&turns["data"][0]).await;
     assert!(asked["interrupt"]["question"].as_str().unwrap().contains("8 cost a deposit"), "{asked}");
-    // A message that does not fit is no answer, and the question waits on.
+    // A message that matches no option is not an answer, and the question remains open.
     let body = json!({"thread_id": thread, "input": "perhaps"});
     let unfit = world.engine.post("/v1/turns", &body).await;
     let unfit = world.rests(&unfit).await;
@@ -68,7 +69,8 @@ async fn real_tools_ask_a_person_and_any_worker_resumes() {
     calls_fit_together(&fs::read_to_string(world.home.path().join("called")).unwrap());
 }
 
-/// Three attempts at one call: each says that a person can be asked, with one key, and what was supplied before.
+/// Checks three attempts at one call: each declares that a person can be asked, has the same key, and includes the
+/// earlier answers.
 fn calls_fit_together(called: &str) {
     let calls: Vec<Value> = called.lines().map(|it| serde_json::from_str(it).unwrap()).collect();
     assert_eq!(calls.len(), 3, "{called}");

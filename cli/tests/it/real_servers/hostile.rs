@@ -1,5 +1,5 @@
-//! Servers that do what servers should not: too many tools, too much output, the same names, death in the middle of a
-//! call. What must be shown is that the turn comes to its end all the same, and that the log can be trusted.
+//! Faulty servers: too many tools, too much output, equal tool names, and a crash in the middle of a call. Every turn
+//! must still end, with a correct log.
 
 use std::{
     fs,
@@ -36,7 +36,8 @@ async fn real_turns_survive_hostile_servers() {
     killed_while_it_sends(&world).await;
 }
 
-/// They are listed over three pages, and the last, which the task speaks of, is among the 128 that a request may offer.
+/// The tools are listed over three pages. The last one, which the task needs, is among the 128 that a request may
+/// offer.
 async fn three_hundred_tools(world: &World) {
     let last: Task<'_> = ("many", "tool 299, the last one", &[("tool_299", json!({}))]);
     let events = world.sees_through(planner("many", &[last], &["tool_299 of many"])).await;
@@ -44,7 +45,7 @@ async fn three_hundred_tools(world: &World) {
     assert_eq!(listed.map(Vec::len).collect::<Vec<_>>(), [300]);
 }
 
-/// The log has the beginning, and says that there was more.
+/// The log contains the beginning of the output and states that it was cut off.
 async fn five_megabytes(world: &World) {
     let pour: Task<'_> = ("big", "pour it", &[("pour", json!({}))]);
     let events = world.sees_through(planner("big", &[pour], &["drop drop"])).await;
@@ -53,7 +54,7 @@ async fn five_megabytes(world: &World) {
     assert!(most.ends_with('…'), "it says that it was cut");
 }
 
-/// Each call reaches the one that was meant, though both are offered side by side.
+/// Each call reaches the intended server, although both tools are offered in the same request.
 async fn the_same_name_twice(world: &World) {
     let asks = |who: &str| json!({"asks": who});
     let prepare = hears("You prepare research", "user");
@@ -75,7 +76,7 @@ async fn the_same_name_twice(world: &World) {
     world.sees_through(row).await;
 }
 
-/// They are refused before the server is asked, and the call beside them is carried out.
+/// Calls with forbidden arguments are rejected before they are sent; the call beside them is performed.
 async fn forbidden_arguments(world: &World) {
     let book: Task<'_> = (
         "strict",
@@ -92,7 +93,7 @@ async fn forbidden_arguments(world: &World) {
     assert_eq!(booked, "{\"hour\": 12}\n", "what is refused is not carried out");
 }
 
-/// A call that changes nothing is asked again, of a server that was started anew.
+/// A read is repeated after the server was restarted.
 async fn killed_while_it_looks(world: &World) {
     let look: Task<'_> = ("frail", "look around", &[("look", json!({}))]);
     let row = planner("look", &[look], &["look again"]);
@@ -101,10 +102,10 @@ async fn killed_while_it_looks(world: &World) {
     let turn = world.rests(&turn).await;
     world.holds(&row, &turn).await;
     let events = world.engine.events(turn["thread_id"].as_str().unwrap()).await;
-    assert!(events.iter().any(|it| it["kind"] == "faltered"), "the loss is in the log");
+    assert!(events.iter().any(|it| it["kind"] == "attempt_failed"), "the loss is in the log");
 }
 
-/// Of a call that may have changed the world a person is asked; it is never repeated by itself.
+/// A call that may have changed something is never repeated automatically; a person decides.
 async fn killed_while_it_sends(world: &World) {
     let tasks: [Task<'_>; 2] =
         [("frail", "send it", &[("send", json!({}))]), ("frail", "take a rest", &[("rest", json!({}))])];
@@ -127,11 +128,11 @@ async fn killed_while_it_sends(world: &World) {
 }
 
 fn doubted(events: &[Value]) -> Value {
-    let doubted = events.iter().rfind(|it| it["kind"] == "doubted");
+    let doubted = events.iter().rfind(|it| it["kind"] == "in_doubt");
     doubted.expect("the doubt is in the log")["event"]["slot"].clone()
 }
 
-/// SIGKILL for the server that is in the middle of this call.
+/// Kills the server that is performing this call.
 async fn kill_whoever(world: &World, call: &str) {
     let began = Instant::now();
     let process = loop {

@@ -1,4 +1,4 @@
-//! A model that says what a test wants, behind an endpoint that refuses what OpenAI refuses.
+//! A scripted model behind an endpoint that rejects the requests OpenAI rejects.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 #[path = "../../../../worker/tests/it/world/strictness.rs"]
 mod strictness;
 
-/// What is said to a request that looks like this. Of several rules that fit, the first counts.
+/// The reply to requests of a given form. If several rules match, the first one applies.
 #[derive(Clone)]
 pub(super) struct Rule {
     shape: &'static str,
@@ -35,8 +35,8 @@ enum Says {
     Calls(Vec<(String, Value)>),
 }
 
-/// Where no shape is asked for, the system prompt holds `system`, and the last message is from `last` (a role) or holds
-/// it (other words). No words are in every text.
+/// Matches requests without structured output whose system prompt contains `system` and whose last message is from the
+/// role `last` or contains that text. An empty text matches every message.
 pub(super) fn hears(system: &str, last: &str) -> Rule {
     Rule {
         shape: "",
@@ -46,24 +46,24 @@ pub(super) fn hears(system: &str, last: &str) -> Rule {
     }
 }
 
-/// Where an answer of this shape is asked for.
+/// Matches requests for structured output of this shape.
 pub(super) fn shaped(shape: &'static str, answer: &Value) -> Rule {
     Rule { shape, ..hears("", "") }.says(&answer.to_string())
 }
 
 impl Rule {
-    /// Of those, the requests whose system prompt holds this too.
+    /// Restricts the rule to requests whose system prompt also contains this text.
     pub(super) fn told(mut self, system: &str) -> Self {
         self.system.push(system.to_owned());
         self
     }
 
-    /// These words, with `{heard}` for all that tools have said so far.
+    /// Replies with this text, in which `{heard}` stands for all tool results so far.
     pub(super) fn says(self, words: &str) -> Self {
         Self { says: Says::Words(words.to_owned()), ..self }
     }
 
-    /// Calls of these tools, side by side.
+    /// Replies with concurrent calls of these tools.
     pub(super) fn calls<'a>(self, calls: impl IntoIterator<Item = (&'a str, Value)>) -> Self {
         let calls = calls.into_iter().map(|(name, arguments)| (name.to_owned(), arguments));
         Self { says: Says::Calls(calls.collect()), ..self }
@@ -83,7 +83,7 @@ impl Rule {
     }
 }
 
-/// A running endpoint.
+/// A running endpoint with its scripted models.
 pub(super) struct Model {
     pub(super) base_url: String,
     shelf: Arc<Shelf>,
@@ -109,12 +109,12 @@ impl Model {
         Self { base_url, shelf }
     }
 
-    /// What the model of this name says.
+    /// Sets the rules of the model with this name.
     pub(super) fn learns(&self, name: &'static str, rules: Vec<Rule>) {
         self.shelf.rules.lock().unwrap().insert(name, rules);
     }
 
-    /// What no real endpoint would have accepted, or no rule fits.
+    /// Returns the requests that OpenAI would reject or that no rule matches.
     pub(super) fn refused(&self) -> Vec<String> {
         self.shelf.refused.lock().unwrap().clone()
     }
@@ -135,7 +135,7 @@ async fn complete(State(shelf): State<Arc<Shelf>>, Json(request): Json<Value>) -
     }
 }
 
-/// The pieces of the reply of the first rule that fits.
+/// Returns the chunks of the reply by the first matching rule.
 fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
     let name = request["model"].as_str().unwrap_or_default();
     let rules = shelf.rules.lock().unwrap().get(name).cloned().unwrap_or_default();
@@ -154,7 +154,7 @@ fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
                 offered(request, &name)?;
                 let id = format!("call_{}", shelf.calls.fetch_add(1, Ordering::Relaxed));
                 let arguments = arguments.to_string();
-                // In two pieces, as endpoints do.
+                // The arguments arrive in two chunks, as from real endpoints.
                 let (one, other) = arguments.split_at(1);
                 let first = json!({"index": index, "id": id, "type": "function", "function": {"name": name, "arguments": one}});
                 pieces.push(piece(json!({"tool_calls": [first]})));
@@ -170,13 +170,13 @@ fn said(shelf: &Shelf, request: &Value) -> Result<Vec<Value>, String> {
     Ok(pieces)
 }
 
-/// A model can only call what it was offered.
+/// Checks that a tool was offered: a model can call no other tool.
 fn offered(request: &Value, name: &str) -> Result<(), String> {
     let mut tools = request["tools"].as_array().into_iter().flatten().map(|it| &it["function"]["name"]);
     if tools.any(|it| it == name) { Ok(()) } else { Err(format!("the tool {name} was not offered")) }
 }
 
-/// All that tools have said, the start of each.
+/// Returns the beginning of every tool result.
 fn heard(request: &Value) -> String {
     let messages = request["messages"].as_array().into_iter().flatten();
     let tools = messages.filter(|it| it["role"] == "tool").filter_map(|it| it["content"].as_str());

@@ -1,10 +1,10 @@
-//! The MCP servers, as their authors publish them.
+//! The MCP servers, as published by their authors.
 
 use std::{fs, path::Path, process::Command};
 
 use serde_json::json;
 
-/// Their names, versions and what a planner is told of them are pinned: a test should change only when we change it.
+/// Packages with pinned versions, and the descriptions that a planner receives: tests change only on purpose.
 const NPM: [(&str, &str); 3] = [
     ("@modelcontextprotocol/server-everything", "2026.8.31"),
     ("@modelcontextprotocol/server-filesystem", "2026.8.31"),
@@ -12,9 +12,9 @@ const NPM: [(&str, &str); 3] = [
 ];
 const PIP: [(&str, &str); 2] = [("mcp-server-time", "2026.10.19"), ("mcp-server-git", "2026.10.19")];
 
-/// The configuration of all five, with their things in `home`.
+/// Returns the configuration of all five servers, with their files in `home`.
 pub(super) fn servers(home: &Path) -> String {
-    let (node, python) = (testing::npm(&NPM), testing::pip(&PIP));
+    let (node, python) = (test_servers::npm(&NPM), test_servers::pip(&PIP));
     let node = |name: &str| {
         node.join("node_modules/@modelcontextprotocol").join(name).join("dist/index.js").display().to_string()
     };
@@ -44,10 +44,10 @@ pub(super) fn servers(home: &Path) -> String {
     .concat()
 }
 
-/// The configuration of the two whose tools a small model can take in.
+/// Returns the configuration of the two servers whose tools a small model can handle.
 #[cfg(feature = "llm")]
 pub(crate) fn everything_and_time() -> String {
-    let (node, python) = (testing::npm(&NPM), testing::pip(&PIP));
+    let (node, python) = (test_servers::npm(&NPM), test_servers::pip(&PIP));
     let everything = node.join("node_modules/@modelcontextprotocol/server-everything/dist/index.js");
     let time = python.join("bin/mcp-server-time");
     let everything = [&*everything.display().to_string(), "stdio"];
@@ -61,7 +61,7 @@ pub(crate) fn everything_and_time() -> String {
         )
 }
 
-/// A section of the configuration; what follows may add keys to it.
+/// Returns the section of a server in the configuration; text appended to it may add keys.
 pub(super) fn server(name: &str, description: &str, command: &str, args: &[&str]) -> String {
     format!(
         "[mcp.{name}]\ndescription = {}\ncommand = {}\nargs = {}\nconnect_timeout_seconds = 60\n",
@@ -71,7 +71,7 @@ pub(super) fn server(name: &str, description: &str, command: &str, args: &[&str]
     )
 }
 
-/// A repository with one commit, and a file that is in none.
+/// Creates a repository with one commit and one untracked file.
 fn repository(folder: &Path) {
     fs::create_dir(folder).unwrap();
     fs::write(folder.join("kept.txt"), "kept\n").unwrap();

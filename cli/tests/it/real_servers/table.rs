@@ -1,4 +1,4 @@
-//! What is asked of whom, and what must come of it: a row for every strategy, and for every server.
+//! The turns and their expected results: one row for every strategy and every server.
 
 use std::path::Path;
 
@@ -9,14 +9,14 @@ use super::{
     model::{Rule, hears, shaped},
 };
 
-/// How each strategy's models are told what they are to do: the words by which a rule knows them.
+/// Parts of each strategy's system prompts, by which rules recognize its requests.
 const RESPOND: &str = "You tell the person how their request was met";
 const REPORT: &str = "You tell the person what became of their request";
 const ORCHESTRATE: &str = "You meet a person's request with the tools of the server";
 const RESEARCH: &str = "You prepare research on the web";
 const ANSWER: &str = "You answer a question from what was found";
 
-/// All of them, in the order in which they are asked: a later one finds what an earlier one left.
+/// Returns all rows in the order in which they run: a later one finds data left by an earlier one.
 pub(super) fn rows(home: &Path) -> Vec<Row> {
     let repo = json!(home.join("repo"));
     let poem = json!(home.join("files/poem.txt"));
@@ -90,10 +90,10 @@ fn row(name: &'static str, strategy: &'static str, input: &str, rules: Vec<Rule>
     Row { name, strategy, config: json!({}), input: input.to_owned(), rules, answers: &[], logged, reply }
 }
 
-/// A task: whose, what, and by which calls.
+/// A task: its server, its description and its calls.
 pub(super) type Task<'a> = (&'a str, &'a str, &'a [(&'a str, Value)]);
 
-/// What a planner's model says that works through these tasks; in the end it repeats what tools have said.
+/// Returns the rules of a planner's model that performs these tasks and finally repeats the tool results.
 fn planned(tasks: &[Task<'_>]) -> Vec<Rule> {
     let plan: Vec<Value> =
         tasks.iter().map(|(expert, task, _)| json!({"expert": expert, "task": task})).collect();
@@ -110,7 +110,7 @@ pub(super) fn planner(name: &'static str, tasks: &[Task<'_>], logged: &[&str]) -
     row(name, "planner", "Please see to it", planned(tasks), logged)
 }
 
-/// The prompt that fits is taken without asking, and guides the work.
+/// The matching prompt is chosen without a question and guides the work.
 fn with_prompts() -> Row {
     let city = json!([{"name": "city", "value": "Oslo"}]);
     let ratings = json!({"ratings": [
@@ -118,7 +118,7 @@ fn with_prompts() -> Row {
         {"name": "args-prompt", "confidence": 0.9, "reason": "it is about a city", "arguments": city},
     ]});
     let mut rules = planned(&[("everything", "how is the weather", &[])]);
-    // Only a model that is told what the prompt says works at all.
+    // Only a model that receives the text of the prompt makes the call.
     rules.pop();
     rules.push(shaped("Ratings", &ratings));
     let guided = hears("The task: how is the weather", "").told("weather in Oslo");
@@ -130,7 +130,7 @@ fn with_prompts() -> Row {
     }
 }
 
-/// A payload that is known beforehand is approved with the plan; one that is not is asked for later.
+/// A known payload is approved with the plan; an unknown one is requested later.
 fn action_plan(home: &Path) -> Row {
     let path = json!(home.join("files/plan.txt"));
     let commands = [("files.write_file", "write the plan"), ("files.read_text_file", "read the plan")];
@@ -159,7 +159,7 @@ fn index_builder() -> Row {
     }
 }
 
-/// What the index finds is what the model chooses from.
+/// The model chooses from the results of the index.
 fn retriever() -> Row {
     let time = json!({"outcome": "server", "server": "time", "question": null, "between": []});
     let convert = json!({"source_timezone": "UTC", "time": "06:30", "target_timezone": "Asia/Kolkata"});
@@ -171,7 +171,7 @@ fn retriever() -> Row {
     row("retriever", "retriever", "Convert a time to another timezone", rules, &["Asia/Kolkata", "12:00"])
 }
 
-/// Memory is what is searched, and two servers help to plan: their tools stand side by side.
+/// The memory server is searched, and two servers help to plan: a request offers the tools of both.
 fn research(repo: &Value) -> Row {
     let plan = json!({"queries": ["engine"], "rationale": "that is what she wrote of"});
     let rules = vec![

@@ -1,47 +1,47 @@
-//! What is done to a deployment while it works.
+//! Faults injected into a deployment while it works.
 
 use std::time::Duration;
 
 use tokio::{task::block_in_place, time::sleep};
 
-use testing::{Postgres, Proxy, Redis};
+use test_servers::{Postgres, Proxy, Redis};
 
 use crate::engine::{Engine, Process, demo_config};
 
 const WORKERS: usize = 4;
 
-/// What the configuration of [`Engine`] says, in milliseconds.
+/// Lease of a job in the configuration of [`Engine`], in milliseconds.
 const LEASE: u64 = 2_000;
 
-/// How far a clock is off, in seconds.
+/// Error of a worker's clock, in seconds.
 const HOUR: i64 = 60 * 60;
 
-/// One thing that goes wrong.
+/// One kind of fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fault {
     KillWorker,
-    /// Its successor's clock is an hour ahead or behind.
+    /// A worker is replaced by one whose clock is an hour ahead or behind.
     StepClock,
-    /// SIGSTOP for longer than its lease, then SIGCONT.
+    /// A worker is stopped with SIGSTOP for longer than its lease, then continued with SIGCONT.
     StallWorker,
     KillApi,
-    /// It comes back with what its append-only file holds.
+    /// Redis is killed and restarts with the content of its append-only file.
     KillRedis,
-    /// It comes back empty.
+    /// Redis restarts empty.
     WipeRedis,
     KillPostgres,
-    /// Its disk is full, and it ends by that; when it comes back, there is room.
+    /// PostgreSQL's disk is full, which ends the server; when it restarts, there is space.
     FillDisk,
-    /// The workers' connections break, and for a while there are no others.
+    /// The workers' connections break, and new ones fail for a while.
     CutRedis,
     CutPostgres,
-    /// What the workers send is held back, and nobody is told.
+    /// Data sent by the workers is held back without an error.
     SilenceRedis,
     SilencePostgres,
 }
 
 impl Fault {
-    /// All of them, the cheapest more often.
+    /// All faults; those that end soonest occur more often.
     pub(super) const DECK: [Fault; 16] = [
         Fault::KillWorker,
         Fault::KillWorker,
@@ -62,7 +62,7 @@ impl Fault {
     ];
 }
 
-/// An engine with four workers, whose wires to PostgreSQL and Redis can be cut.
+/// A deployment with four workers, whose connections to PostgreSQL and Redis can be cut.
 pub(super) struct Deployment {
     pub(super) engine: Engine,
     postgres: Proxy,
@@ -84,7 +84,7 @@ impl Deployment {
         this
     }
 
-    /// One more, with a clock that is so many seconds off, if it is.
+    /// Starts a worker, with a clock that is wrong by this number of seconds if given.
     fn start_worker(&mut self, off: Option<i64>) {
         let name = format!("w{}", self.started);
         let urls = [format!("store.url={}", self.postgres.url()), format!("queue.url={}", self.redis.url())];
@@ -93,7 +93,7 @@ impl Deployment {
         self.started += 1;
     }
 
-    /// Lets it happen, and be over.
+    /// Injects a fault and waits until it is over.
     pub(super) async fn strike(&mut self, fault: Fault, dice: &mut fastrand::Rng) {
         let while_ = Duration::from_millis(dice.u64(100..3_000));
         let Engine { redis, postgres, .. } = &mut self.engine;
@@ -148,7 +148,7 @@ impl Deployment {
         self.look_after(fault);
     }
 
-    /// Takes note of who ended without being killed, and starts another.
+    /// Records processes that ended without being killed, and starts other workers in their place.
     fn look_after(&mut self, fault: Fault) {
         if !self.engine.api_lives() {
             self.ended_by_themselves.push(format!("after {fault:?} the api: {}", self.engine.told("api")));
@@ -164,7 +164,7 @@ impl Deployment {
         }
     }
 
-    /// Who ended though nobody had killed them, and their last words.
+    /// Returns the processes that ended without being killed, with the end of their logs.
     pub(super) fn ended_by_themselves(&self) -> &[String] {
         &self.ended_by_themselves
     }

@@ -1,4 +1,4 @@
-//! Clients that submit turns one after the other, answer what is asked, and take no error for an answer.
+//! Clients that submit turns one after the other, answer questions, and retry every request until it succeeds.
 
 use std::{
     path::PathBuf,
@@ -17,20 +17,20 @@ use crate::{books, engine::Engine};
 
 const CLIENTS: usize = 12;
 
-/// How long a client keeps trying, and how long a turn may take.
+/// Maximum duration of a client's retries, and of a turn.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// How long one request may take, beyond the seconds that it waits by wish.
+/// Timeout of one request, which includes the time it waits for a turn.
 const REQUEST: Duration = Duration::from_secs(10);
 
-/// A thread whose turns were all accepted, as the api told it at last.
+/// A thread whose turns were all accepted, with the final state reported by the API.
 pub(super) struct Ended {
     pub(super) thread: String,
     pub(super) turns: usize,
     pub(super) status: String,
 }
 
-/// All clients.
+/// All running clients of the test.
 pub(super) struct Load {
     clients: JoinSet<Vec<Ended>>,
     over: Arc<AtomicBool>,
@@ -56,7 +56,7 @@ impl Load {
         Self { clients, over }
     }
 
-    /// Submits nothing more, and waits for the end of what was accepted.
+    /// Stops submitting, and waits for the accepted turns to end.
     pub(super) async fn end(self) -> Vec<Ended> {
         self.over.store(true, Ordering::SeqCst);
         self.clients.join_all().await.into_iter().flatten().collect()
@@ -66,12 +66,12 @@ impl Load {
 struct Client {
     http: reqwest::Client,
     url: String,
-    /// Where the servers keep their books.
+    /// Folder with the servers' ledgers.
     folder: PathBuf,
 }
 
 impl Client {
-    /// Submits the turn of this number and sees it through.
+    /// Submits the turn with this number and answers its questions until it ends.
     async fn live(&self, nth: usize) -> Ended {
         let (strategy, input) = words(nth);
         let body = json!({"strategy": strategy, "input": input});
@@ -103,7 +103,7 @@ impl Client {
     async fn reconcile(&self, thread: &str) {
         let page = self.get(&format!("/v1/threads/{thread}/events?limit=1000")).await;
         let verdict = books::verdict(&self.folder, thread, page["data"].as_array().unwrap());
-        // Where the response to the first of two was lost, the second finds nothing in doubt.
+        // If the response to the first of two attempts was lost, the second finds nothing in doubt.
         self.ask(Method::POST, &format!("/v1/threads/{thread}/reconcile"), Some((&verdict, String::new())))
             .await;
     }
@@ -114,7 +114,8 @@ impl Client {
         body
     }
 
-    /// Asks until there is an answer. A body goes with a key that makes it the same wish when it is sent again.
+    /// Sends a request until it is answered. A request with a body has an idempotency key, so that it can be repeated
+    /// safely.
     async fn ask(&self, method: Method, path: &str, body: Option<(&Value, String)>) -> (StatusCode, Value) {
         let began = Instant::now();
         loop {
@@ -151,7 +152,7 @@ fn error(turn: &Value) -> String {
     turn["error"].as_str().map(|it| format!(": {it}")).unwrap_or_default()
 }
 
-/// What is said in the turn of this number; no two of them write the same.
+/// Returns the strategy and the message of the turn with this number; no two turns write the same text.
 fn words(nth: usize) -> (&'static str, String) {
     let day = format!("{}-{:02}-{:02}", 2027 + nth / 336, nth / 28 % 12 + 1, nth % 28 + 1);
     let planner = |words: String| ("planner", words);

@@ -1,16 +1,16 @@
-//! The commands at hand: the tools of every expert that answers, each under its full name.
+//! Available commands: the tools of every reachable expert, each under its full name.
 
 use super::{ActionPlan, plan::Plan};
 use crate::{Thread, Tool};
 
-/// A tool of an expert.
+/// Tool of an expert.
 pub(super) struct Command<'a> {
     pub(super) server: &'a str,
     pub(super) tool: &'a Tool,
 }
 
 impl Command<'_> {
-    /// Whether it says that it is called with nothing.
+    /// Returns true if the command declares that it takes no arguments.
     pub(super) fn takes_nothing(&self) -> bool {
         let takes = &self.tool.parameters;
         let names_none = takes["properties"].as_object().is_some_and(serde_json::Map::is_empty);
@@ -18,31 +18,31 @@ impl Command<'_> {
     }
 }
 
-/// The longest description that stands in a list of names, in characters.
+/// Maximum length of a description in a list of names, in characters.
 const LINE_MAX: usize = 160;
 
-/// All of them.
+/// Returns all available commands.
 pub(super) fn at_hand(thread: &Thread<ActionPlan>) -> impl Iterator<Item = Command<'_>> {
     let answers = |it: &&String| !thread.state.unreachable.contains_key(*it);
-    thread.experts.keys().filter(answers).flat_map(|server| {
-        let tools = thread.toolboxes.get(server).map_or(&[][..], Vec::as_slice);
+    thread.servers.keys().filter(answers).flat_map(|server| {
+        let tools = thread.server_tools.get(server).map_or(&[][..], Vec::as_slice);
         tools.iter().map(move |tool| Command { server, tool })
     })
 }
 
-/// The one of this full name.
+/// Returns the command of this full name.
 pub(super) fn find<'a>(thread: &'a Thread<ActionPlan>, name: &str) -> Option<Command<'a>> {
     at_hand(thread)
         .find(|it| name.strip_prefix(it.server).and_then(|it| it.strip_prefix('.')) == Some(&*it.tool.name))
 }
 
-/// What a model is told that named a command that there is not.
+/// Returns the error for a model that named a command that does not exist.
 pub(super) fn unknown(thread: &Thread<ActionPlan>, name: &str) -> String {
     let known: Vec<String> = at_hand(thread).map(|it| format!("{}.{}", it.server, it.tool.name)).collect();
     format!("there is no command called {name:?}; the commands are: {}", known.join(", "))
 }
 
-/// Their names, each with the first line of what it is for, and who does not answer.
+/// Lists the command names, each with the first line of its description, and the unreachable servers.
 pub(super) fn names(thread: &Thread<ActionPlan>) -> String {
     let line = |it: Command<'_>| {
         let about: String =
@@ -55,7 +55,7 @@ pub(super) fn names(thread: &Thread<ActionPlan>) -> String {
     at_hand(thread).map(line).chain(missing).collect::<Vec<_>>().join("\n")
 }
 
-/// All that is known of the commands that `plan` still needs, each once.
+/// Describes in full the commands that `plan` still needs, each once.
 pub(super) fn details(thread: &Thread<ActionPlan>, plan: Option<&Plan>) -> String {
     let steps = plan.map_or(&[][..], |it| &it.steps);
     let needed =
@@ -64,7 +64,7 @@ pub(super) fn details(thread: &Thread<ActionPlan>, plan: Option<&Plan>) -> Strin
     if told.is_empty() { "none".to_owned() } else { told.join("\n") }
 }
 
-/// All that is known of one.
+/// Describes one command in full.
 pub(super) fn detail(Command { server, tool }: &Command<'_>) -> String {
     let Tool { name, description, parameters, .. } = tool;
     let about = if description.is_empty() { String::new() } else { format!(": {description}") };

@@ -1,20 +1,20 @@
-//! Plan first, have a person approve the plan, then run its commands one by one.
+//! Plans commands, has a person approve the plan, then runs the commands one by one.
 //!
 //! ```text
-//! equip ─▶ gather_facts ─▶ confirm_plan ─▶ a person ─▶ hear_approval ─▶ next_payload ─▶ run_command ─▶ report ─▶ end
+//! equip ─▶ gather_facts ─▶ confirm_plan ─▶ a person ─▶ receive_approval ─▶ next_payload ─▶ run_command ─▶ report ─▶ end
 //!  │        ├▶ a person ▲    ▲ └▶ a person      ▲           │ ▲             │ │ ▲          │   │         ▲
 //!  └────────┼───────────┘    └──────────────────┼───────────┘ └─ a person ◀─┘ │ └──────────┘   ▼         │
-//!           ▼                                   └─────────────────────────────┘     weigh_failure        │
-//!         report                                                                    └▶ a person ─▶ hear_failure
+//!           ▼                                   └─────────────────────────────┘     assess_failure        │
+//!         report                                                                    └▶ a person ─▶ receive_failure_choice
 //! ```
 //!
-//! A command is a tool of any expert, called `server.tool`. What it takes is told to the model only when a plan
+//! A command is a tool of any expert, named `server.tool`. A model sees the parameters of a command only after a plan
 //! names it.
 //!
-//! **Invariant:** no command runs unless a person approved the very plan that it stands in, after it was shown. A
-//! model cannot say so in a person's place, and whatever changes the plan revokes the approval.
+//! **Invariant:** no command runs unless a person was shown the plan that contains it and approved exactly that plan. A
+//! model cannot approve for a person, and every change to the plan revokes the approval.
 //!
-//! **Invariant:** a step that succeeded never runs again, however often the rest is planned anew.
+//! **Invariant:** a step that succeeded never runs again, however often the rest is planned again.
 
 mod commands;
 mod nodes;
@@ -32,67 +32,67 @@ pub use state::{Attempt, Cause, Ending, Fact, Outcome, State};
 
 use crate::{
     Thread,
-    strategy::{self, Edge, Edges, Partial, Strategy},
+    strategy::{self, Edge, Edges, PartialResult, Strategy},
 };
 
-/// The strategy.
+/// Strategy that plans commands, has a person approve the plan, and runs it step by step.
 pub struct ActionPlan;
 
-/// Its nodes.
+/// Nodes of the action plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// What commands are there?
+    /// Lists the commands of all experts.
     Equip,
-    /// Which commands does the request need?
+    /// Selects the commands that the request needs.
     GatherFacts,
-    /// Is the plan right and complete?
+    /// Checks that the plan is right and complete.
     ConfirmPlan,
-    /// Did the person approve the plan?
-    HearApproval,
-    /// With what should the next command run?
+    /// Reads the person's answer to the plan.
+    ReceiveApproval,
+    /// Fills in the payload of the next command.
     NextPayload,
-    /// The next command runs.
+    /// Runs the next command.
     RunCommand,
-    /// What becomes of a command that failed?
-    WeighFailure,
-    /// What does the person make of a command that failed?
-    HearFailure,
-    /// What was done, and what was not?
+    /// Decides what to do about a failed command.
+    AssessFailure,
+    /// Reads the person's decision about a failed command.
+    ReceiveFailureChoice,
+    /// Reports which steps were done and which were not.
     Report,
 }
 
-/// What may be tuned.
+/// Configuration of the action plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model behind every node, as `provider/model`.
+    /// Model of every node, as `provider/model`.
     pub model: String,
-    /// What becomes of a command that failed.
+    /// Policy for failed commands.
     pub on_failure: OnFailure,
-    /// What becomes of one command that failed, by its full name, where that is something else.
+    /// Exceptions to `on_failure`, by full command name.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub on_failure_of: BTreeMap<String, OnFailure>,
-    /// How often one command may be tried again under `retry`.
+    /// Maximum number of retries of one command under `retry`.
     pub retries: u32,
-    /// How often the payload of one command may be mended after it did not fit.
+    /// Maximum number of corrections of one command's invalid payloads.
     pub repairs: u32,
-    /// How many commands a turn may run, and a plan may hold.
+    /// Maximum number of commands that a turn may run, and of open steps in a plan.
     #[schemars(range(min = 1))]
     pub steps_max: u32,
-    /// How often a turn may ask a model before it ends with what there is.
+    /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
     pub model_calls: u32,
 }
 
-/// What becomes of a command that failed.
+/// Policy for a failed command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnFailure {
-    /// It is tried again, after the model has heard the error.
+    /// Try again, after the model has seen the error.
     Retry,
-    /// A person decides.
+    /// Ask a person for a decision.
     Ask,
-    /// The turn ends with what there is.
+    /// End the turn with a partial result.
     Stop,
 }
 
@@ -111,7 +111,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What becomes of this command if it fails.
+    /// Returns the failure policy of `command`.
     fn policy(&self, command: &str) -> OnFailure {
         self.on_failure_of.get(command).copied().unwrap_or(self.on_failure)
     }
@@ -153,11 +153,11 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
                 Edge::Ask(NodeName::ConfirmPlan),
-                Edge::Ask(NodeName::HearApproval),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (
-            NodeName::HearApproval,
+            NodeName::ReceiveApproval,
             &[
                 Edge::To(NodeName::NextPayload),
                 Edge::To(NodeName::RunCommand),
@@ -173,7 +173,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::NextPayload),
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
-                Edge::Ask(NodeName::HearApproval),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (
@@ -181,16 +181,20 @@ impl Strategy for ActionPlan {
             &[
                 Edge::To(NodeName::NextPayload),
                 Edge::To(NodeName::RunCommand),
-                Edge::To(NodeName::WeighFailure),
+                Edge::To(NodeName::AssessFailure),
                 Edge::To(NodeName::Report),
             ],
         ),
         (
-            NodeName::WeighFailure,
-            &[Edge::To(NodeName::NextPayload), Edge::To(NodeName::Report), Edge::Ask(NodeName::HearFailure)],
+            NodeName::AssessFailure,
+            &[
+                Edge::To(NodeName::NextPayload),
+                Edge::To(NodeName::Report),
+                Edge::Ask(NodeName::ReceiveFailureChoice),
+            ],
         ),
         (
-            NodeName::HearFailure,
+            NodeName::ReceiveFailureChoice,
             &[
                 Edge::To(NodeName::NextPayload),
                 Edge::To(NodeName::RunCommand),
@@ -202,7 +206,8 @@ impl Strategy for ActionPlan {
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Equip];
 
-    /// What commands there are may have changed since the last turn; the phase is chosen once that is known.
+    /// Every turn starts by listing the commands, which may have changed since the last one. The phase is chosen
+    /// afterwards.
     fn enter(_: &Thread<Self>) -> NodeName {
         NodeName::Equip
     }
@@ -212,11 +217,11 @@ impl Strategy for ActionPlan {
             NodeName::Equip => &nodes::Equip,
             NodeName::GatherFacts => &nodes::GatherFacts,
             NodeName::ConfirmPlan => &nodes::ConfirmPlan,
-            NodeName::HearApproval => &nodes::HearApproval,
+            NodeName::ReceiveApproval => &nodes::ReceiveApproval,
             NodeName::NextPayload => &nodes::NextPayload,
             NodeName::RunCommand => &nodes::RunCommand,
-            NodeName::WeighFailure => &nodes::WeighFailure,
-            NodeName::HearFailure => &nodes::HearFailure,
+            NodeName::AssessFailure => &nodes::AssessFailure,
+            NodeName::ReceiveFailureChoice => &nodes::ReceiveFailureChoice,
             NodeName::Report => &nodes::Report,
         }
     }
@@ -229,11 +234,11 @@ impl Strategy for ActionPlan {
         state.begin_turn();
     }
 
-    /// The plan with what is done of it, and what its commands gave back. A command that was begun did not run.
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+    /// The plan with its progress, and the results of its commands. A command that was begun is recorded as not run.
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
         let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
-        let so_far = [plan, thread.results()].join("\n");
-        let learned = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
-        Partial { so_far, learned: learned.into_iter().collect() }
+        let text = [plan, thread.results()].join("\n");
+        let withheld = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
+        PartialResult { text, facts: withheld.into_iter().collect() }
     }
 }

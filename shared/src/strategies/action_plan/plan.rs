@@ -1,4 +1,4 @@
-//! A plan: steps in order, under a name made of all that they say; and how a new one takes the place of the old.
+//! Plans: ordered steps, identified by a hash of their content, and the merge of a new plan with the one in force.
 
 use std::collections::BTreeMap;
 
@@ -11,36 +11,36 @@ use super::{
 };
 use crate::Thread;
 
-/// What a command is called with.
+/// Arguments of a command.
 pub type Payload = Map<String, Value>;
 
-/// Steps in order.
+/// Steps in order of execution.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Plan {
-    /// The steps.
+    /// Steps in order of execution.
     pub steps: Vec<Step>,
 }
 
 /// One command to run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// Names the step; never used twice in a thread.
+    /// Id of the step, never reused within a thread.
     pub id: u32,
-    /// Whose command it is.
+    /// Server that owns the command.
     pub server: String,
-    /// The command.
+    /// Tool of the server.
     pub tool: String,
-    /// What it is for, in words that a person understands.
+    /// Purpose of the step, in words that a person understands.
     pub description: String,
-    /// What it is called with, where that is known before anything has run.
+    /// Arguments, if they are known before any step has run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<Payload>,
 }
 
-/// A step as a model proposes it.
+/// Step as proposed by a model.
 pub(super) struct Proposed {
-    /// The step of the plan in force that it stands for.
+    /// Step of the plan in force that the proposal refers to, if any.
     pub(super) step: Option<u32>,
     pub(super) command: String,
     pub(super) description: String,
@@ -48,29 +48,29 @@ pub(super) struct Proposed {
 }
 
 impl Step {
-    /// The command's full name.
+    /// Returns the command's full name.
     pub fn command(&self) -> String {
         format!("{}.{}", self.server, self.tool)
     }
 }
 
 impl Plan {
-    /// A name for all that the plan says: FNV-1a, 64 bits, over its JSON.
+    /// Returns a hash of everything in the plan: FNV-1a, 64 bits, over its JSON.
     ///
     /// ## Why not a stronger hash
     ///
-    /// It tells a person's approval of one plan from that of another in the same thread; nobody gains by a collision,
-    /// and what was approved stands in the log in full.
+    /// The hash distinguishes one approved plan from another in the same thread. A collision has no value to anyone,
+    /// and the log holds the approved plan in full.
     pub fn hash(&self) -> String {
         fnv(&serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// The step of this id.
+    /// Returns the step with this id.
     pub fn step(&self, id: u32) -> Option<&Step> {
         self.steps.iter().find(|it| it.id == id)
     }
 
-    /// The plan with another payload for one step.
+    /// Returns the plan with another payload for one step.
     pub(super) fn with_payload(&self, id: u32, payload: Payload) -> Self {
         let mut plan = self.clone();
         if let Some(step) = plan.steps.iter_mut().find(|it| it.id == id) {
@@ -79,26 +79,26 @@ impl Plan {
         plan
     }
 
-    /// The plan as a person is shown it.
+    /// Formats the plan for a person.
     pub(super) fn shown(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
         let line = |(n, step): (usize, &Step)| {
             let payload = step.payload.as_ref().map_or(String::new(), |it| format!(" {}", json(it)));
-            let (mark, so_far) = match outcomes.get(&step.id) {
+            let (mark, text) = match outcomes.get(&step.id) {
                 None => ("", String::new()),
                 Some(Outcome::Done { .. }) => ("[done] ", String::new()),
                 Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
                 Some(Outcome::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
             };
-            format!("{}. {mark}{} ({}{payload}){so_far}", n + 1, step.description, step.command())
+            format!("{}. {mark}{} ({}{payload}){text}", n + 1, step.description, step.command())
         };
         self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }
 
-    /// The plan as a model is shown it, with all that came of it.
+    /// Formats the plan for a model, with the outcome of each step.
     pub(super) fn told(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
         let line = |step: &Step| {
             let payload = step.payload.as_ref().map_or(String::new(), |it| format!(", with {}", json(it)));
-            let so_far = match outcomes.get(&step.id) {
+            let text = match outcomes.get(&step.id) {
                 None => "open".to_owned(),
                 Some(Outcome::Done { payload, result, .. }) => {
                     format!("done with {}: {result}", json(payload))
@@ -108,19 +108,19 @@ impl Plan {
                 }
                 Some(Outcome::Failed { reason, cause }) => format!("open; {}", cause.words(reason)),
             };
-            format!("- step {} {}: {}{payload} [{so_far}]", step.id, step.command(), step.description)
+            format!("- step {} {}: {}{payload} [{text}]", step.id, step.command(), step.description)
         };
         self.steps.iter().map(line).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// The plan that a proposal makes of the one in force.
+/// Merges a proposal into the plan in force and returns the new plan.
 ///
-/// **Invariant:** what succeeded stays as it is, whether or not the model names it again, and whatever it calls it.
+/// **Invariant:** a step that succeeded stays unchanged, even if the model omits it or names it differently.
 ///
 /// # Errors
 ///
-/// What is wrong with the proposal, for the model to mend.
+/// A description of the error, so that the model can correct it.
 pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Result<Plan, String> {
     let State { plan, outcomes, steps_planned, .. } = &thread.state;
     let old = plan.as_ref().map_or(&[][..], |it| &it.steps);
@@ -165,7 +165,8 @@ pub(super) fn merged(thread: &Thread<ActionPlan>, proposal: Vec<Proposed>) -> Re
     }
 }
 
-/// Whether a proposed step is one that has succeeded: the model says so, or it says the same.
+/// Returns whether a proposed step repeats one that has succeeded: the model names that step, or the content is the
+/// same.
 fn is_same(old: &Step, outcome: Option<&Outcome>, named: Option<u32>, proposed: &Step) -> bool {
     let Some(Outcome::Done { payload, .. }) = outcome else { return false };
     match named {
@@ -183,7 +184,7 @@ fn fnv(bytes: &[u8]) -> String {
     format!("{:016x}", bytes.iter().fold(0xcbf2_9ce4_8422_2325, fold))
 }
 
-/// A payload on one line.
+/// Formats a payload on one line.
 pub(super) fn json(payload: &Payload) -> String {
     Value::Object(payload.clone()).to_string()
 }

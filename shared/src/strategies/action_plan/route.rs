@@ -1,4 +1,4 @@
-//! Where control goes when several nodes would go on alike: to the next step, to a model, or to the end.
+//! Transitions that several nodes share: to the next step, to a node that calls a model, or to the end.
 
 use super::{
     ActionPlan, NodeName,
@@ -7,12 +7,12 @@ use super::{
 };
 use crate::{InterruptKind, Message, Question, Thread, ToolCall, Transition};
 
-/// The answers to a plan.
+/// Options for the answer to a plan.
 pub(super) const YES: &str = "yes";
 pub(super) const NO: &str = "no";
 pub(super) const CHANGE: &str = "change";
 
-/// Puts `plan` in force, shows it to the person after `words`, and asks whether it may be carried out.
+/// Puts `plan` in force, shows it to the person after `words`, and asks for approval.
 pub(super) fn propose(thread: &Thread<ActionPlan>, plan: Plan, words: &str) -> Transition<ActionPlan> {
     let hash = plan.hash();
     let shown = plan.shown(&thread.state.outcomes);
@@ -22,12 +22,13 @@ pub(super) fn propose(thread: &Thread<ActionPlan>, plan: Plan, words: &str) -> T
         format!("{words}The plan {hash}:\n{shown}\nShall I carry it out? ({YES}, {NO} or {CHANGE})");
     let options = [YES, NO, CHANGE].map(str::to_owned).to_vec();
     let question = Question { kind: InterruptKind::Approval, question, options };
-    Transition::ask(question, NodeName::HearApproval)
+    Transition::ask(question, NodeName::ReceiveApproval)
         .learn(Fact::Planned(plan))
         .learn(Fact::Shown { plan: hash })
 }
 
-/// To the next step, or to the report if none is open or the turn has had enough, once `said` and `fact` are.
+/// Moves to the next step after `said` and `fact` are applied, or to the report if no step is open or a limit is
+/// reached.
 pub(super) fn onward(
     thread: &Thread<ActionPlan>,
     said: Option<Message>,
@@ -48,7 +49,8 @@ pub(super) fn onward(
     }
 }
 
-/// Has `step` run with `payload`: the transition says the call, so that it has a result whatever happens.
+/// Runs `step` with `payload`. The transition adds the call to the conversation, so that it gets a result in every
+/// case.
 pub(super) fn begin(
     next: Transition<ActionPlan>,
     state: &State,
@@ -64,7 +66,7 @@ pub(super) fn begin(
     next.learn(Fact::Begun { payload }).say(words)
 }
 
-/// To `node`, which asks a model, or to the report if the turn has had enough.
+/// Moves to `node`, which calls a model, or to the report if a limit is reached.
 pub(super) fn consult(thread: &Thread<ActionPlan>, node: NodeName, fact: Fact) -> Transition<ActionPlan> {
     match exhausted(thread, &thread.state) {
         Some(limit) => stuck(Transition::to(NodeName::Report).learn(fact), limit),
@@ -72,12 +74,12 @@ pub(super) fn consult(thread: &Thread<ActionPlan>, node: NodeName, fact: Fact) -
     }
 }
 
-/// The end of the turn, as a limit is reached.
+/// Ends the turn because of a limit.
 fn stuck(next: Transition<ActionPlan>, limit: String) -> Transition<ActionPlan> {
     next.learn(Fact::Ended(Ending::Stuck { reason: limit.clone() })).because(limit)
 }
 
-/// The limit that the turn has reached, if any.
+/// Returns the limit that the turn has reached, if any.
 pub(super) fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<String> {
     let (steps, calls) = (thread.config.steps_max, thread.config.model_calls);
     if steps <= state.begun {

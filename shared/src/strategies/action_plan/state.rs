@@ -1,4 +1,4 @@
-//! What it concludes and remembers.
+//! Facts that the action plan concludes and the state it folds from them.
 
 use std::collections::BTreeMap;
 
@@ -6,89 +6,90 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Payload, Plan, Step};
 
-/// What it remembers.
+/// State of the action plan.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// The plan in force; kept when a turn ends before the plan does, so that a later turn goes on with it.
+    /// Plan in force. It survives a turn that ends early, so that a later turn can continue it.
     pub plan: Option<Plan>,
-    /// What became of its steps so far.
+    /// Outcomes of the plan's steps so far, by step id.
     pub outcomes: BTreeMap<u32, Outcome>,
-    /// How many steps were ever planned: the id of the next.
+    /// Number of steps ever planned in the thread. The next step gets this id.
     pub steps_planned: u32,
-    /// How many commands were ever begun: what makes the names of calls different.
+    /// Number of commands ever begun in the thread. Keeps the ids of calls distinct.
     pub calls: u32,
-    /// The plan that the person was last shown. Belongs to the turn.
+    /// Hash of the plan last shown to the person. Belongs to the turn.
     pub shown: Option<String>,
-    /// The plan that the person approved. Belongs to the turn: new words may mean another wish.
+    /// Hash of the plan that the person approved. Belongs to the turn, because a new message may ask for something
+    /// else.
     pub approved: Option<String>,
-    /// How it goes with the current step. Belongs to the turn.
+    /// Attempts at the current step. Belongs to the turn.
     pub attempt: Attempt,
-    /// How many commands were begun. Belongs to the turn.
+    /// Number of commands begun. Belongs to the turn.
     pub begun: u32,
-    /// What was wrong with the last proposal, for the model to mend. Belongs to the turn.
+    /// Error in the last proposal, returned to the model so that it can correct it. Belongs to the turn.
     pub problem: Option<String>,
-    /// Why the plan was opened again. Belongs to the turn.
+    /// Reason for reopening the plan. Belongs to the turn.
     pub obstacle: Option<String>,
-    /// The servers that do not answer, and why. Belongs to the turn.
+    /// Unreachable servers, each with the reason. Belongs to the turn.
     pub unreachable: BTreeMap<String, String>,
-    /// How the turn came to its end, for whoever sums it up. Belongs to the turn.
+    /// Ending of the turn, for the report. Belongs to the turn.
     pub ending: Option<Ending>,
 }
 
-/// How it goes with the current step.
+/// Progress of the current step.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Attempt {
-    /// What its command is being called with.
+    /// Payload of the running command.
     pub payload: Option<Payload>,
-    /// How often its payload did not fit.
+    /// Number of payloads that were rejected as invalid.
     pub refusals: u32,
-    /// How often it failed.
+    /// Number of failed runs.
     pub failures: u32,
-    /// What went wrong last, for the model to mend.
+    /// Most recent problem, returned to the model so that it can correct it.
     pub problem: Option<String>,
 }
 
-/// What became of a step.
+/// Outcome of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It succeeded.
+    /// The step succeeded.
     Done {
-        /// What it was called with.
+        /// Payload of the call.
         payload: Payload,
-        /// What it gave back.
+        /// Result of the call.
         result: String,
-        /// The plan under which it ran.
+        /// Hash of the approved plan under which the step ran.
         under: String,
     },
-    /// A person had it left out after it failed.
+    /// The step failed, and a person skipped it.
     Skipped {
-        /// How it failed.
+        /// Description of the failure.
         reason: String,
     },
-    /// It failed, and may be tried again.
+    /// The step failed and may be tried again.
     Failed {
-        /// How.
+        /// Description of the failure.
         reason: String,
-        /// What that allows.
+        /// Kind of failure, which decides whether a repetition is allowed.
         cause: Cause,
     },
 }
 
-/// Why a command failed.
+/// Kind of a command's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
-    /// It said so.
+    /// The command returned an error.
     Error,
-    /// No payload was found that fits it.
+    /// No valid payload was found.
     Unfit,
-    /// Nobody knows whether it happened, so it is not repeated.
+    /// The outcome is unknown, so the command is not repeated.
     Unknown,
 }
 
 impl Cause {
-    /// The failure in words.
+    /// Describes the failure in a sentence.
     pub(super) fn words(self, reason: &str) -> String {
         match self {
             Cause::Error | Cause::Unfit => format!("it failed: {reason}"),
@@ -97,99 +98,99 @@ impl Cause {
     }
 }
 
-/// What it can conclude.
+/// Facts that the action plan concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// Some servers do not answer.
+    /// These servers did not answer. Each comes with the reason.
     Unreachable(BTreeMap<String, String>),
-    /// There is a plan.
+    /// A new plan is in force.
     Planned(Plan),
-    /// There is none, because something was wrong with what was proposed.
+    /// The proposed plan was invalid.
     Misplanned {
-        /// What was wrong.
+        /// Error in the proposal.
         problem: String,
     },
-    /// The person was shown the plan of this name.
+    /// The plan with this hash was shown to the person.
     Shown {
-        /// The plan's hash.
+        /// Hash of the plan.
         plan: String,
     },
-    /// The person approved the plan of this name.
+    /// The person approved the plan with this hash.
     Approved {
-        /// The plan's hash.
+        /// Hash of the plan.
         plan: String,
     },
-    /// The plan must be looked at again, and approved again.
+    /// The plan was reopened and needs a new approval.
     Reopened {
-        /// Why.
+        /// Reason for reopening the plan.
         because: String,
     },
     /// The current step is about to run.
     Begun {
-        /// What its command is called with.
+        /// Payload of the command.
         payload: Payload,
     },
-    /// Its payload did not fit.
+    /// The payload of the current step was invalid.
     Unfit {
-        /// Why not.
+        /// Reason for the rejection.
         why: String,
     },
     /// The current step succeeded.
     Succeeded {
-        /// What it gave back.
+        /// Result of the command.
         result: String,
     },
-    /// The current step is what another, which succeeded before, already did.
+    /// The current step does the same as an earlier one that succeeded.
     SameAs {
-        /// The other.
+        /// Id of the step that already succeeded.
         step: u32,
     },
     /// The current step failed.
     Failed {
-        /// How.
+        /// Description of the failure.
         reason: String,
-        /// What that allows.
+        /// Kind of failure, which decides whether a repetition is allowed.
         cause: Cause,
     },
-    /// The current step was begun and did not run, as a budget was spent.
+    /// The current step was begun but not run, because a budget was exceeded.
     Withheld,
-    /// A person has the current step tried again.
+    /// A person requested another attempt at the current step.
     Again,
-    /// A person has the current step left out.
+    /// A person skipped the current step.
     Skipped,
-    /// The work of the turn is over.
+    /// The work of the turn ended.
     Ended(Ending),
-    /// There is no plan any more.
+    /// The plan was closed.
     Closed,
 }
 
-/// How a turn came to its end.
+/// Ending of a turn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// No step is open.
+    /// No step is open any more.
     Finished,
-    /// No command is suited, so nothing was planned.
+    /// No command suits the request, so nothing was planned.
     Unsuited,
-    /// The person said no to the plan.
+    /// The person rejected the plan.
     Declined,
-    /// The plan is no longer wanted.
+    /// The person no longer wants the plan.
     Dropped,
-    /// It could not go on.
+    /// The turn could not continue.
     Stuck {
-        /// Why not.
+        /// Reason for stopping.
         reason: String,
     },
 }
 
 impl State {
-    /// The step that is next: the first that neither succeeded nor was left out.
+    /// Returns the next step: the first that has neither succeeded nor been skipped.
     pub fn step(&self) -> Option<&Step> {
         self.plan.as_ref()?.steps.iter().find(|it| !self.is_settled(it.id))
     }
 
-    /// The name of the plan in force.
+    /// Returns the hash of the plan in force.
     pub fn hash(&self) -> Option<String> {
         self.plan.as_ref().map(Plan::hash)
     }
@@ -198,9 +199,10 @@ impl State {
         matches!(self.outcomes.get(&id), Some(Outcome::Done { .. } | Outcome::Skipped { .. }))
     }
 
-    /// Resets what belongs to a turn.
+    /// Resets the part of the state that belongs to a turn.
     ///
-    /// **Invariant:** a command that was under way when its turn was cut off is not taken for one that never ran.
+    /// **Invariant:** a command that was running when its turn was cut off counts as a failure with unknown outcome,
+    /// never as not run.
     pub(super) fn begin_turn(&mut self) {
         if self.attempt.payload.is_some() {
             let reason = "its turn was cut off, so nobody knows whether it happened".to_owned();
@@ -275,14 +277,14 @@ impl State {
         self.attempt = Attempt { refusals, problem: Some(reason.to_owned()), ..Attempt::default() };
     }
 
-    /// **Invariant:** every change of the plan comes through here, so no approval outlives what was approved.
+    /// **Invariant:** every change of the plan calls this function, so no approval outlives the plan that it approved.
     fn revoke(&mut self) {
         self.shown = None;
         self.approved = None;
         self.attempt = Attempt::default();
     }
 
-    /// What became of the current step; the next one starts anew.
+    /// Records the outcome of the current step and resets the attempt for the next one.
     fn settle(&mut self, outcome: Outcome) {
         if let Some(id) = self.step().map(|it| it.id) {
             self.outcomes.insert(id, outcome);

@@ -1,13 +1,13 @@
-//! Keeps the index by which the retriever finds servers.
+//! Maintains the index that the retriever searches for servers.
 //!
 //! ```text
 //! describe ─▶ index ─▶ report ─▶ end
 //!     ▲─────────┘
 //! ```
 //!
-//! A turn's text does not matter: whatever is said, the index is brought up to date.
+//! The text of a turn is ignored: every turn brings the index up to date.
 //!
-//! **Invariant:** one dead server fails nobody else, and does not lose its place: what the index has of it stays.
+//! **Invariant:** an unreachable server affects no other server and keeps its place: its content stays in the index.
 
 mod nodes;
 mod state;
@@ -22,31 +22,31 @@ use crate::{
     strategy::{Edge, Edges, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that keeps the index of servers up to date.
 pub struct IndexBuilder;
 
-/// Its nodes.
+/// Nodes of the index builder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// What does every server offer?
+    /// Fetches the offer of every server.
     Describe,
-    /// What does the index make of it?
+    /// Writes the offers to the index.
     Index,
-    /// Tell how each server fared.
+    /// Reports the result for each server.
     Report,
 }
 
-/// What may be tuned.
+/// Configuration of the index builder.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How much of what one server offers is indexed, in characters; by the rest it is not found.
+    /// Maximum length of one server's indexed text, in characters. The rest cannot be found by a search.
     pub characters: usize,
 }
 
 impl Default for Config {
-    /// What embedding models read of one text, roughly.
+    /// An approximation of the input limit of embedding models.
     fn default() -> Self {
         Self { characters: 20_000 }
     }

@@ -1,4 +1,4 @@
-//! What the index builder concludes and remembers.
+//! Facts that the index builder concludes and the state it folds from them.
 
 use std::collections::BTreeMap;
 
@@ -6,71 +6,71 @@ use serde::{Deserialize, Serialize};
 
 use crate::Description;
 
-/// What it remembers.
+/// State of the index builder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// Which content of each server the index was last known to hold, by hash.
+    /// Hash of the content that the index was last known to hold, by server.
     pub held: BTreeMap<String, String>,
-    /// What each server offers, until the index has heard of it. Belongs to the turn.
+    /// Offer of each server, until it is written to the index. Belongs to the turn.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub offers: BTreeMap<String, Offer>,
-    /// How each server fared. Belongs to the turn.
+    /// Result for each server. Belongs to the turn.
     pub report: Report,
 }
 
-/// What became of asking a server what it offers.
+/// Result of asking a server for its offer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Offer {
-    /// Something that the index is not known to hold.
+    /// Content that the index is not known to hold.
     Changed(Description),
-    /// What the index holds already.
+    /// The index already holds this content.
     Unchanged,
-    /// It did not say.
+    /// The server did not provide its offer.
     Failed {
-        /// Why not.
+        /// Reason for the failure.
         reason: String,
     },
 }
 
-/// How each server fared.
+/// Result for each server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// The servers at hand.
+    /// Results of the available servers.
     pub servers: BTreeMap<String, Status>,
-    /// The servers that are at hand no longer, and are gone from the index.
+    /// Servers that are no longer available and were removed from the index.
     pub removed: Vec<String>,
 }
 
-/// How one server fared.
+/// Result for one server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// What it offers is in the index now.
+    /// The offer has been written to the index.
     Ok,
-    /// What it offers was in the index already.
+    /// The index already held the offer.
     Unchanged,
-    /// What it offers could not be had, or not be indexed.
+    /// The offer could not be fetched or indexed.
     Failed {
-        /// Why not.
+        /// Reason for the failure.
         reason: String,
     },
 }
 
-/// What it can conclude.
+/// Facts that the index builder concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// The servers were asked.
+    /// All servers were asked for their offers.
     Described {
-        /// What each of them offers.
+        /// Offer of each server.
         servers: BTreeMap<String, Offer>,
     },
-    /// The index does not hold what it was known to hold.
+    /// The index has lost content that it was known to hold.
     Lost {
-        /// Of which servers.
+        /// Servers whose content is missing.
         servers: Vec<String>,
-        /// What it did for the others.
+        /// Results for the other servers.
         others: Report,
     },
     /// The index is up to date.

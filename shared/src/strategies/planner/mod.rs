@@ -1,4 +1,4 @@
-//! Plan first, then work through the plan task by task.
+//! Plans first, then works through the plan task by task.
 //!
 //! ```text
 //! plan ─▶ equip ─▶ orchestrate ─▶ call_tools ─▶ assess ─▶ advance ─▶ respond ─▶ end
@@ -8,8 +8,8 @@
 //!              └───────────────────────────────────┴──────────┘
 //! ```
 //!
-//! **Invariant:** the engine owns the plan. A model proposes; a plan that goes on is the stored one, its position
-//! is clamped into it, and every task belongs to an expert that exists.
+//! **Invariant:** the engine owns the plan. A model only proposes one. A plan that continues is the stored one, its
+//! position is clamped to its length, and every task belongs to an existing expert.
 
 pub(super) mod nodes;
 mod state;
@@ -21,52 +21,52 @@ pub use state::{Ending, Fact, Plan, State, Task};
 
 use crate::{
     Message, Thread,
-    strategy::{Edge, Edges, Partial, Step, Strategy},
+    strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that plans tasks for experts and works through them in order.
 pub struct Planner;
 
-/// Its nodes.
+/// Nodes of the planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// Which experts should do what, in which order?
+    /// Splits the request into ordered tasks for experts.
     Plan,
-    /// What can the current task's expert do?
+    /// Lists the tools of the current task's expert.
     Equip,
-    /// How should the current task be done?
+    /// Decides how to work on the current task.
     Orchestrate,
-    /// The expert does what the model asked.
+    /// Runs the tool calls that the model requested.
     CallTools,
-    /// Is the current task done?
+    /// Checks whether the current task is done.
     Assess,
-    /// On to the next task, or to the summing up.
+    /// Moves on to the next task, or to the summary.
     Advance,
-    /// What should the person be told?
+    /// Writes the answer to the person.
     Respond,
 }
 
-/// A strategy that works through a plan: the planner, and whoever extends it.
+/// Strategy that works through a plan: the planner itself, or one that extends it.
 ///
-/// A planner's nodes and facts are that strategy's too, by [`From`]; so it may put a node of its own wherever
-/// the planner would go.
+/// The planner's nodes and facts convert into those of the extending strategy by [`From`], so it can place a node of
+/// its own wherever the planner would go.
 pub trait Planning: Strategy<NodeName: From<NodeName>, Fact: From<Fact>> {
-    /// The planner's part of what it remembers.
+    /// Returns the planner's part of the state.
     fn planned(thread: &Thread<Self>) -> &State;
-    /// The planner's part of what may be tuned.
+    /// Returns the planner's part of the configuration.
     fn tuned(thread: &Thread<Self>) -> &Config;
-    /// Where work on a task begins.
+    /// Returns the node at which work on a task begins.
     fn begins() -> Self::NodeName {
         NodeName::Equip.into()
     }
-    /// What more the orchestrator should be told.
+    /// Returns additional instructions for the orchestrator.
     fn advice(_: &Thread<Self>) -> String {
         String::new()
     }
 }
 
-/// What was said since work on the current task began.
+/// Returns the messages since work on the current task began.
 pub(in crate::strategies) fn of_the_task<S: Planning>(thread: &Thread<S>) -> &[Message] {
     thread.messages.get(S::planned(thread).since()..).unwrap_or_default()
 }
@@ -80,19 +80,19 @@ impl Planning for Planner {
     }
 }
 
-/// What may be tuned.
+/// Configuration of the planner.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model behind every node, as `provider/model`.
+    /// Model of every node, as `provider/model`.
     pub model: String,
-    /// How sure the assessor must be that a task is done, 0 to 1.
+    /// Confidence, 0 to 1, that the assessor needs to accept a task as done.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
-    /// How often one task may be worked on before the turn ends with what there is.
+    /// Maximum number of rounds on one task. At the limit the turn ends with a partial result.
     #[schemars(range(min = 1))]
     pub rounds: u32,
-    /// How often a turn may ask a model before it ends with what there is.
+    /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
     pub model_calls: u32,
 }
 
@@ -172,14 +172,14 @@ impl Strategy for Planner {
         state.begin_turn();
     }
 
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
         partial(thread)
     }
 }
 
-/// The plan, with what is done of it, and what tools gave back.
-pub(super) fn partial<S: Planning>(thread: &Thread<S>) -> Partial<S::Fact> {
+/// Returns the plan with its progress, and the results of tools.
+pub(super) fn partial<S: Planning>(thread: &Thread<S>) -> PartialResult<S::Fact> {
     let plan = S::planned(thread).plan.as_ref().map_or(String::new(), nodes::in_force);
-    let so_far = [plan, thread.results()].join("\n");
-    Partial { so_far, learned: Vec::new() }
+    let text = [plan, thread.results()].join("\n");
+    PartialResult { text, facts: Vec::new() }
 }

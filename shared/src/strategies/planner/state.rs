@@ -1,31 +1,31 @@
-//! What the planner concludes and remembers.
+//! Facts that the planner concludes and the state it folds from them.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What it remembers.
+/// State of the planner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// The plan being worked through; kept when a turn ends early, so that a later one can go on with it.
+    /// Plan in progress. It survives a turn that ends early, so that a later turn can continue it.
     pub plan: Option<Plan>,
-    /// What was wrong with the last plan, for the planner to mend. Belongs to the turn.
+    /// Error in the last plan, returned to the model so that it can correct it. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// How the work of the turn came to its end, for whoever sums it up. Belongs to the turn.
+    /// Ending of the turn's work, for the node that sums it up. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }
 
-/// Tasks in order, and which is being worked on.
+/// Ordered tasks and the position of the current one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
-    /// The tasks; never empty.
+    /// Tasks in order, never empty.
     pub tasks: Vec<Task>,
-    /// The one being worked on; always one of them.
+    /// Index of the current task, always within `tasks`.
     pub current: usize,
-    /// The first message that belongs to it.
+    /// Index of the current task's first message.
     pub since: usize,
-    /// How often it was worked on already.
+    /// Number of rounds already worked on the current task.
     #[serde(default)]
     pub rounds: u32,
 }
@@ -39,55 +39,55 @@ pub struct Task {
     pub task: String,
 }
 
-/// What it can conclude.
+/// Facts that the planner concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// There is a plan.
+    /// A new plan is in force.
     Planned(Plan),
-    /// There is none, because something was wrong with what was proposed.
+    /// The proposed plan was invalid.
     Misplanned {
-        /// What was wrong.
+        /// Error in the proposal.
         problem: String,
     },
     /// The current task needs more work.
     Unfinished,
-    /// Work goes on with the next task.
+    /// Work moved on to the next task.
     Advanced {
-        /// The first message that belongs to it.
+        /// Index of that task's first message.
         since: usize,
     },
-    /// The work of the turn is over.
+    /// The work of the turn ended.
     Ended(Ending),
 }
 
-/// How the work of a turn came to its end.
+/// Ending of a turn's work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// Every task is done.
     Finished,
-    /// No expert is suited, so nothing was planned.
+    /// No expert suits the request, so nothing was planned.
     Unsuited,
-    /// It could not go on.
+    /// The turn could not continue.
     Stuck {
-        /// Why not.
+        /// Reason for stopping.
         reason: String,
     },
 }
 
 impl State {
-    /// The task being worked on.
+    /// Returns the current task.
     ///
     /// # Panics
     ///
-    /// Outside of a plan: only `plan` leads to the nodes that ask, and only with a task.
+    /// Panics without a plan. Only the `plan` node leads to the nodes that call this, and only with a task.
     pub fn task(&self) -> &Task {
         let plan = self.plan.as_ref().expect("only a plan leads here");
         &plan.tasks[plan.current]
     }
 
-    /// The first message that belongs to it.
+    /// Returns the index of the current task's first message.
     pub fn since(&self) -> usize {
         self.plan.as_ref().map_or(0, |it| it.since)
     }

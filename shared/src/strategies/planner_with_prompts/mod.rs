@@ -1,4 +1,4 @@
-//! The planner, and each task guided by a prompt that its expert offers.
+//! The planner, extended with prompts: each task can be guided by a prompt of its expert.
 //!
 //! ```text
 //! plan ─▶ discover_prompts ─▶ rate_prompts ─▶ select_prompt ─▶ fill_prompt ─▶ fetch_prompt ─▶ equip ─▶ …
@@ -6,14 +6,14 @@
 //!            │      advance                     │ ▼             │ │ └▶ fill_prompt             │
 //!            │                                  │ ask_user_for_prompt                          │
 //!            │                                  │ ▼ ▲           │ │                            │
-//!            │                                  │ hear_choice ──┘ │                            │
+//!            │                                  │ receive_choice ──┘ │                            │
 //!            └──────────────────────────────────┴────┴────────────┴────────────────────────────┘
 //! ```
 //!
-//! From `equip` on it is the planner: its nodes, told what the prompt says.
+//! From `equip` on, the nodes are the planner's; the messages of the prompt are added to their input.
 //!
-//! **Invariant:** a prompt is help and never a condition. Where there is none, none fits, none is wanted or none can be
-//! had, the task is worked on without one.
+//! **Invariant:** a prompt is optional help. If there is none, none fits, the person wants none or none can be fetched,
+//! the task is worked on without one.
 
 mod nodes;
 mod state;
@@ -29,43 +29,43 @@ use crate::{
         planner::{self, Planning, nodes as planned},
         prompt::fill,
     },
-    strategy::{Edge, Edges, Partial, Step, Strategy},
+    strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that extends the planner with the experts' prompts.
 pub struct PlannerWithPrompts;
 
-/// Its nodes.
+/// Nodes of the planner with prompts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// Which experts should do what, in which order?
+    /// Splits the request into ordered tasks for experts.
     Plan,
-    /// What prompts does the current task's expert offer?
+    /// Lists the prompts of the current task's expert.
     DiscoverPrompts,
-    /// How well does each fit the task?
+    /// Rates each prompt for the task.
     RatePrompts,
-    /// Is one good enough to be taken, or to be offered?
+    /// Decides whether a prompt is good enough to take, or to offer to the person.
     SelectPrompt,
-    /// Which one does the person want?
+    /// Asks the person to choose a prompt.
     AskUserForPrompt,
-    /// What did the person choose?
-    HearChoice,
-    /// What does the chosen prompt still need?
+    /// Reads the person's choice.
+    ReceiveChoice,
+    /// Fills in the missing arguments of the chosen prompt.
     FillPrompt,
-    /// What does the chosen prompt say?
+    /// Fetches the messages of the chosen prompt.
     FetchPrompt,
-    /// What can the current task's expert do?
+    /// Lists the tools of the current task's expert.
     Equip,
-    /// How should the current task be done?
+    /// Decides how to work on the current task.
     Orchestrate,
-    /// The expert does what the model asked.
+    /// Runs the tool calls that the model requested.
     CallTools,
-    /// Is the current task done?
+    /// Checks whether the current task is done.
     Assess,
-    /// On to the next task, or to the summing up.
+    /// Moves on to the next task, or to the summary.
     Advance,
-    /// What should the person be told?
+    /// Writes the answer to the person.
     Respond,
 }
 
@@ -111,17 +111,17 @@ impl Planning for PlannerWithPrompts {
     }
 }
 
-/// What may be tuned: what the planner has, and when a prompt is taken or offered.
+/// Configuration: that of the planner, and the thresholds for taking or offering a prompt.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// What the planner has.
+    /// Configuration of the planner.
     #[serde(flatten)]
     pub planner: planner::Config,
-    /// How well a prompt must fit, 0 to 1, to be taken without asking.
+    /// Confidence, 0 to 1, from which a prompt is taken without asking.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence_threshold: f64,
-    /// How well a prompt must fit, 0 to 1, to be offered to the person.
+    /// Confidence, 0 to 1, from which a prompt is offered to the person.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub suggestion_threshold: f64,
 }
@@ -170,9 +170,9 @@ impl Strategy for PlannerWithPrompts {
                 Edge::To(NodeName::Equip),
             ],
         ),
-        (NodeName::AskUserForPrompt, &[Edge::Ask(NodeName::HearChoice)]),
+        (NodeName::AskUserForPrompt, &[Edge::Ask(NodeName::ReceiveChoice)]),
         (
-            NodeName::HearChoice,
+            NodeName::ReceiveChoice,
             &[
                 Edge::To(NodeName::FillPrompt),
                 Edge::To(NodeName::AskUserForPrompt),
@@ -215,7 +215,7 @@ impl Strategy for PlannerWithPrompts {
             NodeName::RatePrompts => &nodes::RatePrompts,
             NodeName::SelectPrompt => &nodes::SelectPrompt,
             NodeName::AskUserForPrompt => &nodes::AskUserForPrompt,
-            NodeName::HearChoice => &nodes::HearChoice,
+            NodeName::ReceiveChoice => &nodes::ReceiveChoice,
             NodeName::FillPrompt => &nodes::FillPrompt,
             NodeName::FetchPrompt => &nodes::FetchPrompt,
             NodeName::Equip => &planned::Equip,
@@ -235,7 +235,7 @@ impl Strategy for PlannerWithPrompts {
         state.begin_turn();
     }
 
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
         planner::partial(thread)
     }
 }
@@ -247,7 +247,7 @@ mod tests {
     use super::{Config, PlannerWithPrompts};
     use crate::Graph;
 
-    /// The planner's fields stand beside the own ones, and a typo is told all the same.
+    /// The planner's fields are flattened beside the strategy's own, and an unknown field is still reported.
     #[test]
     fn the_configuration_is_flat_and_closed() {
         let config: Config =

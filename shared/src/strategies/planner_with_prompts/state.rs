@@ -1,4 +1,4 @@
-//! What the planner with prompts concludes and remembers, beyond the planner.
+//! Facts and state that the planner with prompts adds to those of the planner.
 
 use std::collections::BTreeMap;
 
@@ -6,112 +6,112 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Message, Prompt, PromptArgument, strategies::planner};
 
-/// What it remembers.
+/// State of the planner with prompts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// What the planner remembers.
+    /// State of the planner.
     #[serde(flatten)]
     pub planned: planner::State,
-    /// What prompts each expert offers, once it was asked.
+    /// Prompts of each expert that has been asked for them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub offers: BTreeMap<String, Vec<Prompt>>,
-    /// What guides the current task. Begun anew with every task and every turn.
+    /// Guidance for the current task. Reset with every task and every turn.
     pub guide: Guide,
 }
 
-/// What guides a task, and how it came to that.
+/// Prompt that guides a task, and the steps that led to its choice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Guide {
-    /// The expert's prompts as they fit the task, the best first.
+    /// Prompts of the expert with their ratings, best first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// What the person answered that was no choice.
+    /// Answer of the person that named none of the options.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub misheard: Option<String>,
-    /// The prompt that is taken.
+    /// Prompt chosen for the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<Chosen>,
-    /// The argument of it that the person is asked for.
+    /// Argument of the prompt that the person is asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub asked_for: Option<String>,
-    /// What it says.
+    /// Messages of the filled prompt.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub messages: Vec<Message>,
-    /// Why there is no prompt, where one might have been.
+    /// Reason for working without a prompt although one might have fitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
 }
 
-/// A prompt, and how it fits the task.
+/// Prompt with its rating for the task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the prompt.
     pub prompt: String,
-    /// How well it fits, 0 to 1.
+    /// Confidence that the prompt fits the task, 0 to 1.
     pub confidence: f64,
-    /// Why, in the model's words.
+    /// Reason that the model gives for the rating.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// What the model could fill of its arguments.
+    /// Arguments that the model could fill in.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub arguments: BTreeMap<String, String>,
 }
 
-/// The prompt that is taken, and what fills it.
+/// Chosen prompt with its arguments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Chosen {
-    /// Its name.
+    /// Name of the prompt.
     pub prompt: String,
-    /// What fills it.
+    /// Values of its arguments.
     pub arguments: BTreeMap<String, String>,
 }
 
-/// What it can conclude.
+/// Facts that the planner with prompts concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// An expert offers these prompts, perhaps none.
+    /// An expert listed its prompts. The list may be empty.
     Listed {
-        /// Which expert.
+        /// Name of the expert's server.
         server: String,
-        /// All of them, in its order.
+        /// All prompts, in the server's order.
         prompts: Vec<Prompt>,
     },
-    /// This is how the prompts fit the task, the best first.
+    /// The prompts were rated for the task, best first.
     Rated(Vec<Candidate>),
-    /// What the person answered is no choice.
+    /// The person's answer names none of the options.
     Misheard {
-        /// The answer.
+        /// Answer as the person gave it.
         answer: String,
     },
-    /// This prompt is taken.
+    /// A prompt was chosen.
     Chosen {
-        /// Its name.
+        /// Name of the prompt.
         prompt: String,
     },
-    /// The person is asked for an argument of it.
+    /// The person was asked for an argument of the prompt.
     AskedFor {
-        /// Its name.
+        /// Name of the argument.
         argument: String,
     },
-    /// The person gave it.
+    /// The person gave the argument.
     Filled {
-        /// Its name.
+        /// Name of the argument.
         argument: String,
-        /// What it is.
+        /// Value from the person.
         value: String,
     },
-    /// This is what the prompt says.
+    /// The messages of the prompt were fetched.
     Guided {
-        /// In its order.
+        /// Messages in the prompt's order.
         messages: Vec<Message>,
     },
-    /// The task is worked on without a prompt, though there might have been one.
+    /// The task is worked on without a prompt, although one might have fitted.
     Unguided {
-        /// Why.
+        /// Reason for working without one.
         reason: String,
     },
-    /// What the planner concludes.
+    /// A fact of the planner.
     #[serde(untagged)]
     Planner(planner::Fact),
 }
@@ -123,12 +123,12 @@ impl From<planner::Fact> for Fact {
 }
 
 impl State {
-    /// What prompts the current task's expert offers, if it was asked.
+    /// Returns the prompts of the current task's expert, or `None` if the expert has not been asked.
     pub fn offered(&self) -> Option<&[Prompt]> {
         self.offers.get(&self.planned.task().expert).map(Vec::as_slice)
     }
 
-    /// What the prompt of that name takes.
+    /// Returns the arguments of the prompt named `prompt`.
     pub fn takes(&self, prompt: &str) -> &[PromptArgument] {
         let offered = self.offered().unwrap_or_default();
         offered.iter().find(|it| it.name == prompt).map_or(&[], |it| &it.arguments)
@@ -165,11 +165,11 @@ impl State {
 }
 
 impl Guide {
-    /// The prompt that is taken.
+    /// Returns the chosen prompt.
     ///
     /// # Panics
     ///
-    /// Where none is: only a choice leads to the nodes that ask.
+    /// Panics if no prompt was chosen. Only a choice leads to the nodes that call this.
     pub fn chosen(&self) -> &Chosen {
         self.chosen.as_ref().expect("only a choice leads here")
     }

@@ -1,10 +1,10 @@
-//! Exercises the engine: does what the words of its input say, and needs no model.
+//! Exercises the engine without a model: executes the instructions in its input.
 //!
 //! ```text
 //! "wait 2; ask Which colour? | red | green; falter 2; call 5; nested; stream hello there; fail; steps 10; echo hi"
 //! ```
 //!
-//! It is how an operator checks an installation, and how load, crash and protocol tests run without a model.
+//! Operators use it to check an installation. Load, crash and protocol tests use it to run without a model.
 
 mod nodes;
 mod script;
@@ -18,49 +18,49 @@ pub use state::{Fact, State};
 
 use crate::{
     Thread,
-    strategy::{Edge, Edges, Partial, Step, Strategy},
+    strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that executes a script.
 pub struct Probe;
 
-/// Its nodes.
+/// Nodes of the probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// What does the input say?
+    /// Parses the input.
     Read,
-    /// What is the next word?
+    /// Starts the next instruction.
     Step,
-    /// Take time.
+    /// Waits for the requested time.
     Wait,
-    /// Ask the person.
+    /// Asks the person a question.
     Ask,
-    /// What did the person answer?
+    /// Reads the person's answer.
     Hear,
-    /// Falter some times, then go on.
+    /// Fails a number of attempts, then succeeds.
     Falter,
-    /// Fail until an operator retries.
+    /// Fails until an operator retries.
     Fail,
-    /// Call several things side by side.
+    /// Makes several calls concurrently.
     Call,
-    /// The first node of a part of its own.
+    /// Enters a nested group of nodes.
     #[serde(rename = "nested.enter")]
     NestedEnter,
-    /// The last node of it.
+    /// Leaves the nested group.
     #[serde(rename = "nested.leave")]
     NestedLeave,
-    /// Say something in chunks.
+    /// Streams text in chunks.
     Stream,
-    /// Tell what was done.
+    /// Reports the results.
     Finish,
 }
 
-/// What may be tuned: nothing but the padding of the log.
+/// Configuration of the probe: only the padding of the log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// How many bytes every step adds to the log, for measurements.
+    /// Padding that every step adds to the log, in bytes, for measurements.
     pub padding: usize,
 }
 
@@ -132,7 +132,7 @@ impl Strategy for Probe {
         state.begin_turn();
     }
 
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
-        Partial { so_far: thread.state.done.join(", "), learned: Vec::new() }
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
+        PartialResult { text: thread.state.done.join(", "), facts: Vec::new() }
     }
 }

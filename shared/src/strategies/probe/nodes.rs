@@ -1,10 +1,10 @@
-//! The probe's nodes: each is so small that a file of its own would be mostly head.
+//! The probe's nodes. They share a file because each is only a few lines long.
 
 use super::{
     Fact, NodeName, Probe,
     script::{USAGE, Word, parse},
 };
-use crate::{InterruptKind, Message, Node, Question, Rehearsal, Rehearse, Thread, Transition};
+use crate::{InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition};
 
 pub(super) struct Read;
 
@@ -14,7 +14,7 @@ impl Node<Probe> for Read {
     fn ask(&self, _: &Thread<Probe>) {}
 
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
-        match parse(thread.heard()) {
+        match parse(thread.user_message()) {
             Ok(words) => Transition::to(NodeName::Step).learn(Fact::Read(words)),
             Err(problem) => Transition::end().say(Message::assistant(format!("{problem} {USAGE}"))),
         }
@@ -55,12 +55,12 @@ impl Node<Probe> for Step {
 pub(super) struct Wait;
 
 impl Node<Probe> for Wait {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+    fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
-            Some(Word::Wait(wait_ms)) => Rehearse(Rehearsal { wait_ms: *wait_ms, ..Rehearsal::default() }),
-            _ => Rehearse(Rehearsal::default()),
+            Some(Word::Wait(wait_ms)) => Simulate(Simulation { wait_ms: *wait_ms, ..Simulation::default() }),
+            _ => Simulate(Simulation::default()),
         }
     }
 
@@ -91,13 +91,13 @@ impl Node<Probe> for Hear {
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
         let Question { options, .. } = question(thread);
         let chosen = match options.is_empty() {
-            true => Some(thread.heard()),
-            false => Question::chosen(&options, thread.heard()),
+            true => Some(thread.user_message()),
+            false => Question::chosen(&options, thread.user_message()),
         };
         match chosen {
             Some(answer) => done(&format!("heard {answer:?}")).learn(Fact::Heard(answer.to_owned())),
             None => {
-                let why = format!("{:?} is not among the options", thread.heard());
+                let why = format!("{:?} is not among the options", thread.user_message());
                 Transition::ask(question(thread), NodeName::Hear).because(why)
             }
         }
@@ -117,14 +117,14 @@ fn question(thread: &Thread<Probe>) -> Question {
 pub(super) struct Falter;
 
 impl Node<Probe> for Falter {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+    fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
             Some(Word::Falter(times)) => {
-                Rehearse(Rehearsal { falters: u64::from(*times), ..Rehearsal::default() })
+                Simulate(Simulation { failures: u64::from(*times), ..Simulation::default() })
             }
-            _ => Rehearse(Rehearsal::default()),
+            _ => Simulate(Simulation::default()),
         }
     }
 
@@ -136,14 +136,14 @@ impl Node<Probe> for Falter {
 pub(super) struct Fail;
 
 impl Node<Probe> for Fail {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+    fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
             Some(Word::Fail(reason)) => {
-                Rehearse(Rehearsal { fails: Some(reason.clone()), ..Rehearsal::default() })
+                Simulate(Simulation { error: Some(reason.clone()), ..Simulation::default() })
             }
-            _ => Rehearse(Rehearsal::default()),
+            _ => Simulate(Simulation::default()),
         }
     }
 
@@ -155,14 +155,14 @@ impl Node<Probe> for Fail {
 pub(super) struct Call;
 
 impl Node<Probe> for Call {
-    type Effect = Vec<Rehearse>;
+    type Effect = Vec<Simulate>;
 
-    fn ask(&self, thread: &Thread<Probe>) -> Vec<Rehearse> {
+    fn ask(&self, thread: &Thread<Probe>) -> Vec<Simulate> {
         let times = match &thread.state.doing {
             Some(Word::Call(times)) => *times,
             _ => 1,
         };
-        let call = |n| Rehearse(Rehearsal { says: format!("call {n}"), ..Rehearsal::default() });
+        let call = |n| Simulate(Simulation { text: format!("call {n}"), ..Simulation::default() });
         (1..=times).map(call).collect()
     }
 
@@ -198,12 +198,14 @@ impl Node<Probe> for NestedLeave {
 pub(super) struct Stream;
 
 impl Node<Probe> for Stream {
-    type Effect = Rehearse;
+    type Effect = Simulate;
 
-    fn ask(&self, thread: &Thread<Probe>) -> Rehearse {
+    fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
-            Some(Word::Stream(words)) => Rehearse(Rehearsal { says: words.clone(), ..Rehearsal::default() }),
-            _ => Rehearse(Rehearsal::default()),
+            Some(Word::Stream(words)) => {
+                Simulate(Simulation { text: words.clone(), ..Simulation::default() })
+            }
+            _ => Simulate(Simulation::default()),
         }
     }
 

@@ -1,44 +1,44 @@
-//! The words that steer the probe.
+//! Instructions of the probe's script language.
 
 use serde::{Deserialize, Serialize};
 
-/// What is said to whoever writes nothing that the probe understands.
+/// Reply to input that contains no valid instruction.
 pub const USAGE: &str = "Say what to do, with semicolons between: wait SECONDS; ask QUESTION | OPTION | OPTION; \
 falter TIMES; fail REASON; call TIMES; nested; stream WORDS; steps TIMES; echo WORDS.";
 
-/// The most that one word may ask for: calls, steps or falters.
+/// Upper limit for the number in one instruction: calls, steps or failures.
 const TIMES_MAX: u32 = 10_000;
 
-/// One thing to do.
+/// One instruction of a script.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Word {
-    /// Take so many milliseconds in the middle of a node.
+    /// Waits this many milliseconds in the middle of a node.
     Wait(u64),
-    /// Ask the person.
+    /// Asks the person a question.
     Ask {
-        /// The words.
+        /// Text of the question.
         question: String,
-        /// What may be chosen; anything, if empty.
+        /// Options to choose from. Empty means that any answer is accepted.
         options: Vec<String>,
     },
-    /// Falter so many times, then go on.
+    /// Fails this many attempts, then succeeds.
     Falter(u32),
-    /// Fail with this reason, until an operator retries.
+    /// Fails with this reason until an operator retries.
     Fail(String),
-    /// Call so many things side by side.
+    /// Makes this many calls concurrently.
     Call(u32),
-    /// Go through a part of its own.
+    /// Runs the nested group of nodes.
     Nested,
-    /// Say this in chunks.
+    /// Streams this text in chunks.
     Stream(String),
-    /// Do nothing, so many times.
+    /// Does nothing, this many times.
     Steps(u32),
-    /// Say this at the end.
+    /// Adds this text to the final report.
     Echo(String),
 }
 
-/// The words of an input; one that is not understood is told back.
+/// Parses the instructions of an input. An invalid instruction is returned as an error.
 pub(super) fn parse(input: &str) -> Result<Vec<Word>, String> {
     let parts = input.split([';', '\n']).map(str::trim).filter(|it| !it.is_empty());
     let words: Vec<Word> = parts.map(word).collect::<Result<_, _>>()?;
@@ -54,7 +54,7 @@ fn word(part: &str) -> Result<Word, String> {
             if !(0.0..=86_400.0).contains(&seconds) {
                 return Err(format!("{part:?} waits longer than a day."));
             }
-            // The range above keeps the product within what a u64 holds.
+            // The range check above keeps the product within a u64.
             Ok(Word::Wait((seconds * 1000.0) as u64))
         }
         "ask" => {

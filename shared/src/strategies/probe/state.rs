@@ -1,4 +1,4 @@
-//! What the probe concludes and remembers.
+//! Facts that the probe concludes and the state it folds from them.
 
 use std::collections::VecDeque;
 
@@ -6,37 +6,37 @@ use serde::{Deserialize, Serialize};
 
 use super::script::Word;
 
-/// What it remembers.
+/// State of the probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// What is left to do. Belongs to the turn.
+    /// Instructions still to execute. Belongs to the turn.
     pub todo: VecDeque<Word>,
-    /// What is being done. Belongs to the turn.
+    /// Instruction being executed. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub doing: Option<Word>,
-    /// What was done. Belongs to the turn.
+    /// Results of finished instructions. Belongs to the turn.
     pub done: Vec<String>,
-    /// What people answered, over all turns.
+    /// Answers of people, over all turns.
     pub answers: Vec<String>,
 }
 
-/// What it can conclude.
+/// Facts that the probe concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// The input said this.
+    /// The input was parsed into these instructions.
     Read(Vec<Word>),
-    /// The next word is being done.
+    /// The next instruction began.
     Began,
-    /// It is done, with this to tell.
+    /// The current instruction finished with this result.
     Done(String),
-    /// One of several steps is done.
+    /// One of several steps finished.
     Stepped {
-        /// Ballast, for measurements.
+        /// Padding of the log, for measurements.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         padding: String,
     },
-    /// A person answered.
+    /// A person answered with this text.
     Heard(String),
 }
 

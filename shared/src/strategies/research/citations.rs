@@ -1,30 +1,31 @@
-//! An answer's tokens made into links, with a list of the sources at its end.
+//! Turns the tokens of an answer into links, with a list of the sources at its end.
 
 use super::{
     links::{Kind, Link, key, links},
     sources::Source,
 };
 
-/// An answer as a person reads it.
+/// Answer in the form that a person reads.
 #[derive(Debug, PartialEq)]
 pub(super) struct Resolved {
-    /// The words, with links and the list of sources.
+    /// Text with links and the list of sources.
     pub(super) text: String,
-    /// What was taken out, because nothing stands behind it.
+    /// Removed references that no source supports.
     pub(super) strange: Vec<String>,
 }
 
 impl Resolved {
-    /// What was taken out, in one line, if anything was.
+    /// Returns a one-line note about the removed references, if there are any.
     pub(super) fn why(&self) -> Option<String> {
         let what = self.strange.join(", ");
         (!what.is_empty()).then(|| format!("taken out of the answer, as nobody found it: {what}"))
     }
 }
 
-/// Makes every token of `answer` a link to its source.
+/// Turns every token of `answer` into a link to its source.
 ///
-/// **Invariant:** no address is in the result but those of `sources` and those that `known` says were spoken of.
+/// **Invariant:** every address in the result is one of `sources`, or one that `known` accepts as part of the
+/// conversation.
 pub(super) fn resolve(answer: &str, sources: &[Source], known: impl Fn(&str) -> bool) -> Resolved {
     let mut page = Page { sources, cited: Vec::new(), out: String::new(), strange: Vec::new() };
     let mut done = 0;
@@ -39,7 +40,7 @@ pub(super) fn resolve(answer: &str, sources: &[Source], known: impl Fn(&str) -> 
 
 struct Page<'a> {
     sources: &'a [Source],
-    /// The sources that are cited, by their place among all, in the order of their numbers.
+    /// Indexes of the cited sources, in the order of their citation numbers.
     cited: Vec<usize>,
     out: String,
     strange: Vec<String>,
@@ -65,7 +66,7 @@ impl Page<'_> {
         self.push(rest);
     }
 
-    /// A link that the model wrote itself: good if it leads where we know, else only its words are kept.
+    /// A link that the model wrote itself stays if its address is known. Otherwise only its text stays.
     fn link(&mut self, link: &Link, whole: &str, known: bool) {
         let label = link.label.as_deref().filter(|it| !it.contains("://"));
         if let Some(group) = label.and_then(numbers) {
@@ -107,7 +108,7 @@ impl Page<'_> {
         if links.is_empty() { self.leave_out() } else { self.push(&links.join(" ")) }
     }
 
-    /// Leaves something out, and the gap before it.
+    /// Leaves out a reference and the space before it.
     fn leave_out(&mut self) {
         self.out.truncate(self.out.trim_end_matches(' ').len());
     }
@@ -129,7 +130,7 @@ impl Page<'_> {
     }
 }
 
-/// The sources that what stands in brackets names, if it names nothing else: `s1`, or `s1, s2`.
+/// Returns the sources named in brackets, if the brackets contain nothing else: `s1`, or `s1, s2`.
 pub(super) fn numbers(inner: &str) -> Option<Vec<usize>> {
     let parts = inner.split([',', ';', ' ']).filter(|it| !it.is_empty());
     let numbers: Option<Vec<usize>> = parts
@@ -141,7 +142,7 @@ pub(super) fn numbers(inner: &str) -> Option<Vec<usize>> {
     numbers.filter(|it| !it.is_empty())
 }
 
-/// An address as the target of a markdown link.
+/// Escapes an address for use as the target of a markdown link.
 fn target(url: &str) -> String {
     url.replace('(', "%28").replace(')', "%29")
 }

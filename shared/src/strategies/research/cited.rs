@@ -1,4 +1,4 @@
-//! The words of a model that searched by itself, with a token at each page that its provider says it read.
+//! Reads the text of a model with web search, and adds a token at each page that its provider cites.
 
 use super::{
     links::{key, links},
@@ -6,14 +6,14 @@ use super::{
 };
 use crate::Citation;
 
-/// How many citations of one finding are read.
+/// Maximum number of citations that are read from one finding.
 const CITATIONS_MAX: usize = 100;
 
 impl Shelf {
-    /// The finding that these words are.
+    /// Returns the finding in this text.
     ///
-    /// **Invariant:** only what the provider cites becomes a source. An address that merely stands in the words may be
-    /// one that the model made up, so its label stays and the address does not.
+    /// **Invariant:** only pages that the provider cites become sources. The model may have invented any other address
+    /// in the text, so its label stays and the address is removed.
     pub(super) fn note_cited(&mut self, words: &str, citations: &[Citation]) -> String {
         let is_address =
             |it: &&Citation| links(&it.url).first().is_some_and(|link| link.at == (0..it.url.len()));
@@ -40,8 +40,8 @@ impl Shelf {
     }
 }
 
-/// The tokens of the pages whose address does not stand in the words, each with the place that it belongs at, the last
-/// one first. A provider counts characters.
+/// Returns the tokens of the pages whose addresses are not in the text, each with its position, last position first.
+/// Providers count positions in characters.
 fn due(words: &str, cited: &[(&Citation, String)]) -> Vec<(usize, String)> {
     let linked: Vec<String> = links(words).iter().map(|it| key(&it.url)).collect();
     let place = |end: usize| match words.char_indices().nth(end) {
@@ -63,10 +63,10 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The words between two places, with the tokens that belong there.
+    /// Writes the text between two positions, with the tokens that belong there.
     fn plain(&mut self, mut from: usize, to: usize) {
         while let Some((at, token)) = self.due.pop_if(|(at, _)| *at < to) {
-            // The mark at the end of words that were cut is no place that a provider counted.
+            // The provider's positions do not count the mark at the end of truncated text.
             let at = self.words.floor_char_boundary(at.max(from));
             self.out.push_str(&defused(&self.words[from..at]));
             self.put(&token);
@@ -82,7 +82,7 @@ impl Page<'_> {
         self.out.push_str(token);
     }
 
-    /// What belongs at the end, or after it.
+    /// Writes the tokens that belong at or after the end.
     fn rest(&mut self) {
         while let Some((_, token)) = self.due.pop() {
             self.put(&token);

@@ -1,58 +1,58 @@
-//! What of research may be tuned.
+//! Configuration of the research strategy.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What may be tuned.
+/// Configuration of the research strategy.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model that plans, reflects and answers, as `provider/model`.
+    /// Model that plans, reflects and answers, as `provider/model`.
     pub model: String,
-    /// The model that searches by itself, where no `search` is set.
+    /// Model with its own web search, used if `search` is not set.
     pub search_model: String,
-    /// The MCP tool that searches; the provider's own search, if none is set.
+    /// MCP tool for the search. If it is not set, the provider's own search is used.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub search: Option<WebSearch>,
-    /// How many results of one search are read at most.
+    /// Maximum number of results that are read from one search.
     #[schemars(range(min = 1))]
     pub results: usize,
-    /// How much is searched, and how often it is reflected on.
+    /// Preset for the number of queries and reflections.
     pub effort: Effort,
-    /// How many queries a plan may hold; what `effort` says, if none is set.
+    /// Maximum number of queries in a plan. If it is not set, `effort` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub queries: Option<usize>,
-    /// How often the findings are reflected on; what `effort` says, if none is set.
+    /// Maximum number of reflections on the findings. If it is not set, `effort` decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loops: Option<u32>,
-    /// How often the planning agent may be asked before the topic itself is searched.
+    /// Maximum number of calls of the planning agent. After that, the topic itself is searched.
     #[schemars(range(min = 1))]
     pub iterations: u32,
-    /// Whether a person must approve the queries before anything is searched.
+    /// Require a person's approval of the queries before the search.
     pub approve_queries: bool,
-    /// How many tools the planning agent may call in a turn.
+    /// Maximum number of tool calls of the planning agent in a turn.
     pub tool_calls: u32,
-    /// How often a turn may ask a model before it ends with what there is.
+    /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
     pub model_calls: u32,
 }
 
-/// The MCP tool that searches.
+/// MCP tool for the search.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WebSearch {
-    /// The server.
+    /// Name of the server.
     pub server: String,
-    /// Its tool.
+    /// Name of the tool.
     pub tool: String,
-    /// The tool's argument that takes the query.
+    /// Argument of the tool that takes the query.
     pub argument: String,
-    /// The tool's argument that takes the number of results, if it has one.
+    /// Argument of the tool that takes the number of results, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit_argument: Option<String>,
 }
 
-/// How much is searched, and how often it is reflected on.
+/// Preset for the number of queries and reflections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
@@ -84,7 +84,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// How many queries a plan may hold, never none.
+    /// Returns the maximum number of queries in a plan, at least 1.
     pub fn queries(&self) -> usize {
         let preset = match self.effort {
             Effort::Low => 1,
@@ -94,7 +94,7 @@ impl Config {
         self.queries.unwrap_or(preset).max(1)
     }
 
-    /// How often the findings are reflected on.
+    /// Returns the maximum number of reflections.
     pub fn loops(&self) -> u32 {
         let preset = match self.effort {
             Effort::Low => 1,

@@ -1,35 +1,35 @@
-//! Web addresses in running text: where they stand, what they are called, and when two are the same.
+//! Finds web addresses in text, with their labels, and recognizes equal ones.
 
 use std::ops::Range;
 
-/// An address in a text.
+/// Address in a text.
 #[derive(Debug, PartialEq)]
 pub(super) struct Link {
-    /// What to replace to replace all of it.
+    /// Range to replace, including the markup.
     pub(super) at: Range<usize>,
-    /// The address.
+    /// Address without markup.
     pub(super) url: String,
-    /// The words that carry it, if they are others than the address.
+    /// Link text, if it differs from the address.
     pub(super) label: Option<String>,
-    /// Whether it shows a picture and names no page.
+    /// Kind of the link: a page or a picture.
     pub(super) kind: Kind,
 }
 
-/// What an address is there for.
+/// Purpose of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// It names a page.
+    /// The address names a page.
     Page,
-    /// It shows a picture.
+    /// The address shows a picture.
     Picture,
 }
 
-/// How many characters a link's label may have: however long a text, each is looked for no further back.
+/// Maximum length of a link's label, in characters. Bounds the backward search for each label in a long text.
 const LABEL_MAX: usize = 1_000;
 
-/// Every address in `text`, in order: bare, in angle brackets, or as a markdown link.
+/// Returns every address in `text`, in order: bare, in angle brackets, or as a markdown link.
 ///
-/// **Invariant:** no two of them overlap, whatever the text: whoever replaces them takes what stands between.
+/// **Invariant:** no two links overlap, whatever the text, so a caller can replace them and copy the text between them.
 pub(super) fn links(text: &str) -> Vec<Link> {
     let lower = text.to_ascii_lowercase();
     let mut found = Vec::<Link>::new();
@@ -47,7 +47,7 @@ pub(super) fn links(text: &str) -> Vec<Link> {
         if within_a_word || host(url).is_empty() {
             continue;
         }
-        // What begins within another link is no label: there is a bracket in that link's title.
+        // A label that begins within another link is none: the bracket is part of that link's title.
         let torn = |link: &Link| {
             let before = found.iter().rfind(|it| it.at.start < link.at.start);
             before.is_some_and(|it| link.at.start < it.at.end)
@@ -57,7 +57,7 @@ pub(super) fn links(text: &str) -> Vec<Link> {
             let at = if angled { start - 1..end + 1 } else { start..end };
             Link { at, url: url.to_owned(), label: None, kind: Kind::Page }
         });
-        // An address that is the label of another is that other's name.
+        // An address that is the label of another link is only the name of that link.
         while found.last().is_some_and(|it| link.at.start <= it.at.start) {
             found.pop();
         }
@@ -67,7 +67,7 @@ pub(super) fn links(text: &str) -> Vec<Link> {
     found
 }
 
-/// Where the address that starts at `start` ends: a sentence's own marks are no part of it.
+/// Returns the end of the address that starts at `start`, without the punctuation of the sentence.
 fn end_of(text: &str, start: usize) -> usize {
     let mut open = 0_i32;
     let stops = |it: char| {
@@ -91,7 +91,7 @@ fn end_of(text: &str, start: usize) -> usize {
     start + text[start..end].trim_end_matches(['.', ',', ';', ':', '!', '?', '*', '~']).len()
 }
 
-/// The markdown link whose address stands there, if one does.
+/// Returns the markdown link around the address at this position, if there is one.
 fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
     let before = text[..start].strip_suffix('<').unwrap_or(&text[..start]).strip_suffix("](")?;
     let mut depth = 0_u32;
@@ -124,7 +124,7 @@ fn markdown(text: &str, start: usize, end: usize) -> Option<Link> {
     })
 }
 
-/// The name of the machine in an address, as people write it; empty if there is none.
+/// Returns the host of an address without a leading `www.`, or an empty text if there is none.
 pub(super) fn host(url: &str) -> String {
     let rest = url.split_once("://").map_or("", |(_, it)| it);
     let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
@@ -134,13 +134,13 @@ pub(super) fn host(url: &str) -> String {
     if host.contains(|it: char| it.is_alphanumeric()) { host.to_owned() } else { String::new() }
 }
 
-/// Parameters that say where a reader came from and not what is read.
+/// Query parameters that track the origin of a visit and do not change the page.
 const TRACKING: &[&str] = &["gclid", "fbclid", "msclkid", "mc_cid", "mc_eid", "igshid"];
 
-/// What two addresses of one page have in common.
+/// Returns a key that is equal for two addresses of the same page.
 pub(super) fn key(url: &str) -> String {
     let (page, fragment) = url.split_once('#').unwrap_or((url, ""));
-    // What looks like a path names a page of its own; anything else is a place on the page.
+    // A fragment that looks like a path names a page of its own. Any other fragment is a position on the page.
     let fragment = if fragment.starts_with(['!', '/']) { fragment } else { "" };
     let rest = page.split_once("://").map_or("", |(_, it)| it);
     let path = rest.find(['/', '?']).map_or("", |at| &rest[at..]);
@@ -209,7 +209,7 @@ mod tests {
         );
     }
 
-    /// A page may be hostile: each of these took seconds once.
+    /// A page may be hostile. Each of these texts once took seconds.
     #[test]
     fn long_texts_are_looked_through_once() {
         for (piece, many) in [("http://a ", 100_000), ("](http://a) ", 80_000), ("[](http://a \"", 80_000)] {
@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Six pieces of markdown in every order: enough for a link that begins in the title of another.
+    /// Tries eight pieces of markdown in every order, enough for a link that begins in the title of another.
     #[test]
     fn no_two_links_overlap_whatever_the_text() {
         const PARTS: [&str; 8] =

@@ -1,22 +1,22 @@
-//! Gather what helps, submit a plan of queries, search them side by side, reflect, and answer with sources.
+//! Gathers background, plans queries, searches them concurrently, reflects, and answers with sources.
 //!
 //! ```text
 //! equip ─▶ planning_agent ─▶ web_research ⇄ reflect
 //!              ⇅      │  │         ▲  │        │
 //!     execute_tools   │  └▶ confirm_queries    │
 //!                     │            ▼  │        │
-//!                     │         a person ▶ hear_approval
+//!                     │         a person ▶ receive_approval
 //!                     ▼               ▼        ▼
 //!                    end ◀─────── finalize_answer
 //! ```
 //!
-//! **Invariant:** what the answer cites was found. A model sees tokens; the engine holds the addresses behind them and
-//! puts them in, so no address can be made up.
+//! **Invariant:** every citation in the answer was found. A model sees only tokens. The engine holds the addresses
+//! behind them and inserts them, so a model cannot invent an address.
 //!
-//! ## Why the findings are tools' results
+//! ## Why the findings are tool results
 //!
-//! Pages of strangers are heard by the models that reflect and answer. As a system prompt their words would have the
-//! weight of instructions, and the log would hold them anew with every question; as results they have neither.
+//! Models that reflect and answer read web pages written by strangers. In a system prompt, that text would carry the
+//! weight of instructions, and the log would repeat it with every request. Tool results avoid both.
 
 mod citations;
 mod cited;
@@ -37,31 +37,31 @@ pub use state::{Ending, Fact, Searched, State};
 
 use crate::{
     Message, Role, Thread,
-    strategy::{Edge, Edges, Partial, Step, Strategy},
+    strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that plans queries, searches the web and answers with sources.
 pub struct Research;
 
-/// Its nodes.
+/// Nodes of the research strategy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// What can the experts do?
+    /// Lists the tools of the experts.
     Equip,
-    /// What helps to plan, and what should be searched?
+    /// Gathers background from tools and plans the queries.
     PlanningAgent,
-    /// The experts do what the model asked.
+    /// Runs the tool calls that the model requested.
     ExecuteTools,
-    /// May these queries be searched?
+    /// Asks the person to approve the queries.
     ConfirmQueries,
-    /// What did the person say to them?
-    HearApproval,
-    /// What is found, query by query?
+    /// Reads the person's answer to the queries.
+    ReceiveApproval,
+    /// Searches all queries concurrently.
     WebResearch,
-    /// Is that enough?
+    /// Decides whether the findings are sufficient.
     Reflect,
-    /// What is the answer?
+    /// Writes the answer with its sources.
     FinalizeAnswer,
 }
 
@@ -95,13 +95,13 @@ impl Strategy for Research {
             ],
         ),
         (NodeName::ExecuteTools, &[Edge::To(NodeName::PlanningAgent)]),
-        (NodeName::ConfirmQueries, &[Edge::Ask(NodeName::HearApproval)]),
+        (NodeName::ConfirmQueries, &[Edge::Ask(NodeName::ReceiveApproval)]),
         (
-            NodeName::HearApproval,
+            NodeName::ReceiveApproval,
             &[
                 Edge::To(NodeName::WebResearch),
                 Edge::To(NodeName::FinalizeAnswer),
-                Edge::Ask(NodeName::HearApproval),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (NodeName::WebResearch, &[Edge::To(NodeName::Reflect), Edge::To(NodeName::FinalizeAnswer)]),
@@ -120,7 +120,7 @@ impl Strategy for Research {
             NodeName::PlanningAgent => &nodes::PlanningAgent,
             NodeName::ExecuteTools => &nodes::ExecuteTools,
             NodeName::ConfirmQueries => &nodes::ConfirmQueries,
-            NodeName::HearApproval => &nodes::HearApproval,
+            NodeName::ReceiveApproval => &nodes::ReceiveApproval,
             NodeName::WebResearch => &nodes::WebResearch,
             NodeName::Reflect => &nodes::Reflect,
             NodeName::FinalizeAnswer => &nodes::FinalizeAnswer,
@@ -131,37 +131,37 @@ impl Strategy for Research {
         state.evolve(fact);
     }
 
-    /// Everything belongs to the turn: a second question is researched by itself.
+    /// The whole state belongs to the turn: a second question is researched independently.
     fn begin_turn(state: &mut State) {
         *state = State::default();
     }
 
-    /// What was found, with its sources.
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
+    /// The findings so far, with their sources.
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
         let found = thread.results();
-        let so_far = resolve(&found, &thread.state.sources, nodes::spoken_of(thread, &found)).text;
-        Partial { so_far, learned: Vec::new() }
+        let text = resolve(&found, &thread.state.sources, nodes::spoken_of(thread, &found)).text;
+        PartialResult { text, facts: Vec::new() }
     }
 }
 
-/// How much of the conversation before the question is told, in characters.
+/// Maximum length of the earlier conversation that a model receives, in characters.
 const EARLIER_MAX: usize = 4_000;
 
 impl Thread<Research> {
-    /// What is to be researched: the person's last words when the turn began.
+    /// Returns the topic: the person's last message when the turn began.
     fn topic(&self) -> &str {
         let asked = &self.messages[self.state.question.clone()];
         asked.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.trim())
     }
 
-    /// The question and what was found for it: all that may be cited from.
+    /// Returns the range of the question and its findings, the only messages that may be cited.
     fn since(&self) -> std::ops::Range<usize> {
         self.state.question.start..self.messages.len()
     }
 
-    /// What was said before the question, for models that hear only what came after.
+    /// Returns the conversation before the question, for models that receive only the later messages.
     ///
-    /// Not as messages: the tokens of an earlier turn stand in them, and name other sources.
+    /// The result is text and not messages, because tokens in an earlier turn refer to other sources.
     fn earlier(&self) -> String {
         let spoken =
             |it: &&Message| matches!(it.role, Role::User | Role::Assistant) && it.tool_calls.is_empty();
@@ -175,7 +175,7 @@ impl Thread<Research> {
         all.chars().skip(skip).collect()
     }
 
-    /// Why no more models may be asked in this turn, if that is so.
+    /// Returns the reason that no more models may be called in this turn, if the limit is reached.
     fn spent(&self) -> Option<String> {
         let limit = self.config.model_calls;
         (limit <= self.turn.model_calls)

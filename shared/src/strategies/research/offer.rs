@@ -1,26 +1,25 @@
-//! Whose tools the planning agent is offered, and whom a call of it means.
+//! Tools offered to the planning agent, and the resolution of the names that it calls.
 
 use crate::{Thread, Tool};
 
 use super::{Research, nodes::SUBMIT_PLAN};
 
-/// The servers whose tools are offered, in order.
+/// Returns the servers whose tools are offered, in order.
 ///
-/// A server that can do nothing but search is not among them: what is searched goes through the plan, where its sources
-/// get their tokens.
+/// A server that only searches is left out. Searches go through the plan, where their sources get tokens.
 pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
     let of_use = |server: &&String| {
         !thread.state.unreachable.contains_key(*server)
             && toolbox(thread, server).iter().any(|it| !is_search(thread, server, &it.name))
     };
-    thread.experts.keys().filter(of_use).map(String::as_str).collect()
+    thread.servers.keys().filter(of_use).map(String::as_str).collect()
 }
 
-/// Which server and which of its tools a model means by `name`.
+/// Resolves `name`, as a model wrote it, to a server and one of its tools.
 ///
 /// # Errors
 ///
-/// What to tell the model, if it means none.
+/// The message for the model, if the name matches no tool.
 pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
     let servers = offered(thread);
     let several = servers.len() > 1;
@@ -42,14 +41,14 @@ pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a
 }
 
 fn toolbox<'a>(thread: &'a Thread<Research>, server: &str) -> &'a [Tool] {
-    thread.toolboxes.get(server).map_or(&[], Vec::as_slice)
+    thread.server_tools.get(server).map_or(&[], Vec::as_slice)
 }
 
 fn is_search(thread: &Thread<Research>, server: &str, tool: &str) -> bool {
     thread.config.search.as_ref().is_some_and(|it| it.server == server && it.tool == tool)
 }
 
-/// Why the configured search cannot be used, if that is so.
+/// Returns the reason that the configured search cannot be used, if there is one.
 pub(super) fn no_search(thread: &Thread<Research>) -> Option<String> {
     let search = thread.config.search.as_ref()?;
     if let Some(reason) = thread.state.unreachable.get(&search.server) {

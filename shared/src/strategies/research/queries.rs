@@ -1,4 +1,4 @@
-//! Queries, as models and people write them: cleaned, told apart, and counted.
+//! Parses queries from models and people: cleans, deduplicates and counts them.
 
 use std::collections::BTreeSet;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use crate::ToolCall;
 
-/// The longest query that is searched, in characters: search engines take no more.
+/// Maximum length of a query, in characters. Search engines accept no more.
 pub(super) const QUERY_MAX: usize = 400;
 
-/// What a model submitted: the queries and why those.
+/// Plan that a model submitted: the queries and the reasoning behind them.
 #[derive(Debug, PartialEq)]
 pub(super) struct Plan {
     pub(super) queries: Vec<String>,
     pub(super) rationale: String,
 }
 
-/// The plan that all these calls together submit.
+/// Returns the plan that all these calls submit together.
 ///
 /// # Errors
 ///
-/// What is wrong with it, for the model to mend.
+/// A description of the error, so that the model can correct it.
 pub(super) fn submitted<'a>(
     calls: impl IntoIterator<Item = &'a ToolCall>,
     limit: usize,
@@ -66,7 +66,7 @@ fn read(arguments: &Value) -> Result<Vec<String>, String> {
     listed.iter().map(one).collect()
 }
 
-/// The queries that are not empty, not too long, not there twice and not among `known`, in order.
+/// Returns the queries that are not empty, too long, repeated or among `known`, in order.
 pub(super) fn distinct(queries: impl IntoIterator<Item = String>, known: &[&str]) -> Vec<String> {
     let mut seen: BTreeSet<String> = known.iter().map(|it| folded(it)).collect();
     let cut = queries.into_iter().map(|it| cleaned(&it).chars().take(QUERY_MAX).collect::<String>());
@@ -85,16 +85,16 @@ fn folded(query: &str) -> String {
     cleaned(query).to_lowercase()
 }
 
-/// What a person says to a plan.
+/// Answer of a person to a plan of queries.
 #[derive(Debug, PartialEq)]
 pub(super) enum Approval {
-    /// It may be searched.
+    /// The queries are approved.
     Yes,
-    /// It may not.
+    /// The queries are rejected.
     No,
-    /// This shall be searched in its place.
+    /// These queries replace the plan.
     Rather(Vec<String>),
-    /// Nobody can tell.
+    /// The meaning of the answer is unclear.
     Unclear(String),
 }
 
@@ -102,7 +102,7 @@ const YES: &[&str] =
     &["yes", "y", "ok", "okay", "approve", "approved", "go", "go ahead", "yes please", "sure"];
 const NO: &[&str] = &["no", "n", "stop", "cancel", "reject", "decline", "no thanks", "don't", "do not"];
 
-/// Reads a person's answer: yes, no, or other queries, one a line.
+/// Reads a person's answer: yes, no, or other queries, one per line.
 pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     let plain = |it: &str| {
         let kept = it.trim().trim_end_matches(['.', '!', ',', ';', ':']).to_lowercase();
@@ -115,7 +115,7 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     if NO.contains(&&*whole) {
         return Approval::No;
     }
-    // "No, rather …" is an order to a person and a bad query.
+    // “No, rather …” is an instruction, and as a query it would find nothing useful.
     let first = answer.trim().split(['\n', ',', '.', '!', ';', ':']).next().map(plain).unwrap_or_default();
     if YES.contains(&&*first) || NO.contains(&&*first) {
         return Approval::Unclear(format!(
@@ -133,7 +133,7 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     }
 }
 
-/// A line without the mark or the number that it begins with in a list.
+/// Returns a line without its list marker or number.
 fn unlisted(line: &str) -> &str {
     let line = line.trim();
     if let Some(rest) = ["- ", "* ", "• "].iter().find_map(|it| line.strip_prefix(it)) {

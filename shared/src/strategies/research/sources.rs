@@ -1,23 +1,23 @@
-//! What a search gave back, whatever its form: sources with tokens, and the words to cite them for.
+//! Parses search output in any format into sources with tokens and text that cites them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Deserializer, Value};
 
 use super::links::{Kind, host, key, links};
 
-/// A page that was found.
+/// Page that a search found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// Its address, as it was first found.
+    /// Address of the page, as first found.
     pub url: String,
-    /// What it is called.
+    /// Title of the page.
     pub title: String,
 }
 
-/// The sources of a turn, each once: the first is `[s1]`.
+/// Sources of a turn, without duplicates. The first is `[s1]`.
 pub(super) struct Shelf(Vec<Source>);
 
-/// The longest text of one source and of one finding that a model hears, in characters.
+/// Maximum lengths of the text of one source and of one finding that a model receives, in characters.
 const SNIPPET_MAX: usize = 1_000;
 pub(super) const FINDING_MAX: usize = 8_000;
 const TITLE_MAX: usize = 120;
@@ -31,7 +31,7 @@ impl Shelf {
         self.0
     }
 
-    /// The token of a page, which is put on the shelf if it is not there.
+    /// Returns the token of a page, and adds the page if it is new.
     pub(super) fn token(&mut self, url: &str, title: Option<&str>) -> String {
         let page = key(url);
         let nth = self.0.iter().position(|it| key(&it.url) == page).unwrap_or_else(|| {
@@ -42,9 +42,9 @@ impl Shelf {
         format!("[s{}]", nth + 1)
     }
 
-    /// The finding that a search's output is, with a token at each of its sources; empty if nothing was found.
+    /// Returns the finding in a search's output, with a token at each of its sources. Empty if nothing was found.
     ///
-    /// It takes JSON with addresses anywhere in it, several such texts in a row, or words with addresses among them.
+    /// Accepts JSON with addresses anywhere in it, several such texts in a row, or plain text with addresses.
     pub(super) fn note(&mut self, output: &str, results: usize) -> String {
         let Some(values) = json(output) else { return self.note_words(output) };
         let mut read = Found::default();
@@ -62,7 +62,7 @@ impl Shelf {
         read.hits.iter().take(results.max(1)).map(told).collect::<Vec<_>>().join("\n\n")
     }
 
-    /// Words, with a token in place of every address.
+    /// Returns text with a token in place of every address.
     fn note_words(&mut self, words: &str) -> String {
         let words = cut(words.trim(), FINDING_MAX);
         let (mut out, mut done) = (String::new(), 0);
@@ -111,7 +111,7 @@ const SNIPPET: &[&str] = &[
     "highlights",
 ];
 
-/// JSON within JSON texts is read no deeper than this.
+/// Maximum depth of JSON nested in JSON strings.
 const DEPTH_MAX: usize = 4;
 
 impl Found {
@@ -137,7 +137,8 @@ impl Found {
                     }
                     url => {
                         fields.values().for_each(|it| self.walk(it, depth));
-                        // An address without a word is the search's own, if there are others below it.
+                        // An address without any text belongs to the search itself, if there are other addresses below
+                        // it.
                         if let Some(url) = url.filter(|_| self.hits.len() == already) {
                             self.hits.push(Hit { url, title: None, snippet: String::new() });
                         }
@@ -157,7 +158,8 @@ fn words(value: &Value) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// The JSON objects and lists that a text consists of, if it does: one or several in a row, perhaps fenced or introduced.
+/// Returns the JSON objects and lists that make up a text: one or several in a row, possibly fenced or introduced by
+/// words. `None` if the text is anything else.
 fn json(text: &str) -> Option<Vec<Value>> {
     let start = text.find(['{', '['])?;
     let mut stream = Deserializer::from_str(&text[start..]).into_iter::<Value>();
@@ -174,7 +176,8 @@ fn json(text: &str) -> Option<Vec<Value>> {
     (!values.is_empty() && !around.iter().any(|it| it.contains("://"))).then_some(values)
 }
 
-/// What the page at `at` is called by the lines around it, up to an empty one: "Title: …", or the line of a list above.
+/// Returns the title of the page at `at` from the lines around it, up to an empty one: “Title: …”, or the list item
+/// above.
 fn title_near(text: &str, at: usize) -> Option<String> {
     let above = text[..at].rsplit('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
     let below = text[at..].split('\n').skip(1).take_while(|it| !it.trim().is_empty() && !it.contains("://"));
@@ -196,7 +199,7 @@ fn title_near(text: &str, at: usize) -> Option<String> {
     titled.or_else(|| above.clone().next().and_then(listed))
 }
 
-/// `text` without anything that looks like a token: only ours are.
+/// Returns `text` without anything that looks like a token, because only the engine writes tokens.
 pub(super) fn defused(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -218,14 +221,14 @@ pub(super) fn defused(text: &str) -> String {
     out + rest
 }
 
-/// The first `limit` characters of a text, up to the end of a word.
+/// Returns the first `limit` characters of a text, shortened to the end of a word.
 pub(super) fn cut(text: &str, limit: usize) -> String {
     let Some((end, _)) = text.char_indices().nth(limit) else { return text.to_owned() };
     let end = text[..end].rfind(char::is_whitespace).unwrap_or(end);
     format!("{} …", text[..end].trim_end())
 }
 
-/// A name on one line, that cannot be taken for markdown.
+/// Formats a title on one line, without characters that markdown could interpret.
 fn one_line(text: &str) -> String {
     let plain: String = text
         .chars()

@@ -1,8 +1,8 @@
-//! Every form of a search's output that is understood.
+//! Tests of every supported format of search output.
 
 use super::*;
 
-/// The finding, and the sources as `title <url>`.
+/// Returns the finding, and the sources as `title <url>`.
 fn read(output: &str) -> (String, Vec<String>) {
     let mut shelf = Shelf::new(&[]);
     let finding = shelf.note(output, 3);
@@ -89,7 +89,7 @@ fn much_is_cut() {
     let (finding, sources) = read(&hit.to_string());
     assert!(finding.chars().count() < SNIPPET_MAX + TITLE_MAX + 50, "{finding}");
     assert!(sources[0].starts_with("T )( T") && sources[0].chars().count() < TITLE_MAX + 40, "{sources:?}");
-    // An address that is cut off is no address.
+    // A truncated address does not count as an address.
     let late = format!("{}https://a.example/{}", "word ".repeat(1_590), "x".repeat(100));
     assert_eq!(read(&late).1, Vec::<String>::new());
 }

@@ -1,4 +1,4 @@
-//! What research concludes and remembers.
+//! Facts that research concludes and the state it folds from them.
 
 use std::{collections::BTreeMap, ops::Range};
 
@@ -6,87 +6,87 @@ use serde::{Deserialize, Serialize};
 
 use super::sources::Source;
 
-/// What it remembers; all of it belongs to the turn.
+/// State of the research. All of it belongs to the turn.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// The messages that hold the question.
+    /// Range of the messages that hold the question.
     pub question: Range<usize>,
-    /// The servers that cannot be reached, and why.
+    /// Unreachable servers, each with the reason.
     pub unreachable: BTreeMap<String, String>,
-    /// How often the planning agent was asked without coming to a plan.
+    /// Number of calls of the planning agent that produced no plan.
     pub iterations: u32,
-    /// What the planning agent had in mind.
+    /// Reasoning of the planning agent behind its queries.
     pub rationale: String,
-    /// What is to be searched next.
+    /// Queries to search next.
     pub queries: Vec<String>,
-    /// What was searched.
+    /// Queries already searched.
     pub searched: Vec<Searched>,
-    /// How often it was reflected on.
+    /// Number of completed reflections.
     pub loops: u32,
-    /// What was found, in the order of the tokens: `[s1]` is the first.
+    /// Sources found, in token order: `[s1]` is the first.
     pub sources: Vec<Source>,
-    /// How the research came to its end, for whoever composes the answer.
+    /// Ending of the research, for the node that writes the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }
 
-/// A query that was searched.
+/// Query that has been searched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Searched {
-    /// The query.
+    /// Text of the query.
     pub query: String,
-    /// Why nothing came of it.
+    /// Reason for an empty result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
 }
 
-/// What it can conclude.
+/// Facts that research concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// There is a question, and it is known who can help.
+    /// The question and the reachable servers are known.
     Equipped {
-        /// The messages that hold the question.
+        /// Range of the messages that hold the question.
         question: Range<usize>,
-        /// The servers that cannot be reached, and why.
+        /// Unreachable servers, each with the reason.
         unreachable: BTreeMap<String, String>,
     },
-    /// The planning agent was asked and has no plan yet.
+    /// The planning agent replied without a plan.
     Considered,
-    /// This is to be searched.
+    /// A plan of queries was made.
     Planned {
-        /// What.
+        /// Queries to search.
         queries: Vec<String>,
-        /// Why that.
+        /// Reasoning behind the queries.
         rationale: String,
     },
-    /// It was searched.
+    /// The queries were searched.
     Searched {
-        /// Each query, in order.
+        /// Each query in order, with its problem if it failed.
         searches: Vec<Searched>,
-        /// The sources that nobody had found before.
+        /// Sources that no earlier search had found.
         sources: Vec<Source>,
     },
-    /// It was reflected on, and this is to be searched next; nothing, if the research is over.
+    /// The findings were reflected on. Without further queries the research is over.
     Reflected {
-        /// What.
+        /// Queries to search next.
         follow_ups: Vec<String>,
     },
-    /// The research is over.
+    /// The research ended.
     Ended(Ending),
 }
 
-/// How the research came to its end.
+/// Ending of the research.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
-    /// Everything wanted was searched.
+    /// All queries were searched.
     Done,
-    /// A person did not want it searched.
+    /// A person rejected the queries.
     Declined,
-    /// It stopped before that.
+    /// The research stopped early.
     Partial {
-        /// Why.
+        /// Reason for stopping early.
         reason: String,
     },
 }

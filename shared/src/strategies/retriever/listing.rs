@@ -1,16 +1,17 @@
-//! Servers as a model is shown them.
+//! Lists of servers for a model.
 
 use crate::{
     Thread,
     strategies::retriever::{Retriever, State},
 };
 
-/// How many servers are listed by one line each: more would drown what is said about them.
+/// Maximum number of servers in a list with one line each. A longer list would distract from the details of the
+/// candidates.
 const LISTED_MAX: usize = 100;
 
-/// The servers that are at hand and pass `wanted`, each with its one line.
+/// Lists the available servers that pass `wanted`, each with its one-line description.
 pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) -> String {
-    let all: Vec<_> = thread.experts.iter().filter(|(name, _)| wanted(name)).collect();
+    let all: Vec<_> = thread.servers.iter().filter(|(name, _)| wanted(name)).collect();
     let mut lines: Vec<String> =
         all.iter().take(LISTED_MAX).map(|(name, what)| format!("- {name}: {what}")).collect();
     if LISTED_MAX < all.len() {
@@ -19,7 +20,7 @@ pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) 
     if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
 }
 
-/// The servers that did not do it, each with its reason.
+/// Lists the servers that refused, each with its reason.
 pub(super) fn refusals(state: &State) -> String {
     let lines: Vec<String> =
         state.refused.iter().map(|it| format!("- {}: {}", it.server, it.reason)).collect();
@@ -29,7 +30,7 @@ pub(super) fn refusals(state: &State) -> String {
 #[test]
 fn a_long_list_is_cut_and_says_so() {
     let mut thread = crate::Progress::<Retriever>::new().thread;
-    thread.experts = (0..LISTED_MAX + 2).map(|n| (format!("s{n:03}"), "x".to_owned())).collect();
+    thread.servers = (0..LISTED_MAX + 2).map(|n| (format!("s{n:03}"), "x".to_owned())).collect();
     assert_eq!(listed(&thread, |name| name != "s000").lines().last(), Some("- and 1 more"));
     assert_eq!(listed(&thread, |name| name < "s100").lines().last(), Some("- s099: x"));
     assert_eq!(listed(&thread, |_| false), "- none");

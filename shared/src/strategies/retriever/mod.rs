@@ -1,4 +1,4 @@
-//! Finds the server that fits by searching an index, then stays with it until it hands the matter over.
+//! Searches an index for the server that fits, then stays with it until it hands the request over.
 //!
 //! ```text
 //! routing_query ─▶ retrieve ─▶ route ─▶ equip ─▶ orchestrate ◀─▶ call_tools
@@ -10,8 +10,8 @@
 //!   └ (while the budget lasts)   └──────▶ respond ◀┴────────────────┘
 //! ```
 //!
-//! **Invariant:** a model never has the last word on a name: a server that is worked with is at hand, was among those
-//! that it could choose from, and did not refuse in this turn.
+//! **Invariant:** a model never has the final word on a name. A server in use is available to the thread, was among the
+//! model's options, and has not refused in this turn.
 
 mod listing;
 mod nodes;
@@ -25,49 +25,49 @@ pub use state::{Candidate, Ending, Fact, Refusal, State};
 
 use crate::{
     Role, Thread,
-    strategy::{Edge, Edges, Partial, Step, Strategy},
+    strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
-/// The strategy.
+/// Strategy that finds the server for a request in the index.
 pub struct Retriever;
 
-/// Its nodes.
+/// Nodes of the retriever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum NodeName {
-    /// What should the index be searched for?
+    /// Writes the query for the index.
     RoutingQuery,
-    /// Which servers might fit?
+    /// Searches the index for candidate servers.
     Retrieve,
-    /// Which one of them does?
+    /// Chooses one of the candidates.
     Route,
-    /// Which one did the person mean?
+    /// Reads the person's choice of a server.
     Choose,
-    /// What can it do?
+    /// Lists the tools of the chosen server.
     Equip,
-    /// How should the matter be brought on?
+    /// Decides how to work on the request.
     Orchestrate,
-    /// The server does what the model asked.
+    /// Runs the tool calls that the model requested.
     CallTools,
-    /// What should the person be told, where nothing more can be done?
+    /// Writes the answer to the person if nothing more can be done.
     Respond,
 }
 
-/// What may be tuned.
+/// Configuration of the retriever.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// The model behind every node, as `provider/model`.
+    /// Model of every node, as `provider/model`.
     pub model: String,
-    /// How many servers of the index a model may choose from.
+    /// Maximum number of servers that a model may choose from.
     #[schemars(range(min = 1))]
     pub candidates: usize,
-    /// How well a server must fit to be among them, as a part of the best one's score, 0 to 1.
+    /// Minimum score of a candidate as a fraction of the best one's, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
-    /// How often a turn may turn to another server after one handed the matter over or could not be reached.
+    /// Maximum number of changes to another server in a turn, after one handed over or was unreachable.
     pub reroutes: usize,
-    /// How often a turn may have tools called before it ends with what there is.
+    /// Maximum number of rounds of tool calls in a turn. At the limit the turn ends with a partial result.
     #[schemars(range(min = 1))]
     pub rounds: u32,
 }
@@ -82,7 +82,7 @@ impl Strategy for Retriever {
     const NAME: &'static str = "retriever";
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
-        "finds the one MCP server that fits by searching an index, and works with its tools";
+        "finds the one MCP server that fits by web_search an index, and works with its tools";
     const PROMPTS: &'static [&'static str] = &[
         include_str!("prompts/orchestrate.md"),
         include_str!("prompts/respond.md"),
@@ -126,10 +126,10 @@ impl Strategy for Retriever {
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Equip, NodeName::Retrieve, NodeName::RoutingQuery];
 
-    /// A server that was chosen goes on; the first message of a thread is a query as it stands; what is said later
-    /// is one only together with what was said before, so a model writes it.
+    /// Continues with a server that is already chosen. The first message of a thread serves as the query unchanged. A
+    /// later message depends on the earlier ones, so a model writes the query from all of them.
     fn enter(thread: &Thread<Self>) -> NodeName {
-        if thread.state.server.as_ref().is_some_and(|it| thread.experts.contains_key(it)) {
+        if thread.state.server.as_ref().is_some_and(|it| thread.servers.contains_key(it)) {
             return NodeName::Equip;
         }
         match thread.messages.iter().filter(|it| it.role != Role::System).count() {
@@ -159,20 +159,20 @@ impl Strategy for Retriever {
         state.begin_turn();
     }
 
-    /// What tools gave back, and who was tried.
-    fn partial(thread: &Thread<Self>) -> Partial<Fact> {
-        let so_far = format!("{}{}", thread.results(), nodes::tried(&thread.state.refused));
-        Partial { so_far, learned: Vec::new() }
+    /// The results of tools and the servers that were tried.
+    fn partial(thread: &Thread<Self>) -> PartialResult<Fact> {
+        let text = format!("{}{}", thread.results(), nodes::tried(&thread.state.refused));
+        PartialResult { text, facts: Vec::new() }
     }
 }
 
-/// Experts are pinned when a thread opens, so only a state from elsewhere can name one that is not at hand.
+/// Experts are pinned when a thread opens, so only a state from another source can name an unavailable one.
 #[test]
 fn a_server_that_is_no_longer_at_hand_is_routed_anew() {
     let mut thread = crate::Progress::<Retriever>::new().thread;
     thread.messages = ["Find Ann", "ann@example.org", "And Bo?"].map(crate::Message::user).to_vec();
     thread.state.server = Some("contacts".to_owned());
     assert_eq!(Retriever::enter(&thread), NodeName::RoutingQuery);
-    thread.experts.insert("contacts".to_owned(), "people".to_owned());
+    thread.servers.insert("contacts".to_owned(), "people".to_owned());
     assert_eq!(Retriever::enter(&thread), NodeName::Equip);
 }

@@ -1,4 +1,4 @@
-//! What follows when the chosen server does not do it: another one, as long as the budget lasts.
+//! Continues after the chosen server refused: with another server while the budget lasts, otherwise to the end.
 
 use crate::{
     Transition,
@@ -6,14 +6,14 @@ use crate::{
     strategy::Thread,
 };
 
-/// On to another server, or to an honest end.
+/// Moves on to another server, or ends the turn with the reason.
 ///
-/// **Invariant:** a server that refused is not chosen again in the same turn, so two servers that send a matter to
-/// each other come to an end.
+/// **Invariant:** a server that refused is not chosen again in the same turn, so two servers that refer to each other
+/// cannot loop.
 pub(super) fn reroute(thread: &Thread<Retriever>, reason: impl Into<String>) -> Transition<Retriever> {
     let server = thread.state.at();
     let refused = Fact::Refused(Refusal { server: server.to_owned(), reason: reason.into() });
-    let left = thread.experts.keys().any(|it| it != server && !thread.state.has_refused(it));
+    let left = thread.servers.keys().any(|it| it != server && !thread.state.has_refused(it));
     let limit = thread.config.reroutes;
     let why = if limit <= thread.state.refused.len() {
         format!("the limit of {limit} reroutes for a turn is reached")

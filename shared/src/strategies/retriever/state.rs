@@ -1,114 +1,114 @@
-//! What the retriever concludes and remembers.
+//! Facts that the retriever concludes and the state it folds from them.
 
 use serde::{Deserialize, Serialize};
 
-/// What it remembers.
+/// State of the retriever.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// The server that the matter is with. It stays from turn to turn, until it hands over or cannot be reached.
+    /// Server that handles the request. It remains across turns until it hands over or becomes unreachable.
     pub server: Option<String>,
-    /// What the index was searched for. Belongs to the turn.
+    /// Queries already sent to the index. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub queries: Vec<String>,
-    /// The servers to choose from, until one is chosen. Belongs to the turn.
+    /// Candidate servers, until one is chosen. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
-    /// What was wrong with the last choice, for the model to mend. Belongs to the turn.
+    /// Error in the last choice, returned to the model so that it can correct it. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
-    /// The servers that the person is asked to choose from. Belongs to the turn.
+    /// Servers that the person is asked to choose from. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub between: Vec<String>,
-    /// The servers that handed the matter over or could not be reached. Belongs to the turn.
+    /// Servers that handed over or were unreachable. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
-    /// How often tools were called. Belongs to the turn.
+    /// Number of rounds of tool calls. Belongs to the turn.
     pub rounds: u32,
-    /// Whether the server took the matter over and no tool of its own was called yet. Belongs to the turn.
+    /// True after the server took over from another one, until one of its own tools is called. Belongs to the turn.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub took_over: bool,
-    /// Why nothing more can be done. Belongs to the turn.
+    /// Reason for stopping. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ending: Option<Ending>,
 }
 
-/// A server that might fit.
+/// Candidate server from the index.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
-    /// Its name.
+    /// Name of the server.
     pub server: String,
-    /// What it offers, cut to what a model should read.
+    /// Description of its offer, cut to the length that a model should read.
     pub text: String,
 }
 
-/// A server that did not do it.
+/// Server that did not handle the request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// Its name.
+    /// Name of the server.
     pub server: String,
-    /// Why not.
+    /// Reason for the refusal.
     pub reason: String,
 }
 
-/// Why nothing more can be done.
+/// Reason for stopping.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     /// No server fits the request.
     NothingRelevant,
-    /// The servers that were tried did not do it, and no further one is tried.
+    /// Every server that was tried refused, and no further one is tried.
     Refused,
-    /// A server is at work and cannot come to an end.
+    /// A server handles the request but cannot finish.
     Stuck {
-        /// Why not.
+        /// Reason that the server cannot finish.
         reason: String,
     },
 }
 
-/// What it can conclude.
+/// Facts that the retriever concludes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact {
-    /// This is what the index should be searched for.
+    /// The index should be searched for this query.
     Queried {
-        /// The words.
+        /// Text of the query.
         query: String,
     },
-    /// These servers might fit.
+    /// The index returned these candidates.
     Retrieved {
-        /// The best first.
+        /// Candidates, best first.
         candidates: Vec<Candidate>,
     },
-    /// The model chose a server that it could not choose.
+    /// The model chose a server that was not an option.
     Misrouted {
-        /// What was wrong.
+        /// Error in the choice.
         problem: String,
     },
-    /// Several servers fit equally, and a person must say which.
+    /// Several servers fit equally well, and a person must choose.
     Undecided {
-        /// Which.
+        /// Servers that fit equally well.
         between: Vec<String>,
     },
-    /// The matter is with this server now.
+    /// The request is with this server now.
     Routed {
-        /// Its name.
+        /// Name of the server.
         server: String,
     },
-    /// The server did not do it, and is not asked again in this turn.
+    /// The server refused and is not asked again in this turn.
     Refused(Refusal),
-    /// Tools were called.
+    /// A round of tool calls finished.
     Worked,
-    /// Nothing more can be done.
+    /// The turn cannot make further progress.
     Ended(Ending),
 }
 
 impl State {
-    /// The server that the matter is with; empty if with none, but then no node asks.
+    /// Returns the server that handles the request, or an empty name if there is none. No node asks without one.
     pub fn at(&self) -> &str {
         self.server.as_deref().unwrap_or_default()
     }
 
-    /// Whether it did not do it in this turn.
+    /// Returns whether `server` refused the request in this turn.
     pub fn has_refused(&self, server: &str) -> bool {
         self.refused.iter().any(|it| it.server == server)
     }

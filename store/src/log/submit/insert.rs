@@ -1,8 +1,9 @@
-//! How turns become rows: in one transaction, and a few statements however many there are.
+//! Inserting turns: one transaction and a fixed number of statements, however many turns.
 
 use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
+use queue::clock;
 use sea_orm::{
     ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
     QuerySelect as _,
@@ -15,37 +16,37 @@ use crate::{
     Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
     log::{
         append::Batch,
-        corrupt,
         database::Database,
+        ids::corrupt,
         plain, signed,
         tables::{threads, turns},
         turns::policy_text,
     },
-    time,
-    words::{Words, id, number, text},
+    sql_batch::{Words, id, number, text},
 };
 
-/// How many turns go well together in one [`Store::submit_many`]: more cost no less each, and hold up other writers.
+/// Maximum useful number of turns per [`Store::submit_many`]: larger calls save nothing per turn and block other
+/// writers longer.
 pub const MOST_SUBMITTED: usize = 500;
 
-/// What became of each, in their order.
+/// Outcomes in the order of the turns.
 type Outcomes = Vec<Result<Submitted, Error>>;
 
-/// A turn on its way in.
+/// A turn to insert.
 struct Entry {
-    /// As it will stand, but for its position.
+    /// The turn, without its position.
     turn: Turn,
     idempotency: Option<Idempotency>,
 }
 
 impl Store {
-    /// Queues many turns in one transaction, each as [`Store::submit`] does, and says of each what became of it, in
-    /// their order. One that repeats another is known, also if that is of the same call.
+    /// Queues turns in one transaction, each as [`Store::submit`] does, and returns the outcomes in the same order. A
+    /// turn that repeats another one is known, also within one call.
     ///
     /// # Errors
     ///
-    /// [`Error::Unavailable`] if the database does not answer; then none is queued. What is wrong with a single turn
-    /// stands in its place.
+    /// [`Error::Unavailable`] if the database does not answer; then no turn is queued. An error of a single turn is
+    /// its outcome.
     #[tracing::instrument(level = "debug", skip_all, fields(turns = new.len()))]
     pub async fn submit_many(&self, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
         if new.is_empty() {
@@ -55,17 +56,17 @@ impl Store {
     }
 }
 
-pub(super) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+pub(crate) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
     database.transact_hot(|tx| insert_many(tx, new).boxed()).await
 }
 
 /// Queues one turn.
-pub(in crate::log) async fn insert_one(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
+pub(crate) async fn insert_one(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
     insert_many(tx, vec![new]).await?.pop().ok_or_else(lost)?
 }
 
 async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
-    let now = time::now();
+    let now = clock::now();
     let mut outcomes: Vec<Option<Result<Submitted, Error>>> = new.iter().map(|_| None).collect();
     let (mut nths, mut entries, mut openings) = (Vec::new(), Vec::new(), Vec::new());
     for (nth, new) in new.into_iter().enumerate() {
@@ -75,7 +76,7 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
                 openings.push(opened);
                 nths.push(nth);
             }
-            // Those are asked for one by one: each waits for its thread's row.
+            // One at a time: each locks the row of its thread.
             Opening::Existing(thread) | Opening::Asking(thread, _) => {
                 match follow(tx, new, thread, now).await {
                     Err(error @ (Error::UnknownThread(_) | Error::KeyReused)) => {
@@ -86,7 +87,7 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
             }
         }
     }
-    // First the rows that may turn out to exist.
+    // The rows that may already exist come first.
     let positions = queue(tx, &entries, now).await?;
     let is_fresh = |entry: &Entry| positions.contains_key(&entry.turn.id);
     let fresh = entries.iter().zip(openings).filter(|(entry, _)| is_fresh(entry));
@@ -105,14 +106,14 @@ fn lost() -> Error {
     Error::Database("a turn was neither queued nor known".to_owned())
 }
 
-/// Queues a turn of a thread that is there.
+/// Queues a turn of an existing thread.
 async fn follow(
     tx: &DatabaseTransaction,
     new: NewTurn,
     thread: ThreadId,
     now: i64,
 ) -> Result<Submitted, Error> {
-    // Nobody deletes the thread any more, and whoever marks it sees the turn that is queued here.
+    // The lock keeps the thread from being deleted, and makes the next writer of its status see the queued turn.
     let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
     let row = row.ok_or(Error::UnknownThread(thread))?;
     let under_way = row.status == ThreadStatus::Busy.as_str();
@@ -144,7 +145,7 @@ impl Entry {
             messages,
             metadata,
             author: plain(&author),
-            heard_seq: None,
+            started_seq: None,
             ended_seq: None,
             error: None,
             cause: None,
@@ -156,12 +157,12 @@ impl Entry {
         Self { turn, idempotency }
     }
 
-    /// Its name among all tenants' turns, if it has one.
+    /// Returns the stored key, if the turn has one.
     fn key(&self) -> Option<String> {
         self.idempotency.as_ref().map(|it| key_of(&self.turn.tenant, &it.key))
     }
 
-    /// Its words, as its row has them.
+    /// Returns the messages as JSON.
     fn input(&self) -> Result<String, Error> {
         let unwritable = |error| {
             corrupt(self.turn.thread, format_args!("the words of its next turn have no JSON: {error}"))
@@ -170,7 +171,7 @@ impl Entry {
     }
 }
 
-/// Queues those whose keys are new, in their order, and returns the positions of these.
+/// Queues the turns with new keys in order, and returns their positions.
 async fn queue<'a>(
     tx: &DatabaseTransaction,
     entries: impl IntoIterator<Item = &'a Entry>,
@@ -220,7 +221,7 @@ async fn queue<'a>(
     queued.into_iter().map(|row| Ok((row.try_get("", "id")?, row.try_get("", "position")?))).collect()
 }
 
-/// Opens the threads of turns that are queued.
+/// Creates the threads of queued turns.
 async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
@@ -246,7 +247,7 @@ async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now:
     Batch::insert(tx, &batches.iter().collect::<Vec<_>>()).await
 }
 
-/// The turns that were submitted with the keys of these before.
+/// Returns the earlier turns with the same keys.
 async fn by_key(
     tx: &DatabaseTransaction,
     entries: impl IntoIterator<Item = &Entry>,
@@ -259,7 +260,7 @@ async fn by_key(
     Ok(rows.into_iter().filter_map(|row| Some((row.idempotency_key.clone()?, row))).collect())
 }
 
-/// The turn that this submission turned out to repeat.
+/// Returns the earlier turn that a submission repeats.
 fn recognised(entry: &Entry, known: &BTreeMap<String, turns::Model>) -> Result<Submitted, Error> {
     let row = entry.key().and_then(|it| known.get(&it)).cloned().ok_or_else(lost)?;
     let same = entry.idempotency.as_ref().map(|it| plain(&it.request_hash)) == row.request_hash;

@@ -1,44 +1,44 @@
-//! What became of a server's tools: a pure comparison, in words that a person can judge.
+//! Compares two versions of a server's tools: a pure diff, in words for a person.
 
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
 use shared::Tool;
 
-use crate::world::cut;
+use crate::world::truncate;
 
-/// How much of a name is shown, in characters: whoever changes its tools may not fill a screen.
-const NAME_MAX: usize = 80;
+/// Maximum characters shown of a name, so that a server cannot fill the screen.
+const MAX_NAME_CHARS: usize = 80;
 
-/// What became of one tool. A tool that was renamed is gone, and another one is new.
+/// Change of one tool. A renamed tool is removed and added.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Change {
-    /// It is new.
+pub enum ToolChange {
+    /// The tool is new.
     Added(Tool),
-    /// It is gone.
+    /// The tool no longer exists.
     Removed(Tool),
-    /// It is not what it was.
+    /// The definition changed.
     Changed {
-        /// Which.
+        /// Name of the tool.
         tool: String,
-        /// What of it, by place.
-        places: Vec<Place>,
+        /// Changed fields, by path.
+        fields: Vec<FieldChange>,
     },
 }
 
-/// A place in a tool's definition where it is not what it was.
+/// A changed field of a tool's definition.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Place {
-    /// Where, as in `description` or `parameters.properties.day.type`.
+pub struct FieldChange {
+    /// Path, such as `description` or `parameters.properties.day.type`.
     pub path: String,
-    /// What was there.
+    /// Previous value; `None` if the field is new.
     pub before: Option<Value>,
-    /// What is there now.
+    /// Current value; `None` if the field was removed.
     pub after: Option<Value>,
 }
 
-/// What became of the tools `before`, by name. Their order means nothing.
-pub fn changes(before: &[Tool], after: &[Tool]) -> Vec<Change> {
+/// Compares tools by name; their order is irrelevant.
+pub fn diff_tools(before: &[Tool], after: &[Tool]) -> Vec<ToolChange> {
     let by_name = |tools: &[Tool]| -> BTreeMap<String, Tool> {
         tools.iter().map(|it| (it.name.clone(), it.clone())).collect()
     };
@@ -47,74 +47,74 @@ pub fn changes(before: &[Tool], after: &[Tool]) -> Vec<Change> {
     names.sort();
     names.dedup();
     let change = |name: &String| match (before.get(name), after.get(name)) {
-        (None, Some(it)) => Some(Change::Added(it.clone())),
-        (Some(it), None) => Some(Change::Removed(it.clone())),
+        (None, Some(it)) => Some(ToolChange::Added(it.clone())),
+        (Some(it), None) => Some(ToolChange::Removed(it.clone())),
         (Some(before), Some(after)) => {
-            let places = places(before, after);
-            (!places.is_empty()).then(|| Change::Changed { tool: name.clone(), places })
+            let fields = changed_fields(before, after);
+            (!fields.is_empty()).then(|| ToolChange::Changed { tool: name.clone(), fields })
         }
         (None, None) => None,
     };
     names.into_iter().filter_map(change).collect()
 }
 
-impl fmt::Display for Change {
+impl fmt::Display for ToolChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Change::Added(it) => write!(f, "{} is new", shown(&it.name)),
-            Change::Removed(it) => write!(f, "{} is gone", shown(&it.name)),
-            Change::Changed { tool, places } => {
-                let paths: Vec<String> = places.iter().map(|it| shown(&it.path)).collect();
-                write!(f, "{} is changed ({})", shown(tool), named(&paths))
+            ToolChange::Added(it) => write!(f, "{} is new", escape(&it.name)),
+            ToolChange::Removed(it) => write!(f, "{} is gone", escape(&it.name)),
+            ToolChange::Changed { tool, fields } => {
+                let paths: Vec<String> = fields.iter().map(|it| escape(&it.path)).collect();
+                write!(f, "{} is changed ({})", escape(tool), join_few(&paths))
             }
         }
     }
 }
 
-/// How many things are named one by one.
-const NAMED_MAX: usize = 8;
+/// Maximum items named one by one.
+const MAX_ITEMS: usize = 8;
 
-/// These words, the first few of them one by one.
-pub(super) fn named(words: &[String]) -> String {
-    let first = words[..words.len().min(NAMED_MAX)].join(", ");
-    match words.len().saturating_sub(NAMED_MAX) {
+/// Joins the first items and counts the rest.
+pub(super) fn join_few(items: &[String]) -> String {
+    let first = items[..items.len().min(MAX_ITEMS)].join(", ");
+    match items.len().saturating_sub(MAX_ITEMS) {
         0 => first,
         more => format!("{first} and {more} more"),
     }
 }
 
-/// A name of the server's choosing: it may hold what moves a terminal's cursor.
-fn shown(name: &str) -> String {
-    cut(&name.escape_debug().to_string(), NAME_MAX)
+/// Escapes a name chosen by the server, which may contain terminal control characters.
+fn escape(name: &str) -> String {
+    truncate(&name.escape_debug().to_string(), MAX_NAME_CHARS)
 }
 
-fn places(before: &Tool, after: &Tool) -> Vec<Place> {
-    let mut places = Vec::new();
+fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
+    let mut fields = Vec::new();
     let mut compare = |path: &str, before: &Value, after: &Value| {
-        descend(path, Some(before), Some(after), &mut places);
+        compare_values(path, Some(before), Some(after), &mut fields);
     };
     compare("description", &before.description.as_str().into(), &after.description.as_str().into());
     compare("parameters", &before.parameters, &after.parameters);
     let safety = |it: &Tool| format!("{:?}", it.safety).to_lowercase().into();
     compare("safety", &safety(before), &safety(after));
-    places
+    fields
 }
 
-/// Goes down where both are objects: a list is one thing.
-fn descend(path: &str, before: Option<&Value>, after: Option<&Value>, places: &mut Vec<Place>) {
+/// Recurses where both values are objects; a list is compared as a whole.
+fn compare_values(path: &str, before: Option<&Value>, after: Option<&Value>, fields: &mut Vec<FieldChange>) {
     if before == after {
         return;
     }
     let (Some(Value::Object(old)), Some(Value::Object(new))) = (before, after) else {
         let (path, before, after) = (path.to_owned(), before.cloned(), after.cloned());
-        places.push(Place { path, before, after });
+        fields.push(FieldChange { path, before, after });
         return;
     };
     let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
     keys.sort();
     keys.dedup();
     for key in keys {
-        descend(&format!("{path}.{key}"), old.get(key), new.get(key), places);
+        compare_values(&format!("{path}.{key}"), old.get(key), new.get(key), fields);
     }
 }
 
@@ -129,46 +129,49 @@ mod tests {
         Tool { name: name.into(), description: "books".into(), parameters, safety: Safety::Write }
     }
 
-    fn said(before: &[Tool], after: &[Tool]) -> Vec<String> {
-        changes(before, after).iter().map(ToString::to_string).collect()
+    fn rendered(before: &[Tool], after: &[Tool]) -> Vec<String> {
+        diff_tools(before, after).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn order_is_no_change() {
+    fn order_is_irrelevant() {
         let (a, b) = (tool("a", json!({"x": 1, "y": 2})), tool("b", json!(null)));
-        assert_eq!(changes(&[a.clone(), b.clone()], &[b, a]), []);
+        assert_eq!(diff_tools(&[a.clone(), b.clone()], &[b, a]), []);
     }
 
     #[test]
-    fn a_renamed_tool_is_gone_and_another_is_new() {
+    fn a_renamed_tool_is_removed_and_added() {
         let (old, new) = (tool("look", json!({})), tool("peek", json!({})));
-        assert_eq!(changes(&[], std::slice::from_ref(&new)), [Change::Added(new.clone())]);
-        assert_eq!(changes(std::slice::from_ref(&new), &[]), [Change::Removed(new.clone())]);
-        assert_eq!(said(&[old], &[new]), ["look is gone", "peek is new"]);
+        assert_eq!(diff_tools(&[], std::slice::from_ref(&new)), [ToolChange::Added(new.clone())]);
+        assert_eq!(diff_tools(std::slice::from_ref(&new), &[]), [ToolChange::Removed(new.clone())]);
+        assert_eq!(rendered(&[old], &[new]), ["look is gone", "peek is new"]);
     }
 
     #[test]
-    fn a_change_is_named_by_its_place() {
+    fn a_change_is_named_by_its_path() {
         let old = tool(
             "book",
             json!({"type": "object", "required": ["day"], "properties": {"day": {"type": "string"}}}),
         );
         let mut new = old.clone();
         new.description = "books, and tells me".into();
-        assert_eq!(said(std::slice::from_ref(&old), &[new.clone()]), ["book is changed (description)"]);
+        assert_eq!(rendered(std::slice::from_ref(&old), &[new.clone()]), ["book is changed (description)"]);
         new.description.clone_from(&old.description);
         new.safety = Safety::Read;
-        let places =
-            vec![Place { path: "safety".into(), before: Some("write".into()), after: Some("read".into()) }];
+        let fields = vec![FieldChange {
+            path: "safety".into(),
+            before: Some("write".into()),
+            after: Some("read".into()),
+        }];
         assert_eq!(
-            changes(std::slice::from_ref(&old), &[new.clone()]),
-            [Change::Changed { tool: "book".into(), places }]
+            diff_tools(std::slice::from_ref(&old), &[new.clone()]),
+            [ToolChange::Changed { tool: "book".into(), fields }]
         );
         new.safety = old.safety;
         new.parameters = json!({"type": "object", "required": ["day", "bcc"],
             "properties": {"day": {"type": "integer"}, "bcc": {"type": "string"}}});
         assert_eq!(
-            said(&[old], &[new]),
+            rendered(&[old], &[new]),
             [
                 "book is changed (parameters.properties.bcc, parameters.properties.day.type, parameters.required)"
             ]
@@ -176,11 +179,11 @@ mod tests {
     }
 
     #[test]
-    fn names_are_short_and_few_and_move_no_cursor() {
+    fn names_are_short_and_few_and_without_control_characters() {
         let odd = tool(&format!("\u{1b}[2J{}", "x".repeat(500)), json!({}));
-        let words = said(&[], &[odd]);
+        let words = rendered(&[], &[odd]);
         assert!(words[0].starts_with(r"\u{1b}[2Jxx") && words[0].len() < 100, "{words:?}");
         let many: Vec<String> = (0..10).map(|n| n.to_string()).collect();
-        assert_eq!(named(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
+        assert_eq!(join_few(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
     }
 }

@@ -1,4 +1,4 @@
-//! A connection to one MCP server.
+//! Connections to MCP servers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,39 +15,38 @@ use tokio::{sync::Mutex, task::AbortHandle, time::Instant};
 use uuid::Uuid;
 
 use super::{
-    Described, Server, Transport,
-    child::{self, Murmur},
-    ears::Ears,
-    failure::{Failure, of_connecting, unreachable},
-    http, said,
-    underway::Underway,
-    wants,
+    Server, ServerInfo, Transport, convert, elicitation,
+    failure::{Failure, connect_error, unreachable},
+    http,
+    notifications::NotificationHandler,
+    pending_request::PendingMcpRequest,
+    stdio::{self, StderrTail},
 };
-use crate::world::chain;
+use crate::world::error_chain;
 
-/// How often over progress may start the time of a call anew.
-pub(super) const PATIENCE: u32 = 10;
+/// Factor of a call's timeout that progress notifications may extend it to in total.
+pub(super) const PROGRESS_FACTOR: u32 = 10;
 
-/// How long a list of tools is taken for true, of a server that does not say when it changes.
-const LIST_LASTS: Duration = Duration::from_secs(30);
+/// Lifetime of a list of tools from a server that does not announce changes.
+const LIST_LIFETIME: Duration = Duration::from_secs(30);
 
-/// The most pages, and so many things, that a list may have.
-const PAGES_MAX: usize = 100;
-const LISTED_MAX: usize = 10_000;
+/// Maximum pages and items of a list.
+const MAX_PAGES: usize = 100;
+const MAX_LISTED: usize = 10_000;
 
-/// A page of a list, and where the next one is.
+/// A page of a list and the cursor of the next one.
 type Page<T> = (Vec<T>, Option<String>);
 
-/// How long a server has to end well: rmcp closes its input, then asks it to end, then ends it, 3 s each.
-const CLOSING: Duration = Duration::from_secs(8);
+/// Time a server has to shut down: rmcp closes its input, then asks it to end, then ends it, 3 s each.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A connection to one MCP server.
 pub(super) struct Connection {
     name: String,
     id: Uuid,
-    running: RunningService<RoleClient, Ears>,
+    running: RunningService<RoleClient, NotificationHandler>,
     listed: Mutex<Option<Listed>>,
-    listener: Option<AbortHandle>,
+    subscriber: Option<AbortHandle>,
 }
 
 struct Listed {
@@ -57,101 +56,108 @@ struct Listed {
 }
 
 impl Connection {
-    /// Connects, in the newest protocol that both sides speak.
+    /// Connects with the newest protocol version that both sides speak.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if the server cannot be reached, or not in time.
+    /// [`Fault`] if the server cannot be reached within its connect timeout.
     pub(super) async fn open(name: &str, server: &Server) -> Result<Self, Fault> {
         let mode = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::V_2026_07_28],
             legacy_version: Some(ProtocolVersion::V_2025_11_25),
         };
-        let (ears, limit) = (Ears::default(), server.connect_timeout);
-        let mut murmur = Murmur::default();
+        let (handler, timeout) = (NotificationHandler::default(), server.connect_timeout);
+        let mut stderr_tail = StderrTail::default();
         let connecting = async {
             match &server.transport {
                 Transport::Stdio { command, args, env, cwd } => {
                     let transport = server.transport.clone();
-                    let hide = move |words: &str| transport.hide(words);
-                    let (child, heard) = child::spawn(name, command, args, env, cwd.as_deref(), hide)
+                    let redact = move |text: &str| transport.redact(text);
+                    let (child, tail) = stdio::spawn(name, command, args, env, cwd.as_deref(), redact)
                         .map_err(|error| format!("cannot start {command:?}: {error}"))?;
-                    murmur = heard;
-                    Ok(ears.serve_with_lifecycle(child, mode).await)
+                    stderr_tail = tail;
+                    Ok(handler.serve_with_lifecycle(child, mode).await)
                 }
                 Transport::Http { url, headers } => {
-                    Ok(ears.serve_with_lifecycle(http::transport(url, headers, limit)?, mode).await)
+                    Ok(handler.serve_with_lifecycle(http::transport(url, headers, timeout)?, mode).await)
                 }
             }
         };
-        let why = match tokio::time::timeout(limit, connecting).await {
+        let why = match tokio::time::timeout(timeout, connecting).await {
             Ok(Ok(Ok(running))) => {
-                tracing::debug!(server = name, "connected");
+                tracing::debug!(server = name, "connected to MCP server");
                 let mut this = Self {
                     name: name.to_owned(),
                     id: Uuid::now_v7(),
                     running,
                     listed: Mutex::default(),
-                    listener: None,
+                    subscriber: None,
                 };
-                if this.is_stateless() && this.tells_of_changes() {
-                    let listening =
-                        this.running.service().clone().to(this.running.peer().clone(), this.name.clone());
-                    this.listener = Some(tokio::spawn(listening).abort_handle());
+                if this.is_stateless() && this.announces_changes() {
+                    let subscription = this
+                        .running
+                        .service()
+                        .clone()
+                        .subscribe(this.running.peer().clone(), this.name.clone());
+                    this.subscriber = Some(tokio::spawn(subscription).abort_handle());
                 }
                 return Ok(this);
             }
-            Ok(Ok(Err(error))) => of_connecting(name, &error)?,
+            Ok(Ok(Err(error))) => connect_error(name, &error)?,
             Ok(Err(why)) => why,
-            Err(_) => format!("it did not answer within {limit:?}"),
+            Err(_) => format!("it did not respond within {timeout:?}"),
         };
-        let last_words = murmur.last_words().await;
-        let why = if last_words.is_empty() { why } else { format!("{why}; it said: {last_words}") };
-        Err(unreachable(name, &server.transport.hide(&why), None))
+        let last_lines = stderr_tail.last_lines().await;
+        let why = if last_lines.is_empty() { why } else { format!("{why}; its last output: {last_lines}") };
+        Err(unreachable(name, &server.transport.redact(&why), None))
     }
 
-    /// Whether the server speaks the protocol in which every request stands for itself.
+    /// Returns true if the server speaks the protocol in which every request is self-contained.
     fn is_stateless(&self) -> bool {
         self.running.peer_info().is_some_and(|it| !it.protocol_version.has_initialize())
     }
 
-    /// What tells it from every other connection, of any worker.
+    /// Unique id of the connection across all workers.
     pub(super) fn id(&self) -> String {
         self.id.to_string()
     }
 
-    /// Whether the server says that it tells when its tools have changed.
-    fn tells_of_changes(&self) -> bool {
+    /// Returns true if the server announces changes of its tools.
+    fn announces_changes(&self) -> bool {
         let tools = self.running.peer_info().and_then(|it| it.capabilities.tools.clone());
         tools.is_some_and(|it| it.list_changed == Some(true))
     }
 
-    /// Whether the other side is gone. (`is_closed` alone stays false when a child dies.)
+    /// Returns true if the other side is gone. (`is_closed` alone stays false when a child dies.)
     pub(super) fn is_lost(&self) -> bool {
         self.running.is_transport_closed() || self.running.is_closed()
     }
 
-    /// What the server says of itself.
-    pub(super) fn describe(&self) -> Described {
+    /// Returns the server's self-description.
+    pub(super) fn describe(&self) -> ServerInfo {
         let info = self.running.peer_info();
         let info = info.as_deref();
         let named =
             info.and_then(|it| it.server_info.as_ref()).map(|it| format!("{} {}", it.name, it.version));
-        Described {
+        ServerInfo {
             name: named.unwrap_or_default(),
             protocol: info.map(|it| it.protocol_version.to_string()).unwrap_or_default(),
             instructions: info.and_then(|it| it.instructions.clone()),
         }
     }
 
-    /// Sends a request, and waits for its answer as long as the server is to be waited for.
-    pub(super) async fn ask(&self, server: &Server, request: ClientRequest) -> Result<ServerResult, Failure> {
-        self.ask_within(server.call_timeout, server, request).await
+    /// Sends a request and waits for its response within the server's call timeout.
+    pub(super) async fn request(
+        &self,
+        server: &Server,
+        request: ClientRequest,
+    ) -> Result<ServerResult, Failure> {
+        self.request_within(server.call_timeout, server, request).await
     }
 
-    /// Sends a request, and waits for its answer or a sign of progress for so long; for progress over and over, up to
-    /// [`PATIENCE`] times. The server is told when this is dropped before.
-    pub(super) async fn ask_within(
+    /// Sends a request and waits for its response. Each progress notification restarts the timeout, up to
+    /// [`PROGRESS_FACTOR`] times the timeout in total. Dropping the future cancels the request at the server.
+    pub(super) async fn request_within(
         &self,
         timeout: Duration,
         server: &Server,
@@ -159,33 +165,33 @@ impl Connection {
     ) -> Result<ServerResult, Failure> {
         let mut options = PeerRequestOptions::with_timeout(timeout)
             .reset_timeout_on_progress()
-            .with_max_total_timeout(timeout.saturating_mul(PATIENCE));
+            .with_max_total_timeout(timeout.saturating_mul(PROGRESS_FACTOR));
         if self.is_stateless() {
-            wants::offered(options.meta.get_or_insert_default());
+            elicitation::declare_capabilities(options.meta.get_or_insert_default());
         }
         let sent = self.running.send_request_with_option(request, options).await;
-        let sent = sent.map_err(|error| Failure::Unsent(server.transport.hide(&chain(&error))))?;
-        let answer = Underway::new(sent).answer().await;
-        answer.map_err(|error| Failure::of(&self.name, error, |words| server.transport.hide(words)))
+        let sent = sent.map_err(|error| Failure::Unsent(server.transport.redact(&error_chain(&error))))?;
+        let response = PendingMcpRequest::new(sent).response().await;
+        response.map_err(|error| Failure::of(&self.name, error, |text| server.transport.redact(text)))
     }
 
-    /// What the server can do, as it said a moment ago or says now.
+    /// Lists the server's tools; the list may be up to 30 s old.
     pub(super) async fn tools(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
-        self.tools_of(server, LIST_LASTS).await
+        self.tools_of(server, LIST_LIFETIME).await
     }
 
-    /// What the server can do, as it said last on this connection, if it did not say since that this has changed.
+    /// Lists the server's tools as last listed on this connection, unless the server announced a change since.
     pub(super) async fn listed(&self, server: &Server) -> Result<Vec<Tool>, Failure> {
-        // One that must be listened to and is not, may have changed in silence.
-        let hears = !self.is_stateless() || self.running.service().listen();
-        self.tools_of(server, if hears { Duration::MAX } else { LIST_LASTS }).await
+        // A server that must be subscribed to and is not may have changed unnoticed.
+        let is_subscribed = !self.is_stateless() || self.running.service().is_subscribed();
+        self.tools_of(server, if is_subscribed { Duration::MAX } else { LIST_LIFETIME }).await
     }
 
-    async fn tools_of(&self, server: &Server, lasts: Duration) -> Result<Vec<Tool>, Failure> {
+    async fn tools_of(&self, server: &Server, lifetime: Duration) -> Result<Vec<Tool>, Failure> {
         let changes = self.running.service().changes();
         if let Some(it) = self.listed.lock().await.as_ref()
             && it.changes == changes
-            && it.at.elapsed() < lasts
+            && it.at.elapsed() < lifetime
         {
             return Ok(it.tools.clone());
         }
@@ -194,17 +200,17 @@ impl Connection {
             let ServerResult::ListToolsResult(it) = answer else { return None };
             Some((it.tools, it.next_cursor))
         };
-        let tools = said::tools(server, self.pages(server, "tools", ask, page).await?);
+        let tools = convert::tools(server, self.pages(server, "tools", ask, page).await?);
         *self.listed.lock().await = Some(Listed { tools: tools.clone(), at: Instant::now(), changes });
         Ok(tools)
     }
 
-    /// Whether it says that it has tools.
+    /// Returns true if the server declares tools.
     pub(super) fn offers_tools(&self) -> bool {
         self.running.peer_info().is_some_and(|it| it.capabilities.tools.is_some())
     }
 
-    /// What prompts the server offers, in its own order; none, if it does not say that it has any.
+    /// Lists the server's prompts in its own order; empty if it declares none.
     pub(super) async fn prompts(&self, server: &Server) -> Result<Vec<Prompt>, Failure> {
         if self.running.peer_info().is_none_or(|it| it.capabilities.prompts.is_none()) {
             return Ok(Vec::new());
@@ -214,10 +220,10 @@ impl Connection {
             let ServerResult::ListPromptsResult(it) = answer else { return None };
             Some((it.prompts, it.next_cursor))
         };
-        Ok(said::prompts(self.pages(server, "prompts", ask, page).await?))
+        Ok(convert::prompts(self.pages(server, "prompts", ask, page).await?))
     }
 
-    /// What resources the server offers, each with what it is; none, if it does not say that it has any.
+    /// Lists the server's resources with their descriptions; empty if it declares none.
     pub(super) async fn resources(&self, server: &Server) -> Result<Vec<(String, String)>, Failure> {
         if self.running.peer_info().is_none_or(|it| it.capabilities.resources.is_none()) {
             return Ok(Vec::new());
@@ -231,11 +237,11 @@ impl Connection {
         Ok(all.into_iter().map(|it| (it.name, it.description.or(it.title).unwrap_or_default())).collect())
     }
 
-    /// A list, page by page.
+    /// Reads a paginated list.
     ///
     /// ## Why not rmcp's own
     ///
-    /// It waits for ever, follows cursors for ever, and may answer from a cache when the server is gone.
+    /// It waits without timeout, follows cursors without timeout, and may answer from a cache when the server is gone.
     async fn pages<T>(
         &self,
         server: &Server,
@@ -245,38 +251,36 @@ impl Connection {
     ) -> Result<Vec<T>, Failure> {
         let mut all = Vec::new();
         let mut cursor = None;
-        for _ in 0..PAGES_MAX {
+        for _ in 0..MAX_PAGES {
             let params = PaginatedRequestParams::default().with_cursor(cursor);
-            let Some((some, next)) = page(self.ask(server, ask(params)).await?) else {
-                return Err(Failure::Refused(format!(
-                    "it answered with something that is no list of {what}"
-                )));
+            let Some((items, next)) = page(self.request(server, ask(params)).await?) else {
+                return Err(Failure::Refused(format!("its response is not a list of {what}")));
             };
-            all.extend(some);
+            all.extend(items);
             cursor = next;
-            if cursor.is_none() && all.len() <= LISTED_MAX {
+            if cursor.is_none() && all.len() <= MAX_LISTED {
                 return Ok(all);
             }
         }
-        Err(Failure::Refused(format!("its list has more than {PAGES_MAX} pages or {LISTED_MAX} {what}")))
+        Err(Failure::Refused(format!("its list has more than {MAX_PAGES} pages or {MAX_LISTED} {what}")))
     }
 
-    /// Ends it, giving the server the time to end well.
+    /// Closes the connection, giving the server time to shut down.
     pub(super) async fn close(self: Arc<Self>) {
         match Arc::into_inner(self) {
-            Some(mut alone) => {
-                let _ = alone.running.close_with_timeout(CLOSING).await;
+            Some(mut connection) => {
+                let _ = connection.running.close_with_timeout(CLOSE_TIMEOUT).await;
             }
-            // A call is still under way, and the connection ends with it.
-            None => tracing::debug!("a connection to an MCP server outlives its world by one call"),
+            // A call is still in flight; the connection ends with it.
+            None => tracing::debug!("connection to an MCP server stays open until its last call ends"),
         }
     }
 }
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        if let Some(listener) = &self.listener {
-            listener.abort();
+        if let Some(subscriber) = &self.subscriber {
+            subscriber.abort();
         }
     }
 }

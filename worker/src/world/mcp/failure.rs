@@ -1,4 +1,4 @@
-//! Why a server did not answer: the one thing to know is whether it may have heard.
+//! Failures of requests to MCP servers. The decisive question is whether the server may have received the request.
 
 use std::time::Duration;
 
@@ -10,128 +10,133 @@ use rmcp::{
         streamable_http_client::{HttpStatusError, StreamableHttpError},
     },
 };
-use shared::{Fault, Remedy};
+use shared::{Fault, FaultKind};
 
-use crate::world::{chain, pause::pause_ms};
+use crate::world::{error_chain, retry_after::delay_ms};
 
-/// Why a server did not answer.
+/// Failure of a request.
 pub(super) enum Failure {
-    /// It never heard.
+    /// The request was not sent.
     Unsent(String),
-    /// It heard, and refused in these words.
+    /// The server rejected the request with this message.
     Refused(String),
-    /// It heard nothing of use, and this is what may be done about it.
+    /// The request had no effect; the fault says whether it can be retried.
     Fault(Fault),
-    /// It may have heard, and its answer is lost.
+    /// The server may have received the request, and its response is lost.
     Lost {
-        /// Why.
+        /// Cause of the loss.
         why: String,
-        /// How long it wants to be left alone, in milliseconds, if it said so.
-        after_ms: Option<u64>,
+        /// Delay before a retry that the server asked for, in milliseconds.
+        retry_after_ms: Option<u64>,
     },
-    /// It may have heard, and said nothing for so long.
+    /// The server may have received the request, and did not respond for this long.
     Silent(Duration),
 }
 
 impl Failure {
-    /// What a failed request to `name` means.
-    ///
-    /// `hide` strikes out what nobody may read.
-    pub(super) fn of(name: &str, error: ServiceError, hide: impl Fn(&str) -> String) -> Self {
+    /// Converts an error of a request to `name`. `redact` removes secrets.
+    pub(super) fn of(name: &str, error: ServiceError, redact: impl Fn(&str) -> String) -> Self {
         match error {
-            ServiceError::McpError(error) => Failure::Refused(hide(&error.message)),
-            ServiceError::TransportSend(error) => Self::of_sending(name, &error, hide),
+            ServiceError::McpError(error) => Failure::Refused(redact(&error.message)),
+            ServiceError::TransportSend(error) => Self::of_send_error(name, &error, redact),
             ServiceError::Timeout { timeout } => Failure::Silent(timeout),
             ServiceError::TransportClosed => Self::lost("it closed the connection".to_owned()),
             error @ (ServiceError::UnexpectedResponse
             | ServiceError::SubscriptionLagged { .. }
             | ServiceError::Cancelled { .. }
             | ServiceError::InputRequiredRoundsExceeded { .. }
-            | _) => Self::lost(hide(&chain(&error))),
+            | _) => Self::lost(redact(&error_chain(&error))),
         }
     }
 
-    /// Over HTTP, an answer that is no answer counts as a failure to send.
-    fn of_sending(name: &str, error: &DynamicTransportError, hide: impl Fn(&str) -> String) -> Self {
+    /// Over HTTP, rmcp reports a response that is not an answer as a failure to send.
+    fn of_send_error(name: &str, error: &DynamicTransportError, redact: impl Fn(&str) -> String) -> Self {
         let over_http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
         if let Some(StreamableHttpError::Client(error)) = over_http {
-            let why = hide(&chain(error));
+            let why = redact(&error_chain(error));
             return if error.is_connect() { Failure::Unsent(why) } else { Self::lost(why) };
         }
         if let Some(StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_)) =
             over_http
         {
-            return Failure::Fault(locked(name));
+            return Failure::Fault(unauthorized(name));
         }
-        let refused = over_http.and_then(refused);
-        if let Some((429, after_ms)) = refused {
-            return Failure::Fault(pause_asked(name, 429, after_ms));
+        let http_refusal = over_http.and_then(http_refusal);
+        if let Some((429, retry_after_ms)) = http_refusal {
+            return Failure::Fault(rate_limited(name, 429, retry_after_ms));
         }
-        let after_ms = refused.and_then(|(_, after_ms)| after_ms);
-        Failure::Lost { why: hide(&chain(error.error.as_ref())), after_ms }
+        let retry_after_ms = http_refusal.and_then(|(_, retry_after_ms)| retry_after_ms);
+        Failure::Lost { why: redact(&error_chain(error.error.as_ref())), retry_after_ms }
     }
 
     fn lost(why: String) -> Self {
-        Failure::Lost { why, after_ms: None }
+        Failure::Lost { why, retry_after_ms: None }
     }
 
-    /// What it means for a request that changes nothing.
-    pub(super) fn of_a_question(self, name: &str) -> Fault {
+    /// Maps the failure of a request without side effects.
+    pub(super) fn of_query(self, name: &str) -> Fault {
         match self {
             Failure::Fault(fault) => fault,
             Failure::Unsent(why) => unreachable(name, &why, None),
-            Failure::Lost { why, after_ms } => unreachable(name, &why, after_ms),
-            Failure::Refused(words) => Fault::again(format!("MCP server {name} refuses to answer: {words}")),
-            Failure::Silent(time) => Fault::again(format!("MCP server {name} gave no answer in {time:?}")),
+            Failure::Lost { why, retry_after_ms } => unreachable(name, &why, retry_after_ms),
+            Failure::Refused(message) => {
+                Fault::transient(format!("MCP server {name} refuses to answer: {message}"))
+            }
+            Failure::Silent(time) => {
+                Fault::transient(format!("MCP server {name} did not respond within {time:?}"))
+            }
         }
     }
 }
 
-/// Why no connection came about.
-pub(super) fn of_connecting(name: &str, error: &ClientInitializeError) -> Result<String, Fault> {
+/// Cause of a failed connection.
+pub(super) fn connect_error(name: &str, error: &ClientInitializeError) -> Result<String, Fault> {
     if let ClientInitializeError::LegacyFallbackFailed { fallback, .. } = error {
-        return of_connecting(name, fallback);
+        return connect_error(name, fallback);
     }
     if error.is_authorization_required() {
-        return Err(locked(name));
+        return Err(unauthorized(name));
     }
     if let ClientInitializeError::ConnectionClosed(_) = error {
         return Ok("it closed the connection".to_owned());
     }
-    // What rmcp says around its cause names its own types, and nothing that a person could mend.
+    // rmcp's outer message names its own types, which help no operator.
     if let ClientInitializeError::TransportError { error, .. } = error {
         let over_http = error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
-        if let Some((status, after_ms @ Some(_))) = over_http.and_then(refused) {
-            return Err(pause_asked(name, status, after_ms));
+        if let Some((status, retry_after_ms @ Some(_))) = over_http.and_then(http_refusal) {
+            return Err(rate_limited(name, status, retry_after_ms));
         }
         return Ok(match over_http {
-            Some(StreamableHttpError::Client(error)) => chain(error),
-            Some(_) | None => chain(error.error.as_ref()),
+            Some(StreamableHttpError::Client(error)) => error_chain(error),
+            Some(_) | None => error_chain(error.error.as_ref()),
         });
     }
-    Ok(chain(error))
+    Ok(error_chain(error))
 }
 
-/// The status of an answer over HTTP that is a refusal, and how long the server wants to be left alone, if it says so.
-fn refused(error: &StreamableHttpError<reqwest::Error>) -> Option<(u16, Option<u64>)> {
+/// Returns the status of an HTTP response that is a refusal, and the requested delay, if any.
+fn http_refusal(error: &StreamableHttpError<reqwest::Error>) -> Option<(u16, Option<u64>)> {
     let StreamableHttpError::HttpStatus(HttpStatusError { status, retry_after, .. }) = error else {
         return None;
     };
-    Some((*status, retry_after.as_deref().and_then(pause_ms)))
+    Some((*status, retry_after.as_deref().and_then(delay_ms)))
 }
 
-fn pause_asked(name: &str, status: u16, after_ms: Option<u64>) -> Fault {
-    Fault::new(format!("MCP server {name} asks for a pause ({status})"), Remedy::Again { after_ms })
+fn rate_limited(name: &str, status: u16, retry_after_ms: Option<u64>) -> Fault {
+    Fault::new(
+        format!("MCP server {name} is rate limited (http status {status})"),
+        FaultKind::Transient { retry_after_ms },
+    )
 }
 
-/// The words for a server that cannot be reached, and how long it wants to be left alone, if it said so.
-pub(super) fn unreachable(name: &str, why: &str, after_ms: Option<u64>) -> Fault {
-    let error = format!("MCP server {name} cannot be reached: {why}; check [mcp.{name}] in turnfold.toml");
-    Fault::new(error, Remedy::Again { after_ms })
+/// The fault of an unreachable server, with the delay it asked for, if any.
+pub(super) fn unreachable(name: &str, why: &str, retry_after_ms: Option<u64>) -> Fault {
+    let error = format!("cannot reach MCP server {name}: {why}; hint: check [mcp.{name}] in turnfold.toml");
+    Fault::new(error, FaultKind::Transient { retry_after_ms })
 }
 
-fn locked(name: &str) -> Fault {
-    Fault::operator(format!(
-        "MCP server {name} refuses who we are: check [mcp.{name}.headers] in turnfold.toml"
+fn unauthorized(name: &str) -> Fault {
+    Fault::permanent(format!(
+        "MCP server {name} rejected the credentials; hint: fix mcp.{name}.headers in turnfold.toml, then run: turnfold turn retry"
     ))
 }

@@ -1,4 +1,4 @@
-//! An MCP server over streamable HTTP.
+//! Transport to MCP servers over streamable HTTP.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -13,48 +13,49 @@ use rmcp::transport::{
 };
 use secrecy::{ExposeSecret, SecretString};
 
-/// The longest pause before a broken stream is opened again; rmcp has no such limit of its own.
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Maximum delay before a broken stream is reopened; rmcp has no maximum.
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(30);
 
-/// The most redirects that one request follows.
-const REDIRECTS_MAX: usize = 10;
+/// Maximum redirects of one request.
+const MAX_REDIRECTS: usize = 10;
 
-/// A way to a server. Nothing is sent yet.
+/// Creates a transport. Nothing is sent yet.
 ///
 /// # Errors
 ///
-/// What is wrong with the configuration, in words.
+/// A description of the invalid configuration.
 pub(super) fn transport(
     url: &str,
     headers: &BTreeMap<String, SecretString>,
     connect_timeout: Duration,
 ) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
-    let mut carried = std::collections::HashMap::new();
+    let mut header_map = std::collections::HashMap::new();
     for (name, value) in headers {
-        let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is no name of a header"))?;
+        let key = HeaderName::try_from(name).map_err(|_| format!("{name:?} is not a valid header name"))?;
         let mut value = HeaderValue::try_from(value.expose_secret())
-            .map_err(|_| format!("the header {name} has no legal value"))?;
+            .map_err(|_| format!("the value of header {name} is invalid"))?;
         value.set_sensitive(true);
-        carried.insert(key, value);
+        header_map.insert(key, value);
     }
     let client = reqwest::Client::builder()
         .connect_timeout(connect_timeout)
-        // A connection whose last answer was not read to its end stalls the next request.
+        // A connection whose last response was not read to its end would stall the next request.
         .pool_max_idle_per_host(0)
         .redirect(Policy::custom(redirect))
         .build()
-        .map_err(|error| format!("no HTTP client can be built: {error}"))?;
-    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(carried);
+        .map_err(|error| format!("cannot build an HTTP client: {error}"))?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(url).custom_headers(header_map);
     let mut backoff = ExponentialBackoff::default();
-    backoff.max_delay = Some(PAUSE_MAX);
+    backoff.max_delay = Some(MAX_RECONNECT_DELAY);
     config.retry_config = Arc::new(backoff);
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// Follows only where the request stays what it is and its headers stay with whom they were meant for.
+/// Follows a redirect only if it keeps the method, the body and the origin, because the origin receives the headers.
 fn redirect(attempt: Attempt<'_>) -> reqwest::redirect::Action {
-    let keeps = matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
-    let stays = attempt.previous().first().is_some_and(|it| it.origin() == attempt.url().origin());
-    let enough = attempt.previous().len() > REDIRECTS_MAX;
-    if keeps && stays && !enough { attempt.follow() } else { attempt.stop() }
+    let keeps_method =
+        matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+    let same_origin = attempt.previous().first().is_some_and(|it| it.origin() == attempt.url().origin());
+    let too_many = attempt.previous().len() > MAX_REDIRECTS;
+    if keeps_method && same_origin && !too_many { attempt.follow() } else { attempt.stop() }
 }

@@ -1,9 +1,9 @@
-//! The pins at work: a server whose tools are not those that were taken for good is not used.
+//! Pins: a server whose tools differ from the approved ones is not used.
 //!
 //! ## Why
 //!
-//! What a server says of its tools goes into a model's prompt. A server that was harmless when it was chosen may say
-//! something else a month later, and nobody reads it but the model.
+//! Tool descriptions go into a model's prompt. A server that was harmless when it was chosen may change its
+//! descriptions a month later, and only the model reads them.
 
 use futures::FutureExt as _;
 use shared::{Fault, Tool};
@@ -12,54 +12,57 @@ use tokio::sync::Mutex;
 
 use super::{
     Pool, Servers,
-    changes::{changes, named},
+    changes::{diff_tools, join_few},
     connection::Connection,
     failure::Failure,
 };
-use crate::world::of_store;
+use crate::world::store_fault;
 
-/// Who is said to have approved of what nobody was asked about.
+/// Approver recorded for a pin that no person approved.
 const FIRST_USE: &str = "first use";
 
-/// The set of tools that was last found to be the pinned one.
-pub(super) type Found = Mutex<Option<Vec<Tool>>>;
+/// The tools last found to match the pin.
+pub(super) type PinnedTools = Mutex<Option<Vec<Tool>>>;
 
 impl Servers {
-    /// What a server can do, if that is what it is pinned to.
+    /// Lists a server's tools if they match its pin.
     pub(super) async fn pinned_tools(&self, name: &str) -> Result<Vec<Tool>, Failure> {
-        let tools = self.question(name, |connection, server| connection.tools(server).boxed()).await?;
+        let tools = self.query(name, |connection, server| connection.tools(server).boxed()).await?;
         let pool = self.pool(name).map_err(Failure::Fault)?;
         self.check(name, pool, &tools).await.map_err(Failure::Fault)?;
         Ok(tools)
     }
 
-    /// Holds a set of tools against the pin; the first one becomes the pin.
+    /// Compares tools with the pin; the first set becomes the pin.
     pub(super) async fn check(&self, name: &str, pool: &Pool, tools: &[Tool]) -> Result<(), Fault> {
         let Some(pins) = &self.pins else { return Ok(()) };
-        let definitions = definitions(tools)?;
+        let definitions = encode_tools(tools)?;
         let (pins, new) = (pins.clone(), Pin::new(name, &definitions, FIRST_USE));
-        // **Invariant:** the store is waited for in a task of its own. Requests of one node are carried out side by
-        // side, and stand still while the hands write what came of one of them: standing in the same queue for the
-        // store, a request would be given its turn, not take it, and hold up the very hands that would wake it.
+        // **Invariant:** the store is awaited in a separate task. The requests of a node run concurrently within one
+        // task, and all of them stand still while that task writes the result of one. A request that waited for the
+        // same store connection inside the task could be granted it without being polled, and block the very write that
+        // would poll it.
         let pin = tokio::spawn(async move { pins.pin_if_absent(new).await }).await;
-        let pin =
-            pin.map_err(|error| Fault::again(format!("the pin of MCP server {name} was not read: {error}")))?;
-        let pin = pin.map_err(|error| of_store("the pins of the MCP servers", &error))?;
+        let pin = pin.map_err(|error| {
+            Fault::transient(format!("cannot read the pin of MCP server {name}: {error}"))
+        })?;
+        let pin = pin.map_err(|error| store_fault("the pins of the MCP servers", &error))?;
         if pin.definitions != definitions {
-            let words: Vec<String> = changes(&pinned(&pin)?, tools).iter().map(ToString::to_string).collect();
-            if !words.is_empty() {
-                return Err(Fault::operator(format!(
-                    "the tools of MCP server {name} are not those that it is pinned to: {}; nothing was called: see \
-                     `turnfold mcp pins diff {name}`, and if that is as it should be, `turnfold mcp pins approve {name}`",
-                    named(&words)
+            let changed: Vec<String> =
+                diff_tools(&decode_pin(&pin)?, tools).iter().map(ToString::to_string).collect();
+            if !changed.is_empty() {
+                return Err(Fault::permanent(format!(
+                    "the tools of MCP server {name} differ from its pin: {}; no tool was called; hint: run: turnfold mcp pins diff {name}; \
+                     if the change is intended, run: turnfold mcp pins approve {name}; then: turnfold turn retry",
+                    join_few(&changed)
                 )));
             }
         }
-        *pool.found.lock().await = Some(tools.to_vec());
+        *pool.pinned_tools.lock().await = Some(tools.to_vec());
         Ok(())
     }
 
-    /// Whether a call may be sent: over a connection whose tools were listed, and are the pinned ones.
+    /// Checks that a call may be sent: the tools were listed over this connection and match the pin.
     pub(super) async fn admit(
         &self,
         name: &str,
@@ -70,32 +73,32 @@ impl Servers {
             return Ok(());
         }
         let tools = connection.listed(&pool.server).await?;
-        if pool.found.lock().await.as_ref() == Some(&tools) {
+        if pool.pinned_tools.lock().await.as_ref() == Some(&tools) {
             return Ok(());
         }
         self.check(name, pool, &tools).await.map_err(Failure::Fault)
     }
 }
 
-/// A set of tools as a pin keeps it.
+/// Encodes tools for a pin, as JSON.
 ///
 /// # Errors
 ///
-/// [`Fault`] never, as far as anybody knows: tools are JSON.
-pub fn definitions(tools: &[Tool]) -> Result<String, Fault> {
-    serde_json::to_string(tools).map_err(|error| Fault::operator(format!("the tools are no JSON: {error}")))
+/// [`Fault`] if a tool is not JSON, which no tool is known to cause.
+pub fn encode_tools(tools: &[Tool]) -> Result<String, Fault> {
+    serde_json::to_string(tools).map_err(|error| Fault::permanent(format!("the tools are not JSON: {error}")))
 }
 
-/// The set of tools that a pin keeps.
+/// Decodes the tools of a pin.
 ///
 /// # Errors
 ///
-/// [`Fault`] if it is none that this version can read.
-pub fn pinned(pin: &Pin) -> Result<Vec<Tool>, Fault> {
+/// [`Fault`] if this version cannot read the pin.
+pub fn decode_pin(pin: &Pin) -> Result<Vec<Tool>, Fault> {
     serde_json::from_str(&pin.definitions).map_err(|error| {
         let server = &pin.server;
-        Fault::operator(format!(
-            "the pin of MCP server {server} cannot be read ({error}): pin it anew with `turnfold mcp pins approve {server}`"
+        Fault::permanent(format!(
+            "cannot decode the pin of MCP server {server}: {error}; hint: run: turnfold mcp pins approve {server}"
         ))
     })
 }

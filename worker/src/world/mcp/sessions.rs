@@ -1,10 +1,10 @@
-//! A session of its own for each thread, with a server that remembers what it was told: as long as this process serves
-//! the thread, and not for ever.
+//! Sessions: one connection per thread, for servers that keep state. A session lasts while this process serves the
+//! thread, up to an idle timeout.
 //!
-//! ## Why the log knows of it
+//! ## Why the log knows of sessions
 //!
 //! Another worker may take the thread over, or the server may die, and a new session knows nothing of the old one. Each
-//! answer tells its session, so that the fold notices that it is another, and the model hears of it.
+//! answer records its session, so the fold notices a change and the model is informed.
 
 use std::{
     collections::BTreeMap,
@@ -16,148 +16,154 @@ use shared::Fault;
 use tokio::{sync::Notify, time::Instant};
 use uuid::Uuid;
 
-use super::{Server, connection::Connection, flight::Flight};
+use super::{Server, connection::Connection, single_flight::SingleFlight};
 
-/// Whom a connection to a server is for.
+/// Scope of a connection to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Session {
-    /// For everybody: the server remembers nothing.
+    /// One connection for all threads: the server keeps no state.
     #[default]
     Shared,
-    /// For one thread.
+    /// One connection per thread.
     Thread {
-        /// How many threads may have one at once.
-        most: usize,
-        /// After how long without a call it ends.
-        idle: Duration,
+        /// Maximum concurrent sessions.
+        max_sessions: usize,
+        /// Idle time after which a session ends.
+        idle_timeout: Duration,
     },
 }
 
-/// The sessions with one server, by thread.
+/// Sessions with one server, by thread.
 #[derive(Default)]
 pub(super) struct Sessions {
-    kept: Arc<Mutex<BTreeMap<Uuid, Kept>>>,
-    /// Told whenever a request is over.
+    sessions: Arc<Mutex<BTreeMap<Uuid, Entry>>>,
+    /// Notified whenever a request ends.
     freed: Arc<Notify>,
 }
 
-struct Kept {
-    flight: Arc<Flight<Arc<Connection>>>,
+struct Entry {
+    connection: Arc<SingleFlight<Arc<Connection>>>,
     used: Instant,
 }
 
-/// What every request under way holds, so that its session is not taken for idle.
+/// Held by every request in flight, so that its session does not count as idle.
 pub(super) struct InUse {
-    flight: Arc<Flight<Arc<Connection>>>,
+    connection: Arc<SingleFlight<Arc<Connection>>>,
     freed: Arc<Notify>,
 }
 
 impl InUse {
-    /// Where the connection is, or will be.
-    pub(super) fn connection(&self) -> &Flight<Arc<Connection>> {
-        &self.flight
+    /// The connection of the session, opened on first use.
+    pub(super) fn connection(&self) -> &SingleFlight<Arc<Connection>> {
+        &self.connection
     }
 }
 
 impl Drop for InUse {
     fn drop(&mut self) {
-        // Before it is told: who is told looks at once.
-        drop(std::mem::take(&mut self.flight));
+        // Dropped before the notification, because waiters check at once.
+        drop(std::mem::take(&mut self.connection));
         self.freed.notify_waiters();
     }
 }
 
 impl Sessions {
-    /// Where the connection of this thread is, or will be. If there are as many as may be, and each is in use, it waits so
-    /// long for one that is not.
+    /// Returns the session of a thread; `None` for a shared connection. If the maximum is reached and all sessions are
+    /// in use, waits up to `timeout` for one to become idle.
     ///
     /// # Errors
     ///
-    /// [`Fault`] if none came free.
-    pub(super) async fn of(
+    /// [`Fault`] if none became idle.
+    pub(super) async fn get(
         &self,
         name: &str,
         thread: Uuid,
         server: &Server,
-        patience: Duration,
+        timeout: Duration,
     ) -> Result<Option<InUse>, Fault> {
-        let Session::Thread { most, idle } = server.session else { return Ok(None) };
+        let Session::Thread { max_sessions, idle_timeout } = server.session else { return Ok(None) };
         let free = async {
             loop {
-                // Made before it is looked: whoever is done meanwhile tells it.
+                // Registered before the check, so that no notification is missed.
                 let freed = self.freed.notified();
-                if let Some(found) = self.take(thread, most, idle) {
+                if let Some(found) = self.acquire(thread, max_sessions, idle_timeout) {
                     return found;
                 }
                 freed.await;
             }
         };
-        let Ok((session, ended)) = tokio::time::timeout(patience, free).await else {
-            return Err(Fault::again(format!(
-                "MCP server {name} has {most} sessions, and all of them are in use: the next is begun when one ends"
+        let Ok((session, ended)) = tokio::time::timeout(timeout, free).await else {
+            return Err(Fault::transient(format!(
+                "all {max_sessions} sessions with MCP server {name} are in use"
             )));
         };
-        end(ended.into_iter().collect()).await;
+        close_all(ended.into_iter().collect()).await;
         Ok(Some(session))
     }
 
-    /// The thread's own session, or a new one, in the place of the one that was idle longest if there are as many as may be.
-    fn take(&self, thread: Uuid, most: usize, idle: Duration) -> Option<(InUse, Option<Kept>)> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.is_empty() {
-            tokio::spawn(sweep(Arc::downgrade(&self.kept), idle));
+    /// Returns the thread's session, or a new one that replaces the longest-idle session if the maximum is reached.
+    fn acquire(
+        &self,
+        thread: Uuid,
+        max_sessions: usize,
+        idle_timeout: Duration,
+    ) -> Option<(InUse, Option<Entry>)> {
+        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        if sessions.is_empty() {
+            tokio::spawn(end_idle_sessions(Arc::downgrade(&self.sessions), idle_timeout));
         }
         let mut ended = None;
-        if !kept.contains_key(&thread) && most <= kept.len() {
-            let longest = kept.iter().filter(|(_, it)| it.is_free()).min_by_key(|(_, it)| it.used);
+        if !sessions.contains_key(&thread) && max_sessions <= sessions.len() {
+            let longest = sessions.iter().filter(|(_, it)| it.is_idle()).min_by_key(|(_, it)| it.used);
             let longest = longest.map(|(thread, _)| *thread)?;
-            ended = kept.remove(&longest);
+            ended = sessions.remove(&longest);
         }
-        let fresh = || Kept { flight: Arc::default(), used: Instant::now() };
-        let it = kept.entry(thread).or_insert_with(fresh);
+        let fresh = || Entry { connection: Arc::default(), used: Instant::now() };
+        let it = sessions.entry(thread).or_insert_with(fresh);
         it.used = Instant::now();
-        Some((InUse { flight: Arc::clone(&it.flight), freed: Arc::clone(&self.freed) }, ended))
+        Some((InUse { connection: Arc::clone(&it.connection), freed: Arc::clone(&self.freed) }, ended))
     }
 
-    /// Ends all of them.
+    /// Ends all sessions.
     pub(super) async fn close(&self) {
-        let kept = std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner));
-        end(kept.into_values().collect()).await;
+        let sessions = std::mem::take(&mut *self.sessions.lock().unwrap_or_else(PoisonError::into_inner));
+        close_all(sessions.into_values().collect()).await;
     }
 }
 
-impl Kept {
-    /// Whether no request is under way.
-    fn is_free(&self) -> bool {
-        Arc::strong_count(&self.flight) == 1
+impl Entry {
+    /// Returns true if no request is in flight.
+    fn is_idle(&self) -> bool {
+        Arc::strong_count(&self.connection) == 1
     }
 }
 
-/// Ends those that were idle for too long, until there are none left.
-async fn sweep(kept: Weak<Mutex<BTreeMap<Uuid, Kept>>>, idle: Duration) {
+/// Ends idle sessions until none is left.
+async fn end_idle_sessions(sessions: Weak<Mutex<BTreeMap<Uuid, Entry>>>, idle_timeout: Duration) {
     loop {
-        tokio::time::sleep(idle / 4).await;
-        let Some(kept) = kept.upgrade() else { return };
-        let (ended, is_over) = {
-            let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
-            // What is in use now, is idle from now on at the earliest.
-            kept.values_mut().filter(|it| !it.is_free()).for_each(|it| it.used = Instant::now());
-            let old = |it: &Kept| idle <= it.used.elapsed();
-            let old: Vec<Uuid> = kept.iter().filter(|(_, it)| old(it)).map(|(thread, _)| *thread).collect();
-            let ended: Vec<Kept> = old.iter().filter_map(|it| kept.remove(it)).collect();
-            // Whoever begins the next one begins to sweep again.
-            (ended, kept.is_empty())
+        tokio::time::sleep(idle_timeout / 4).await;
+        let Some(sessions) = sessions.upgrade() else { return };
+        let (ended, is_empty) = {
+            let mut sessions = sessions.lock().unwrap_or_else(PoisonError::into_inner);
+            // A session in use is idle from now on at the earliest.
+            sessions.values_mut().filter(|it| !it.is_idle()).for_each(|it| it.used = Instant::now());
+            let old = |it: &Entry| idle_timeout <= it.used.elapsed();
+            let old: Vec<Uuid> =
+                sessions.iter().filter(|(_, it)| old(it)).map(|(thread, _)| *thread).collect();
+            let ended: Vec<Entry> = old.iter().filter_map(|it| sessions.remove(it)).collect();
+            // Opening the next session starts this task again.
+            (ended, sessions.is_empty())
         };
-        end(ended).await;
-        if is_over {
+        close_all(ended).await;
+        if is_empty {
             return;
         }
     }
 }
 
-async fn end(sessions: Vec<Kept>) {
+async fn close_all(sessions: Vec<Entry>) {
     let closings = sessions.into_iter().map(|it| async move {
-        if let Some(connection) = it.flight.take().await {
+        if let Some(connection) = it.connection.take().await {
             connection.close().await;
         }
     });

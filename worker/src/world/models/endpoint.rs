@@ -1,4 +1,4 @@
-//! An endpoint that speaks OpenAI's chat completions.
+//! Client of an endpoint with OpenAI's chat completions API.
 
 use std::{
     collections::BTreeMap,
@@ -11,39 +11,39 @@ use futures::StreamExt;
 use reqwest::header::CONTENT_TYPE;
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{Fault, Meter, Reply};
+use shared::{Fault, Reply, Usage};
 
 use super::{
     Prices, Prompt, Structured,
-    door::Door,
-    form::Form,
-    refusal::{Ignorance, Refusal},
-    reply::Pieces,
-    wire,
+    http_error::{HttpError, ModeRejection},
+    request,
+    stream::ReplyStream,
+    structured_output::OutputMode,
+    target::Target,
 };
-use crate::world::{Deltas, chain};
+use crate::world::{DeltaSink, error_chain};
 
-/// An endpoint, and what opens it.
+/// An endpoint with its key and settings.
 pub(super) struct Endpoint {
     name: String,
     timeout: Duration,
-    client: Client<Door>,
+    client: Client<Target>,
     http: reqwest::Client,
     structured: Structured,
     prices: Prices,
-    /// The form that each model was found to need, where it is not the first.
-    found: Mutex<BTreeMap<String, Form>>,
+    /// Output mode each model was found to need, where it is not the first.
+    found: Mutex<BTreeMap<String, OutputMode>>,
 }
 
-/// Why one request came to nothing, and whether the form of it may be why.
-struct Miss {
+/// A failed request, and whether its output mode may be the cause.
+struct FailedRequest {
     fault: Fault,
-    ignorance: Option<Ignorance>,
+    mode_rejection: Option<ModeRejection>,
 }
 
-impl From<Fault> for Miss {
+impl From<Fault> for FailedRequest {
     fn from(fault: Fault) -> Self {
-        Self { fault, ignorance: None }
+        Self { fault, mode_rejection: None }
     }
 }
 
@@ -55,152 +55,163 @@ impl Endpoint {
         timeout: Duration,
         http: reqwest::Client,
     ) -> Self {
-        // A service of our own replaces async-openai's, which would try again by itself.
-        let client = Client::build(http.clone(), Door::new(base_url, api_key));
-        let bare = http.clone();
-        let send = tower::service_fn(move |request: HttpRequestFactory| send(bare.clone(), timeout, request));
+        // Replaces async-openai's HTTP service, which retries on its own.
+        let client = Client::build(http.clone(), Target::new(base_url, api_key));
+        let raw_http = http.clone();
+        let send =
+            tower::service_fn(move |request: HttpRequestFactory| send(raw_http.clone(), timeout, request));
         let client = client.with_http_service(send);
         let (structured, prices, found) = (Structured::default(), Prices::default(), Mutex::default());
         Self { name: name.to_owned(), timeout, client, http, structured, prices, found }
     }
 
-    /// The same endpoint, asked for shapes in this way.
-    pub(super) fn asks(self, structured: Structured) -> Self {
+    /// Sets the method of requesting structured output.
+    pub(super) fn with_structured(self, structured: Structured) -> Self {
         Self { structured, ..self }
     }
 
-    /// The same endpoint, whose models cost this.
-    pub(super) fn costs(self, prices: Prices) -> Self {
+    /// Sets the prices of its models.
+    pub(super) fn with_prices(self, prices: Prices) -> Self {
         Self { prices, ..self }
     }
 
-    /// A model's next message.
+    /// Requests a model's next message, falling back to looser output modes where the endpoint rejects a stricter one.
     ///
-    /// ## Why a form is not given up for good at each refusal
+    /// ## Why an output mode is not given up after one refusal
     ///
-    /// A refusal seldom says what it is about: one for a prompt that is too long looks like one for a form that is not
-    /// known. So a looser form is remembered only once it worked where a stricter one was refused; and a 500, which may
-    /// have been the endpoint's bad moment, must name the form.
+    /// A refusal seldom names its cause: a prompt that is too long is refused like an unsupported output mode. A looser
+    /// mode is therefore remembered only once it worked where a stricter one was refused. A 500, which may have been a
+    /// temporary failure, must also name the mode.
     pub(super) async fn chat(
         &self,
         model: &str,
         prompt: &Prompt<'_>,
-        deltas: &dyn Deltas,
-    ) -> Result<(Reply, Meter), Fault> {
-        let mut form = prompt.shape.is_some().then(|| self.form(model));
-        let mut sure = true;
+        deltas: &dyn DeltaSink,
+    ) -> Result<(Reply, Usage), Fault> {
+        let mut mode = prompt.shape.is_some().then(|| self.output_mode(model));
+        let mut is_certain = true;
         loop {
-            let miss = match self.ask(model, prompt, form, deltas).await {
-                Ok(answer) => {
-                    if let Some(form) = form.filter(|_| sure) {
-                        self.remember(model, form);
+            let failed = match self.request_once(model, prompt, mode, deltas).await {
+                Ok(response) => {
+                    if let Some(mode) = mode.filter(|_| is_certain) {
+                        self.remember(model, mode);
                     }
-                    return Ok(answer);
+                    return Ok(response);
                 }
-                Err(miss) => miss,
+                Err(failed) => failed,
             };
-            let below = form.and_then(|it| self.structured.below(it));
-            let (Some(ignorance), Some(below)) = (miss.ignorance, below) else { return Err(miss.fault) };
+            let looser = mode.and_then(|it| self.structured.looser(it));
+            let (Some(mode_rejection), Some(looser)) = (failed.mode_rejection, looser) else {
+                return Err(failed.fault);
+            };
             tracing::debug!(
                 provider = self.name,
                 model,
-                to = below.name(),
-                "asking in a looser form: {}",
-                miss.fault.error
+                to = looser.name(),
+                "retrying with a looser output mode: {}",
+                failed.fault.error
             );
-            sure &= ignorance == Ignorance::Lasting;
-            form = Some(below);
+            is_certain &= mode_rejection == ModeRejection::Certain;
+            mode = Some(looser);
         }
     }
 
-    /// One request, and what comes of it.
-    async fn ask(
+    /// Sends one request and reads its reply.
+    async fn request_once(
         &self,
         model: &str,
         prompt: &Prompt<'_>,
-        form: Option<Form>,
-        deltas: &dyn Deltas,
-    ) -> Result<(Reply, Meter), Miss> {
-        let body = wire::body(model, prompt, form);
+        mode: Option<OutputMode>,
+        deltas: &dyn DeltaSink,
+    ) -> Result<(Reply, Usage), FailedRequest> {
+        let body = request::body(model, prompt, mode);
         let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
-        let mut stream = stream.map_err(|error| self.miss(error))?;
-        let mut pieces = Pieces::default();
-        let mut silent = true;
+        let mut stream = stream.map_err(|error| self.failed(error))?;
+        let mut reply = ReplyStream::default();
+        let mut nothing_streamed = true;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|error| self.fault(error))?;
             if chunk.get("error").is_some_and(|it| !it.is_null()) {
-                let refusal = Refusal::within_stream(&chunk);
-                // What was heard cannot be taken back, so that nothing else may follow it.
-                let ignorance = refusal.ignorance().filter(|_| silent);
-                return Err(Miss { fault: refusal.fault(&self.name, |words| self.hide(words)), ignorance });
+                let refusal = HttpError::from_stream(&chunk);
+                // Text already streamed cannot be taken back, so no other mode may follow it.
+                let mode_rejection = refusal.mode_rejection().filter(|_| nothing_streamed);
+                return Err(FailedRequest {
+                    fault: refusal.fault(&self.name, |text| self.redact(text)),
+                    mode_rejection,
+                });
             }
-            let words = pieces.add(&chunk)?;
-            if !words.is_empty() {
-                silent = false;
-                deltas.delta(words).await;
+            let text = reply.add(&chunk)?;
+            if !text.is_empty() {
+                nothing_streamed = false;
+                deltas.delta(text).await;
             }
         }
-        let meter = self.meter(model, &pieces, form);
-        match pieces.whole(&self.name, prompt, form) {
+        let meter = self.meter(model, &reply, mode);
+        match reply.whole(&self.name, prompt, mode) {
             Ok(reply) => Ok((reply, meter)),
-            // It is of no use and paid for all the same.
-            Err(fault) => Err(Fault { meter: Some(Box::new(meter)), ..fault }.into()),
+            // The reply is unusable but still costs.
+            Err(fault) => Err(Fault { usage: Some(Box::new(meter)), ..fault }.into()),
         }
     }
 
-    /// What the pieces took; how long, the world tells.
-    fn meter(&self, model: &str, pieces: &Pieces, form: Option<Form>) -> Meter {
-        let mut meter = Meter {
-            by: pieces.by.clone().unwrap_or_else(|| model.to_owned()),
-            input_tokens: pieces.input_tokens,
-            output_tokens: pieces.output_tokens,
-            form: form.map_or("", Form::name).to_owned(),
-            ..Meter::default()
+    /// Usage of a reply; the world adds the duration.
+    fn meter(&self, model: &str, reply: &ReplyStream, mode: Option<OutputMode>) -> Usage {
+        let mut meter = Usage {
+            model: reply.by.clone().unwrap_or_else(|| model.to_owned()),
+            input_tokens: reply.input_tokens,
+            output_tokens: reply.output_tokens,
+            response_format: mode.map_or("", OutputMode::name).to_owned(),
+            ..Usage::default()
         };
         meter.micro_usd = self.cost(model, &meter);
         meter
     }
 
-    /// What the tokens of a meter cost of this model, in millionths of a US dollar, if it has a price.
-    pub(super) fn cost(&self, model: &str, meter: &Meter) -> Option<u64> {
+    /// Cost of the tokens in millionths of a US dollar; `None` without a price.
+    pub(super) fn cost(&self, model: &str, meter: &Usage) -> Option<u64> {
         self.prices.get(model).and_then(|it| it.of(meter))
     }
 
-    /// The form in which this model is asked first.
-    fn form(&self, model: &str) -> Form {
+    /// Output mode to try first for a model.
+    fn output_mode(&self, model: &str) -> OutputMode {
         let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
         found.get(model).copied().unwrap_or(self.structured.first())
     }
 
-    fn remember(&self, model: &str, form: Form) {
+    fn remember(&self, model: &str, mode: OutputMode) {
         let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = found.entry(model.to_owned()).or_insert(form);
-        *known = form.max(*known);
+        let known = found.entry(model.to_owned()).or_insert(mode);
+        *known = mode.max(*known);
     }
 
-    /// What `body` posted to `path` is answered, where the answer is no stream.
+    /// Posts `body` to `path` and returns the JSON response, which is not a stream.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
-        let door = self.client.config();
-        let request = self.http.post(door.url(path)).headers(door.headers()).timeout(self.timeout).json(body);
-        let answer = request.send().await.map_err(|error| self.fault(OpenAIError::Reqwest(error)))?;
-        if !answer.status().is_success() {
-            return Err(Refusal::read(answer).await.fault(&self.name, |words| self.hide(words)));
+        let target = self.client.config();
+        let request =
+            self.http.post(target.url(path)).headers(target.headers()).timeout(self.timeout).json(body);
+        let response = request.send().await.map_err(|error| self.fault(OpenAIError::Reqwest(error)))?;
+        if !response.status().is_success() {
+            return Err(HttpError::read(response).await.fault(&self.name, |text| self.redact(text)));
         }
-        answer.json().await.map_err(|error| match error.is_decode() {
-            true => self.strange("is no JSON"),
+        response.json().await.map_err(|error| match error.is_decode() {
+            true => self.unusable_response("is not JSON"),
             false => self.fault(OpenAIError::Reqwest(error)),
         })
     }
 
-    /// An answer that is of no use, and would be of none again.
-    pub(super) fn strange(&self, why: &str) -> Fault {
+    /// The fault of an unusable response; a retry would get the same.
+    pub(super) fn unusable_response(&self, why: &str) -> Fault {
         let name = &self.name;
-        Fault::operator(format!("the answer of provider {name} {why}: check providers.{name}.base_url"))
+        Fault::permanent(format!(
+            "the response of provider {name} {why}; hint: check providers.{name}.base_url"
+        ))
     }
 
-    fn miss(&self, error: OpenAIError) -> Miss {
-        let ignorance = match &error {
-            OpenAIError::Boxed(error) => error.downcast_ref::<Refusal>().and_then(Refusal::ignorance),
+    fn failed(&self, error: OpenAIError) -> FailedRequest {
+        let mode_rejection = match &error {
+            OpenAIError::Boxed(error) => {
+                error.downcast_ref::<HttpError>().and_then(HttpError::mode_rejection)
+            }
             OpenAIError::Reqwest(_)
             | OpenAIError::JSONDeserialize(..)
             | OpenAIError::StreamError(_)
@@ -209,50 +220,52 @@ impl Endpoint {
             | OpenAIError::FileReadError(_)
             | OpenAIError::InvalidArgument(_) => None,
         };
-        Miss { fault: self.fault(error), ignorance }
+        FailedRequest { fault: self.fault(error), mode_rejection }
     }
 
-    /// ## Why what broke off is in doubt
+    /// Converts an error of the client into a fault of the request.
     ///
-    /// The endpoint may have worked on it, and then it is to be paid: what was set aside for it is not given back.
+    /// ## Why an interrupted reply is in doubt
+    ///
+    /// The endpoint may have worked on it and charge for it, so the reserved cost is not given back.
     fn fault(&self, error: OpenAIError) -> Fault {
         let Self { name, timeout, .. } = self;
         let (sent, error) = match error {
-            OpenAIError::Boxed(error) => match error.downcast::<Refusal>() {
-                Ok(refusal) => return refusal.fault(name, |words| self.hide(words)),
-                Err(error) => (false, chain(error.as_ref())),
+            OpenAIError::Boxed(error) => match error.downcast::<HttpError>() {
+                Ok(refusal) => return refusal.fault(name, |text| self.redact(text)),
+                Err(error) => (false, error_chain(error.as_ref())),
             },
             OpenAIError::Reqwest(error) if error.is_connect() => {
-                let why = self.hide(&chain(&error.without_url()));
-                return Fault::again(format!(
-                    "provider {name} cannot be reached: {why}; check providers.{name}.base_url"
+                let why = self.redact(&error_chain(&error.without_url()));
+                return Fault::transient(format!(
+                    "cannot reach provider {name}: {why}; hint: check providers.{name}.base_url"
                 ));
             }
             OpenAIError::Reqwest(error) if error.is_timeout() => {
-                return Fault::doubt(format!("provider {name} did not answer within {timeout:?}"));
+                return Fault::in_doubt(format!("provider {name} did not respond within {timeout:?}"));
             }
-            // Its address may hold a secret.
+            // The URL may hold a secret.
             OpenAIError::Reqwest(error) => {
-                (!error.is_builder() && !error.is_redirect(), chain(&error.without_url()))
+                (!error.is_builder() && !error.is_redirect(), error_chain(&error.without_url()))
             }
-            OpenAIError::JSONDeserialize(error, _) => (true, format!("it sent what is no JSON: {error}")),
-            error @ OpenAIError::StreamError(_) => (true, chain(&error)),
+            OpenAIError::JSONDeserialize(error, _) => (true, format!("it is not JSON: {error}")),
+            error @ OpenAIError::StreamError(_) => (true, error_chain(&error)),
             error @ (OpenAIError::ApiError(_)
             | OpenAIError::FileSaveError(_)
             | OpenAIError::FileReadError(_)
-            | OpenAIError::InvalidArgument(_)) => (false, chain(&error)),
+            | OpenAIError::InvalidArgument(_)) => (false, error_chain(&error)),
         };
-        let words = format!("the reply of provider {name} broke off: {}", self.hide(&error));
-        if sent { Fault::doubt(words) } else { Fault::again(words) }
+        let message = format!("the reply of provider {name} was interrupted: {}", self.redact(&error));
+        if sent { Fault::in_doubt(message) } else { Fault::transient(message) }
     }
 
-    /// Strikes the key out.
-    fn hide(&self, words: &str) -> String {
-        self.client.config().hide(words)
+    /// Replaces the key in a text.
+    fn redact(&self, text: &str) -> String {
+        self.client.config().redact(text)
     }
 }
 
-/// Sends a request once, and lets only a stream through.
+/// Sends a request once. Everything but a successful stream is an error.
 async fn send(
     http: reqwest::Client,
     timeout: Duration,
@@ -261,10 +274,10 @@ async fn send(
     let mut request = request.build().await?;
     *request.timeout_mut() = Some(timeout);
     let response = http.execute(request).await?;
-    let kind = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-    let streams = kind.is_none_or(|it| it.starts_with("text/event-stream"));
-    if response.status().is_success() && streams {
+    let content_type = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+    let is_stream = content_type.is_none_or(|it| it.starts_with("text/event-stream"));
+    if response.status().is_success() && is_stream {
         return Ok(response);
     }
-    Err(OpenAIError::Boxed(Box::new(Refusal::read(response).await)))
+    Err(OpenAIError::Boxed(Box::new(HttpError::read(response).await)))
 }

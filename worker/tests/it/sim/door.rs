@@ -1,4 +1,4 @@
-//! A doorbell that loses rings, repeats them, delivers late, and forgets everything.
+//! A job queue that loses jobs, repeats them, delivers them late, and forgets everything.
 
 use std::{
     sync::{Arc, Mutex},
@@ -6,13 +6,13 @@ use std::{
 };
 
 use async_trait::async_trait;
-use store::{Depth, Job, Lane, Listed, MemoryQueue, Queue, QueueError, Room, Rung, When};
+use queue::{Depth, Enqueued, Job, Lane, MemoryQueue, Queue, QueueEntry, QueueError, Schedule, Slots};
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use super::faults::{Dice, Life};
 
-/// The doorbell that all processes share.
+/// The queue shared by all processes.
 pub(super) struct Door {
     dice: Dice,
     lease: Duration,
@@ -24,12 +24,12 @@ impl Door {
         Arc::new(Self { dice, lease, bell: Mutex::new(MemoryQueue::new(lease)) })
     }
 
-    /// `FLUSHALL`.
+    /// Deletes all data, as `FLUSHALL` does.
     pub(super) fn flush(&self) {
         *self.bell.lock().unwrap() = MemoryQueue::new(self.lease);
     }
 
-    /// What an api does; now and then its ring is lost, or heard twice, or late.
+    /// Enqueues a thread as the API does; the job may be lost, duplicated or delayed.
     pub(super) fn ring_from_outside(self: &Arc<Self>, thread: Uuid) {
         let times = self.dice.below(3);
         for _ in 0..times {
@@ -37,7 +37,7 @@ impl Door {
             tokio::spawn(async move {
                 sleep(late).await;
                 let bell = this.bell.lock().unwrap().clone();
-                bell.ring(thread, &Lane::default(), When::Now).await.unwrap();
+                bell.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
             });
         }
     }
@@ -67,64 +67,64 @@ impl Consumer {
 }
 
 fn away() -> QueueError {
-    QueueError::Unavailable { what: "simulate".to_owned(), source: "simulated".into() }
+    QueueError::Unavailable { action: "simulate".to_owned(), source: "simulated".into() }
 }
 
 #[async_trait]
 impl Queue for Consumer {
-    async fn ring(&self, thread: Uuid, lane: &Lane, when: When) -> Result<(), QueueError> {
+    async fn enqueue(&self, thread: Uuid, lane: &Lane, when: Schedule) -> Result<(), QueueError> {
         self.way().await;
         if self.fails(20) {
             return Err(away());
         }
-        self.bell().ring(thread, lane, when).await
+        self.bell().enqueue(thread, lane, when).await
     }
 
-    async fn take(&self, room: Room) -> Result<Vec<Job>, QueueError> {
+    async fn claim(&self, room: Slots) -> Result<Vec<Job>, QueueError> {
         self.way().await;
-        let jobs = self.bell().take(room).await?;
+        let jobs = self.bell().claim(room).await?;
         self.way().await;
-        // They were handed out, and nobody hears of them until their lease ends.
+        // The jobs were claimed, but the response is lost, so their leases must expire.
         if self.fails(20) { Err(away()) } else { Ok(jobs) }
     }
 
-    async fn renew(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
+    async fn renew_leases(&self, jobs: &[Job]) -> Result<Vec<Job>, QueueError> {
         self.way().await;
         if self.fails(5) {
             return Err(away());
         }
-        self.bell().renew(jobs).await
+        self.bell().renew_leases(jobs).await
     }
 
-    async fn finish(&self, job: &Job, next: Option<When>) -> Result<bool, QueueError> {
+    async fn ack(&self, job: &Job, next: Option<Schedule>) -> Result<bool, QueueError> {
         self.way().await;
         if self.fails(20) {
             return Err(away());
         }
-        let held = self.bell().finish(job, next).await?;
+        let held = self.bell().ack(job, next).await?;
         self.way().await;
-        // It is done, and its holder is told that it is not.
+        // The call succeeded, but its caller receives an error.
         if self.fails(20) { Err(away()) } else { Ok(held) }
     }
 
-    async fn is_held_besides(&self, job: &Job) -> Result<bool, QueueError> {
+    async fn has_other_holder(&self, job: &Job) -> Result<bool, QueueError> {
         self.way().await;
         if self.fails(20) {
             return Err(away());
         }
-        self.bell().is_held_besides(job).await
+        self.bell().has_other_holder(job).await
     }
 
-    async fn rung(&self) -> Result<Rung, QueueError> {
+    async fn enqueued(&self) -> Result<Enqueued, QueueError> {
         self.way().await;
-        self.bell().rung().await
+        self.bell().enqueued().await
     }
 
-    async fn len(&self) -> Result<Depth, QueueError> {
-        self.bell().len().await
+    async fn depth(&self) -> Result<Depth, QueueError> {
+        self.bell().depth().await
     }
 
-    async fn list(&self, limit: usize) -> Result<Vec<Listed>, QueueError> {
+    async fn list(&self, limit: usize) -> Result<Vec<QueueEntry>, QueueError> {
         self.bell().list(limit).await
     }
 }

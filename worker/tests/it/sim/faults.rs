@@ -1,4 +1,4 @@
-//! The dice, and the life of a simulated process.
+//! Random decisions, and the lifetime of a simulated process.
 
 use std::{
     sync::{
@@ -10,7 +10,7 @@ use std::{
 
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Everything that is left to chance is decided here.
+/// The random generator that decides everything left to chance.
 #[derive(Clone)]
 pub(super) struct Dice(Arc<Mutex<fastrand::Rng>>);
 
@@ -23,7 +23,7 @@ impl Dice {
         self.0.lock().unwrap().u64(..limit)
     }
 
-    /// Whether something happens that happens once in so many times.
+    /// Returns true once in `times` calls, on average.
     pub(super) fn once_in(&self, times: u64) -> bool {
         self.below(times) == 0
     }
@@ -37,7 +37,7 @@ impl Dice {
     }
 }
 
-/// One process: whether it lives, and whether things go wrong for it.
+/// State of a process: alive or dead, and subject to faults or not.
 pub(super) struct Life {
     name: String,
     faulty: bool,
@@ -60,7 +60,7 @@ impl Life {
         self.faulty
     }
 
-    /// `kill -9`: nothing that it does reaches anybody from now on.
+    /// Kills the process as `kill -9` does: nothing it does has an effect from now on.
     pub(super) fn end(&self) {
         self.dead.store(true, Ordering::SeqCst);
     }
@@ -69,7 +69,7 @@ impl Life {
         !self.dead.load(Ordering::SeqCst)
     }
 
-    /// `SIGSTOP` and, later, `SIGCONT`.
+    /// Stops the process for `time`, as `SIGSTOP` and a later `SIGCONT` do.
     pub(super) fn stall(&self, time: Duration) {
         *self.stalled_until.lock().unwrap() = Some(Instant::now() + time);
     }
@@ -82,7 +82,7 @@ impl Life {
         self.skew.load(Ordering::SeqCst)
     }
 
-    /// The process gets here, after `time`, if it lives.
+    /// Returns after `time` if the process is alive; otherwise never.
     pub(super) async fn reaches(&self, time: Duration) {
         sleep(time).await;
         loop {

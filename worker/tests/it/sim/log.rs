@@ -1,4 +1,4 @@
-//! A log in memory, as all processes share it, and the wire by which one process reaches it.
+//! An in-memory log shared by all processes, and the connection of one process to it.
 
 use std::{
     collections::BTreeMap,
@@ -6,10 +6,11 @@ use std::{
     time::Duration,
 };
 
-use shared::{Event, Heard, Opened, Policy, Replay, strategies};
+use queue::{Lane, Priority};
+use shared::{DynThread, Event, Opened, Policy, TurnStarted, strategies};
 use store::{
-    Error, Head, Lane, Log, Mark, Pause, Priority, Queued, Recorded, Runnable, ThreadId, ThreadStatus, Turn,
-    TurnId, TurnStatus, Withdrawal, log::chain,
+    Error, Head, Log, Pause, Queued, ReadModelUpdate, Recorded, Runnable, ThreadId, ThreadStatus, Turn,
+    TurnId, TurnStatus, Withdrawal, integrity::hash_chain,
 };
 use tokio::time::Instant;
 
@@ -18,7 +19,7 @@ use super::{
     faults::{Dice, Life},
 };
 
-/// The log that all processes share.
+/// The log shared by all processes.
 #[derive(Clone)]
 pub(super) struct SimLog {
     dice: Dice,
@@ -31,7 +32,7 @@ pub(super) struct SimLog {
 struct Tables {
     threads: BTreeMap<ThreadId, Rows>,
     turns: Vec<Turn>,
-    /// Ends of logs of which a writer was told that they are kept.
+    /// Heads of logs whose append was acknowledged to a writer.
     acknowledged: Vec<Head>,
     transcript: Vec<String>,
     faults: usize,
@@ -54,7 +55,7 @@ impl Rows {
         let mut end = *head;
         for event in events {
             let payload = event.payload().unwrap();
-            end.hash = chain::link(&end.hash, end.seq, at, event.kind(), &payload);
+            end.hash = hash_chain::link(&end.hash, end.seq, at, event.kind(), &payload);
             self.events.push((Recorded { seq: end.seq, at, event: event.clone() }, end.hash));
             end.seq += 1;
         }
@@ -75,7 +76,7 @@ impl SimLog {
         1_700_000_000_000_000 + i64::try_from(self.began.elapsed().as_micros()).unwrap()
     }
 
-    /// One line of what happened.
+    /// Adds one line to the transcript.
     pub(super) fn note(&self, line: String) {
         let ms = self.began.elapsed().as_millis();
         self.tables().transcript.push(format!("{ms:>6} {line}"));
@@ -94,9 +95,9 @@ impl SimLog {
         self.tables().faults
     }
 
-    /// What an api does: opens a thread and queues its turn, in one piece.
+    /// Creates a thread and queues its turn in one transaction, as the API does.
     pub(super) fn submit(&self, script: &[Event]) -> (ThreadId, String) {
-        let (Event::Opened(opened), Event::Heard(heard)) = (&script[0], &script[1]) else {
+        let (Event::Opened(opened), Event::TurnStarted(heard)) = (&script[0], &script[1]) else {
             panic!("not a fixture")
         };
         let (thread, id, now) = (self.dice.id(), self.dice.id(), self.now());
@@ -113,13 +114,13 @@ impl SimLog {
             policy: Policy::Auto,
             messages: heard.messages.clone(),
             metadata: serde_json::Value::Null,
-            author: heard.by.clone(),
-            heard_seq: None,
+            author: heard.actor.clone(),
+            started_seq: None,
             ended_seq: None,
             error: None,
             cause: None,
             answers_seq: None,
-            // Some wait for a while; nobody rings for them but the sweep.
+            // Some turns start later; only the sweeper enqueues them.
             due_at: (self.dice.below(3) == 0)
                 .then(|| now + i64::try_from(self.dice.below(6_000_000)).unwrap()),
             created_at: now,
@@ -131,7 +132,7 @@ impl SimLog {
         (thread, words)
     }
 
-    /// What an api does with a person's verdict.
+    /// Records a person's decision, as the API does.
     pub(super) fn push(&self, thread: ThreadId, event: Event) {
         let now = self.now();
         let mut tables = self.tables();
@@ -151,23 +152,23 @@ impl SimLog {
         self.tables().threads[&thread].events.iter().map(|(it, _)| it.event.clone()).collect()
     }
 
-    pub(super) fn replay(&self, thread: ThreadId) -> Box<dyn Replay> {
+    pub(super) fn replay(&self, thread: ThreadId) -> Box<dyn DynThread> {
         let events = self.events(thread);
         let Some(Event::Opened(opened)) = events.first() else { panic!("it was opened") };
-        strategies::find(&opened.strategy).unwrap().replay(&events).unwrap_or_else(|_| {
-            // The log of a control without a fence may not fold; it is judged at the end.
+        strategies::find(&opened.strategy).unwrap().fold(&events).unwrap_or_else(|_| {
+            // In the control without a fence, a log may not fold; the test detects that at the end.
             strategies::find(&opened.strategy).unwrap().begin()
         })
     }
 
-    /// The slot that is in doubt, and the number of its question.
+    /// Returns the slot in doubt and the sequence number of its question.
     pub(super) fn doubted(&self, thread: ThreadId) -> (usize, usize) {
         let events = self.events(thread);
         let asked = events.iter().rposition(|it| matches!(it, Event::Asked(_))).unwrap();
         let mut doubted = std::collections::BTreeSet::new();
         for event in &events[asked..] {
             match event {
-                Event::Doubted(it) => drop(doubted.insert(it.slot)),
+                Event::InDoubt(it) => drop(doubted.insert(it.slot)),
                 Event::Reconciled(it) => drop(doubted.remove(&it.slot)),
                 _ => {}
             }
@@ -181,11 +182,11 @@ impl SimLog {
             || tables.threads.iter().all(|(id, rows)| {
                 rows.status != ThreadStatus::Busy
                     && tables.turns.iter().all(|it| it.thread != *id || it.status.is_over())
-                    && !matches!(rows.events.last(), Some((it, _)) if matches!(it.event, Event::Doubted(_)))
+                    && !matches!(rows.events.last(), Some((it, _)) if matches!(it.event, Event::InDoubt(_)))
             })
     }
 
-    /// **Property:** what a writer was told is kept is in the log, and the log has no gap.
+    /// **Property:** every append acknowledged to a writer is in the log, and the log has no gap.
     pub(super) fn kept_all_it_acknowledged(&self) -> Result<(), String> {
         let tables = self.tables();
         for (thread, rows) in &tables.threads {
@@ -205,7 +206,7 @@ impl SimLog {
         Ok(())
     }
 
-    fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+    fn append(&self, head: &Head, events: &[Event], mark: Option<&ReadModelUpdate>) -> Result<Head, Error> {
         let stale = Error::Stale { thread: head.thread, seq: head.seq };
         let now = self.now();
         let mut tables = self.tables();
@@ -215,12 +216,12 @@ impl SimLog {
             if self.without != Without::Fence {
                 return Err(stale);
             }
-            // What a store without the key would do: both are kept.
+            // A store without the unique key would keep both.
             let end = rows.head(head.thread);
             return Ok(rows.add(&end, now, events));
         }
         let turn = mark.and_then(|it| it.turn.as_ref());
-        let hears = |it: &Event| matches!(it, Event::Heard(Heard { turn: id, .. }) if turn.is_some_and(|it| it.turn == *id));
+        let hears = |it: &Event| matches!(it, Event::TurnStarted(TurnStarted { turn: id, .. }) if turn.is_some_and(|it| it.turn == *id));
         let hears = events.iter().any(hears);
         if let Some(mark) = turn {
             let row = turns.iter_mut().find(|it| it.id == mark.turn).ok_or(Error::UnknownTurn(mark.turn))?;
@@ -236,19 +237,19 @@ impl SimLog {
     }
 }
 
-/// Whether a turn may be heard now.
+/// Returns true if a turn may start now.
 fn waits(turn: &Turn, now: i64) -> bool {
     turn.status == TurnStatus::Queued && turn.due_at.is_none_or(|it| it <= now)
 }
 
-/// As much of it as whoever hears it is told.
+/// Returns the part of a turn that a worker reads.
 fn queued(turn: &Turn) -> Queued {
     let Turn { id, priority, policy, answers_seq, created_at, .. } = *turn;
     let (messages, author) = (turn.messages.clone(), turn.author.clone());
     Queued { id, priority, policy, messages, author, answers_seq, created_at }
 }
 
-/// The wire from one process to the log: slow, and it may break before or after the write.
+/// The connection of one process to the log: slow, and it may break before or after a write.
 #[derive(Clone)]
 pub(super) struct Wire {
     log: SimLog,
@@ -304,14 +305,19 @@ impl Log for Wire {
         Ok(loaded)
     }
 
-    async fn append(&self, head: &Head, events: &[Event], mark: Option<&Mark>) -> Result<Head, Error> {
+    async fn append(
+        &self,
+        head: &Head,
+        events: &[Event],
+        mark: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
         self.there("append").await?;
         let outcome = self.log.append(head, events, mark);
         let told: Vec<String> = events.iter().map(|it| it.kind().to_owned()).collect();
         let kept = if outcome.is_ok() { "kept" } else { "stale" };
         let line = format!("{} {} {}: {} {kept}", self.life.name(), head.thread, head.seq, told.join(" "));
         self.log.note(line);
-        // The write happened, and its writer is told that it did not.
+        // The write succeeded, but its writer receives an error.
         self.breaks("append, after it was written", 60)?;
         self.back().await;
         if let Ok(end) = outcome {
@@ -320,7 +326,7 @@ impl Log for Wire {
         outcome
     }
 
-    async fn mend(&self, head: &Head, mark: &Mark) -> Result<(), Error> {
+    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
         self.there("mend").await?;
         self.log.append(head, &[], Some(mark)).map(drop)
     }

@@ -1,4 +1,4 @@
-//! A world that says what the fixtures say, takes its time, loses answers, and keeps book of what was done to it.
+//! A world that replays the answers of the fixtures with delays, loses answers, and records every write.
 
 use std::{
     collections::BTreeMap,
@@ -7,19 +7,19 @@ use std::{
 };
 
 use async_trait::async_trait;
-use shared::{Event, Fault, Graph, Replay, Response, Safety, ToolOutput};
+use shared::{DynThread, Event, Fault, Graph, Response, Safety, ToolOutput};
 use store::ThreadId;
-use worker::world::{Ask, Outcome, Recorded, World};
+use worker::world::{Outcome, RecordedWorld, RequestContext, World};
 
 use super::faults::{Dice, Life};
 
-/// What was done to the world.
+/// The record of all writes.
 #[derive(Default)]
 pub(super) struct Book(Mutex<Pages>);
 
 #[derive(Default)]
 struct Pages {
-    /// What each write came to, under its key.
+    /// Results of each write, by idempotency key.
     done: BTreeMap<String, Vec<Write>>,
     under_way: BTreeMap<ThreadId, Vec<Arc<Life>>>,
 }
@@ -30,7 +30,8 @@ struct Write {
 }
 
 impl Book {
-    /// Whether a process that lives is at a write. With one that died its call is over, whatever came of it.
+    /// Returns true if a living process is performing a write. The call of a dead process has ended, whatever its
+    /// result.
     pub(super) fn under_way(&self, thread: ThreadId) -> bool {
         self.0.lock().unwrap().under_way.get(&thread).is_some_and(|it| it.iter().any(|life| life.is_alive()))
     }
@@ -39,7 +40,7 @@ impl Book {
         self.0.lock().unwrap().done.get(key)?.first().map(|it| it.result.clone())
     }
 
-    /// **Property:** what may not be repeated was not.
+    /// **Property:** no write that must not be repeated was repeated.
     pub(super) fn balances(&self) -> Result<(), String> {
         for (key, writes) in &self.0.lock().unwrap().done {
             if writes.len() > 1 && writes.iter().any(|it| it.safety == Safety::Write) {
@@ -50,11 +51,11 @@ impl Book {
     }
 }
 
-/// The world that all processes share.
+/// The world shared by all processes.
 pub(super) struct SimWorld {
     dice: Dice,
     book: Arc<Book>,
-    threads: Mutex<BTreeMap<ThreadId, Arc<Recorded>>>,
+    threads: Mutex<BTreeMap<ThreadId, Arc<RecordedWorld>>>,
 }
 
 impl SimWorld {
@@ -62,13 +63,13 @@ impl SimWorld {
         Self { dice, book, threads: Mutex::default() }
     }
 
-    /// From now on it knows what to say to this thread.
+    /// Adds the answers for this thread.
     pub(super) fn learn(&self, thread: ThreadId, graph: &'static dyn Graph, script: &[Event]) {
-        let says = Recorded::new(graph, script).unwrap();
+        let says = RecordedWorld::new(graph, script).unwrap();
         self.threads.lock().unwrap().insert(thread, Arc::new(says));
     }
 
-    /// The world as one process meets it.
+    /// Returns the world as seen by one process.
     pub(super) fn of(self: &Arc<Self>, life: Arc<Life>) -> Arc<dyn World> {
         Arc::new(Met { world: self.clone(), life })
     }
@@ -81,10 +82,10 @@ struct Met {
 
 #[async_trait]
 impl World for Met {
-    async fn perform(&self, thread: &dyn Replay, ask: &Ask<'_>) -> Outcome {
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
         let SimWorld { dice, book, threads } = &*self.world;
         let says = threads.lock().unwrap().get(&ask.thread).cloned().unwrap();
-        // Now and then a call takes longer than a lease.
+        // A few calls take longer than a lease.
         let ms = if dice.once_in(30) { dice.below(5_000) } else { dice.below(40) };
         self.life.reaches(Duration::from_millis(ms / 2)).await;
         let outcome = says.perform(thread, ask).await;
@@ -97,7 +98,7 @@ impl World for Met {
             self.life.reaches(Duration::from_millis(ms / 2)).await;
             if self.life.is_faulty() && ask.due.safety == Safety::Write && outcome.is_ok() && dice.once_in(10)
             {
-                return Err(Fault::doubt("the connection was lost"));
+                return Err(Fault::in_doubt("the connection was lost"));
             }
             return outcome;
         }
@@ -106,7 +107,7 @@ impl World for Met {
     }
 }
 
-/// A call on its way; it is over too when nobody waits for it any more.
+/// A call in flight; it also ends when it is dropped.
 struct UnderWay<'a>(&'a Book, ThreadId, &'a Arc<Life>);
 
 impl<'a> UnderWay<'a> {

@@ -1,29 +1,30 @@
-//! Somebody rings for a thread that a worker is at.
+//! Threads that are enqueued again while a worker runs them.
 
 use std::{
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
-use store::{Lane, When};
-use worker::Stop;
+use queue::{Lane, Schedule};
+use worker::Shutdown;
 
 use super::{ends, two};
 use crate::noted::{Finish, Noted};
 
-/// As whoever calls off a turn behind it: no other worker asks what that one is asking, and the thread goes on.
+/// A thread is enqueued again while its request runs, as after the cancellation of a queued turn: no other worker
+/// repeats the request, and the thread continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ring_brings_no_second_worker_to_a_node() {
     let two = two(Duration::from_secs(60)).await;
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let workers = [0, 1].map(|n| tokio::spawn(two.worker(n).run(stop.clone())));
     let thread = two.says(None, "wait 1; echo end").await;
     two.world.first.notified().await;
     let queue = &two.parts[0].queue;
-    // Both workers take some of them. A successor of an earlier node may have been rung for twice.
-    for when in [When::NowAt(1), When::Now] {
+    // Both workers claim some of them. A successor of an earlier node may have been enqueued twice.
+    for when in [Schedule::NowAtSeq(1), Schedule::Now] {
         for _ in 0..20 {
-            queue.ring(thread, &Lane::default(), when.clone()).await.unwrap();
+            queue.enqueue(thread, &Lane::default(), when.clone()).await.unwrap();
         }
     }
     two.until(thread, |log| ends(log) == 1).await;
@@ -39,20 +40,20 @@ async fn a_ring_brings_no_second_worker_to_a_node() {
     }
 }
 
-/// Somebody rings while a job is at its last node, and may have appended something: the job's successor does not say where
-/// the log ends.
+/// A thread is enqueued during its job's last node, and events may have been appended: the successor job does not claim
+/// to know the log's end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_ring_at_a_jobs_end_has_its_successor_look_at_the_log() {
     let mut two = two(Duration::from_secs(60)).await;
     two.nodes = 1;
     let noted = Arc::new(Noted::new(two.parts[0].queue.clone(), Finish::AtOnce));
     two.parts[0].queue = noted.clone();
-    let stop = Stop::default();
+    let stop = Shutdown::default();
     let worker = tokio::spawn(two.worker(0).run(stop.clone()));
     let thread = two.says(None, "wait 1; echo end").await;
     two.world.first.notified().await;
     let before = noted.taken().len();
-    two.parts[0].queue.ring(thread, &Lane::default(), When::Now).await.unwrap();
+    two.parts[0].queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
     two.until(thread, |log| ends(log) == 1).await;
     stop.drain();
     worker.await.unwrap();

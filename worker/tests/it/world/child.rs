@@ -1,6 +1,6 @@
-//! An MCP server of an older protocol, written by hand so that it can also do what no server should.
+//! An MCP server of an older protocol version, written by hand so that it can also violate the protocol.
 //!
-//! It is this very test program, started again: see [`started`].
+//! It runs in this test program, which starts itself again: see [`started`].
 
 use std::{
     collections::BTreeMap,
@@ -10,23 +10,23 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use worker::world::{Nodes, Server, Session, Sight, Transport};
+use worker::world::{NodeToolFilters, Server, Session, ToolFilter, Transport};
 
-/// Where a started server finds out that it is one.
+/// Environment variable that makes this program run as the server.
 const AS_SERVER: &str = "TURNFOLD_TEST_MCP_SERVER";
 
-/// Where a server finds out that it also has prompts and resources.
+/// Environment variable that adds prompts and resources to the server.
 pub(super) const GENEROUS: &str = "TURNFOLD_TEST_GENEROUS";
 
-/// Where a server finds out which file holds the tools that it has instead.
+/// Environment variable with the path of a file whose tools replace the server's own.
 pub(super) const TOOLS: &str = "TURNFOLD_TEST_TOOLS";
 
-/// The server, with this environment on top.
+/// Returns the configuration of the server with additional environment variables.
 pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
     started("world::child::speaks_mcp", env.into_iter().chain([(AS_SERVER, "yes")]))
 }
 
-/// This test program, started again as that test.
+/// Returns the configuration of a server that runs the named test of this program.
 pub(super) fn started(test: &str, env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
     let args = ["--exact", test, "--nocapture"].map(str::to_owned).to_vec();
     let command = std::env::current_exe().unwrap().display().to_string();
@@ -44,21 +44,21 @@ pub(super) fn command_of(transport: Transport) -> Server {
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),
-        sight: Sight::default(),
-        nodes: Nodes::new(),
+        tool_filter: ToolFilter::default(),
+        node_tool_filters: NodeToolFilters::new(),
     }
 }
 
-/// The server that other tests start. Not told so, it is no test.
+/// The server that other tests start. It returns at once unless [`AS_SERVER`] is set.
 #[test]
 fn speaks_mcp() {
     if std::env::var_os(AS_SERVER).is_none() {
         return;
     }
-    // The test harness has begun a line of its own.
+    // The test harness has already printed part of a line.
     say_raw("");
     let mut listed = 0;
-    // The call that waits for what was asked in the middle of it.
+    // Id of the call that waits for an answer to the server's own request.
     let mut waits = Value::Null;
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
@@ -126,12 +126,12 @@ pub(super) fn initialized(params: &Value) -> Result<Value, Value> {
     }))
 }
 
-/// Whether the server has more than tools.
+/// Returns true if the server also offers prompts and resources.
 fn generous() -> bool {
     std::env::var_os(GENEROUS).is_some()
 }
 
-/// Two pages, in an order that means something.
+/// Returns one of two pages of prompts; their order is significant.
 fn prompts(cursor: &Value) -> Value {
     let arguments = json!([{ "name": "day", "description": "which", "required": true }, { "name": "tone" }]);
     match cursor.as_str() {
@@ -156,7 +156,7 @@ fn prompt(params: &Value) -> Result<Value, Value> {
     }
 }
 
-/// Three pages, in no order; `listed` tells how often any page was asked for.
+/// Returns one of three unordered pages of tools; `listed` is the number of pages requested so far.
 fn page(cursor: &Value, listed: u32) -> Value {
     let tool = |name: &str, annotations: Value| json!({ "name": name, "description": format!("does {name}"), "inputSchema": { "type": "object" }, "annotations": annotations });
     match cursor.as_str() {
@@ -169,7 +169,7 @@ fn page(cursor: &Value, listed: u32) -> Value {
     }
 }
 
-/// What a call comes to; nothing, if it is never answered.
+/// Returns the result of a call, or `None` if the call is never answered.
 fn called(params: &Value) -> Option<Result<Value, Value>> {
     let text = |text: String| json!({ "content": [{ "type": "text", "text": text }] });
     Some(Ok(match params["name"].as_str().unwrap() {

@@ -1,4 +1,4 @@
-//! Plain commands, against a real endpoint.
+//! HTTP commands against a real endpoint.
 
 use std::{
     collections::BTreeMap,
@@ -16,9 +16,9 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{Remedy, Request, Response, Safety, Tool, ToolCall, ToolOutput};
+use shared::{FaultKind, Request, Response, Safety, Tool, ToolCall, ToolOutput};
 use store::MemoryIndex;
-use worker::world::{COMMANDS, Command, Index, Live, Method, about};
+use worker::world::{COMMANDS, Command, Index, LiveWorld, Method, describe_commands};
 
 use super::{Outcome, Stage, again, commands, due, fault, models, named, nobody, perform};
 
@@ -26,7 +26,7 @@ const SECRET: &str = "Bearer the-key-of-the-commands";
 
 type Heard = Arc<Mutex<Vec<(Sent, HeaderMap, Value)>>>;
 
-/// Answers with the status that is asked for; never, if that is none.
+/// Responds with the requested status; without one, never responds.
 async fn answer(
     State(heard): State<Heard>,
     Path(status): Path<u16>,
@@ -62,8 +62,8 @@ fn page(url: String) -> Command {
     }
 }
 
-fn world(command: Command) -> Live {
-    Live::new(
+fn world(command: Command) -> LiveWorld {
+    LiveWorld::new(
         models([]),
         nobody(),
         commands([("page", command)]),
@@ -71,7 +71,7 @@ fn world(command: Command) -> Live {
     )
 }
 
-async fn ask(world: &Live, stage: &Stage, request: Request) -> Outcome {
+async fn ask(world: &LiveWorld, stage: &Stage, request: Request) -> Outcome {
     perform(world, stage, &due(request)).await.0
 }
 
@@ -99,8 +99,8 @@ async fn commands_are_the_tools_of_one_more_server() {
     }];
     let list = || Request::ListTools { server: COMMANDS.to_owned() };
     assert_eq!(ask(&world, &stage, list()).await.unwrap().0, Response::Tools { tools: tools.clone() });
-    stage.toolboxes.insert(COMMANDS.to_owned(), tools);
-    assert_eq!(ask(&world, &stage, list()).await.unwrap().0, Response::SameTools);
+    stage.tool_servers.insert(COMMANDS.to_owned(), tools);
+    assert_eq!(ask(&world, &stage, list()).await.unwrap().0, Response::ToolsUnchanged);
 
     let prompts = ask(&world, &stage, Request::ListPrompts { server: COMMANDS.to_owned() }).await.unwrap().0;
     assert_eq!(prompts, Response::Prompts { prompts: Vec::new() });
@@ -108,7 +108,7 @@ async fn commands_are_the_tools_of_one_more_server() {
     let Response::Described(it) = described else { panic!("a description was expected: {described:?}") };
     assert_eq!(it.text, "Single commands.\nTools:\n- page: Pages somebody.");
     assert_eq!(
-        about([("page", "Pages somebody."), ("wake", "rings")]),
+        describe_commands([("page", "Pages somebody."), ("wake", "rings")]),
         "Single commands: page (Pages somebody); wake (rings)."
     );
 
@@ -142,11 +142,13 @@ async fn an_endpoint_that_refuses_is_heard_and_one_that_fails_leaves_a_doubt() {
     let pause = fault(call(at(429), "page").await);
     assert!(named(again(&pause), 3_000), "{pause:?}");
     let failed = fault(call(at(503), "page").await);
-    let Remedy::Doubt { after_ms } = failed.remedy else { panic!("it may have happened: {failed:?}") };
-    assert!(named(after_ms, 3_000), "it names a pause as well: {failed:?}");
+    let FaultKind::InDoubt { retry_after_ms } = failed.kind else {
+        panic!("it may have happened: {failed:?}")
+    };
+    assert!(named(retry_after_ms, 3_000), "it names a pause as well: {failed:?}");
     let silent = fault(call(Command { timeout: Duration::from_millis(300), ..at(9) }, "page").await);
-    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None }, "{silent:?}");
-    assert_eq!(fault(call(at(307), "page").await).remedy, Remedy::Operator);
+    assert_eq!(silent.kind, FaultKind::InDoubt { retry_after_ms: None }, "{silent:?}");
+    assert_eq!(fault(call(at(307), "page").await).kind, FaultKind::Permanent);
     assert_eq!(heard.lock().unwrap().len(), 5, "each was sent once, and no redirect was followed");
 }
 
@@ -158,13 +160,13 @@ async fn a_command_that_cannot_be_sent_says_why_and_no_secret() {
     let fault_of = async |command| fault(call(command, "page").await);
     let unreached = fault_of(page(url)).await;
     again(&unreached);
-    assert!(unreached.error.starts_with("command page cannot be reached: "), "{unreached:?}");
+    assert!(unreached.error.starts_with("cannot reach command page: "), "{unreached:?}");
     let nowhere = fault_of(page("hunter2".to_owned())).await;
-    assert_eq!(nowhere.remedy, Remedy::Operator, "{nowhere:?}");
+    assert_eq!(nowhere.kind, FaultKind::Permanent, "{nowhere:?}");
     let headers = BTreeMap::from([("a".to_owned(), SecretString::from("hunter2\n"))]);
     let illegal = fault_of(Command { headers, ..page("http://127.0.0.1:9".to_owned()) }).await;
-    assert_eq!(illegal.remedy, Remedy::Operator, "{illegal:?}");
+    assert_eq!(illegal.kind, FaultKind::Permanent, "{illegal:?}");
     for it in [unreached, nowhere, illegal] {
-        assert!(!it.error.contains("hunter2") && it.error.contains("[commands.page]"), "{it:?}");
+        assert!(!it.error.contains("hunter2") && it.error.contains("commands.page."), "{it:?}");
     }
 }

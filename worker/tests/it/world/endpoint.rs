@@ -1,4 +1,4 @@
-//! An endpoint that speaks OpenAI's chat completions, and is as strict as OpenAI about what it accepts.
+//! A chat completions endpoint that is as strict as OpenAI about the requests it accepts.
 
 use std::{
     collections::VecDeque,
@@ -17,30 +17,30 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{Live, Price, Prices, Provider, Structured};
+use worker::world::{LiveWorld, Price, Prices, Provider, Structured};
 
 use super::strictness;
 
-/// The key that opens it.
+/// The API key that the endpoint accepts.
 pub(super) const KEY: &str = "sk-the-real-key-0123456789";
 
-/// How it answers one request.
+/// A response to one request.
 pub(super) enum Answer {
-    /// With these pieces, and then says that it is done.
+    /// These chunks, then the end marker.
     Stream(Vec<Value>),
-    /// With the bytes of a real endpoint.
+    /// The recorded bytes of a real endpoint.
     Bytes(&'static str),
-    /// With these pieces, and then ends without a word.
+    /// These chunks, then the end of the body without an end marker.
     Ended(Vec<Value>),
-    /// With these pieces, and then the connection breaks.
+    /// These chunks, then a broken connection.
     Broken(Vec<Value>),
-    /// With a status.
+    /// A status, headers and a body.
     Status(u16, &'static [(&'static str, &'static str)], String),
-    /// Never.
+    /// No response at all.
     Silence,
 }
 
-/// A running endpoint.
+/// A running endpoint and the requests it received.
 pub(super) struct Endpoint {
     pub(super) base_url: String,
     shelf: Arc<Shelf>,
@@ -65,23 +65,23 @@ impl Endpoint {
         Self { base_url, shelf }
     }
 
-    /// A world whose provider `local` is this endpoint.
-    pub(super) fn world(&self) -> Live {
+    /// A [`LiveWorld`] whose provider `local` is this endpoint.
+    pub(super) fn world(&self) -> LiveWorld {
         self.world_that_waits(Duration::from_secs(20))
     }
 
-    pub(super) fn world_that_waits(&self, timeout: Duration) -> Live {
+    pub(super) fn world_that_waits(&self, timeout: Duration) -> LiveWorld {
         super::live([("local", provider(&self.base_url, timeout))], super::nobody())
     }
 
-    /// What it was sent: the headers and the body of each request.
+    /// Returns the headers and the body of each request so far.
     pub(super) fn received(&self) -> Vec<(HeaderMap, Value)> {
         self.shelf.received.lock().unwrap().clone()
     }
 }
 
 pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
-    // As read from a file, with its last line break.
+    // The key as read from a file, with its final line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
     let prices = Prices::from([("priced".to_owned(), Price { input: 2.5, output: 10.0 })]);
     let structured = Structured::Auto;
@@ -105,7 +105,7 @@ async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Byt
         Answer::Broken(pieces) => {
             let pieces: Vec<_> = events(pieces).map(Ok).collect();
             let broken = futures::stream::once(async {
-                // The pieces leave before the line is cut.
+                // The chunks are sent before the connection breaks.
                 tokio::task::yield_now().await;
                 Err(std::io::Error::other("the line is cut"))
             });
@@ -123,7 +123,7 @@ async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Byt
     }
 }
 
-/// A piece of a reply.
+/// A chunk of a reply.
 pub(super) fn piece(delta: Value) -> Value {
     json!({ "model": "gpt-real", "choices": [{ "index": 0, "delta": delta, "finish_reason": null }] })
 }
@@ -132,12 +132,12 @@ pub(super) fn words(text: &str) -> Value {
     piece(json!({ "content": text }))
 }
 
-/// A piece of a tool call.
+/// A chunk with part of a tool call.
 pub(super) fn call(call: Value) -> Value {
     piece(json!({ "tool_calls": [call] }))
 }
 
-/// The end of a reply, and what it took.
+/// The last chunks of a reply: the finish reason and the usage.
 pub(super) fn end(reason: &str) -> [Value; 2] {
     [
         json!({ "model": "gpt-real", "choices": [{ "index": 0, "delta": {}, "finish_reason": reason }] }),

@@ -1,8 +1,8 @@
-//! Answers in a shape, and calls, of models and endpoints that know less than OpenAI's.
+//! Structured output and tool calls of models and endpoints with fewer features than OpenAI's.
 
 use serde_json::{Value, json};
-use shared::{Meter, Remedy, Reply, Request, Response};
-use worker::world::{Live, Provider, Structured};
+use shared::{FaultKind, Reply, Request, Response, Usage};
+use worker::world::{LiveWorld, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
@@ -15,7 +15,7 @@ fn shaped() -> (Stage, Request) {
     stage.schema =
         Some(json!({ "type": "object", "properties": { "n": { "type": "integer", "format": "uint32" } } }));
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { shape, .. } = &mut request {
+    if let Request::Chat { response_schema: shape, .. } = &mut request {
         *shape = Some("Plan".to_owned());
     }
     (stage, request)
@@ -29,7 +29,7 @@ fn refusal(status: u16, words: &str) -> Answer {
     Answer::Status(status, &[], json!({ "error": { "message": words } }).to_string())
 }
 
-fn world(endpoint: &Endpoint, wanted: Structured) -> Live {
+fn world(endpoint: &Endpoint, wanted: Structured) -> LiveWorld {
     let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
         super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20))
     else {
@@ -38,14 +38,14 @@ fn world(endpoint: &Endpoint, wanted: Structured) -> Live {
     live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted, prices })], nobody())
 }
 
-fn reply(outcome: super::Outcome) -> (Reply, Meter) {
+fn reply(outcome: super::Outcome) -> (Reply, Usage) {
     match outcome.expect("a reply was expected") {
         (Response::Reply(reply), Some(meter)) => (reply, meter),
         other => panic!("a metered reply was expected: {other:?}"),
     }
 }
 
-/// In which form a request asks for its shape.
+/// Returns the form of structured output that a request uses.
 fn form(body: &Value) -> &'static str {
     match (body["response_format"].is_object(), body["tool_choice"].is_object()) {
         (true, false) => "json_schema",
@@ -64,7 +64,7 @@ async fn an_endpoint_with_strict_formats_is_asked_for_nothing_else() {
     let endpoint = Endpoint::serve([stream([words("```json\n{\"n\": 1}\n```")])]).await;
     let (stage, request) = shaped();
     let (reply, meter) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
-    assert_eq!((reply.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "json_schema"));
+    assert_eq!((reply.content.as_str(), meter.response_format.as_str()), ("{\"n\": 1}", "json_schema"));
     assert_eq!(forms(&endpoint), ["json_schema"]);
 }
 
@@ -85,7 +85,7 @@ async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again
         for _ in 0..2 {
             let (reply, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
             assert_eq!(reply, Reply { content: "{\"n\": 1}".to_owned(), ..Reply::default() });
-            assert_eq!(meter.form, "tool");
+            assert_eq!(meter.response_format, "tool");
         }
         assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
         let (_, body) = endpoint.received().remove(1);
@@ -112,9 +112,10 @@ async fn an_endpoint_without_functions_is_told_the_schema_in_words() {
     .await;
     let (world, (stage, request)) = (endpoint.world(), shaped());
     let (first, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
-    assert_eq!((first.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "json"));
+    assert_eq!((first.content.as_str(), meter.response_format.as_str()), ("{\"n\": 1}", "json"));
     let mut again = due(request);
-    again.complaint = Some(shared::Refused::Shape("missing field `n`".to_owned()).to_string());
+    again.previous_error =
+        Some(shared::UnexpectedResponse::Schema("missing field `n`".to_owned()).to_string());
     assert_eq!(reply(perform(&world, &stage, &again).await.0).0.content, "none");
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json"]);
     let (_, body) = endpoint.received().remove(3);
@@ -130,7 +131,7 @@ async fn a_model_that_answers_in_text_where_a_call_is_wanted_is_taken_at_its_wor
     let (stage, request) = shaped();
     let world = world(&endpoint, Structured::Tool);
     let (reply, meter) = reply(perform(&world, &stage, &due(request)).await.0);
-    assert_eq!((reply.content.as_str(), meter.form.as_str()), ("{\"n\": 1}", "tool"));
+    assert_eq!((reply.content.as_str(), meter.response_format.as_str()), ("{\"n\": 1}", "tool"));
 }
 
 #[tokio::test]
@@ -141,7 +142,7 @@ async fn a_form_that_is_chosen_is_not_left() {
         let endpoint = Endpoint::serve([refusal(400, "no")]).await;
         let (stage, request) = shaped();
         let refused = fault(perform(&world(&endpoint, wanted), &stage, &due(request)).await.0);
-        assert!(refused.error.contains("(400): no"), "{refused:?}");
+        assert!(refused.error.contains("(http status 400): no"), "{refused:?}");
         assert_eq!(forms(&endpoint), [name]);
     }
 }
@@ -170,8 +171,8 @@ async fn a_refusal_of_every_form_is_told_and_not_remembered() {
     let (world, (stage, request)) = (endpoint.world(), shaped());
     for _ in 0..2 {
         let refused = fault(perform(&world, &stage, &due(request.clone())).await.0);
-        assert!(refused.error.contains("(400): the prompt is too long"), "{refused:?}");
-        assert_eq!(refused.remedy, Remedy::Operator);
+        assert!(refused.error.contains("(http status 400): the prompt is too long"), "{refused:?}");
+        assert_eq!(refused.kind, FaultKind::Permanent);
     }
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json_schema", "tool", "json"]);
 }
@@ -186,7 +187,7 @@ async fn a_refusal_within_the_stream_counts_until_a_word_was_heard() {
     ])
     .await;
     let (world, (stage, request)) = (endpoint.world(), shaped());
-    assert_eq!(reply(perform(&world, &stage, &due(request.clone())).await.0).1.form, "tool");
+    assert_eq!(reply(perform(&world, &stage, &due(request.clone())).await.0).1.response_format, "tool");
     fault(perform(&world, &stage, &due(request)).await.0);
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
 }
@@ -203,10 +204,10 @@ async fn what_says_nothing_of_the_form_leaves_it() {
 fn with_tools(tools: Vec<shared::Tool>) -> (Stage, Request) {
     let mut stage = Stage::hearing([shared::Message::user("Where is my invoice?")]);
     stage.tools = vec![tool("submit")];
-    stage.toolboxes.insert("cal".to_owned(), tools);
+    stage.tool_servers.insert("cal".to_owned(), tools);
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { toolboxes, tools, .. } = &mut request {
-        toolboxes.push("cal".to_owned());
+    if let Request::Chat { tool_servers, tools, .. } = &mut request {
+        tool_servers.push("cal".to_owned());
         tools.push("submit".to_owned());
     }
     (stage, request)
@@ -221,8 +222,11 @@ async fn a_call_that_is_written_as_words_is_a_call_of_what_was_offered() {
         let endpoint = Endpoint::serve([stream([words(&written(name))])]).await;
         let (reply, meter) = reply(perform(&endpoint.world(), &stage, &due(request.clone())).await.0);
         let called = &reply.tool_calls[0];
-        assert_eq!((reply.content.as_str(), reply.tool_calls.len(), meter.form.as_str()), ("", 1, ""));
-        // A log without shapes reads as it did before there were forms.
+        assert_eq!(
+            (reply.content.as_str(), reply.tool_calls.len(), meter.response_format.as_str()),
+            ("", 1, "")
+        );
+        // A log without structured output has the same encoding as before forms were recorded.
         assert_eq!(serde_json::to_value(&meter).unwrap().get("form"), None);
         assert_eq!(
             (called.id.as_str(), called.name.as_str(), &called.arguments),

@@ -1,20 +1,20 @@
-//! The index at work: what is written, what is found, and how well.
+//! The tool index: what is written, what is found, and how many searches succeed.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use axum::{Json, Router, http::StatusCode, response::IntoResponse, routing::post};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use shared::{Description, Hit, Remedy, Request, Response};
+use shared::{Description, FaultKind, Hit, Request, Response};
 use store::{MemoryIndex, VectorIndex};
-use worker::world::{Index, Live, Script};
+use worker::world::{Index, LiveWorld, Script};
 
 use super::{Outcome, Stage, commands, due, endpoint, fault, models, nobody, perform};
 
-/// How many of the questions must have their server among the first three.
+/// Minimum number of questions whose server must be among the first three results.
 const FOUND_MIN: usize = 17;
 
-/// The same of the fresh ones.
+/// Minimum for the fresh questions, which were written after the ranking.
 const FRESH_FOUND_MIN: usize = 6;
 
 #[derive(Deserialize)]
@@ -30,32 +30,32 @@ struct Question {
     wants: String,
 }
 
-fn world(index: Index) -> Live {
-    Live::new(models([]), nobody(), commands([]), index)
+fn world(index: Index) -> LiveWorld {
+    LiveWorld::new(models([]), nobody(), commands([]), index)
 }
 
-async fn ask(world: &Live, request: Request) -> Outcome {
+async fn ask(world: &LiveWorld, request: Request) -> Outcome {
     perform(world, &Stage::default(), &due(request)).await.0
 }
 
 fn offers<'a>(servers: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> Request {
-    // The text itself does for a hash.
+    // The text also serves as its hash.
     let offer = |text: &str| Description { text: text.to_owned(), hash: text.to_owned() };
     Request::Index {
         servers: servers.into_iter().map(|(name, it)| (name.to_owned(), it.map(offer))).collect(),
     }
 }
 
-async fn indexed(world: &Live, request: Request) -> [Vec<String>; 3] {
+async fn indexed(world: &LiveWorld, request: Request) -> [Vec<String>; 3] {
     match ask(world, request).await {
         Ok((Response::Indexed { written, unchanged, removed }, None)) => [written, unchanged, removed],
         other => panic!("an index was expected: {other:?}"),
     }
 }
 
-async fn found(world: &Live, query: &str, limit: usize) -> (Vec<Hit>, String) {
+async fn found(world: &LiveWorld, query: &str, limit: usize) -> (Vec<Hit>, String) {
     match ask(world, Request::Search { query: query.to_owned(), limit }).await {
-        Ok((Response::Found { hits, by }, None)) => (hits, by),
+        Ok((Response::SearchResults { hits, ranking: by }, None)) => (hits, by),
         other => panic!("servers were expected: {other:?}"),
     }
 }
@@ -69,7 +69,7 @@ async fn the_index_takes_what_changed_and_keeps_the_rest() {
     let entries = Arc::new(MemoryIndex::default());
     let world = world(Index::lexical(entries.clone()));
     let first = offers([("mail", Some("sends letters")), ("maps", Some("finds ways")), ("till", None)]);
-    // Nothing is known of the till, so there is nothing to keep.
+    // The tools of `till` are unknown, so nothing is kept for it.
     assert_eq!(indexed(&world, first).await, [vec!["mail".to_owned(), "maps".to_owned()], vec![], vec![]]);
     let before = entries.all().await.unwrap();
     let second = offers([("mail", None), ("news", Some("reads papers")), ("till", None)]);
@@ -100,8 +100,8 @@ async fn the_best_come_first_and_who_does_not_fit_stays_away() {
     assert!(found(&world, "letter", 0).await.0.is_empty());
 }
 
-/// The questions were written before the ranking was, in other words than the servers'; the fresh ones after it, and
-/// nothing was changed for them: they tell what to expect.
+/// The questions were written before the ranking, in words that differ from the servers'. The fresh ones were written
+/// after it, and the ranking was not adjusted to them, so their figure is the one to expect in use.
 #[tokio::test]
 async fn words_alone_find_most_servers() {
     let routing: Routing =
@@ -114,9 +114,9 @@ async fn words_alone_find_most_servers() {
     assert!(among_three(&world, &routing.fresh).await >= FRESH_FOUND_MIN);
 }
 
-/// For how many of the questions the server is among the first three; tells each.
+/// Counts the questions whose server is among the first three results, and prints each result.
 #[expect(clippy::print_stdout, reason = "the figure is what the test is for")]
-async fn among_three(world: &Live, questions: &[Question]) -> usize {
+async fn among_three(world: &LiveWorld, questions: &[Question]) -> usize {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
         let hits = found(world, asks, 3).await.0;
@@ -130,10 +130,10 @@ async fn among_three(world: &Live, questions: &[Question]) -> usize {
     among_three
 }
 
-/// The longest text that the model below takes, in characters.
+/// Maximum length of a text that the model below accepts, in characters.
 const TAKEN_MAX: usize = 1_000;
 
-/// Vectors of two numbers: how often a text says `letter` or means it, and how often `way`.
+/// Returns vectors of two numbers: how often a text means `letter`, and how often `way`.
 async fn embed(Json(body): Json<Value>) -> axum::response::Response {
     if body["model"] == "broken" {
         return Json(json!({ "data": [{ "index": 0, "embedding": [1.0] }] })).into_response();
@@ -158,7 +158,7 @@ async fn embed(Json(body): Json<Value>) -> axum::response::Response {
     Json(json!({ "data": data })).into_response()
 }
 
-async fn embedder(entries: Arc<MemoryIndex>, model: &str) -> Live {
+async fn embedder(entries: Arc<MemoryIndex>, model: &str) -> LiveWorld {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     let app = Router::new().route("/v1/embeddings", post(embed));
@@ -173,14 +173,14 @@ async fn a_model_finds_by_angle_and_by_words_and_another_model_begins_anew() {
     let entries = Arc::new(MemoryIndex::default());
     let small = embedder(entries.clone(), "local/small").await;
     let texts = [("mail", "letter letter letter way"), ("maps", "way"), ("post", "letter")];
-    // More than one request takes.
+    // More texts than fit in one request.
     let many: Vec<String> = (0..70).map(|n| format!("x{n:02}")).collect();
     let all = texts.iter().copied().chain(many.iter().map(|it| (it.as_str(), "way way")));
     indexed(&small, offers(all.map(|(name, text)| (name, Some(text))))).await;
     let (hits, by) = found(&small, "an epistle", 3).await;
     assert_eq!((names(&hits), by.as_str()), (vec!["post", "mail"], "local/small and words"));
     assert!((hits[0].score - 1.0).abs() < 1e-9 && (hits[1].score - 0.9f64.sqrt()).abs() < 1e-6, "{hits:?}");
-    // Of the vectors' whole spread, which is 1, words give all to who says it most.
+    // The best match by words gains as much as the whole spread of the vectors' scores, which is 1.
     let hits = found(&small, "a letter", 1).await.0;
     assert_eq!(names(&hits), ["mail"]);
     assert!((hits[0].score - 1.0 - 0.9f64.sqrt()).abs() < 1e-6, "{hits:?}");
@@ -216,7 +216,7 @@ async fn a_model_that_makes_no_vectors_is_the_operators_to_change() {
     ] {
         let world = embedder(entries.clone(), model).await;
         let refused = fault(ask(&world, offers([("mail", Some("letter")), ("maps", Some("way"))])).await);
-        assert_eq!(refused.remedy, Remedy::Operator, "{refused:?}");
+        assert_eq!(refused.kind, FaultKind::Permanent, "{refused:?}");
         assert!(refused.error.contains(words), "{refused:?}");
         assert!(entries.all().await.unwrap().is_empty(), "all of it is written or nothing");
     }

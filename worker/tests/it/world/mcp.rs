@@ -1,10 +1,10 @@
-//! MCP servers as child processes.
+//! MCP servers that run as child processes.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use shared::{Content, Remedy, Request, Response, Safety, ToolCall, ToolOutput};
-use worker::world::{Described, IDEMPOTENCY_KEY, Live, Server, ToolRule, Transport};
+use shared::{Content, FaultKind, Request, Response, Safety, ToolCall, ToolOutput};
+use worker::world::{IDEMPOTENCY_KEY, LiveWorld, Server, ServerInfo, ToolRule, Transport};
 
 use super::{
     Outcome, Stage, again,
@@ -12,39 +12,40 @@ use super::{
     due, fault, live, nobody, perform, servers,
 };
 
-fn desk(server: Server) -> Live {
+fn desk(server: Server) -> LiveWorld {
     live([], servers([("desk", server)]))
 }
 
-async fn call(world: &Live, name: &str, arguments: Value) -> Outcome {
+async fn call(world: &LiveWorld, name: &str, arguments: Value) -> Outcome {
     let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments };
     let request = Request::CallTool { server: "desk".to_owned(), call };
     perform(world, &Stage::default(), &due(request)).await.0
 }
 
-async fn text(world: &Live, name: &str) -> String {
+async fn text(world: &LiveWorld, name: &str) -> String {
     match call(world, name, json!({})).await {
         Ok((
-            Response::Output(ToolOutput::Ok(text)) | Response::Whole { output: ToolOutput::Ok(text), .. },
+            Response::Output(ToolOutput::Ok(text))
+            | Response::OutputWithExtras { output: ToolOutput::Ok(text), .. },
             None,
         )) => text,
         other => panic!("an output was expected of {name}: {other:?}"),
     }
 }
 
-async fn error(world: &Live, name: &str, arguments: Value) -> String {
+async fn error(world: &LiveWorld, name: &str, arguments: Value) -> String {
     match call(world, name, arguments).await {
         Ok((Response::Output(ToolOutput::Error(text)), None)) => text,
         other => panic!("a tool's error was expected of {name}: {other:?}"),
     }
 }
 
-/// The operator's word that a tool's calls are so.
+/// A configured rule that sets the safety of a tool's calls.
 fn safety(safety: Safety) -> ToolRule {
     ToolRule { safety: Some(safety), ..ToolRule::default() }
 }
 
-async fn list(world: &Live, stage: &Stage) -> Response {
+async fn list(world: &LiveWorld, stage: &Stage) -> Response {
     perform(world, stage, &due(Request::ListTools { server: "desk".to_owned() })).await.0.unwrap().0
 }
 
@@ -56,7 +57,7 @@ async fn every_page_is_listed_by_name_with_what_repeating_does() {
     let mut stage = Stage::default();
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("tools were expected") };
     let shown: Vec<_> = tools.iter().map(|it| (it.name.as_str(), it.safety)).collect();
-    // The operator's word on `send` stands above the server's silence.
+    // The configured safety of `send` takes precedence over the server, which declares none.
     let expected = [
         ("asked_3_times", Safety::Write),
         ("look", Safety::Read),
@@ -69,9 +70,9 @@ async fn every_page_is_listed_by_name_with_what_repeating_does() {
         ("does look", &json!({ "type": "object" }))
     );
 
-    // What the log already holds is not repeated, and what was listed a moment ago is not asked again.
-    stage.toolboxes.insert("desk".to_owned(), tools);
-    assert_eq!(list(&world, &stage).await, Response::SameTools);
+    // Tools already in the log are not recorded again, and tools listed a moment ago are not requested again.
+    stage.tool_servers.insert("desk".to_owned(), tools);
+    assert_eq!(list(&world, &stage).await, Response::ToolsUnchanged);
     assert_eq!(text(&world, "change").await, "changed");
     let Response::Tools { tools } = list(&world, &stage).await else { panic!("changed tools were expected") };
     assert_eq!(tools[0].name, "asked_6_times");
@@ -113,8 +114,8 @@ async fn a_server_that_dies_leaves_a_doubt_and_is_started_again() {
     let first = text(&world, "pid").await;
     assert_eq!(text(&world, "pid").await, first, "one connection serves all");
     let doubt = fault(call(&world, "die", json!({})).await);
-    assert_eq!(doubt.remedy, Remedy::Doubt { after_ms: None });
-    assert!(doubt.error.contains("MCP server desk was lost during die"), "{doubt:?}");
+    assert_eq!(doubt.kind, FaultKind::InDoubt { retry_after_ms: None });
+    assert!(doubt.error.contains("the connection to MCP server desk was lost during die"), "{doubt:?}");
     assert_ne!(text(&world, "pid").await, first);
 }
 
@@ -130,8 +131,8 @@ async fn silence_is_a_doubt_but_progress_is_not_silence() {
     let world = desk(Server { call_timeout: Duration::from_millis(700), ..server([]) });
     assert_eq!(text(&world, "work").await, "done");
     let silent = fault(call(&world, "hang", json!({})).await);
-    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None });
-    assert!(silent.error.contains("gave no answer to hang in 700ms"), "{silent:?}");
+    assert_eq!(silent.kind, FaultKind::InDoubt { retry_after_ms: None });
+    assert!(silent.error.contains("did not answer hang within 700ms"), "{silent:?}");
     assert_eq!(text(&world, "unheard_of").await, "what is unheard_of?", "the connection stays of use");
 }
 
@@ -141,7 +142,7 @@ async fn a_child_sees_only_what_it_is_given() {
         serde_json::from_str(&text(&desk(server([("GIVEN", "this")])), "env").await).unwrap();
     assert_eq!(seen["GIVEN"], "this");
     assert_eq!(seen.get("PATH"), std::env::var("PATH").ok().as_ref());
-    // Cargo sets this for the test, and so it stands for any secret of the parent.
+    // Cargo sets this variable for the test, so it serves as a secret of the parent process.
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
     let ours = ["PATH", "HOME", "LANG", "TMPDIR", "GIVEN", "TURNFOLD_TEST_MCP_SERVER"];
     let others: Vec<_> = seen.keys().filter(|it| !ours.contains(&it.as_str())).collect();
@@ -165,13 +166,13 @@ async fn a_server_that_cannot_be_reached_says_why() {
     let slow = Server { connect_timeout: Duration::from_millis(300), ..shell("sleep 60") };
     let cases = [
         (command_of(missing), "cannot start \"no-such-program-of-turnfold\""),
-        (shell("echo \"licence $TOKEN expired\" >&2; exit 3"), "it said: licence [TOKEN] expired"),
-        (slow, "it did not answer within 300ms"),
+        (shell("echo \"licence $TOKEN expired\" >&2; exit 3"), "its last output: licence [TOKEN] expired"),
+        (slow, "it did not respond within 300ms"),
     ];
     for (server, words) in cases {
         let fault = fault(call(&desk(server), "look", json!({})).await);
-        assert!(fault.error.starts_with("MCP server desk cannot be reached: "), "{fault:?}");
-        assert!(fault.error.ends_with("; check [mcp.desk] in turnfold.toml"), "{fault:?}");
+        assert!(fault.error.starts_with("cannot reach MCP server desk: "), "{fault:?}");
+        assert!(fault.error.ends_with("; hint: check [mcp.desk] in turnfold.toml"), "{fault:?}");
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
         again(&fault);
     }
@@ -185,7 +186,7 @@ async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
     let outcomes = futures::future::join_all((0..8).map(|_| call(&world, "look", json!({})))).await;
     assert!(outcomes.iter().all(|it| it == &outcomes[0]), "{outcomes:?}");
     assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n");
-    // Whoever comes later tries anew.
+    // A later call tries to start the server again.
     again(&fault(call(&world, "look", json!({})).await));
     assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\nonce\n");
 }
@@ -195,10 +196,12 @@ async fn an_unknown_server_is_the_operators_to_add() {
     for (world, known) in [(desk(server([])), "desk"), (live([], nobody()), "none")] {
         let request = Request::ListTools { server: "till".to_owned() };
         let fault = fault(perform(&world, &Stage::default(), &due(request)).await.0);
-        assert_eq!(fault.remedy, Remedy::Operator);
+        assert_eq!(fault.kind, FaultKind::Permanent);
         assert_eq!(
             fault.error,
-            format!("MCP server \"till\" is unknown (known: {known}): add [mcp.till] to turnfold.toml")
+            format!(
+                "MCP server \"till\" is unknown (known: {known}); hint: add [mcp.till] to turnfold.toml, then run: turnfold turn retry"
+            )
         );
     }
 }
@@ -209,19 +212,20 @@ async fn a_server_describes_itself_and_ends_when_it_is_let_go() {
     let described = world.servers().describe("desk").await.unwrap();
     let name = "hand-made 0.1".to_owned();
     let instructions = Some("be kind".to_owned());
-    assert_eq!(described, Described { name, protocol: "2025-11-25".to_owned(), instructions });
+    assert_eq!(described, ServerInfo { name, protocol: "2025-11-25".to_owned(), instructions });
     let pid = text(&world, "pid").await;
     world.close().await;
     let alive = std::process::Command::new("kill").args(["-0", &pid]).status().unwrap().success();
     assert!(!alive, "the child outlives its connection");
 }
 
-/// Words are heard; what there is besides is kept, and what is too much is said not to be.
+/// Text content reaches the model. Other content is kept beside it, and content over the size limit is replaced by a
+/// note.
 #[tokio::test]
 async fn what_is_no_text_is_kept_beside_it() {
     let world = desk(server([]));
     let kept = async |tool: &str| match call(&world, tool, json!({})).await {
-        Ok((Response::Whole { kept, .. }, None)) => kept.content,
+        Ok((Response::OutputWithExtras { extras: kept, .. }, None)) => kept.content,
         other => panic!("{tool} gives more than words: {other:?}"),
     };
     let picture = Content::Image { mime_type: "image/png".to_owned(), data: "A".repeat(16_000) };
@@ -235,9 +239,9 @@ async fn what_is_no_text_is_kept_beside_it() {
     let rooms = Content::Structured { value: json!({ "rooms": [1, 2] }) };
     assert_eq!(kept("structured").await, [rooms]);
     let huge = kept("huge").await;
-    let [Content::Cut { what }, Content::Audio { data, .. }] = &huge[..] else {
+    let [Content::Omitted { description }, Content::Audio { data, .. }] = &huge[..] else {
         panic!("{} parts", huge.len())
     };
-    assert_eq!(what, "image image/png, 2250 kB: of one result 2097152 bytes are kept");
+    assert_eq!(description, "image image/png, 2250 kB: omitted, a result keeps at most 2097152 bytes");
     assert_eq!(data, "AAAA", "what is small still fits");
 }

@@ -1,4 +1,4 @@
-//! MCP servers over HTTP.
+//! MCP servers that are reached over HTTP.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -10,8 +10,8 @@ use axum::{
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use shared::{Remedy, Request, Response, ToolCall, ToolOutput};
-use worker::world::{Live, Nodes, Server, Session, Sight, Transport};
+use shared::{FaultKind, Request, Response, ToolCall, ToolOutput};
+use worker::world::{LiveWorld, NodeToolFilters, Server, Session, ToolFilter, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, named, perform, servers};
 
@@ -41,7 +41,7 @@ async fn answer(headers: HeaderMap, Json(request): Json<Value>) -> Http {
     Json(json!({ "jsonrpc": "2.0", "id": id, field: value })).into_response()
 }
 
-fn desk(url: String, token: &str) -> Live {
+fn desk(url: String, token: &str) -> LiveWorld {
     let headers = BTreeMap::from([("Authorization".to_owned(), SecretString::from(token))]);
     let seconds = Duration::from_secs;
     let transport = Transport::Http { url, headers };
@@ -53,13 +53,13 @@ fn desk(url: String, token: &str) -> Live {
         session: Session::Shared,
         concurrency: None,
         tools: BTreeMap::new(),
-        sight: Sight::default(),
-        nodes: Nodes::new(),
+        tool_filter: ToolFilter::default(),
+        node_tool_filters: NodeToolFilters::new(),
     };
     live([], servers([("desk", server)]))
 }
 
-async fn call(world: &Live, name: &str) -> Outcome {
+async fn call(world: &LiveWorld, name: &str) -> Outcome {
     let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
     perform(world, &Stage::default(), &due(Request::CallTool { server: "desk".to_owned(), call })).await.0
 }
@@ -78,16 +78,16 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     let busy = fault(call(&world, "busy").await);
     assert!(named(again(&busy), 3_000), "{busy:?}");
     let away = fault(call(&world, "away").await);
-    let Remedy::Doubt { after_ms } = away.remedy else { panic!("it may have happened: {away:?}") };
-    assert!(named(after_ms, 3_000) && away.error.contains("was lost during away"), "{away:?}");
+    let FaultKind::InDoubt { retry_after_ms } = away.kind else { panic!("it may have happened: {away:?}") };
+    assert!(named(retry_after_ms, 3_000) && away.error.contains("lost during away"), "{away:?}");
     let crashed = fault(call(&world, "crash").await);
-    assert_eq!(crashed.remedy, Remedy::Doubt { after_ms: None }, "{crashed:?}");
+    assert_eq!(crashed.kind, FaultKind::InDoubt { retry_after_ms: None }, "{crashed:?}");
     assert_eq!(call(&world, "echo").await, echo, "the server stays of use");
 
     let locked = fault(call(&desk(url, "Bearer some-other-token"), "echo").await);
-    assert_eq!(locked.remedy, Remedy::Operator, "{locked:?}");
+    assert_eq!(locked.kind, FaultKind::Permanent, "{locked:?}");
     assert!(
-        locked.error.contains("check [mcp.desk.headers]") && !locked.error.contains("some-other"),
+        locked.error.contains("fix mcp.desk.headers") && !locked.error.contains("some-other"),
         "{locked:?}"
     );
 
@@ -95,10 +95,10 @@ async fn over_http_it_is_known_whether_a_call_may_have_happened() {
     let _ = serving.await;
     let gone = fault(call(&world, "echo").await);
     again(&gone);
-    assert!(gone.error.contains("MCP server desk cannot be reached"), "{gone:?}");
+    assert!(gone.error.contains("cannot reach MCP server desk"), "{gone:?}");
 }
 
-/// The address may hold a key, and whoever repeats it writes it in a way of their own.
+/// No error shows the server's address: it may contain a key, and libraries that print it encode it in different ways.
 #[tokio::test]
 async fn the_address_is_never_told() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -116,7 +116,7 @@ async fn the_address_is_never_told() {
         format!("http://{there}/mcp?api_key=the-key-of-the-desk"),
     ] {
         let fault = fault(call(&desk(url.clone(), TOKEN), "echo").await);
-        assert!(fault.error.contains("MCP server desk cannot be reached"), "{url}: {fault:?}");
+        assert!(fault.error.contains("cannot reach MCP server desk"), "{url}: {fault:?}");
         assert!(!fault.error.contains("the-key-of-the-desk"), "{url}: {fault:?}");
     }
 }
@@ -130,5 +130,5 @@ async fn a_server_that_lets_nobody_in_for_now_names_the_pause() {
     tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
     let away = fault(call(&desk(url, TOKEN), "echo").await);
     assert!(named(again(&away), 3_000), "{away:?}");
-    assert!(away.error.contains("MCP server desk asks for a pause (503)"), "{away:?}");
+    assert!(away.error.contains("MCP server desk is rate limited (http status 503)"), "{away:?}");
 }

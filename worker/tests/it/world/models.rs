@@ -1,9 +1,11 @@
-//! Models over HTTP.
+//! Models that are called over HTTP.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use shared::{Citation, Due, Message, Meter, Remedy, Reply, Request, Response, Searching, ToolCall};
+use shared::{
+    Citation, FaultKind, Message, PendingRequest, Reply, Request, Response, ToolCall, Usage, WebSearch,
+};
 
 use super::{
     Stage, again, chat, due,
@@ -15,7 +17,7 @@ fn hello() -> Stage {
     Stage::hearing([Message::user("Hello")])
 }
 
-fn reply(outcome: super::Outcome) -> (Reply, Meter) {
+fn reply(outcome: super::Outcome) -> (Reply, Usage) {
     match outcome.expect("a reply was expected") {
         (Response::Reply(reply), Some(meter)) => (reply, meter),
         other => panic!("a metered reply was expected: {other:?}"),
@@ -33,7 +35,7 @@ async fn a_reply_is_streamed_and_metered() {
     let (reply, meter) = reply(outcome);
     assert_eq!(reply, Reply { content: "Good day".to_owned(), ..Reply::default() });
     assert_eq!(heard, ["Good ", "day"]);
-    assert_eq!((meter.by.as_str(), meter.input_tokens, meter.output_tokens), ("gpt-real", 11, 7));
+    assert_eq!((meter.model.as_str(), meter.input_tokens, meter.output_tokens), ("gpt-real", 11, 7));
     let (headers, body) = endpoint.received().remove(0);
     assert_eq!(headers["authorization"], format!("Bearer {KEY}"));
     assert_eq!(body["model"], "gpt");
@@ -53,9 +55,9 @@ async fn a_conversation_keeps_its_calls_and_their_answers() {
     let due = due(chat("local/gpt", 0..9));
 
     let unanswered = fault(perform(&endpoint.world(), &stage, &due).await.0);
-    assert_eq!(unanswered.remedy, Remedy::Operator);
+    assert_eq!(unanswered.kind, FaultKind::Permanent);
     assert!(
-        unanswered.error.contains("(400): tool_call_ids did not have response messages: \"c2\""),
+        unanswered.error.contains("(http status 400): tool_call_ids did not have response messages: \"c2\""),
         "{unanswered:?}"
     );
 
@@ -78,16 +80,16 @@ async fn calls_are_put_together_from_pieces() {
         call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"wh" } })),
         call(json!({ "index": 1, "id": "b", "function": { "name": "list", "arguments": "" } })),
         call(json!({ "index": 0, "function": { "arguments": "ere\":\"here\"}" } })),
-        // The same number again, but another call; and one without an id; and one that is no JSON.
+        // Another call with the same index, a call without an id, and a call whose arguments are not JSON.
         call(json!({ "index": 1, "id": "c", "function": { "name": "cal_book", "arguments": "null" } })),
         call(json!({ "index": 2, "function": { "name": "odd", "arguments": "{at: 9}" } })),
     ];
     let endpoint = Endpoint::serve([stream(pieces, "tool_calls")]).await;
     let mut stage = hello();
-    stage.toolboxes.insert("cal".to_owned(), vec![tool("cal.book")]);
+    stage.tool_servers.insert("cal".to_owned(), vec![tool("cal.book")]);
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { toolboxes, .. } = &mut request {
-        toolboxes.push("cal".to_owned());
+    if let Request::Chat { tool_servers, .. } = &mut request {
+        tool_servers.push("cal".to_owned());
     }
     let (reply, _) = reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
     assert_eq!(reply.content, "Let me look.");
@@ -125,11 +127,11 @@ async fn the_nodes_own_tools_come_first_and_keep_their_names() {
     let endpoint = Endpoint::serve([stream([words("ok")], "stop")]).await;
     let mut stage = hello();
     stage.tools = vec![tool("hidden"), tool("submit"), tool("plan")];
-    stage.toolboxes.insert("cal".to_owned(), vec![tool("book"), tool("submit"), tool("cancel.all")]);
-    stage.toolboxes.insert("other".to_owned(), vec![tool("strange")]);
+    stage.tool_servers.insert("cal".to_owned(), vec![tool("book"), tool("submit"), tool("cancel.all")]);
+    stage.tool_servers.insert("other".to_owned(), vec![tool("strange")]);
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { toolboxes, tools, .. } = &mut request {
-        toolboxes.push("cal".to_owned());
+    if let Request::Chat { tool_servers, tools, .. } = &mut request {
+        tool_servers.push("cal".to_owned());
         *tools = vec!["plan".to_owned(), "submit".to_owned()];
     }
     reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
@@ -138,7 +140,7 @@ async fn the_nodes_own_tools_come_first_and_keep_their_names() {
     assert_eq!(names, ["plan", "submit", "book", "cancel_all"]);
 }
 
-/// A schema as schemars writes it, with all that strict mode does not accept.
+/// A schema as schemars generates it, with every keyword that strict mode rejects.
 fn loose() -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -154,7 +156,7 @@ fn loose() -> Value {
 
 fn shaped() -> Request {
     let mut request = chat("local/gpt", 0..1);
-    if let Request::Chat { shape, .. } = &mut request {
+    if let Request::Chat { response_schema: shape, .. } = &mut request {
         *shape = Some("Plan<Step>".to_owned());
     }
     request
@@ -166,7 +168,7 @@ async fn a_shape_is_sent_in_its_strict_form_with_what_was_wrong_before() {
     let mut stage = hello();
     stage.schema = Some(loose());
     let mut due = due(shaped());
-    due.complaint = Some(shared::Refused::Shape("missing field `n`".to_owned()).to_string());
+    due.previous_error = Some(shared::UnexpectedResponse::Schema("missing field `n`".to_owned()).to_string());
     reply(perform(&endpoint.world(), &stage, &due).await.0);
     let (_, body) = endpoint.received().remove(0);
     let format = &body["response_format"]["json_schema"];
@@ -177,8 +179,8 @@ async fn a_shape_is_sent_in_its_strict_form_with_what_was_wrong_before() {
     assert_eq!(last["role"], "system");
     assert!(last["content"].as_str().unwrap().contains("missing field `n`"), "{last}");
 
-    // A line that was down is not the model's to mend; a map is nothing that strict mode knows.
-    due.complaint = Some("provider local failed (500)".to_owned());
+    // The model cannot correct a failed connection. Strict mode does not support maps.
+    due.previous_error = Some("provider local failed (500)".to_owned());
     stage.schema = Some(json!({ "type": "object", "properties": { "map": { "type": "object" } } }));
     reply(perform(&endpoint.world(), &stage, &due).await.0);
     let (_, body) = endpoint.received().remove(1);
@@ -186,7 +188,7 @@ async fn a_shape_is_sent_in_its_strict_form_with_what_was_wrong_before() {
     assert_eq!(body["response_format"]["json_schema"]["strict"], false);
 }
 
-/// A refusal, whether it may be asked again (and when) or not, and the words.
+/// An error response, whether it may be retried and after which delay, and the expected message.
 type Case = (Answer, Result<Option<u64>, ()>, &'static str);
 
 #[tokio::test]
@@ -200,54 +202,70 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         (
             Answer::Status(401, &[], echo.clone()),
             operator,
-            "the key of provider local was refused (401): check providers.local.api_key",
+            "provider local rejected the key (http status 401); hint: fix providers.local.api_key",
         ),
         (
             Answer::Status(403, &[("content-type", "text/html")], html("Forbidden by the proxy")),
             operator,
-            "(403): check providers.local.api_key: Forbidden by the proxy",
+            "(http status 403): Forbidden by the proxy; hint: fix providers.local.api_key",
         ),
         (Answer::Status(403, &[], echo), operator, "Incorrect API key provided: [key]"),
         (
             Answer::Status(400, &[], json(json!({ "message": "too long", "code": 400 }))),
             operator,
-            "refuses the request (400): too long",
+            "rejected the request (http status 400): too long",
         ),
-        (Answer::Status(404, &[], json(json!("no such model"))), operator, "(404): no such model"),
+        (
+            Answer::Status(404, &[], json(json!("no such model"))),
+            operator,
+            "(http status 404): no such model",
+        ),
         (
             Answer::Status(422, &[], json!({ "detail": "bad field" }).to_string()),
             operator,
-            "(422): bad field",
+            "(http status 422): bad field",
         ),
         (
             Answer::Status(429, &[("retry-after", "7")], json(json!({ "message": "slow down" }))),
             Ok(Some(7_000)),
-            "asks for a pause (429): slow down",
+            "is rate limited (http status 429): slow down",
         ),
-        (Answer::Status(429, &[("retry-after", "86400")], String::new()), Ok(Some(600_000)), "(429)"),
+        (
+            Answer::Status(429, &[("retry-after", "86400")], String::new()),
+            Ok(Some(600_000)),
+            "(http status 429)",
+        ),
         (
             Answer::Status(429, &[("retry-after", "Fri, 31 Dec 2100 23:59:59 GMT")], String::new()),
             Ok(Some(600_000)),
-            "(429)",
+            "(http status 429)",
         ),
-        (Answer::Status(429, &[("retry-after", "later")], html("Slow")), Ok(None), "(429): Slow"),
+        (Answer::Status(429, &[("retry-after", "later")], html("Slow")), Ok(None), "(http status 429): Slow"),
         (
             Answer::Status(429, &[], json(json!({ "message": "no money", "code": "insufficient_quota" }))),
             operator,
-            "quota of provider local is used up (429): no money",
+            "quota of provider local is used up (http status 429): no money",
         ),
-        (Answer::Status(408, &[], String::new()), Ok(None), "failed (408)"),
+        (Answer::Status(408, &[], String::new()), Ok(None), "failed (http status 408)"),
         (
             Answer::Status(500, &[], json(json!({ "message": "oops", "code": 500 }))),
             Ok(None),
-            "failed (500): oops",
+            "failed (http status 500): oops",
         ),
-        (Answer::Status(503, &[("retry-after", "1.5")], html("Busy")), Ok(Some(1_500)), "failed (503): Busy"),
-        (Answer::Status(302, &[("location", "/elsewhere")], String::new()), operator, "redirects (302)"),
+        (
+            Answer::Status(503, &[("retry-after", "1.5")], html("Busy")),
+            Ok(Some(1_500)),
+            "failed (http status 503): Busy",
+        ),
+        (
+            Answer::Status(302, &[("location", "/elsewhere")], String::new()),
+            operator,
+            "redirects (http status 302)",
+        ),
         (
             Answer::Status(200, &[("content-type", "text/html")], html("Welcome")),
             operator,
-            "not with a stream: check providers.local.base_url: Welcome",
+            "did not respond with a stream: Welcome; hint: check providers.local.base_url",
         ),
     ];
     for (answer, remedy, words) in cases {
@@ -258,7 +276,7 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         match remedy {
             Ok(None) => assert_eq!(again(&fault), None, "{fault:?}"),
             Ok(Some(said)) => assert!(named(again(&fault), said), "{fault:?}"),
-            Err(()) => assert_eq!(fault.remedy, Remedy::Operator, "{fault:?}"),
+            Err(()) => assert_eq!(fault.kind, FaultKind::Permanent, "{fault:?}"),
         }
         assert_eq!(
             endpoint.received().len(),
@@ -274,18 +292,22 @@ async fn a_reply_that_is_not_whole_is_none() {
         || call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"wh" } }));
     let within = json!({ "error": { "message": "the model crashed", "code": 502 } });
     let no_json = "data: {\"choices\":[{\"delta\":{\"content\":\"Good \"}}]}\n\ndata: {\n\n";
-    let again = Remedy::Again { after_ms: None };
-    // What breaks off is paid for although nobody tells what it took.
+    let again = FaultKind::Transient { retry_after_ms: None };
+    // An interrupted reply is charged although no usage was reported.
     let cases = [
-        (Answer::Broken(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
-        (Answer::Ended(vec![words("Good ")]), Remedy::Doubt { after_ms: None }, "broke off"),
-        (Answer::Bytes(no_json), Remedy::Doubt { after_ms: None }, "it sent what is no JSON"),
+        (
+            Answer::Broken(vec![words("Good ")]),
+            FaultKind::InDoubt { retry_after_ms: None },
+            "was interrupted",
+        ),
+        (Answer::Ended(vec![words("Good ")]), FaultKind::InDoubt { retry_after_ms: None }, "was interrupted"),
+        (Answer::Bytes(no_json), FaultKind::InDoubt { retry_after_ms: None }, "it is not JSON"),
         (
             stream([words("Good "), words(&"x".repeat(5 << 20))], "stop"),
-            Remedy::Doubt { after_ms: None },
+            FaultKind::InDoubt { retry_after_ms: None },
             "is longer than",
         ),
-        (Answer::Stream(vec![words("Good "), within]), again, "failed (502): the model crashed"),
+        (Answer::Stream(vec![words("Good "), within]), again, "failed (http status 502): the model crashed"),
         (stream([words("Good "), half()], "length"), again, "cut off at the length limit"),
         (stream([words("Good ")], "content_filter"), again, "content filter"),
     ];
@@ -294,7 +316,7 @@ async fn a_reply_that_is_not_whole_is_none() {
         let (outcome, heard) = perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await;
         let fault = fault(outcome);
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
-        assert_eq!(fault.remedy, remedy, "{fault:?}");
+        assert_eq!(fault.kind, remedy, "{fault:?}");
         assert_eq!(heard, ["Good "]);
     }
 }
@@ -313,9 +335,9 @@ async fn a_long_reply_is_cut_off_only_where_its_form_matters() {
     let cut = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(cut.error.starts_with("the reply was cut off at the length limit"), "{cut:?}");
     assert_eq!(again(&cut), None);
-    let told = Due { complaint: Some(cut.error), ..due(shaped()) };
+    let told = PendingRequest { previous_error: Some(cut.error), ..due(shaped()) };
     let twice = fault(perform(&endpoint.world(), &stage, &told).await.0);
-    assert!(twice.error.contains("twice") && twice.remedy == Remedy::Operator, "{twice:?}");
+    assert!(twice.error.contains("twice") && twice.kind == FaultKind::Permanent, "{twice:?}");
     let refused = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
     assert!(refused.error.contains("I will not"), "{refused:?}");
 }
@@ -325,14 +347,18 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     let endpoint = Endpoint::serve([Answer::Silence]).await;
     let world = endpoint.world_that_waits(Duration::from_millis(200));
     let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
-    assert!(silent.error.contains("did not answer within 200ms"), "{silent:?}");
-    assert_eq!(silent.remedy, Remedy::Doubt { after_ms: None }, "it may have worked on it: {silent:?}");
+    assert!(silent.error.contains("did not respond within 200ms"), "{silent:?}");
+    assert_eq!(
+        silent.kind,
+        FaultKind::InDoubt { retry_after_ms: None },
+        "it may have worked on it: {silent:?}"
+    );
 
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let url = format!("http://user:hunter2-hunter2@127.0.0.1:{port}/v1");
     let world = live([("local", provider(&url, Duration::from_secs(5)))], nobody());
     let gone = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
-    assert!(gone.error.contains("cannot be reached"), "{gone:?}");
+    assert!(gone.error.contains("cannot reach provider"), "{gone:?}");
     assert!(!gone.error.contains("hunter2"), "{gone:?}");
     again(&gone);
     let world = live([("local", provider("no-address", Duration::from_secs(5)))], nobody());
@@ -345,11 +371,11 @@ async fn an_unknown_provider_is_the_operators_to_add() {
     let unknown = fault(perform(&world, &hello(), &due(chat("remote/gpt", 0..1))).await.0);
     assert_eq!(
         unknown.error,
-        "provider \"remote\" is unknown (known: local): add [providers.remote] to turnfold.toml"
+        "provider \"remote\" is unknown (known: local); hint: add [providers.remote] to turnfold.toml, then run: turnfold turn retry"
     );
     let nameless = fault(perform(&world, &hello(), &due(chat("gpt", 0..1))).await.0);
     assert!(nameless.error.contains("provider/model"), "{nameless:?}");
-    assert_eq!((unknown.remedy, nameless.remedy), (Remedy::Operator, Remedy::Operator));
+    assert_eq!((unknown.kind, nameless.kind), (FaultKind::Permanent, FaultKind::Permanent));
 }
 
 #[tokio::test]
@@ -366,7 +392,7 @@ async fn what_a_reply_costs_is_on_its_meter_as_far_as_it_is_known() {
     let endpoint = Endpoint::serve(answers).await;
     let world = endpoint.world();
     let ask = async |model: &str| perform(&world, &hello(), &due(chat(model, 0..1))).await.0;
-    // 11 tokens at $2.5 and 7 at $10 for a million.
+    // 11 tokens at $2.5 and 7 tokens at $10 per million.
     assert_eq!(reply(ask("local/priced").await).1.micro_usd, Some(98));
     assert_eq!(reply(ask("local/gpt").await).1.micro_usd, None, "nobody named a price");
     let meter = reply(ask("local/priced").await).1;
@@ -375,7 +401,7 @@ async fn what_a_reply_costs_is_on_its_meter_as_far_as_it_is_known() {
         (0, 0, None),
         "nobody told the tokens"
     );
-    let withheld = fault(ask("local/priced").await).meter.expect("it is of no use and paid for");
+    let withheld = fault(ask("local/priced").await).usage.expect("it is of no use and paid for");
     assert_eq!((withheld.input_tokens, withheld.output_tokens, withheld.micro_usd), (11, 7, Some(98)));
 }
 
@@ -389,8 +415,8 @@ async fn a_model_that_searches_says_what_its_provider_cites() {
         [words("High"), piece(json!({ "annotations": notes })), piece(json!({ "annotations": flat }))];
     let endpoint = Endpoint::serve([stream(pieces, "stop"), stream([words("Plain")], "stop")]).await;
     let mut request = chat("local/gpt-search-preview", 0..1);
-    if let Request::Chat { searching, .. } = &mut request {
-        *searching = Searching::Web;
+    if let Request::Chat { web_search: searching, .. } = &mut request {
+        *searching = WebSearch::On;
     }
     let (found, _) = reply(perform(&endpoint.world(), &hello(), &due(request)).await.0);
     let citation = |url: &str, title: &str, end| Citation { url: url.into(), title: title.into(), end };

@@ -1,4 +1,4 @@
-//! An MCP server of the newest protocol, as rmcp serves it; started like [the hand-made one](super::child).
+//! An MCP server of the newest protocol version, built with rmcp and started like [the handwritten one](super::child).
 
 use std::{
     sync::atomic::{AtomicUsize, Ordering},
@@ -15,9 +15,11 @@ use rmcp::{
     service::{RequestContext, SubscriptionContext},
 };
 use serde_json::{Value, json};
-use shared::{Due, Form, Request, Response, Supplies, Supply, ToolCall, ToolOutput};
+use shared::{
+    Elicitation, InputResponse, InputResponses, PendingRequest, Request, Response, ToolCall, ToolOutput,
+};
 use tokio::sync::Notify;
-use worker::world::{IDEMPOTENCY_KEY, Live, Server, ToolRule};
+use worker::world::{IDEMPOTENCY_KEY, LiveWorld, Server, ToolRule};
 
 use super::{Stage, child, due, live, perform, servers};
 
@@ -25,19 +27,19 @@ const AS_SERVER: &str = "TURNFOLD_TEST_MODERN_MCP_SERVER";
 
 struct Desk;
 
-/// How many calls are under way, and the most there were.
+/// Number of running calls, and the maximum so far.
 static HERE: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
 
-/// How often the tools were listed, and how often somebody began to listen.
+/// Number of tool listings, and of subscriptions to changes.
 static LISTED: AtomicUsize = AtomicUsize::new(0);
 static LISTENERS: AtomicUsize = AtomicUsize::new(0);
 
-/// How many calls were made that end only when they are called off, and how many were.
+/// Number of calls started that end only when cancelled, and number of them that were cancelled.
 static ENDLESS: AtomicUsize = AtomicUsize::new(0);
 static CALLED_OFF: AtomicUsize = AtomicUsize::new(0);
 
-/// Makes the tools change.
+/// Notified to make the server change its tools.
 static CHANGE: Notify = Notify::const_new();
 
 impl ServerHandler for Desk {
@@ -98,7 +100,7 @@ impl ServerHandler for Desk {
                 Ok(CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(listeners)])))
             }
             "meet" => {
-                // Whoever else is here within the time of one call, is met.
+                // Any other call within the duration of one call overlaps with it.
                 let now = HERE.fetch_add(1, Ordering::SeqCst) + 1;
                 MOST.fetch_max(now, Ordering::SeqCst);
                 tokio::time::sleep(Duration::from_millis(300)).await;
@@ -136,7 +138,7 @@ fn wanting(request: &Value) -> Result<CallToolResponse, ErrorData> {
     Ok(CallToolResponse::InputRequired(wanted))
 }
 
-/// The server that another test starts. Not told so, it is no test.
+/// The server that another test starts. It returns at once unless its environment variable is set.
 #[tokio::test]
 async fn speaks_mcp() {
     if std::env::var_os(AS_SERVER).is_some() {
@@ -159,10 +161,10 @@ async fn the_newest_protocol_is_spoken_where_it_is_understood() {
     );
 }
 
-async fn call(world: &Live, name: &str, supplies: Option<Supplies>) -> Response {
+async fn call(world: &LiveWorld, name: &str, supplies: Option<InputResponses>) -> Response {
     let call = ToolCall { id: "c1".to_owned(), name: name.to_owned(), arguments: json!({}) };
     let request = Request::CallTool { server: "desk".to_owned(), call };
-    let due = Due { supplies, ..due(request) };
+    let due = PendingRequest { input_responses: supplies, ..due(request) };
     perform(world, &Stage::default(), &due).await.0.unwrap().0
 }
 
@@ -174,23 +176,30 @@ fn said(words: &str) -> Response {
 async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_along() {
     let world =
         live([], servers([("desk", child::started("world::modern::speaks_mcp", [(AS_SERVER, "yes")]))]));
-    let Response::Wants { forms, state } = call(&world, "sure", None).await else {
+    let Response::InputRequired { input_requests: forms, request_state: state } =
+        call(&world, "sure", None).await
+    else {
         panic!("it wants nothing")
     };
     assert_eq!(state.as_deref(), Some("s"));
     let schema = json!({ "type": "object", "properties": { "sure": { "type": "boolean" } } });
-    assert_eq!(forms["confirm"], Form { question: "Sure?".to_owned(), schema, url: None });
-    let Response::Wants { forms, .. } = call(&world, "visit", None).await else { panic!("it wants nothing") };
+    assert_eq!(forms["confirm"], Elicitation { question: "Sure?".to_owned(), schema, url: None });
+    let Response::InputRequired { input_requests: forms, .. } = call(&world, "visit", None).await else {
+        panic!("it wants nothing")
+    };
     assert_eq!(forms["confirm"].url.as_deref(), Some("https://example.org/in"));
 
     for (answer, told) in [
-        (Supply::Accept(json!({ "sure": true })), json!({ "action": "accept", "content": { "sure": true } })),
-        (Supply::Accept(Value::Null), json!({ "action": "accept" })),
-        (Supply::Decline, json!({ "action": "decline" })),
-        (Supply::Cancel, json!({ "action": "cancel" })),
+        (
+            InputResponse::Accept(json!({ "sure": true })),
+            json!({ "action": "accept", "content": { "sure": true } }),
+        ),
+        (InputResponse::Accept(Value::Null), json!({ "action": "accept" })),
+        (InputResponse::Decline, json!({ "action": "decline" })),
+        (InputResponse::Cancel, json!({ "action": "cancel" })),
     ] {
         let answers = [("confirm".to_owned(), answer)].into();
-        let supplies = Supplies { state: Some("s".to_owned()), answers };
+        let supplies = InputResponses { request_state: Some("s".to_owned()), responses: answers };
         let heard = call(&world, "sure", Some(supplies)).await;
         assert_eq!(heard, said(&json!([{ "confirm": told }, "s"]).to_string()));
     }
@@ -202,7 +211,8 @@ async fn what_a_tool_wants_of_a_person_comes_back_and_what_was_supplied_goes_alo
     }
 }
 
-/// A call's own time is shorter than the time that all of them take one after the other.
+/// The timeout of a call is shorter than the total time of all calls run one after the other: waiting for a free place
+/// does not count.
 #[tokio::test]
 async fn whoever_finds_no_place_waits_and_loses_no_time() {
     let most = async |change: &dyn Fn(&mut Server)| {
@@ -237,7 +247,7 @@ async fn a_tool_has_as_much_time_as_is_said_of_it() {
     let meet = ToolCall { id: "c1".to_owned(), name: "meet".to_owned(), arguments: json!({}) };
     let request = Request::CallTool { server: "desk".to_owned(), call: meet };
     let lost = perform(&world(&server).await, &Stage::default(), &due(request)).await.0.unwrap_err();
-    assert!(lost.error.contains("gave no answer to meet in 50ms"), "{lost:?}");
+    assert!(lost.error.contains("did not answer meet within 50ms"), "{lost:?}");
     let patient = ToolRule { timeout: Some(Duration::from_secs(20)), ..ToolRule::default() };
     server.tools.insert("meet".to_owned(), patient);
     assert_eq!(call(&world(&server).await, "meet", None).await, said("1"));
@@ -264,7 +274,7 @@ async fn a_call_whose_answer_nobody_waits_for_is_called_off() {
     until("[1,1]").await;
 }
 
-/// A list is taken for true for half a minute, unless the server says that it has changed.
+/// A tool list is cached for 30 seconds, unless the server announces a change.
 #[tokio::test]
 async fn a_server_of_the_newest_protocol_is_listened_to() {
     let world =
@@ -274,7 +284,8 @@ async fn a_server_of_the_newest_protocol_is_listened_to() {
         about.split(' ').rev().nth(1).unwrap().parse::<usize>().unwrap()
     };
     listed().await;
-    // Once for whoever began to listen, as nobody did before; and once more for what was heard.
+    // One listing when the subscription starts, because changes before it went unnoticed, and one for the announced
+    // change.
     let began = std::time::Instant::now();
     while listed().await < 3 {
         let listeners = call(&world, "change", None).await;

@@ -1,21 +1,21 @@
-//! What MCP servers offer besides calls: prompts, and all of it in one text.
+//! MCP prompts, and the text that describes everything a server offers.
 
 use std::collections::BTreeMap;
 
 use serde_json::json;
-use shared::{Description, Message, Prompt, PromptArgument, Remedy, Request, Response};
-use worker::world::{Live, Server, Transport};
+use shared::{Description, FaultKind, Message, Prompt, PromptArgument, Request, Response};
+use worker::world::{LiveWorld, Server, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
 
 const AS_EXPERT: &str = "TURNFOLD_TEST_EXPERT_DATA";
 
-/// The notebook that another test starts. Not told where its data is, it is no test.
+/// The notebook server that another test starts. It returns at once unless the location of its data is set.
 #[tokio::test]
 async fn serves_notes() {
     if let Some(data) = std::env::var_os(AS_EXPERT) {
         child::say_raw("");
-        experts::serve(experts::Expert::Notes, data.into()).await.unwrap();
+        demo_servers::serve(demo_servers::Expert::Notes, data.into()).await.unwrap();
     }
 }
 
@@ -27,11 +27,11 @@ fn notes(data: &std::path::Path) -> Server {
     server
 }
 
-fn desk(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Live {
+fn desk(env: impl IntoIterator<Item = (&'static str, &'static str)>) -> LiveWorld {
     live([], servers([("desk", child::server(env))]))
 }
 
-async fn ask(world: &Live, request: Request) -> Outcome {
+async fn ask(world: &LiveWorld, request: Request) -> Outcome {
     perform(world, &Stage::default(), &due(request)).await.0
 }
 
@@ -44,7 +44,7 @@ fn get(name: &str, arguments: &[(&str, &str)]) -> Request {
     Request::GetPrompt { server: "desk".to_owned(), name: name.to_owned(), arguments }
 }
 
-async fn described(world: &Live, server: &str) -> Description {
+async fn described(world: &LiveWorld, server: &str) -> Description {
     match ask(world, Request::Describe { server: server.to_owned() }).await {
         Ok((Response::Described(it), None)) => it,
         other => panic!("a description was expected: {other:?}"),
@@ -83,8 +83,8 @@ async fn a_prompt_is_filled_in_by_its_server() {
 
     let refused = fault(ask(&world, get("omega", &[])).await);
     assert_eq!(
-        (refused.remedy, refused.error.as_str()),
-        (Remedy::Operator, "MCP server desk refuses: no such prompt")
+        (refused.kind, refused.error.as_str()),
+        (FaultKind::Permanent, "MCP server desk rejected the request: no such prompt")
     );
     again(&fault(ask(&world, get("die", &[])).await));
 }
@@ -110,7 +110,7 @@ async fn a_real_server_fills_in_its_prompts() {
     assert!(messages[0].content.contains("two nights"), "{messages:?}");
     for unhelpful in [get("summarise", &[]), get("summarise", &[("title", "Rome")]), get("translate", &[])] {
         let refused = fault(ask(&world, unhelpful).await);
-        assert_eq!(refused.remedy, Remedy::Operator, "{refused:?}");
+        assert_eq!(refused.kind, FaultKind::Permanent, "{refused:?}");
     }
 
     let text = described(&world, "desk").await.text;
@@ -127,7 +127,7 @@ async fn a_server_is_described_in_an_order_of_our_own() {
         "What lies on a desk.\nTools:\n- asked_3_times: does asked_3_times\n- look: does look\n- put: does put\n- send: \
          does send\nPrompts:\n- alpha: seldom\n- zeta: the usual\nResources:\n- b: the other side"
     );
-    // Made by another implementation: `sha256sum`, its first 16 letters.
+    // Computed with `sha256sum`: its first 16 characters.
     assert_eq!(one.hash, "942ec68e534b4f49");
     assert_eq!(described(&world, "desk").await, one);
     let other = described(&desk([]), "desk").await;

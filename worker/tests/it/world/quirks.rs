@@ -1,4 +1,5 @@
-//! What a weak model was seen to do, replayed from the bytes of its replies: `fixtures/replies/README.md` says to what.
+//! Known faults of weak models, reproduced from recorded replies: `fixtures/replies/README.md` describes each
+//! recording.
 
 use serde_json::json;
 use shared::{Fault, Message, Reply, Request, Response, ToolCall};
@@ -16,12 +17,12 @@ const CALL_WITH_PARAMETERS: &str = include_str!("../../../../fixtures/replies/ca
 const CALL_REPEATED: &str = include_str!("../../../../fixtures/replies/call_repeated.sse");
 const CHOICE_IGNORED: &str = include_str!("../../../../fixtures/replies/choice_ignored.sse");
 
-/// What comes of one answer to a node that wants a shape, asked for in this way.
+/// Returns the result of one answer to a request for structured output in this form.
 async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> {
     let mut stage = Stage::hearing([Message::user("What time is it in Tokyo?")]);
     stage.schema = Some(json!({ "type": "object", "properties": { "decision": { "type": "string" } } }));
     let mut request = chat("local/smollm2", 0..1);
-    if let Request::Chat { shape, .. } = &mut request {
+    if let Request::Chat { response_schema: shape, .. } = &mut request {
         *shape = Some("PlanReply".to_owned());
     }
     let endpoint = Endpoint::serve([answer]).await;
@@ -35,14 +36,14 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
     read(perform(&world, &stage, &due(request)).await.0)
 }
 
-/// What comes of one answer to a node that offers a tool.
+/// Returns the result of one answer to a request that offers a tool.
 async fn offered(answer: Answer, said: Vec<Message>) -> Result<Reply, Fault> {
     let hears = 0..said.len();
     let mut stage = Stage::hearing(said);
-    stage.toolboxes.insert("time".to_owned(), vec![tool("get_current_time")]);
+    stage.tool_servers.insert("time".to_owned(), vec![tool("get_current_time")]);
     let mut request = chat("local/smollm2", hears);
-    if let Request::Chat { toolboxes, .. } = &mut request {
-        toolboxes.push("time".to_owned());
+    if let Request::Chat { tool_servers, .. } = &mut request {
+        tool_servers.push("time".to_owned());
     }
     read(perform(&Endpoint::serve([answer]).await.world(), &stage, &due(request)).await.0)
 }
@@ -85,7 +86,7 @@ async fn a_call_that_is_written_as_words_is_made() {
     }
 }
 
-/// The strategies refuse the second (`shared/src/strategies/repeat.rs`), so the two must be equal to them.
+/// Strategies reject the second call (`shared/src/strategies/repeat.rs`), so both calls must compare equal.
 #[tokio::test]
 async fn a_call_that_is_repeated_after_its_result_equals_the_first() {
     let mut said = asked();
@@ -111,7 +112,7 @@ async fn another_function_than_the_one_asked_for_is_told_to_the_model() {
     let alone = Answer::Stream([other()].into_iter().chain(end("tool_calls")).collect());
     let fault = shaped(alone, Structured::Tool).await.unwrap_err();
     let told =
-        "the model called another function than it was asked for: \"get_current_time\" and not \"answer\"";
+        "the model called a function other than the required one: \"get_current_time\" instead of \"answer\"";
     assert_eq!(fault.error, told);
     assert_eq!(again(&fault), None);
     let beside = [words("{\"decision\": \"replace\"}"), other()];

@@ -1,17 +1,17 @@
-//! A world that says what a fixture says.
+//! A world that replays the answers of a fixture.
 
 use futures::FutureExt;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::{
-    Attempted, CallTool, Chat, Edge, Edges, Event, Graph, ListTools, Next, Node, Replay, Reply, Step,
+    Attempted, CallTool, Chat, DynThread, Edge, Edges, Event, Graph, ListTools, Next, Node, Reply, Step,
     Strategy, Thread, ToolCall, ToolOutput, Transition, transcript,
 };
-use worker::world::{Recorded, World};
+use worker::world::{RecordedWorld, World};
 
 use super::fault;
 
-/// Lists, puts and sends at once, and says so.
+/// A strategy that lists, puts and sends concurrently, and reports it.
 struct Errand;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -85,19 +85,19 @@ impl Node<Errand> for Say {
 
 const SCRIPT: &str = r#"
 {"event": "opened", "strategy": "errand"}
-{"event": "heard", "messages": [{"role": "user", "content": "go"}]}
+{"event": "turn_started", "messages": [{"role": "user", "content": "go"}]}
 {"event": "answered", "slot": 0, "response": {"response": "tools", "tools": [{"name": "put", "safety": "idempotent"}, {"name": "send"}]}}
 {"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "put"}}
-{"event": "doubted", "slot": 1, "reason": "the line was cut"}
-{"event": "reconciled", "slot": 1, "verdict": "did_not"}
+{"event": "in_doubt", "slot": 1, "reason": "the line was cut"}
+{"event": "reconciled", "slot": 1, "verdict": "did_not_happen"}
 {"event": "answered", "slot": 1, "response": {"response": "output", "status": "ok", "text": "sent"}}
-{"event": "faltered", "slot": 0, "error": "busy", "again_after_ms": 40}
-{"event": "faltered", "slot": 0, "error": "no key"}
+{"event": "attempt_failed", "slot": 0, "error": "busy", "retry_after_ms": 40}
+{"event": "attempt_failed", "slot": 0, "error": "no key"}
 {"event": "failed", "node": "say", "reason": "left to the code of today"}
 {"event": "retried"}
-{"event": "answered", "slot": 0, "response": {"response": "reply", "content": "it is done"}, "meter": {"by": "gpt"}}
-{"event": "heard", "messages": [{"role": "user", "content": "again"}]}
-{"event": "answered", "slot": 0, "response": {"response": "same_tools"}}
+{"event": "answered", "slot": 0, "response": {"response": "reply", "content": "it is done"}, "usage": {"model": "gpt"}}
+{"event": "turn_started", "messages": [{"role": "user", "content": "again"}]}
+{"event": "answered", "slot": 0, "response": {"response": "tools_unchanged"}}
 {"event": "answered", "slot": 0, "response": {"response": "output", "status": "ok", "text": "put again"}}
 {"event": "answered", "slot": 1, "response": {"response": "output", "status": "error", "text": "not again"}}
 {"event": "answered", "slot": 0, "response": {"response": "reply", "content": "half of it"}}
@@ -109,19 +109,19 @@ fn script() -> Vec<Event> {
     SCRIPT.lines().filter(|it| !it.is_empty()).map(|it| serde_json::from_str(it).unwrap()).collect()
 }
 
-/// Lives a thread as a worker would. With `crashes`, each attempt of `put` is begun twice: a worker died over it.
+/// Runs a thread as a worker would. With `crashes`, each attempt of `put` starts twice, as after the death of a worker.
 async fn live_it(world: &dyn World, crashes: Crashes) -> Vec<Event> {
     let mut people = script().into_iter().filter(|it| {
-        matches!(it, Event::Opened(_) | Event::Heard(_) | Event::Reconciled(_) | Event::Retried(_))
+        matches!(it, Event::Opened(_) | Event::TurnStarted(_) | Event::Reconciled(_) | Event::Retried(_))
     });
     let mut thread = GRAPH.begin();
     let mut log = Vec::new();
     loop {
         let events = match thread.next().unwrap() {
             Next::Append(event) => vec![event],
-            Next::Rest => people.next().into_iter().collect(),
+            Next::Wait => people.next().into_iter().collect(),
             Next::Perform(due) => {
-                let fence = |it: &&shared::Due| it.is_write();
+                let fence = |it: &&shared::PendingRequest| it.is_write();
                 let mut fences: Vec<usize> = due.iter().filter(fence).map(|it| it.slot).collect();
                 if let Crashes::Over(slot) = crashes
                     && fences.contains(&slot)
@@ -157,30 +157,30 @@ enum Crashes {
     Over(usize),
 }
 
-async fn ask(world: &dyn World, thread: &dyn Replay, due: &shared::Due) -> super::Outcome {
+async fn ask(world: &dyn World, thread: &dyn DynThread, due: &shared::PendingRequest) -> super::Outcome {
     let node = thread.node().unwrap();
-    let ask = worker::world::Ask {
+    let ask = worker::world::RequestContext {
         thread: uuid::Uuid::nil(),
         due,
         key: "",
         node: &node,
-        deltas: &worker::world::NoDeltas,
+        deltas: &worker::world::DiscardDeltas,
     };
     world.perform(thread, &ask).await
 }
 
 #[tokio::test]
 async fn a_script_is_lived_as_it_is_written() {
-    let lived = live_it(&Recorded::new(GRAPH, &script()).unwrap(), Crashes::Never).await;
-    let reenacted = shared::reenact(GRAPH, &script()).unwrap();
+    let lived = live_it(&RecordedWorld::new(GRAPH, &script()).unwrap(), Crashes::Never).await;
+    let reenacted = shared::rerun(GRAPH, &script()).unwrap();
     assert_eq!(transcript(&lived), transcript(&reenacted.log));
-    assert_eq!(reenacted.left_over, []);
-    assert!(matches!(lived.last(), Some(Event::Decided(it)) if it.said[0].content == "half of it"));
+    assert_eq!(reenacted.unused, []);
+    assert!(matches!(lived.last(), Some(Event::Decided(it)) if it.messages[0].content == "half of it"));
 }
 
 #[tokio::test]
 async fn crashes_do_not_change_what_is_said() {
-    let world = Recorded::new(GRAPH, &script()).unwrap();
+    let world = RecordedWorld::new(GRAPH, &script()).unwrap();
     let without =
         |log: Vec<Event>| log.into_iter().filter(|it| !matches!(it, Event::Attempted(_))).collect::<Vec<_>>();
     let calm = live_it(&world, Crashes::Never).await;
@@ -192,17 +192,17 @@ async fn crashes_do_not_change_what_is_said() {
 #[tokio::test]
 async fn what_was_under_way_stays_so_and_what_is_unknown_is_named() {
     let script = script();
-    let mut log = shared::reenact(GRAPH, &script[..3]).unwrap().log;
+    let mut log = shared::rerun(GRAPH, &script[..3]).unwrap().log;
     log.retain(|it| !matches!(it, Event::Attempted(_)));
-    let thread = GRAPH.replay(&log).unwrap();
+    let thread = GRAPH.fold(&log).unwrap();
     let Next::Perform(due) = thread.next().unwrap() else { panic!("something is due: {}", transcript(&log)) };
 
-    // The recording ends while both calls are under way.
-    let world = Recorded::new(GRAPH, &script[..3]).unwrap();
+    // The recording ends while both calls are in flight.
+    let world = RecordedWorld::new(GRAPH, &script[..3]).unwrap();
     assert!(ask(&world, thread.as_ref(), &due[1]).now_or_never().is_none());
 
-    // The recording ends before they are asked.
-    let world = Recorded::new(GRAPH, &script[..2]).unwrap();
+    // The recording ends before both calls.
+    let world = RecordedWorld::new(GRAPH, &script[..2]).unwrap();
     let fault = fault(ask(&world, thread.as_ref(), &due[1]).await);
-    assert!(fault.error.contains("call desk.send({}) [1] of act"), "{fault:?}");
+    assert!(fault.error.contains("desk.send() [1] of act"), "{fault:?}");
 }

@@ -1,8 +1,8 @@
-//! A model that answers from a file.
+//! A scripted model, which answers from a file.
 
 use serde_json::json;
-use shared::{Message, Meter, Remedy, Reply, Request, Response, ToolCall};
-use worker::world::{Live, Provider, Script};
+use shared::{FaultKind, Message, Reply, Request, Response, ToolCall, Usage};
+use worker::world::{LiveWorld, Provider, Script};
 
 use super::{Stage, chat, due, fault, live, nobody, perform};
 
@@ -14,7 +14,7 @@ const LINES: &str = r#"
 {"last_role": "assistant", "says": "{unclosed"}
 "#;
 
-fn world() -> Live {
+fn world() -> LiveWorld {
     live([("demo", Provider::Scripted(Script::parse("demo.jsonl", LINES).unwrap()))], nobody())
 }
 
@@ -22,7 +22,7 @@ async fn answer(stage: &Stage, request: Request) -> (Reply, Vec<String>) {
     let (outcome, heard) = perform(&world(), stage, &due(request)).await;
     match outcome.unwrap() {
         (Response::Reply(reply), Some(meter)) => {
-            assert_eq!(meter, Meter { by: "scripted".to_owned(), ..Meter::default() });
+            assert_eq!(meter, Usage { model: "scripted".to_owned(), ..Usage::default() });
             (reply, heard)
         }
         other => panic!("a reply was expected: {other:?}"),
@@ -31,7 +31,7 @@ async fn answer(stage: &Stage, request: Request) -> (Reply, Vec<String>) {
 
 fn shaped() -> Request {
     let mut request = chat("demo/any", 0..9);
-    if let Request::Chat { shape, .. } = &mut request {
+    if let Request::Chat { response_schema: shape, .. } = &mut request {
         *shape = Some("Plan".to_owned());
     }
     request
@@ -50,13 +50,13 @@ async fn the_first_rule_that_fits_answers_with_what_it_caught() {
     let list = ToolCall { id: "call_1_1".to_owned(), name: "list".to_owned(), arguments: json!({}) };
     assert_eq!(reply.tool_calls, [find.clone(), list]);
 
-    // What was put in is not looked at again, though it looks like a name.
+    // Inserted values are not expanded again, even if they look like a placeholder.
     let stage = Stage::hearing([stage.messages[0].clone(), Message::tool(&find, "{people} free")]);
     let (reply, heard) = answer(&stage, chat("demo/any", 0..2)).await;
     assert_eq!(reply.content, "It says {people} free");
     assert_eq!(heard.concat(), reply.content);
 
-    // Only what is heard counts: here, the person alone.
+    // Only messages in the request's range count: here, the person's message alone.
     assert_eq!(answer(&stage, chat("demo/any", 0..1)).await.0.content, "Looking.");
     let (reply, _) = answer(&Stage::hearing([Message::assistant("?")]), chat("demo/any", 0..1)).await;
     assert_eq!(reply.content, "{unclosed");
@@ -76,11 +76,8 @@ async fn a_shape_is_answered_with_its_json() {
 async fn where_no_rule_fits_the_operator_learns_what_was_asked() {
     let stage = Stage::hearing([Message::user("Sing")]);
     let fault = fault(perform(&world(), &stage, &due(chat("demo/any", 0..1))).await.0);
-    assert_eq!(fault.remedy, Remedy::Operator);
-    assert_eq!(
-        fault.error,
-        "no line of demo.jsonl answers this: shape none, last message \"Sing\" from user"
-    );
+    assert_eq!(fault.kind, FaultKind::Permanent);
+    assert_eq!(fault.error, "no rule of demo.jsonl matches: shape none, last message \"Sing\" from user");
 }
 
 #[test]
@@ -88,7 +85,7 @@ fn a_bad_line_is_named() {
     let error = |text: &str| Script::parse("demo.jsonl", text).unwrap_err().to_string();
     assert!(error("\n{\"says\": \"a\"}\n{\"sais\": \"b\"}").starts_with("demo.jsonl:3: "), "{}", error("{"));
     assert!(error("{\"hears\": \"(\", \"says\": \"b\"}").starts_with("demo.jsonl:1: "));
-    assert!(error("{\"hears\": \"a\"}").contains("neither says nor calls"));
+    assert!(error("{\"hears\": \"a\"}").contains("has neither `says` nor `calls`"));
     let missing = Script::read("no/such/file.jsonl".as_ref()).unwrap_err().to_string();
     assert!(missing.starts_with("cannot read the script no/such/file.jsonl: "), "{missing}");
 }

@@ -1,34 +1,35 @@
-//! Sessions that a server keeps for one thread.
+//! MCP sessions that belong to one thread.
 
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::json;
 use shared::{Request, Response, ToolCall, ToolOutput};
 use uuid::Uuid;
-use worker::world::{Ask, Live, Session, World};
+use worker::world::{LiveWorld, RequestContext, Session, World};
 
 use super::{Outcome, Pad, Stage, again, child, due, live, servers};
 
-fn desk(most: usize, idle: Duration) -> Live {
+fn desk(max_sessions: usize, idle_timeout: Duration) -> LiveWorld {
     let mut server = child::server([]);
-    server.session = Session::Thread { most, idle };
+    server.session = Session::Thread { max_sessions, idle_timeout };
     live([], servers([("desk", server)]))
 }
 
 const LONG: Duration = Duration::from_secs(600);
 
-/// Has the desk do something for a thread.
-async fn asked(world: &Live, thread: u128, tool: &str) -> Outcome {
+/// Calls a tool of `desk` for a thread.
+async fn asked(world: &LiveWorld, thread: u128, tool: &str) -> Outcome {
     let call = ToolCall { id: "c1".to_owned(), name: tool.to_owned(), arguments: json!({}) };
     let (due, pad) = (due(Request::CallTool { server: "desk".to_owned(), call }), Pad::default());
-    let ask = Ask { thread: Uuid::from_u128(thread), due: &due, key: "k", node: "node", deltas: &pad };
+    let ask =
+        RequestContext { thread: Uuid::from_u128(thread), due: &due, key: "k", node: "node", deltas: &pad };
     world.perform(&Stage::default(), &ask).await
 }
 
-/// The same: what it says, and in which session.
-async fn call(world: &Live, thread: u128, tool: &str) -> Option<(String, String)> {
+/// Calls a tool of `desk` for a thread and returns its text and its session.
+async fn call(world: &LiveWorld, thread: u128, tool: &str) -> Option<(String, String)> {
     match asked(world, thread, tool).await {
-        Ok((Response::Whole { output: ToolOutput::Ok(said), kept }, _)) => {
+        Ok((Response::OutputWithExtras { output: ToolOutput::Ok(said), extras: kept }, _)) => {
             Some((said, kept.session.unwrap()))
         }
         Ok(other) => panic!("a session was expected: {other:?}"),
@@ -59,7 +60,7 @@ async fn of_too_many_the_one_that_was_idle_longest_ends() {
     call(&world, 3, "pid").await.unwrap();
     assert_eq!(call(&world, 1, "pid").await, first, "it was used later");
     assert_ne!(call(&world, 2, "pid").await, second, "it made room");
-    // Those that are in use make no room: the others wait for one that is over.
+    // Sessions in use are not closed to make room: further calls wait until one ends.
     let busy = futures::future::join_all((1..=6).map(|thread| call(&world, thread, "work"))).await;
     let served: BTreeSet<_> = busy.iter().flatten().collect();
     assert_eq!(served.len(), 6, "each has its session: {busy:?}");
@@ -69,14 +70,14 @@ async fn of_too_many_the_one_that_was_idle_longest_ends() {
 #[tokio::test]
 async fn whoever_finds_no_session_in_time_says_so() {
     let mut server = child::server([]);
-    server.session = Session::Thread { most: 1, idle: LONG };
-    // Each sign of progress begins it anew.
+    server.session = Session::Thread { max_sessions: 1, idle_timeout: LONG };
+    // Each progress notification restarts the timeout.
     server.call_timeout = Duration::from_millis(500);
     let world = live([], servers([("desk", server)]));
     let both = futures::future::join_all((1..=2).map(|thread| asked(&world, thread, "work"))).await;
     let [Ok(_), Err(fault)] = both.as_slice() else { panic!("one of them goes first: {both:?}") };
     again(fault);
-    assert!(fault.error.contains("MCP server desk has 1 sessions, and all of them are in use"), "{fault:?}");
+    assert!(fault.error.contains("all 1 sessions with MCP server desk are in use"), "{fault:?}");
     world.close().await;
 }
 
@@ -84,7 +85,7 @@ async fn whoever_finds_no_session_in_time_says_so() {
 async fn an_idle_session_ends_by_itself() {
     let world = desk(8, Duration::from_millis(400));
     let (pid, _) = call(&world, 1, "pid").await.unwrap();
-    // While it works it is not idle, and a zombie is gone as well.
+    // A session with a running call is not idle; an exited server process is also removed.
     assert!(call(&world, 1, "work").await.is_some());
     let alive = || {
         let status = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Which tools single nodes may see and call.
+//! Tool filters: the tools that each node may see and call.
 
 use std::time::Duration;
 
 use serde_json::json;
 use shared::{Request, Response, ToolCall, ToolOutput};
-use worker::world::{Ask, Live, Server, Sight, World};
+use worker::world::{LiveWorld, RequestContext, Server, ToolFilter, World};
 
 use super::{
     Pad, Stage, chat, child, due,
@@ -12,32 +12,32 @@ use super::{
     live, servers,
 };
 
-/// The desk, where of this strategy the nodes `plan` and `act` are named.
+/// Returns the server `desk` with filters for the nodes `plan` and `act` of this strategy.
 fn desk() -> Server {
     let mut server = child::server([]);
-    let sight = |allow: Option<&[&str]>, deny: &[&str]| Sight {
+    let sight = |allow: Option<&[&str]>, deny: &[&str]| ToolFilter {
         allow: allow.map(|it| it.iter().map(|it| (*it).to_owned()).collect()),
         deny: deny.iter().map(|it| (*it).to_owned()).collect(),
     };
     let named = [("plan", sight(Some(&[]), &[])), ("act", sight(Some(&["look", "put"]), &["put"]))];
     let named = named.into_iter().map(|(node, it)| (node.to_owned(), it)).collect();
-    server.nodes = [("strategy".to_owned(), named)].into();
+    server.node_tool_filters = [("strategy".to_owned(), named)].into();
     server
 }
 
-/// Carries a request out for that node.
-async fn at(world: &Live, stage: &Stage, node: &str, request: Request) -> Response {
+/// Performs a request on behalf of that node.
+async fn at(world: &LiveWorld, stage: &Stage, node: &str, request: Request) -> Response {
     let (due, pad) = (due(request), Pad::default());
-    let ask = Ask { thread: uuid::Uuid::nil(), due: &due, key: "thread:2:0", node, deltas: &pad };
+    let ask = RequestContext { thread: uuid::Uuid::nil(), due: &due, key: "thread:2:0", node, deltas: &pad };
     world.perform(stage, &ask).await.unwrap().0
 }
 
-/// The desk's tools, as a thread of this strategy has them.
-async fn seen(world: &Live) -> Stage {
+/// Returns a thread of this strategy with the tools of `desk`.
+async fn seen(world: &LiveWorld) -> Stage {
     let mut stage = Stage::default();
     let request = Request::ListTools { server: "desk".to_owned() };
     let Response::Tools { tools } = at(world, &stage, "equip", request).await else { panic!("no tools") };
-    stage.toolboxes.insert("desk".to_owned(), tools);
+    stage.tool_servers.insert("desk".to_owned(), tools);
     stage
 }
 
@@ -45,13 +45,14 @@ async fn seen(world: &Live) -> Stage {
 async fn a_strategy_has_the_tools_that_one_of_its_named_nodes_may_see() {
     let world = live([], servers([("desk", desk())]));
     let stage = seen(&world).await;
-    let names: Vec<&str> = stage.toolboxes["desk"].iter().map(|it| it.name.as_str()).collect();
+    let names: Vec<&str> = stage.tool_servers["desk"].iter().map(|it| it.name.as_str()).collect();
     assert_eq!(names, ["look"]);
     let mut elsewhere = desk();
-    elsewhere.nodes = [("other".to_owned(), elsewhere.nodes["strategy"].clone())].into();
+    elsewhere.node_tool_filters =
+        [("other".to_owned(), elsewhere.node_tool_filters["strategy"].clone())].into();
     let world = live([], servers([("desk", elsewhere)]));
     assert_eq!(
-        seen(&world).await.toolboxes["desk"].len(),
+        seen(&world).await.tool_servers["desk"].len(),
         4,
         "what is said of another strategy is not for this one"
     );
@@ -70,8 +71,8 @@ async fn a_node_is_offered_only_what_it_may_see() {
     let stage = seen(&world).await;
     for node in ["plan", "act", "call"] {
         let mut request = chat("local/m", 0..0);
-        let Request::Chat { toolboxes, .. } = &mut request else { panic!("a chat") };
-        toolboxes.push("desk".to_owned());
+        let Request::Chat { tool_servers, .. } = &mut request else { panic!("a chat") };
+        tool_servers.push("desk".to_owned());
         at(&world, &stage, node, request).await;
     }
     let offered = |body: &serde_json::Value| {
@@ -99,7 +100,7 @@ async fn what_a_node_may_not_see_it_may_not_call() {
         match done {
             Response::Output(ToolOutput::Ok(_)) => assert!(is_called, "{tool} at {node}"),
             Response::Output(ToolOutput::Refused(why)) => {
-                assert!(!is_called && why.contains("the operator does not let"), "{tool} at {node}: {why}");
+                assert!(!is_called && why.contains("the operator has disabled"), "{tool} at {node}: {why}");
             }
             other => panic!("{tool} at {node}: {other:?}"),
         }

@@ -1,8 +1,8 @@
-//! What OpenAI refuses with a 400.
+//! Checks of a request that OpenAI enforces with status 400.
 
 use serde_json::Value;
 
-/// Whether OpenAI would accept the request.
+/// Checks that OpenAI would accept the request. The error is the reason for the rejection.
 pub(super) fn check(body: &Value) -> Result<(), String> {
     if body["stream"] != true || body["stream_options"]["include_usage"] != true {
         return Err("this endpoint only streams".to_owned());
@@ -37,7 +37,7 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
     if format["strict"] == true { check_strict(&format["schema"], "()") } else { Ok(()) }
 }
 
-/// Every tool call of a message must be answered by the messages that follow it, and no other is answered.
+/// Checks that the messages after a tool call answer every call of it, and no other call.
 fn check_calls(messages: &[Value]) -> Result<(), String> {
     for (nth, message) in messages.iter().enumerate() {
         if message["role"] == "tool" {

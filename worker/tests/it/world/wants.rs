@@ -1,11 +1,13 @@
-//! What the real world says a request will take of what all workers share.
+//! Estimates of the shared capacity that a request will use.
 
 use std::{collections::BTreeMap, time::Duration};
 
+use queue::rate_limits::{Demand, RateLimit, Subject};
 use shared::{Message, Request, ToolCall};
-use store::limits::{Cap, Subject, Want};
 use uuid::Uuid;
-use worker::world::{Ask, Caps, Live, NoDeltas, Price, Provider, Structured, World as _};
+use worker::world::{
+    DiscardDeltas, LiveWorld, Price, Provider, RateLimitConfig, RequestContext, Structured, World as _,
+};
 
 use super::{Stage, chat, due, live, nobody};
 
@@ -19,46 +21,53 @@ fn priced() -> Provider {
     }
 }
 
-fn cap(concurrency: u64) -> Cap {
-    Cap { concurrency: Some(concurrency), ..Cap::default() }
+fn cap(concurrency: u64) -> RateLimit {
+    RateLimit { concurrency: Some(concurrency), ..RateLimit::default() }
 }
 
-fn named(name: &str, concurrency: u64) -> BTreeMap<String, Cap> {
+fn named(name: &str, concurrency: u64) -> BTreeMap<String, RateLimit> {
     BTreeMap::from([(name.to_owned(), cap(concurrency))])
 }
 
-fn wants(world: &Live, stage: &Stage, request: Request) -> Vec<Want> {
+fn wants(world: &LiveWorld, stage: &Stage, request: Request) -> Vec<Demand> {
     let due = due(request);
-    world.wants(stage, &Ask { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &NoDeltas })
+    world.demands(
+        stage,
+        &RequestContext { thread: Uuid::nil(), due: &due, key: "", node: "node", deltas: &DiscardDeltas },
+    )
 }
 
 #[tokio::test]
 async fn a_model_is_wanted_with_its_provider_by_what_is_sent() {
-    let caps =
-        Caps { models: named("local/gpt", 1), providers: named("local", 2), servers: named("calendar", 3) };
-    let world = live([("local", priced())], nobody()).limited(caps);
+    let caps = RateLimitConfig {
+        models: named("local/gpt", 1),
+        providers: named("local", 2),
+        servers: named("calendar", 3),
+    };
+    let world = live([("local", priced())], nobody()).with_rate_limits(caps);
     let stage = Stage::hearing([Message::user("x".repeat(4_000))]);
     let asked = wants(&world, &stage, chat("local/gpt", 0..1));
-    let of: Vec<_> = asked.iter().map(|it| (it.of.clone(), it.cap)).collect();
+    let of: Vec<_> = asked.iter().map(|it| (it.subject.clone(), it.limit)).collect();
     assert_eq!(
         of,
         [(Subject::Model("local/gpt".to_owned()), cap(1)), (Subject::Provider("local".to_owned()), cap(2)),]
     );
     for it in asked {
-        // A thousand for the words, some for what is around them, and a thousand for the reply.
+        // 1,000 tokens for the text, some for its envelope, and 1,000 for the reply.
         assert!((2_000..2_200).contains(&it.tokens), "{}", it.tokens);
         assert_eq!(it.micro_usd, (it.tokens - 1_000) * 2 + 1_000 * 10);
     }
     let other = wants(&world, &stage, chat("local/other", 0..1));
     assert_eq!(
-        other.iter().map(|it| (&it.of, it.micro_usd)).collect::<Vec<_>>(),
+        other.iter().map(|it| (&it.subject, it.micro_usd)).collect::<Vec<_>>(),
         [(&Subject::Provider("local".to_owned()), 0)]
     );
 }
 
 #[tokio::test]
 async fn a_server_is_wanted_by_everything_that_is_asked_of_it() {
-    let world = live([], nobody()).limited(Caps { servers: named("calendar", 3), ..Caps::default() });
+    let world = live([], nobody())
+        .with_rate_limits(RateLimitConfig { servers: named("calendar", 3), ..RateLimitConfig::default() });
     let server = || "calendar".to_owned();
     let call = ToolCall { id: "c".to_owned(), name: "book".to_owned(), arguments: serde_json::Value::Null };
     let requests = [
@@ -69,10 +78,10 @@ async fn a_server_is_wanted_by_everything_that_is_asked_of_it() {
         Request::Describe { server: server() },
     ];
     for request in requests {
-        let want = Want {
-            of: Subject::Server(server()),
+        let want = Demand {
+            subject: Subject::Server(server()),
             tenant: "acme".to_owned(),
-            cap: cap(3),
+            limit: cap(3),
             tokens: 0,
             micro_usd: 0,
         };

@@ -1,4 +1,4 @@
-//! Is the plan right and complete, now that it is known what its commands take?
+//! Checks that the plan is right and complete, with the parameters of its commands known.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -104,7 +104,7 @@ impl Detailed {
     }
 }
 
-/// Whether the model was told what the commands of `plan` take: those of the plan in force.
+/// Returns true if the model saw the parameters of the commands in `plan`: those of the plan in force.
 fn is_disclosed(thread: &Thread<ActionPlan>, plan: &Plan) -> bool {
     let told = thread.state.plan.as_ref().map_or(&[][..], |it| &it.steps);
     plan.steps.iter().all(|step| told.iter().any(|it| it.server == step.server && it.tool == step.tool))

@@ -1,4 +1,4 @@
-//! What commands are there? All experts are asked at once; one that does not answer is left out.
+//! Lists the commands of all experts concurrently. An expert that does not answer is left out.
 
 use std::collections::BTreeMap;
 
@@ -13,17 +13,17 @@ impl Node<ActionPlan> for Equip {
     type Effect = Vec<ListTools>;
 
     fn ask(&self, thread: &Thread<ActionPlan>) -> Vec<ListTools> {
-        thread.experts.keys().map(|server| ListTools { server: server.clone() }).collect()
+        thread.servers.keys().map(|server| ListTools { server: server.clone() }).collect()
     }
 
-    /// The phase is what the last turn left: a plan that is open is confirmed, else there is one to make.
+    /// The last turn determines the phase: an open plan is confirmed, otherwise a new one is made.
     fn learn(&self, thread: &Thread<ActionPlan>, listed: Vec<Result<(), String>>) -> Transition<ActionPlan> {
-        let asked = thread.experts.keys().zip(listed);
+        let asked = thread.servers.keys().zip(listed);
         let unreachable: BTreeMap<String, String> =
             asked.filter_map(|(server, it)| Some((server.clone(), it.err()?))).collect();
         let answers = |it: &&String| !unreachable.contains_key(*it);
-        let tools = |server: &String| thread.toolboxes.get(server).map_or(0, Vec::len);
-        let commands: usize = thread.experts.keys().filter(answers).map(tools).sum();
+        let tools = |server: &String| thread.server_tools.get(server).map_or(0, Vec::len);
+        let commands: usize = thread.servers.keys().filter(answers).map(tools).sum();
         let why =
             unreachable.iter().map(|(server, why)| format!("{server}: {why}")).collect::<Vec<_>>().join("; ");
         let next = if commands == 0 {

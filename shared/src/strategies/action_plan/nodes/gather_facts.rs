@@ -1,4 +1,4 @@
-//! Which commands does the request need? The model sees their names, not yet what they take.
+//! Selects the commands that the request needs. The model sees their names, not yet their parameters.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -76,7 +76,7 @@ impl Node<ActionPlan> for GatherFacts {
     }
 }
 
-/// What the person is asked, if anything.
+/// Returns the question to the person, if there is one.
 pub(super) fn asked(missing: &[String]) -> Option<String> {
     let missing: Vec<&str> = missing.iter().map(|it| it.trim()).filter(|it| !it.is_empty()).collect();
     match missing[..] {
@@ -86,7 +86,7 @@ pub(super) fn asked(missing: &[String]) -> Option<String> {
     }
 }
 
-/// A proposal that cannot be: its problem is told to the model once, at `again`.
+/// Handles an invalid proposal: the model receives the error once, at `again`.
 pub(super) fn misplanned(
     thread: &Thread<ActionPlan>,
     again: NodeName,

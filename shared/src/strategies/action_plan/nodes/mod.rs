@@ -1,17 +1,17 @@
-//! One file a node, in the order a thread meets them.
+//! One file per node, in the order in which a thread visits them.
 
+mod assess_failure;
 mod confirm_plan;
 mod equip;
 mod gather_facts;
-mod hear_approval;
-mod hear_failure;
 mod next_payload;
+mod receive_approval;
+mod receive_failure_choice;
 mod report;
 mod run_command;
-mod weigh_failure;
 
 pub(super) use self::{
-    confirm_plan::ConfirmPlan, equip::Equip, gather_facts::GatherFacts, hear_approval::HearApproval,
-    hear_failure::HearFailure, next_payload::NextPayload, report::Report, run_command::RunCommand,
-    weigh_failure::WeighFailure,
+    assess_failure::AssessFailure, confirm_plan::ConfirmPlan, equip::Equip, gather_facts::GatherFacts,
+    next_payload::NextPayload, receive_approval::ReceiveApproval,
+    receive_failure_choice::ReceiveFailureChoice, report::Report, run_command::RunCommand,
 };

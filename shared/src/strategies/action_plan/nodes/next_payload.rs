@@ -1,4 +1,4 @@
-//! With what should the next command run, given what the earlier ones gave back?
+//! Fills in the payload of the next command from the results of the earlier ones.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,7 +51,7 @@ impl Node<ActionPlan> for NextPayload {
         Extract::new(&thread.config.model, system, thread.all())
     }
 
-    /// A payload that was approved as part of the plan is changed only by a new plan.
+    /// A payload that was approved as part of the plan changes only with a new plan.
     fn learn(
         &self,
         thread: &Thread<ActionPlan>,
@@ -82,7 +82,8 @@ impl Node<ActionPlan> for NextPayload {
     }
 }
 
-/// Neither a payload nor an obstacle: the model is told so, as often as a payload may be mended; then that is the obstacle.
+/// Handles a reply with neither a payload nor an obstacle. The model gets as many corrections as a payload does; after
+/// that, the missing reply is the obstacle.
 fn left_out(thread: &Thread<ActionPlan>, step: &Step) -> Transition<ActionPlan> {
     if thread.state.attempt.refusals < thread.config.repairs {
         let why = "as neither a payload nor an obstacle was given; what takes nothing takes the payload {}";
@@ -92,7 +93,7 @@ fn left_out(thread: &Thread<ActionPlan>, step: &Step) -> Transition<ActionPlan> 
     consult(thread, NodeName::ConfirmPlan, Fact::Reopened { because })
 }
 
-/// A step of an earlier plan that called the same command with the same payload, if doing so twice may do harm.
+/// Returns a step of an earlier plan that called the same command with the same payload, if a repetition could do harm.
 fn done_before(thread: &Thread<ActionPlan>, step: &Step, payload: &Payload) -> Option<u32> {
     let safety = commands::find(thread, &step.command()).map_or(Safety::Write, |it| it.tool.safety);
     if safety == Safety::Read {

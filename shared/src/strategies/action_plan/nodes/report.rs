@@ -1,4 +1,4 @@
-//! The work of the turn is over: what was done, and what was not?
+//! Reports at the end of a turn which steps were done and which were not.
 
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
@@ -24,8 +24,8 @@ impl Node<ActionPlan> for Report {
         Chat::new(&thread.config.model, system, thread.all())
     }
 
-    /// **Invariant:** a turn never ends in silence, even if the model has nothing to say. A plan that could not be
-    /// carried through stays for a later turn; any other is closed.
+    /// **Invariant:** a turn never ends in silence, even if the model returns no text. An unfinished plan stays for a
+    /// later turn; any other plan is closed.
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
         let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
         let next = Transition::end().say(Message::assistant(words));
@@ -38,7 +38,7 @@ impl Node<ActionPlan> for Report {
     }
 }
 
-/// How it ended and what became of each step, without a model.
+/// Describes the ending and the outcome of each step without a model.
 fn ledger(thread: &Thread<ActionPlan>) -> String {
     let plan = thread.state.plan.as_ref().map_or(String::new(), |it| it.shown(&thread.state.outcomes));
     format!("{}\n{plan}", ending(thread)).trim_end().to_owned()

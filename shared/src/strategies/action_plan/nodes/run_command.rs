@@ -1,4 +1,4 @@
-//! The next command runs: one command, one job.
+//! Runs the next command: one command per job.
 
 use crate::{
     CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition,
@@ -19,7 +19,7 @@ impl Node<ActionPlan> for RunCommand {
     }
 
     fn learn(&self, thread: &Thread<ActionPlan>, output: ToolOutput) -> Transition<ActionPlan> {
-        let heard = Message::tool(&call(thread), output.heard());
+        let heard = Message::tool(&call(thread), output.model_text());
         let (reason, cause) = match output {
             ToolOutput::Ok(result) => return onward(thread, Some(heard), Fact::Succeeded { result }),
             ToolOutput::Refused(why) if thread.state.attempt.refusals < thread.config.repairs => {
@@ -29,11 +29,11 @@ impl Node<ActionPlan> for RunCommand {
             ToolOutput::Error(why) if why == crate::progress::SKIPPED => (why, Cause::Unknown),
             ToolOutput::Error(why) => (why, Cause::Error),
         };
-        Transition::to(NodeName::WeighFailure).learn(Fact::Failed { reason, cause }).say(heard)
+        Transition::to(NodeName::AssessFailure).learn(Fact::Failed { reason, cause }).say(heard)
     }
 }
 
-/// The call that the decision before this said.
+/// Returns the call that the previous decision added to the conversation.
 fn call(thread: &Thread<ActionPlan>) -> ToolCall {
     let said = thread.messages.last().and_then(|it| it.tool_calls.first());
     said.cloned().unwrap_or_else(|| ToolCall {

@@ -1,4 +1,4 @@
-//! What does every server offer?
+//! Fetches the offer of every server.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ impl Node<IndexBuilder> for Describe {
     type Effect = Vec<crate::Describe>;
 
     fn ask(&self, thread: &Thread<IndexBuilder>) -> Self::Effect {
-        thread.experts.keys().map(|server| crate::Describe { server: server.clone() }).collect()
+        thread.servers.keys().map(|server| crate::Describe { server: server.clone() }).collect()
     }
 
-    /// What the index holds already is not repeated in the log.
+    /// Content that the index already holds is not repeated in the log.
     fn learn(
         &self,
         thread: &Thread<IndexBuilder>,
@@ -25,7 +25,7 @@ impl Node<IndexBuilder> for Describe {
         let limit = thread.config.characters;
         let mut servers = BTreeMap::new();
         let mut long = Vec::new();
-        for (server, answer) in thread.experts.keys().zip(answers) {
+        for (server, answer) in thread.servers.keys().zip(answers) {
             let offer = match answer {
                 Ok(it) if thread.state.held.get(server) == Some(&it.hash) => Offer::Unchanged,
                 Ok(mut it) => {

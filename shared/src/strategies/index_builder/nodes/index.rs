@@ -1,4 +1,4 @@
-//! What does the index make of it?
+//! Writes the offers to the index.
 
 use crate::{
     Indexed, Node, Thread, Transition,
@@ -10,8 +10,8 @@ pub(in crate::strategies::index_builder) struct Index;
 impl Node<IndexBuilder> for Index {
     type Effect = crate::Index;
 
-    /// **Invariant:** every server at hand is named, and what is unchanged or unknown is named with nothing: what is
-    /// not named is removed.
+    /// **Invariant:** every available server is in the update, with null if it is unchanged or unknown, because the
+    /// index removes every server that is not listed.
     fn ask(&self, thread: &Thread<IndexBuilder>) -> crate::Index {
         let changed = |offer: &Offer| match offer {
             Offer::Changed(it) => Some(it.clone()),
@@ -21,10 +21,12 @@ impl Node<IndexBuilder> for Index {
         crate::Index { servers: servers.map(|(name, offer)| (name.clone(), changed(offer))).collect() }
     }
 
-    /// ## Why it may go back
+    /// Records the result for each server, or returns to `describe` for servers that the index has lost.
     ///
-    /// What this thread knows of the index can be wrong: another thread may have removed a server, or somebody the
-    /// whole index. Then what was lost is described anew, once, as it counts as known no more.
+    /// ## Why the node may go back
+    ///
+    /// This thread's view of the index can be wrong: another thread may have removed a server, or an operator the whole
+    /// index. The lost servers then no longer count as known, and they are described once more.
     fn learn(&self, thread: &Thread<IndexBuilder>, indexed: Indexed) -> Transition<IndexBuilder> {
         let State { offers, report: before, .. } = &thread.state;
         let lost = |(name, offer): &(&String, &Offer)| **offer == Offer::Unchanged && !holds(&indexed, name);

@@ -1,4 +1,4 @@
-//! One file a node, in the order a thread meets them.
+//! One file per node, in the order in which a thread visits them.
 
 mod describe;
 mod index;

@@ -1,4 +1,4 @@
-//! Tell how each server fared.
+//! Reports the result for each server.
 
 use crate::{
     Message, Node, Thread, Transition,
@@ -17,7 +17,7 @@ impl Node<IndexBuilder> for Report {
     }
 }
 
-/// The numbers in one line, then a line for each server.
+/// Formats the totals in one line, then one line for each server.
 fn told(report: &index_builder::Report) -> String {
     let count = |is: fn(&Status) -> bool| report.servers.values().filter(|it| is(it)).count();
     let mut lines = vec![format!(

@@ -1,4 +1,4 @@
-//! On to the next task, or to the summing up.
+//! Moves on to the next task, or to the summary.
 
 use crate::{
     Node, Thread, Transition,

@@ -1,4 +1,4 @@
-//! Is the current task done?
+//! Checks whether the current task is done.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -28,7 +28,7 @@ pub(in crate::strategies) struct Assessment {
 impl<S: Planning> Node<S> for Assess {
     type Effect = Extract<Assessment>;
 
-    /// The model hears what belongs to this task and nothing else, so that an earlier success is not taken for this.
+    /// The model receives only the messages of this task, so that it cannot mistake an earlier success for this one.
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let state = S::planned(thread);
         let blanks = [("task", &*state.task().task), ("time", &thread.turn.time)];

@@ -1,10 +1,10 @@
-//! The expert does what the model asked, all calls side by side.
+//! Runs the tool calls that the model requested, all concurrently.
 
 use crate::{
     CallTool, Node, Thread, ToolOutput, Transition,
     strategies::{
+        loop_guard::RequestedCalls,
         planner::{NodeName, Planning, of_the_task},
-        repeat::Wanted,
     },
 };
 
@@ -15,13 +15,13 @@ impl<S: Planning> Node<S> for CallTools {
 
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let server = &S::planned(thread).task().expert;
-        let fresh = Wanted::of(of_the_task(thread)).fresh();
+        let fresh = RequestedCalls::of(of_the_task(thread)).fresh();
         fresh.map(|call| CallTool { server: server.clone(), call: call.clone() }).collect()
     }
 
     fn learn(&self, thread: &Thread<S>, outputs: Vec<ToolOutput>) -> Transition<S> {
         let mut outputs = outputs.into_iter();
-        let answered = Wanted::of(of_the_task(thread)).answered(|_| outputs.next());
+        let answered = RequestedCalls::of(of_the_task(thread)).answered(|_| outputs.next());
         answered.into_iter().fold(Transition::to(NodeName::Assess), Transition::say)
     }
 }

@@ -1,4 +1,4 @@
-//! What can the current task's expert do?
+//! Lists the tools of the current task's expert.
 
 use crate::{
     ListTools, Node, Thread, Transition,

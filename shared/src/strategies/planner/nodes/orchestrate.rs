@@ -1,20 +1,20 @@
-//! How should the current task be done: with a tool, with words, by asking, or not at all?
+//! Decides how to work on the current task: with a tool, with a text, with a question, or not at all.
 
 use crate::{
     Chat, InterruptKind, Message, Node, Question, Reply, Thread, Tool, Transition,
     strategies::{
-        control::{Control, asking, heard},
+        control_tool::{ControlTool, asking, parse_control},
+        loop_guard::exhausted,
         planner::{Ending, Fact, NodeName, Planning, Task, of_the_task},
         prompt::fill,
-        repeat::exhausted,
     },
 };
 
 pub(in crate::strategies) struct Orchestrate;
 
-const ASK_USER: Control<Move> =
+const ASK_USER: ControlTool<Move> =
     asking("Ask the person for something that the task needs and nobody has said yet.", Move::Ask);
-const GIVE_UP: Control<Move> = Control {
+const GIVE_UP: ControlTool<Move> = ControlTool {
     name: "give_up",
     about: "Say that the task cannot be done with these tools, and why.",
     argument: "reason",
@@ -23,7 +23,7 @@ const GIVE_UP: Control<Move> = Control {
     means: Move::GiveUp,
 };
 
-/// What a model's reply comes down to.
+/// Interpretation of a model's reply.
 enum Move {
     Ask(String),
     GiveUp(String),
@@ -41,10 +41,10 @@ impl<S: Planning> Node<S> for Orchestrate {
             [("expert", &**expert), ("task", task), ("advice", &advice), ("time", &thread.turn.time)];
         let system = fill(include_str!("../prompts/orchestrate.md"), &blanks);
         let chat = Chat::new(&S::tuned(thread).model, system, thread.all());
-        chat.toolbox(expert).tool(ASK_USER.name).tool(GIVE_UP.name)
+        chat.server_tools(expert).tool(ASK_USER.name).tool(GIVE_UP.name)
     }
 
-    /// A model that was told that it repeats itself, and goes on to, is not asked once more.
+    /// A model that repeats a call after the refusal is not asked again.
     fn learn(&self, thread: &Thread<S>, reply: Reply) -> Transition<S> {
         if let Some(why) = exhausted(of_the_task(thread), &reply.tool_calls) {
             return give_up(thread, &why);
@@ -73,7 +73,7 @@ fn give_up<S: Planning>(thread: &Thread<S>, why: &str) -> Transition<S> {
 }
 
 fn read(reply: Reply) -> Move {
-    match heard(&reply, &[&ASK_USER, &GIVE_UP]) {
+    match parse_control(&reply, &[&ASK_USER, &GIVE_UP]) {
         Some(it) => it,
         None if reply.tool_calls.is_empty() => Move::Say(reply.content),
         None => Move::Call(reply),

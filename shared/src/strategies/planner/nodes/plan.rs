@@ -1,4 +1,4 @@
-//! Which experts should do what, in which order?
+//! Splits the request into ordered tasks for experts.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -43,7 +43,7 @@ impl<S: Planning> Node<S> for Plan {
 
     fn ask(&self, thread: &Thread<S>) -> Self::Effect {
         let experts: Vec<String> =
-            thread.experts.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
+            thread.servers.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
         let state = S::planned(thread);
         let plan = state.plan.as_ref().map_or("none".to_owned(), in_force);
         let problem =
@@ -88,7 +88,7 @@ impl<S: Planning> Node<S> for Plan {
     }
 }
 
-/// The plan as a model or a person is shown it.
+/// Formats the plan for a model or a person.
 pub(in crate::strategies::planner) fn in_force(plan: &planner::Plan) -> String {
     let line = |(n, it): (usize, &Task)| {
         let mark = if n < plan.current { "done" } else { "open" };
@@ -98,8 +98,8 @@ pub(in crate::strategies::planner) fn in_force(plan: &planner::Plan) -> String {
 }
 
 fn unknown_expert<S: Planning>(thread: &Thread<S>, tasks: &[Task]) -> Option<String> {
-    let unknown = tasks.iter().find(|it| !thread.experts.contains_key(&it.expert))?;
-    let known: Vec<&str> = thread.experts.keys().map(String::as_str).collect();
+    let unknown = tasks.iter().find(|it| !thread.servers.contains_key(&it.expert))?;
+    let known: Vec<&str> = thread.servers.keys().map(String::as_str).collect();
     let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
     Some(format!("there is no expert called {:?}; the experts are: {known}", unknown.expert))
 }

@@ -1,4 +1,4 @@
-//! The work of the turn is over: what should the person be told?
+//! Writes the answer to the person when the work of the turn is over.
 
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
@@ -15,13 +15,13 @@ impl<S: Planning> Node<S> for Respond {
 
     fn ask(&self, thread: &Thread<S>) -> Chat {
         let experts: Vec<String> =
-            thread.experts.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
+            thread.servers.iter().map(|(name, what)| format!("- {name}: {what}")).collect();
         let blanks =
             [("ending", &*ending(thread)), ("experts", &*experts.join("\n")), ("time", &thread.turn.time)];
         Chat::new(&S::tuned(thread).model, fill(include_str!("../prompts/respond.md"), &blanks), thread.all())
     }
 
-    /// **Invariant:** a turn never ends in silence, even if the model has nothing to say.
+    /// **Invariant:** a turn never ends in silence, even if the model returns no text.
     fn learn(&self, thread: &Thread<S>, reply: Reply) -> Transition<S> {
         let words = if reply.content.trim().is_empty() { ending(thread) } else { reply.content };
         Transition::end().say(Message::assistant(words))

@@ -1,4 +1,4 @@
-//! Which of the prompts that may fit does the person want?
+//! Asks the person to choose one of the prompts that may fit.
 
 use crate::{
     Node, Question, Thread, Transition,
@@ -30,17 +30,17 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
             task.expert,
             suggested.join("\n")
         );
-        Transition::ask(Question::choice(question, options(thread)), NodeName::HearChoice)
+        Transition::ask(Question::choice(question, options(thread)), NodeName::ReceiveChoice)
     }
 }
 
-/// The prompts that the person is offered, the best first.
+/// Returns the prompts to offer to the person, best first.
 pub(super) fn suggested(thread: &Thread<PlannerWithPrompts>) -> Vec<&Candidate> {
     let threshold = thread.config.suggestion_threshold;
     thread.state.guide.candidates.iter().filter(|it| threshold <= it.confidence).collect()
 }
 
-/// The same as they are offered, and that it can be none.
+/// Returns the options of the question: these prompts, and no prompt.
 pub(super) fn options(thread: &Thread<PlannerWithPrompts>) -> Vec<String> {
     let named = suggested(thread).into_iter().map(|it| format!("{} ({:.2})", it.prompt, it.confidence));
     named.chain([NONE.to_owned()]).collect()

@@ -1,4 +1,4 @@
-//! What prompts does the current task's expert offer?
+//! Lists the prompts of the current task's expert.
 
 use crate::{
     ListPrompts, Node, Prompt, Thread, Transition,
@@ -10,7 +10,7 @@ pub(in super::super) struct DiscoverPrompts;
 impl Node<PlannerWithPrompts> for DiscoverPrompts {
     type Effect = Vec<ListPrompts>;
 
-    /// An expert is asked once in a thread. One that could not tell is asked again for its next task.
+    /// An expert is asked once in a thread. One that could not be reached is asked again for its next task.
     fn ask(&self, thread: &Thread<PlannerWithPrompts>) -> Self::Effect {
         let server = &thread.state.planned.task().expert;
         match thread.state.offered() {
@@ -36,7 +36,7 @@ impl Node<PlannerWithPrompts> for DiscoverPrompts {
     }
 }
 
-/// Where nothing is offered, no model need be asked.
+/// If the expert offers no prompts, no model has to rate any.
 fn with(prompts: &[Prompt]) -> Transition<PlannerWithPrompts> {
     Transition::to(if prompts.is_empty() { NodeName::Equip } else { NodeName::RatePrompts })
 }

@@ -1,4 +1,4 @@
-//! What does the chosen prompt say, with its arguments filled in?
+//! Fetches the messages of the chosen prompt, with its arguments filled in.
 
 use crate::{
     GetPrompt, Message, Node, Thread, Transition,

@@ -1,4 +1,4 @@
-//! What does the chosen prompt still need that only the person can give?
+//! Asks the person for the missing arguments of the chosen prompt.
 
 use super::NONE;
 use crate::{
@@ -13,11 +13,11 @@ impl Node<PlannerWithPrompts> for FillPrompt {
 
     fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
 
-    /// It comes here with a choice first, then with the answer to each of its questions.
+    /// Runs first after the choice, then after the answer to each of its questions.
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let guide = &thread.state.guide;
         let prompt = &guide.chosen().prompt;
-        let filled = match guide.asked_for.clone().map(|argument| (argument, value(thread.heard()))) {
+        let filled = match guide.asked_for.clone().map(|argument| (argument, value(thread.user_message()))) {
             None => None,
             Some((argument, Some(value))) => Some(Fact::Filled { argument, value }),
             Some((argument, None)) => {
@@ -52,7 +52,7 @@ fn question(prompt: &str, missing: &PromptArgument) -> String {
     )
 }
 
-/// What the person gave; nothing, if that is the answer.
+/// Returns the value from the person, or `None` if the answer declines to give one.
 fn value(heard: &str) -> Option<String> {
     let heard = heard.trim();
     let none = heard.is_empty() || heard.trim_end_matches('.').eq_ignore_ascii_case(NONE);

@@ -1,4 +1,4 @@
-//! How well does each of the expert's prompts fit the task?
+//! Rates each of the expert's prompts for the task.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -38,7 +38,7 @@ struct Rating {
 struct Argument {
     /// Its name, exactly as listed.
     name: String,
-    /// Its value.
+    /// The value of that argument.
     value: String,
 }
 
@@ -64,13 +64,13 @@ impl Node<PlannerWithPrompts> for RatePrompts {
             Some(candidate(prompt, rating))
         };
         let mut candidates: Vec<Candidate> = offered(thread).iter().filter_map(rate).collect();
-        // The sort is stable: of those that fit alike, the one that the server names first stays first.
+        // The sort is stable: prompts with equal ratings keep the server's order.
         candidates.sort_by(|one, other| other.confidence.total_cmp(&one.confidence));
         Transition::to(NodeName::SelectPrompt).learn(Fact::Rated(candidates))
     }
 }
 
-/// The prompt as it was rated; what the model made up beside it is left out.
+/// Returns the prompt with its rating, without arguments that the model invented.
 fn candidate(prompt: &Prompt, rating: &Rating) -> Candidate {
     let takes = |it: &&Argument| prompt.arguments.iter().any(|known| known.name == it.name);
     let given = rating.arguments.iter().filter(takes).filter(|it| !it.value.trim().is_empty());
@@ -86,7 +86,7 @@ fn offered(thread: &Thread<PlannerWithPrompts>) -> &[Prompt] {
     thread.state.offered().unwrap_or_default()
 }
 
-/// A prompt as the model is shown it.
+/// Formats a prompt for the model.
 fn shown(prompt: &Prompt) -> String {
     let mut out = line("- ", &prompt.name, &prompt.description);
     for it in &prompt.arguments {

@@ -1,4 +1,4 @@
-//! Is a prompt good enough to be taken, or at least to be offered?
+//! Decides whether a prompt is good enough to take, or at least to offer.
 
 use crate::{
     Node, Thread, Transition,
@@ -12,7 +12,8 @@ impl Node<PlannerWithPrompts> for SelectPrompt {
 
     fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
 
-    /// **Invariant:** both thresholds are the thread's own, here and where the prompts are offered.
+    /// **Invariant:** both thresholds come from the thread's configuration, here and in the node that offers the
+    /// prompts.
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let (taken, offered) = (thread.config.confidence_threshold, thread.config.suggestion_threshold);
         let Some(best) = thread.state.guide.candidates.first() else {

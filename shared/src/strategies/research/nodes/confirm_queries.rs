@@ -1,4 +1,4 @@
-//! May these queries be searched?
+//! Asks the person to approve the queries.
 
 use crate::{
     InterruptKind, Node, Question, Thread, Transition,
@@ -13,11 +13,11 @@ impl Node<Research> for ConfirmQueries {
     fn ask(&self, _: &Thread<Research>) {}
 
     fn learn(&self, thread: &Thread<Research>, (): ()) -> Transition<Research> {
-        Transition::ask(question(thread), NodeName::HearApproval)
+        Transition::ask(question(thread), NodeName::ReceiveApproval)
     }
 }
 
-/// It takes any words: the options are "yes", "no" and whatever else a person would rather search.
+/// The question accepts any text: the answer is “yes”, “no” or other queries.
 pub(super) fn question(thread: &Thread<Research>) -> Question {
     let line = |(n, it): (usize, &String)| format!("{}. {it}", n + 1);
     let queries: Vec<String> = thread.state.queries.iter().enumerate().map(line).collect();

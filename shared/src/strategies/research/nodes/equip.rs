@@ -1,4 +1,4 @@
-//! What can the experts do? One that cannot be reached is left out of this turn.
+//! Lists the tools of the experts. An unreachable expert is left out of this turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +28,8 @@ impl Node<Research> for Equip {
     }
 }
 
-/// The experts and whoever searches: what is not listed counts as a write, and a search is none.
+/// Returns the experts and the search server. An unlisted tool counts as a write, and a search must not count as one.
 fn servers(thread: &Thread<Research>) -> BTreeSet<&str> {
     let search = thread.config.search.as_ref().map(|it| &it.server);
-    thread.experts.keys().chain(search).map(String::as_str).collect()
+    thread.servers.keys().chain(search).map(String::as_str).collect()
 }

@@ -1,9 +1,9 @@
-//! The experts do what the model asked, all calls side by side.
+//! Runs the tool calls that the model requested, all concurrently.
 
 use crate::{
     CallTool, Node, Thread, ToolCall, ToolOutput, Transition,
     strategies::{
-        repeat::Wanted,
+        loop_guard::RequestedCalls,
         research::{NodeName, Research, offer::meant},
     },
 };
@@ -13,10 +13,10 @@ pub(in crate::strategies::research) struct ExecuteTools;
 impl Node<Research> for ExecuteTools {
     type Effect = Vec<CallTool>;
 
-    /// What is over the limit of the turn is not called.
+    /// Calls beyond the limit of the turn are not carried out.
     fn ask(&self, thread: &Thread<Research>) -> Self::Effect {
         let left = thread.config.tool_calls.saturating_sub(thread.turn.tool_calls) as usize;
-        let known = Wanted::of(&thread.messages).fresh().filter_map(|call| {
+        let known = RequestedCalls::of(&thread.messages).fresh().filter_map(|call| {
             let (server, tool) = meant(thread, &call.name).ok()?;
             Some(CallTool {
                 server: server.to_owned(),
@@ -30,13 +30,14 @@ impl Node<Research> for ExecuteTools {
         let mut outputs = outputs.into_iter();
         let limit = format!("the limit of {} tool calls for a turn is reached", thread.config.tool_calls);
         let mut over = false;
-        let answered = Wanted::of(&thread.messages).answered(|call| match meant(thread, &call.name) {
-            Err(problem) => Some(ToolOutput::Error(problem)),
-            Ok(_) => outputs.next().or_else(|| {
-                over = true;
-                Some(ToolOutput::Refused(limit.clone()))
-            }),
-        });
+        let answered =
+            RequestedCalls::of(&thread.messages).answered(|call| match meant(thread, &call.name) {
+                Err(problem) => Some(ToolOutput::Error(problem)),
+                Ok(_) => outputs.next().or_else(|| {
+                    over = true;
+                    Some(ToolOutput::Refused(limit.clone()))
+                }),
+            });
         let next = answered.into_iter().fold(Transition::to(NodeName::PlanningAgent), Transition::say);
         if over { next.because(limit) } else { next }
     }

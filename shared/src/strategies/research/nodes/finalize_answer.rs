@@ -1,4 +1,4 @@
-//! The research is over: what is the answer?
+//! Writes the answer with its sources when the research is over.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl Node<Research> for FinalizeAnswer {
         Chat::new(&thread.config.model, fill(include_str!("../prompts/answer.md"), &blanks), thread.since())
     }
 
-    /// **Invariant:** a turn never ends in silence, even if the model has nothing to say.
+    /// **Invariant:** a turn never ends in silence, even if the model returns no text.
     fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
         let resolved = resolve(&reply.content, &thread.state.sources, spoken_of(thread, &reply.content));
         let why = resolved.why();
@@ -47,7 +47,7 @@ impl Node<Research> for FinalizeAnswer {
     }
 }
 
-/// Whether an address stands in the conversation, for the addresses that `words` hold.
+/// Returns a test for the addresses in `words`: true if the address appears in the conversation.
 pub(in crate::strategies::research) fn spoken_of(
     thread: &Thread<Research>,
     words: &str,

@@ -1,11 +1,11 @@
-//! One file a node, in the order a thread meets them.
+//! One file per node, in the order in which a thread visits them.
 
 mod confirm_queries;
 mod equip;
 mod execute_tools;
 mod finalize_answer;
-mod hear_approval;
 mod planning_agent;
+mod receive_approval;
 mod reflect;
 mod web_research;
 
@@ -14,8 +14,8 @@ pub(super) use self::{
     equip::Equip,
     execute_tools::ExecuteTools,
     finalize_answer::{FinalizeAnswer, spoken_of},
-    hear_approval::HearApproval,
     planning_agent::{PlanningAgent, SUBMIT_PLAN},
+    receive_approval::ReceiveApproval,
     reflect::Reflect,
     web_research::WebResearch,
 };

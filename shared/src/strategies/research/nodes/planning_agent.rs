@@ -1,12 +1,12 @@
-//! What helps to plan, and what should be searched? Or is the answer known already?
+//! Gathers background from tools, then plans the queries or answers at once.
 
 use serde_json::json;
 
 use crate::{
     Chat, Message, Node, Reply, Safety, Thread, Tool, ToolCall, Transition,
     strategies::{
+        loop_guard::exhausted,
         prompt::fill,
-        repeat::exhausted,
         research::{
             Ending, Fact, NodeName, Research,
             citations::resolve,
@@ -20,20 +20,20 @@ use super::finalize_answer::spoken_of;
 
 pub(in crate::strategies::research) struct PlanningAgent;
 
-/// The tool by which the model says what to search.
+/// Tool by which the model submits its queries.
 pub(in crate::strategies::research) const SUBMIT_PLAN: &str = "submit_plan";
 
 impl Node<Research> for PlanningAgent {
     type Effect = Chat;
 
-    /// The last time there is nothing left but to submit or to answer.
+    /// The last call leaves the model only two choices: to submit or to answer.
     fn ask(&self, thread: &Thread<Research>) -> Chat {
         let last = is_last(thread);
         let what = |(name, what): (&String, &String)| match thread.state.unreachable.get(name) {
             Some(_) => format!("- {name}: cannot be reached"),
             None => format!("- {name}: {what}"),
         };
-        let experts: Vec<String> = thread.experts.iter().map(what).collect();
+        let experts: Vec<String> = thread.servers.iter().map(what).collect();
         let hurry = if last {
             "There is no time left to look things up: submit the plan now, or answer."
         } else {
@@ -48,7 +48,7 @@ impl Node<Research> for PlanningAgent {
         let chat =
             Chat::new(&thread.config.model, fill(include_str!("../prompts/plan.md"), &blanks), thread.all());
         let servers = if last { Vec::new() } else { offered(thread) };
-        servers.into_iter().fold(chat, Chat::toolbox).tool(SUBMIT_PLAN)
+        servers.into_iter().fold(chat, Chat::server_tools).tool(SUBMIT_PLAN)
     }
 
     fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
@@ -92,9 +92,9 @@ fn is_plan(call: &ToolCall) -> bool {
     call.name == SUBMIT_PLAN
 }
 
-/// Takes the plan, or tells the model what is wrong with it.
+/// Accepts the plan, or returns its error to the model.
 ///
-/// **Invariant:** every call of the message gets one result: what was called beside the plan has not happened.
+/// **Invariant:** every call of the message gets one result. Calls beside the plan are reported as not carried out.
 fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
     let plan = submitted(reply.tool_calls.iter().filter(|it| is_plan(it)), thread.config.queries());
     let (next, told, beside) = match plan {
@@ -120,7 +120,7 @@ fn submit(thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
     results.into_iter().fold(next.say(said(reply)), Transition::say)
 }
 
-/// Words without a call are the answer; silence is none.
+/// A text without a call is the answer. An empty reply is not.
 fn answer(thread: &Thread<Research>, words: &str) -> Transition<Research> {
     let resolved = resolve(words, &[], spoken_of(thread, words));
     if resolved.text.is_empty() {
@@ -131,13 +131,14 @@ fn answer(thread: &Thread<Research>, words: &str) -> Transition<Research> {
     if let Some(why) = why { next.because(why) } else { next }
 }
 
-/// Where a plan goes: to whoever must approve it, or to the search.
+/// Moves a plan on: to the person who must approve it, or to the search.
 fn search(thread: &Thread<Research>) -> Transition<Research> {
     let node = if thread.config.approve_queries { NodeName::ConfirmQueries } else { NodeName::WebResearch };
     Transition::to(node)
 }
 
-/// There is no plan, so the question itself is searched; unless there is none, or no model left to read the findings.
+/// Searches the question itself, as there is no plan, unless the question is empty or no model call is left to read the
+/// findings.
 fn search_topic(thread: &Thread<Research>, why: String) -> Transition<Research> {
     let queries = distinct([thread.topic().to_owned()], &[]);
     if queries.is_empty() || thread.spent().is_some() {
@@ -148,7 +149,7 @@ fn search_topic(thread: &Thread<Research>, why: String) -> Transition<Research> 
     search(thread).learn(planned).because(format!("{why}: the topic itself is searched"))
 }
 
-/// Why the planning agent is not asked again, if that is so.
+/// Returns the reason not to call the planning agent again, if there is one.
 fn enough(thread: &Thread<Research>) -> Option<String> {
     let limit = thread.config.iterations;
     let last = is_last(thread).then(|| format!("the limit of {limit} iterations is reached"));

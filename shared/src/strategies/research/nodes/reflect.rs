@@ -1,4 +1,4 @@
-//! Is what was found enough, and if not, what should be searched next?
+//! Decides whether the findings are sufficient, and plans the next queries if they are not.
 
 use schemars::JsonSchema;
 use serde::Deserialize;

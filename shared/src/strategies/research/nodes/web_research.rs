@@ -1,10 +1,10 @@
-//! What is found, query by query, side by side? One that fails takes no other with it.
+//! Searches all queries concurrently. A query that fails does not affect the others.
 
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CallTool, Chat, Citation, Effect, Message, Node, Refused, Request, Response, Thread, ToolCall,
-    ToolOutput, Transition,
+    CallTool, Chat, Citation, Effect, Message, Node, Request, Response, Thread, ToolCall, ToolOutput,
+    Transition, UnexpectedResponse,
     strategies::{
         prompt::fill,
         research::{
@@ -15,27 +15,27 @@ use crate::{
 
 pub(in crate::strategies::research) struct WebResearch;
 
-/// The name under which a model hears what was found.
+/// Name of the tool whose results carry the findings to a model.
 const WEB_RESEARCH: &str = "web_research";
 
-/// One query put to whoever searches.
+/// One search request.
 pub(in crate::strategies::research) enum Look {
-    /// An MCP tool.
+    /// Search by an MCP tool.
     Tool(CallTool),
-    /// A model that searches by itself.
+    /// Search by a model with its own web search.
     Model(Chat),
 }
 
-/// What a search gave back.
+/// Output of one search.
 #[derive(Clone)]
 pub(in crate::strategies::research) struct Finding {
-    /// Its words, or its JSON.
+    /// Text or JSON of the output.
     output: String,
-    /// The pages that a provider says were read; none where a tool searched.
+    /// Pages that the provider cites. Empty if a tool searched.
     citations: Vec<Citation>,
 }
 
-/// What was found, or why nothing could be.
+/// Findings, or the reason for their absence.
 type Found = Result<Finding, String>;
 
 impl Effect for Look {
@@ -48,7 +48,7 @@ impl Effect for Look {
         }
     }
 
-    fn answer(responses: &[Response]) -> Result<Self::Answer, Refused> {
+    fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         let found = |output: &str, citations: &[Citation]| {
             Ok(Ok(Finding { output: output.to_owned(), citations: citations.to_vec() }))
         };
@@ -57,7 +57,7 @@ impl Effect for Look {
             [Response::Output(ToolOutput::Error(why) | ToolOutput::Refused(why))] => Ok(Err(why.clone())),
             [Response::Reply(reply)] => found(&reply.content, &reply.citations),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(Refused::Kind { expected: "what was found" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "what was found" }),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Node<Research> for WebResearch {
         thread.state.queries.iter().enumerate().map(one).collect()
     }
 
-    /// **Invariant:** findings stand in the order of the queries, whichever came in first, so tokens are always the same.
+    /// **Invariant:** findings keep the order of the queries, whichever arrives first, so the tokens are deterministic.
     fn learn(&self, thread: &Thread<Research>, found: Vec<Found>) -> Transition<Research> {
         let state = &thread.state;
         let missing = no_search(thread).unwrap_or_else(|| "it was not searched".to_owned());
@@ -116,7 +116,7 @@ impl Node<Research> for WebResearch {
     }
 }
 
-/// Why it is not reflected on: there is nothing to reflect on, or nobody to do it.
+/// Returns the reason to skip the reflection, if there are no findings or no model call or loop is left.
 fn over(thread: &Thread<Research>, searches: &[Searched]) -> Option<(Ending, String)> {
     let partial = |reason: String| Some((Ending::Partial { reason: reason.clone() }, reason));
     if searches.iter().all(|it| it.problem.is_some()) {
@@ -140,14 +140,14 @@ fn by_tool(thread: &Thread<Research>, search: &WebSearch, n: usize, query: &str)
     CallTool { server: search.server.clone(), call }
 }
 
-/// It hears the question too: an endpoint wants to hear somebody.
+/// The request includes the question, because endpoints require a user message.
 fn by_model(thread: &Thread<Research>, query: &str) -> Chat {
     let blanks = [("query", query), ("time", &thread.turn.time)];
     let system = fill(include_str!("../prompts/search.md"), &blanks);
     Chat::new(&thread.config.search_model, system, thread.state.question.clone()).searching_the_web()
 }
 
-/// A name for the search that no other search of the thread has.
+/// Returns an id for the search that is unique in the thread.
 fn id(thread: &Thread<Research>, n: usize) -> String {
     format!("{WEB_RESEARCH}-{}-{n}", thread.messages.len())
 }

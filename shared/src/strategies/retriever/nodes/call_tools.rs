@@ -1,9 +1,9 @@
-//! The server does what the model asked, all calls side by side.
+//! Runs the tool calls that the model requested, all concurrently.
 
 use crate::{
     CallTool, Node, Thread, ToolCall, ToolOutput, Transition,
     strategies::{
-        repeat::Wanted,
+        loop_guard::RequestedCalls,
         retriever::{Ending, Fact, NodeName, Retriever},
     },
 };
@@ -18,7 +18,7 @@ impl Node<Retriever> for CallTools {
         wanted(thread).fresh().map(call).collect()
     }
 
-    /// A result goes back to whoever asked for it, never to the routing: the server that began goes on.
+    /// A result returns to the node that requested it, never to the routing: the same server continues.
     fn learn(&self, thread: &Thread<Retriever>, outputs: Vec<ToolOutput>) -> Transition<Retriever> {
         let limit = thread.config.rounds;
         let next = if thread.state.rounds + 1 < limit {
@@ -34,8 +34,8 @@ impl Node<Retriever> for CallTools {
     }
 }
 
-/// What the model wants of the server: it repeats no call of the one that had the matter before.
-fn wanted(thread: &Thread<Retriever>) -> Wanted<'_> {
+/// Returns the calls to the server. The calls to a previous server do not count as repetitions.
+fn wanted(thread: &Thread<Retriever>) -> RequestedCalls<'_> {
     let before = if thread.state.took_over { thread.messages.len().saturating_sub(1) } else { 0 };
-    Wanted::of(&thread.messages[before..])
+    RequestedCalls::of(&thread.messages[before..])
 }

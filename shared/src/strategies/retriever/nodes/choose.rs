@@ -1,4 +1,4 @@
-//! Which server did the person mean?
+//! Reads the person's choice of a server.
 
 use crate::{
     Node, Question, Thread, Transition,
@@ -12,9 +12,9 @@ impl Node<Retriever> for Choose {
 
     fn ask(&self, _: &Thread<Retriever>) {}
 
-    /// An answer that is neither a number nor a name is something more to go by, so it is routed with what was said.
+    /// An answer that is neither a number nor a name adds information, so the request is routed again together with it.
     fn learn(&self, thread: &Thread<Retriever>, (): ()) -> Transition<Retriever> {
-        match Question::chosen(&thread.state.between, thread.heard()) {
+        match Question::chosen(&thread.state.between, thread.user_message()) {
             Some(server) => Transition::to(NodeName::Equip).learn(Fact::Routed { server: server.to_owned() }),
             None => Transition::to(NodeName::RoutingQuery)
                 .because("the answer names none of the servers: it is taken for more to go by"),

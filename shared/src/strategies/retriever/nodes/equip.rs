@@ -1,4 +1,4 @@
-//! What can the chosen server do?
+//! Lists the tools of the chosen server.
 
 use crate::{
     ListTools, Node, Thread, Transition,

@@ -1,20 +1,20 @@
-//! How should the matter be brought on: with a tool, with words, by asking, or by another server?
+//! Decides how to work on the request: with a tool, with a text, with a question, or by handing it to another server.
 
 use crate::{
     Chat, InterruptKind, Message, Node, Question, Reply, Thread, Tool, Transition,
     strategies::{
-        control::{Control, asking, heard},
+        control_tool::{ControlTool, asking, parse_control},
+        loop_guard::exhausted,
         prompt::fill,
-        repeat::exhausted,
         retriever::{Ending, Fact, NodeName, Retriever, listing, reroute::reroute},
     },
 };
 
 pub(in crate::strategies::retriever) struct Orchestrate;
 
-const ASK_USER: Control<Move> =
+const ASK_USER: ControlTool<Move> =
     asking("Ask the person for something that is needed and that nobody has said yet.", Move::Ask);
-const HAND_OVER: Control<Move> = Control {
+const HAND_OVER: ControlTool<Move> = ControlTool {
     name: "hand_over",
     about: "Give the request to another server: one that fits better, or any, as this one cannot do it. Say why in a sentence.",
     argument: "reason",
@@ -23,7 +23,7 @@ const HAND_OVER: Control<Move> = Control {
     means: Move::HandOver,
 };
 
-/// What a model's reply comes down to.
+/// Interpretation of a model's reply.
 enum Move {
     Ask(String),
     HandOver(String),
@@ -37,7 +37,7 @@ impl Node<Retriever> for Orchestrate {
 
     fn ask(&self, thread: &Thread<Retriever>) -> Chat {
         let server = thread.state.at();
-        let what = thread.experts.get(server).map_or("", String::as_str);
+        let what = thread.servers.get(server).map_or("", String::as_str);
         let others = listing::listed(thread, |it| it != server && !thread.state.has_refused(it));
         let refused = listing::refusals(&thread.state);
         let blanks = [
@@ -49,11 +49,10 @@ impl Node<Retriever> for Orchestrate {
         ];
         let system = fill(include_str!("../prompts/orchestrate.md"), &blanks);
         let chat = Chat::new(&thread.config.model, system, thread.all());
-        chat.toolbox(server).tool(HAND_OVER.name).tool(ASK_USER.name)
+        chat.server_tools(server).tool(HAND_OVER.name).tool(ASK_USER.name)
     }
 
-    /// A model that was told that it repeats itself, and goes on to, is not asked once more. What was said to the model
-    /// of another server was not said to this one.
+    /// A model that repeats a call after the refusal is not asked again. Refusals for another server do not count.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
         let before = if thread.state.took_over { &[][..] } else { &thread.messages };
         if let Some(why) = exhausted(before, &reply.tool_calls) {
@@ -82,7 +81,7 @@ fn stuck(reason: String) -> Transition<Retriever> {
 }
 
 fn read(reply: Reply) -> Move {
-    match heard(&reply, &[&ASK_USER, &HAND_OVER]) {
+    match parse_control(&reply, &[&ASK_USER, &HAND_OVER]) {
         Some(it) => it,
         None if !reply.tool_calls.is_empty() => Move::Call(reply),
         None if reply.content.trim().is_empty() => Move::Nothing,

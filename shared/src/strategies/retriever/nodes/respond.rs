@@ -1,4 +1,4 @@
-//! What should the person be told, where nothing more can be done?
+//! Writes the answer to the person if nothing more can be done.
 
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
@@ -26,7 +26,8 @@ impl Node<Retriever> for Respond {
         Chat::new(&thread.config.model, system, thread.all())
     }
 
-    /// **Invariant:** a turn never ends in silence, and what was tried is said by us, whatever the model says.
+    /// **Invariant:** a turn never ends in silence, and the engine itself lists the servers that were tried, whatever
+    /// the model writes.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
         let words = match reply.content.trim() {
             "" => ending(thread),
@@ -46,7 +47,7 @@ fn ending(thread: &Thread<Retriever>) -> String {
     }
 }
 
-/// Who was tried, and why that came to nothing.
+/// Lists the servers that were tried, each with the reason that it failed.
 pub(in crate::strategies::retriever) fn tried(refused: &[Refusal]) -> String {
     if refused.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Which servers might fit?
+//! Searches the index for candidate servers.
 
 use crate::{
     Hit, Node, Search, Thread, Transition,
@@ -7,15 +7,15 @@ use crate::{
 
 pub(in crate::strategies::retriever) struct Retrieve;
 
-/// The longest text of a server that a model is shown, in characters.
+/// Maximum length of a server's text that a model receives, in characters.
 const TEXT_MAX: usize = 4_000;
 
 impl Node<Retriever> for Retrieve {
     type Effect = Search;
 
-    /// So many more as have refused, for they are left out of what is found.
+    /// The limit grows by the number of servers that refused, because those are removed from the results.
     fn ask(&self, thread: &Thread<Retriever>) -> Search {
-        let query = thread.state.queries.last().map_or(thread.heard_so_far(), String::as_str).to_owned();
+        let query = thread.state.queries.last().map_or(thread.last_user_message(), String::as_str).to_owned();
         Search { query, limit: thread.config.candidates + thread.state.refused.len() }
     }
 
@@ -37,12 +37,12 @@ impl Node<Retriever> for Retrieve {
     }
 }
 
-/// The hits that may be chosen, and why the others may not.
+/// Returns the usable hits, and the reasons for leaving out the others.
 fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<String>) {
     let mut left_out = Vec::new();
     let mut usable = Vec::new();
     for hit in hits {
-        if !thread.experts.contains_key(&hit.server) {
+        if !thread.servers.contains_key(&hit.server) {
             left_out.push(format!("{} is in the index and not at hand", hit.server));
         } else if thread.state.has_refused(&hit.server) {
             left_out.push(format!("{} was tried already", hit.server));
@@ -54,7 +54,7 @@ fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<Stri
     let ratio = thread.config.score;
     let mut candidates = Vec::new();
     for hit in usable {
-        // Scores below zero have no parts that mean anything.
+        // Fractions of a negative score have no meaning.
         if best > 0.0 && hit.score < ratio * best {
             left_out.push(format!("{} scored {:.2} < {ratio} of {best:.2}", hit.server, hit.score));
         } else {
@@ -65,9 +65,9 @@ fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<Stri
     (candidates, left_out)
 }
 
-/// Every server that is at hand and has not refused, by its one line.
+/// Returns every available server that has not refused, with its one-line description.
 fn everyone(thread: &Thread<Retriever>) -> Vec<Candidate> {
-    let fresh = thread.experts.iter().filter(|(name, _)| !thread.state.has_refused(name));
+    let fresh = thread.servers.iter().filter(|(name, _)| !thread.state.has_refused(name));
     fresh.map(|(name, what)| Candidate { server: name.clone(), text: what.clone() }).collect()
 }
 

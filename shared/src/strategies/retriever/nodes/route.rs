@@ -1,4 +1,4 @@
-//! Which one of the servers fits?
+//! Chooses the server that fits the request.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -37,13 +37,13 @@ enum Outcome {
     Ambiguous,
 }
 
-/// A model may leave out what does not apply, or say the bare name of a server.
+/// A model may leave out fields that do not apply, or answer with the bare name of a server.
 impl<'de> Deserialize<'de> for Routing {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "expected {outcome, server, question, between}")]
         enum Said {
-            Whole {
+            OutputWithExtras {
                 outcome: Outcome,
                 #[serde(default)]
                 server: Option<String>,
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Routing {
             Name(String),
         }
         Ok(match Said::deserialize(from)? {
-            Said::Whole { outcome, server, question, between } => {
+            Said::OutputWithExtras { outcome, server, question, between } => {
                 Self { outcome, server, question, between: between.unwrap_or_default() }
             }
             Said::Name(name) => {
@@ -65,7 +65,7 @@ impl<'de> Deserialize<'de> for Routing {
     }
 }
 
-/// What the model's choice comes down to, once it is held against what there is.
+/// Interpretation of the model's choice, checked against the candidates.
 enum Choice {
     One(String),
     Several(String, Vec<String>),
@@ -148,7 +148,7 @@ fn judge(reply: Routing, candidates: &[Candidate]) -> Choice {
     }
 }
 
-/// The candidate that `said` names: as it is, or whatever its case and the quotes and the words before a colon.
+/// Returns the candidate that `said` names: exactly, or ignoring case, quotes and any words before a colon.
 fn find<'a>(said: &str, candidates: &'a [Candidate]) -> Option<&'a str> {
     let bare = |it: &str| it.trim_matches(|it: char| it.is_whitespace() || "\"'`.".contains(it)).to_owned();
     let after_colon = said.rsplit(':').next().unwrap_or_default();

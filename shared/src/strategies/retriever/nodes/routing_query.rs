@@ -1,4 +1,4 @@
-//! What should the index be searched for?
+//! Writes the query for the index.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -36,7 +36,7 @@ impl Node<Retriever> for RoutingQuery {
         let next = Transition::to(NodeName::Retrieve);
         match reply.query.trim() {
             "" => next
-                .learn(Fact::Queried { query: thread.heard_so_far().to_owned() })
+                .learn(Fact::Queried { query: thread.last_user_message().to_owned() })
                 .because("the query was empty: the message is searched for as it stands"),
             query => next.learn(Fact::Queried { query: query.to_owned() }),
         }

@@ -1,0 +1,290 @@
+//! Batches, in OpenAI's shape with an extension under `turnfold`.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use utoipa::ToSchema;
+
+use crate::Priority;
+
+/// Request to create a batch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(json!({"input_file_id": "file-019aa7f07d5e7c3a9d0b3f6c1a2b4c5d", "endpoint": "/v1/turns", "completion_window": "24h"})))]
+pub struct NewBatch {
+    /// Id of the file with the lines.
+    pub input_file_id: String,
+    /// Path that every line is sent to: `/v1/turns` or `/v1/chat/completions`.
+    pub endpoint: String,
+    /// Maximum duration: a number followed by `s`, `m`, `h`, `d` or `w`, at most 30 days. Unfinished lines then expire.
+    pub completion_window: String,
+    /// Data stored with the batch: up to 16 pairs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Map<String, Value>>,
+    /// Retention of the result files. Default: they are kept until they are deleted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_expires_after: Option<ExpiresAfter>,
+    /// Use of results that earlier batches produced for the same lines. Default: `succeeded`.
+    #[serde(default)]
+    pub reuse: Reuse,
+    /// Maximum cost in US dollars. Default: unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<f64>,
+    /// Maximum number of lines in progress at the same time, capped by the operator's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub window: Option<u64>,
+    /// Maximum duration of one line in seconds, including waits for a person. Default: unlimited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1)]
+    pub expires_after: Option<u64>,
+    /// Priority of the batch's turns among those of the same tenant. Default: `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+}
+
+/// Retention of a file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExpiresAfter {
+    /// Start of the retention period: always `created_at`.
+    pub anchor: String,
+    /// Length of the retention period in seconds.
+    #[schema(minimum = 3600, maximum = 2592000)]
+    pub seconds: u64,
+}
+
+/// Use of earlier results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Reuse {
+    /// Successful results of lines with the same `custom_id` and the same request.
+    #[default]
+    Succeeded,
+    /// No earlier results.
+    None,
+}
+
+/// Request to resume a batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ResumeBatch {
+    /// Lines of an ended batch to run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only: Option<Rerun>,
+    /// New maximum cost in US dollars, including the cost so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_usd: Option<f64>,
+}
+
+/// Lines of an ended batch to run again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Rerun {
+    /// Lines whose turns failed.
+    Failed,
+    /// Lines that expired.
+    Expired,
+}
+
+/// Status of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BatchStatus {
+    /// Its file is being read. Valid lines already run.
+    Validating,
+    /// No line can be run.
+    Failed,
+    /// Its file has been read and its lines are running.
+    InProgress,
+    /// All lines have ended and the result files are being written.
+    Finalizing,
+    /// The result files are complete.
+    Completed,
+    /// The completion window ended before all lines did.
+    Expired,
+    /// Its lines are being cancelled.
+    Cancelling,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl BatchStatus {
+    /// Reports whether lines of the batch may still run.
+    pub fn is_open(self) -> bool {
+        use BatchStatus::{Cancelling, Finalizing, InProgress, Validating};
+        matches!(self, Validating | InProgress | Finalizing | Cancelling)
+    }
+
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            BatchStatus::Validating => "validating",
+            BatchStatus::Failed => "failed",
+            BatchStatus::InProgress => "in_progress",
+            BatchStatus::Finalizing => "finalizing",
+            BatchStatus::Completed => "completed",
+            BatchStatus::Expired => "expired",
+            BatchStatus::Cancelling => "cancelling",
+            BatchStatus::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// A batch, in OpenAI's shape. Times are seconds since the Unix epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Batch {
+    /// Id of the batch.
+    #[schema(examples("batch_019aa7f07d5e7c3a9d0b3f6c1a2b4c5d"))]
+    pub id: String,
+    /// Type of the object, always `batch`.
+    pub object: String,
+    /// Path that every line is sent to.
+    pub endpoint: String,
+    /// Invalid lines; null if there are none.
+    pub errors: Option<BatchErrors>,
+    /// Id of the file with the lines.
+    pub input_file_id: String,
+    /// Maximum duration of the batch.
+    pub completion_window: String,
+    /// Status of the batch.
+    #[schema(examples("in_progress"))]
+    pub status: BatchStatus,
+    /// Id of the file with successful results; null until the batch has ended.
+    pub output_file_id: Option<String>,
+    /// Id of the file with failed lines; null until the batch has ended.
+    pub error_file_id: Option<String>,
+    /// Time of creation.
+    pub created_at: i64,
+    /// Time at which all lines had been validated.
+    pub in_progress_at: Option<i64>,
+    /// Time at which unfinished lines expire.
+    pub expires_at: i64,
+    /// Time at which all lines had ended.
+    pub finalizing_at: Option<i64>,
+    /// Time of completion.
+    pub completed_at: Option<i64>,
+    /// Time of the failure.
+    pub failed_at: Option<i64>,
+    /// Time of the expiry.
+    pub expired_at: Option<i64>,
+    /// Time of the request to cancel.
+    pub cancelling_at: Option<i64>,
+    /// Time at which all lines were cancelled.
+    pub cancelled_at: Option<i64>,
+    /// Number of lines by outcome.
+    pub request_counts: RequestCounts,
+    /// Data stored with the batch by the client.
+    #[schema(value_type = Object)]
+    pub metadata: Value,
+    /// Fields that OpenAI's API does not have.
+    pub turnfold: BatchExtension,
+}
+
+/// Invalid lines of a batch, at most 100.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BatchErrors {
+    /// Type of the object, always `list`.
+    pub object: String,
+    /// The invalid lines, in the order of the file.
+    pub data: Vec<InvalidLine>,
+}
+
+/// An invalid line of a batch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct InvalidLine {
+    /// Kind of error, for programs.
+    #[schema(examples("duplicate_custom_id"))]
+    pub code: String,
+    /// Cause, for people.
+    pub message: String,
+    /// Field at fault, if there is one.
+    pub param: Option<String>,
+    /// Number of the line, counted from 1; null if the error concerns the whole file.
+    pub line: Option<u64>,
+}
+
+/// Number of lines by outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RequestCounts {
+    /// Lines validated so far: all lines, once the status is no longer `validating`.
+    pub total: u64,
+    /// Lines that succeeded, including reused results.
+    pub completed: u64,
+    /// Lines that failed, are invalid, expired or were cancelled individually.
+    pub failed: u64,
+}
+
+/// Fields of a batch that OpenAI's API does not have.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct BatchExtension {
+    /// Lines whose turns are waiting for a person.
+    pub awaiting_input: u64,
+    /// Lines submitted as turns that have not ended and are not waiting for a person. Once this is 0, nothing more of a
+    /// stopped batch happens until it is resumed.
+    pub submitted: u64,
+    /// Lines whose turns are running.
+    pub running: u64,
+    /// Lines that no worker has started.
+    pub queued: u64,
+    /// Lines whose result was taken from an earlier batch.
+    pub reused: u64,
+    /// Lines that expired.
+    pub expired: u64,
+    /// Lines that were cancelled.
+    pub cancelled: u64,
+    /// Lines that could not be run.
+    pub invalid: u64,
+    /// Number of the last result.
+    pub results: u64,
+    /// Recent results a second; null while all remaining lines are waiting for people or for a resume.
+    pub rate_per_s: Option<f64>,
+    /// Predicted time to the end in seconds, without lines that are waiting for people; null if there are only such lines,
+    /// and while the status is `validating`.
+    pub eta_s: Option<f64>,
+    /// Tokens used so far.
+    pub tokens: u64,
+    /// Cost so far in US dollars, at the operator's prices.
+    pub usd: f64,
+    /// Maximum cost in US dollars; null if unlimited.
+    pub max_usd: Option<f64>,
+    /// Reason why no more lines are submitted; null if the batch is not stopped or has ended.
+    pub stopped: Option<StopReason>,
+    /// Number of lines that a resume request would run again.
+    pub resumable: Resumable,
+    /// Most frequent causes of unsuccessful lines; null in a list of batches.
+    pub top_causes: Option<Vec<TopCause>>,
+}
+
+/// Reason why a batch submits no more lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum StopReason {
+    /// It was paused.
+    Paused,
+    /// It reached its maximum cost.
+    MaxUsd,
+}
+
+/// Number of lines that a resume request would run again. Zero if the batch is still open, was cancelled before all lines
+/// were validated, or has lost its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Resumable {
+    /// Lines run again by `{"only": "failed"}`.
+    pub failed: u64,
+    /// Lines run again by `{"only": "expired"}`.
+    pub expired: u64,
+}
+
+/// A frequent cause of unsuccessful lines.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TopCause {
+    /// Kind of error, for programs.
+    pub code: String,
+    /// Cause, for people.
+    pub message: String,
+    /// Number of lines.
+    pub count: u64,
+    /// `custom_id` of one of the lines.
+    pub example_custom_id: Option<String>,
+}

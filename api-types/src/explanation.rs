@@ -1,0 +1,55 @@
+//! The reason for a thread's last decision.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+
+use crate::LogStatus;
+
+/// The last decision of a thread and the status that it led to.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// Last event that was read.
+    pub seq: u64,
+    /// Last decision of the current turn; null if the turn has none yet.
+    pub decision: Option<Decision>,
+    /// Status of the thread after that event.
+    pub status: LogStatus,
+    /// Node that runs next, awaits an answer or failed; null if the thread is idle.
+    pub node: Option<String>,
+    /// Error that stopped the node; null unless the status is `failed`.
+    pub cause: Option<String>,
+    /// Question to a person; null unless the status is `waiting`.
+    pub question: Option<String>,
+}
+
+/// A decision and its inputs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Decision {
+    /// Event of the decision.
+    pub seq: u64,
+    /// Node that decided.
+    pub node: String,
+    /// Next step: the name of a node, `end`, or `a person`.
+    pub to: String,
+    /// Reason given by the node, if a threshold, a limit or a budget decided.
+    pub reason: Option<String>,
+    /// Requests that the node had made.
+    pub requests: Vec<EventText>,
+    /// Answers that the node had received.
+    pub answers: Vec<EventText>,
+    /// Facts that the node derived.
+    #[schema(value_type = Vec<Object>)]
+    pub facts: Vec<Value>,
+    /// Other steps that the graph allows from this node.
+    pub alternatives: Vec<String>,
+}
+
+/// An event, summarized in one line.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct EventText {
+    /// Position of the event in the log.
+    pub seq: u64,
+    /// One-line summary of the event.
+    pub text: String,
+}

@@ -1,0 +1,214 @@
+//! Open questions to people, in the format of LangGraph's agent inbox, and their answers.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+/// A thread that is waiting for a person.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(examples(json!({
+    "thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d",
+    "turn_id": "019aa7f0-7d5f-7000-8000-3f6c1a2b4c5d",
+    "seq": 6,
+    "strategy": "probe",
+    "asked_at": "2026-11-21T22:57:01.000000Z",
+    "interrupt": {
+        "action_request": {"action": "choice", "args": {"question": "Which colour?", "options": ["red", "green"]}},
+        "config": {"allow_accept": false, "allow_edit": false, "allow_respond": true, "allow_ignore": true},
+        "description": "Which colour?"
+    },
+    "kind": "choice",
+    "question": "Which colour?",
+    "options": ["red", "green"]
+})))]
+pub struct InboxItem {
+    /// Id of the thread.
+    pub thread_id: Uuid,
+    /// Id of the turn that asked.
+    pub turn_id: Option<Uuid>,
+    /// Length of the log when the question was asked. It identifies the question.
+    pub seq: u64,
+    /// Strategy of the thread.
+    #[schema(examples("probe"))]
+    pub strategy: String,
+    /// Time at which the question was asked (RFC 3339).
+    #[schema(examples("2026-11-21T22:57:01.000000Z"))]
+    pub asked_at: String,
+    /// The question in the format of agent inboxes.
+    pub interrupt: HumanInterrupt,
+    /// Kind of decision requested.
+    pub kind: InterruptKind,
+    /// Text of the question.
+    #[schema(examples("Which colour?"))]
+    pub question: String,
+    /// Accepted answers, by text or by number counted from 1. Empty if any text is accepted.
+    pub options: Vec<String>,
+    /// JSON Schema of the form. Only with the kind `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub schema: Option<Value>,
+    /// Page to visit instead of filling in a form. Only with the kind `input`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// Index of the node's request that is in doubt. Only with the kind `in_doubt`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slot: Option<usize>,
+}
+
+/// A question in the format of agent inboxes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct HumanInterrupt {
+    /// Subject of the decision.
+    pub action_request: ActionRequest,
+    /// Accepted kinds of answer.
+    pub config: AnswerConfig,
+    /// Text of the question.
+    pub description: String,
+}
+
+/// Subject of a decision.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ActionRequest {
+    /// Name of the tool whose call is in doubt; otherwise the kind of decision.
+    #[schema(examples("choice"))]
+    pub action: String,
+    /// Arguments of that call, fields of a tool's form, or the question and its options.
+    #[schema(value_type = Object)]
+    pub args: Value,
+}
+
+/// Kinds of answer that a question accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AnswerConfig {
+    /// True if `accept` is allowed: for approvals, calls in doubt, and forms with their default values.
+    pub allow_accept: bool,
+    /// True if `edit` is allowed: for questions without options.
+    pub allow_edit: bool,
+    /// True if `respond` is allowed.
+    pub allow_respond: bool,
+    /// True if `ignore` is allowed.
+    pub allow_ignore: bool,
+}
+
+impl AnswerConfig {
+    /// Reports whether an answer of this kind is accepted.
+    pub fn allows(self, kind: AnswerKind) -> bool {
+        match kind {
+            AnswerKind::Accept => self.allow_accept,
+            AnswerKind::Edit => self.allow_edit,
+            AnswerKind::Respond => self.allow_respond,
+            AnswerKind::Ignore => self.allow_ignore,
+        }
+    }
+
+    /// Returns the names of the accepted kinds.
+    pub fn names(self) -> Vec<&'static str> {
+        let all = [AnswerKind::Accept, AnswerKind::Edit, AnswerKind::Respond, AnswerKind::Ignore];
+        all.into_iter().filter(|kind| self.allows(*kind)).map(AnswerKind::name).collect()
+    }
+}
+
+/// Request to answer a question of the inbox.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(
+    json!({"type": "accept"}),
+    json!({"type": "respond", "args": "green"}),
+    json!({"type": "edit", "args": {"city": "Rome"}}),
+    json!({"type": "respond", "args": {"slot": 0, "verdict": "did_not_happen"}}),
+    json!({"type": "ignore"})
+))]
+pub struct InboxAnswer {
+    /// Kind of answer.
+    #[serde(rename = "type")]
+    pub kind: AnswerKind,
+    /// Content of the answer. `accept`: nothing, or the result of a call in doubt if it is known. `edit`: a text, or JSON
+    /// whose text is the answer. `respond`: a text or the number of an option; for a call in doubt, one of the options or
+    /// `{"verdict": …, "slot": …}` as in a reconcile request, where `slot` defaults to the request in question. `ignore`:
+    /// nothing.
+    #[serde(default)]
+    pub args: Value,
+    /// Id of the turn that asked. If the thread's open question is from another turn, the answer is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<Uuid>,
+    /// `seq` of the question. If the thread has another open question, even from the same turn, the answer is rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+}
+
+/// Kind of answer to a question of the inbox.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// Yes. For a call in doubt: it took effect.
+    Accept,
+    /// A text or JSON written by the person.
+    Edit,
+    /// A text. Alias: `response`.
+    #[serde(alias = "response")]
+    Respond,
+    /// No answer. The turn is cancelled, or the tool that requested input continues without it.
+    Ignore,
+}
+
+impl AnswerKind {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            AnswerKind::Accept => "accept",
+            AnswerKind::Edit => "edit",
+            AnswerKind::Respond => "respond",
+            AnswerKind::Ignore => "ignore",
+        }
+    }
+}
+
+/// Kind of decision requested from a person.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum InterruptKind {
+    /// Explain an unclear request.
+    Clarification,
+    /// Provide a missing value.
+    SlotFill,
+    /// Choose one option.
+    Choice,
+    /// Approve or reject an action.
+    Approval,
+    /// Choose one of several interpretations.
+    Ambiguity,
+    /// State whether a call took effect.
+    InDoubt,
+    /// Provide input that a tool requested.
+    Input,
+}
+
+impl InterruptKind {
+    /// Returns the name used in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            InterruptKind::Clarification => "clarification",
+            InterruptKind::SlotFill => "slot_fill",
+            InterruptKind::Choice => "choice",
+            InterruptKind::Approval => "approval",
+            InterruptKind::Ambiguity => "ambiguity",
+            InterruptKind::InDoubt => "in_doubt",
+            InterruptKind::Input => "input",
+        }
+    }
+}
+
+impl From<shared::InterruptKind> for InterruptKind {
+    fn from(kind: shared::InterruptKind) -> Self {
+        match kind {
+            shared::InterruptKind::Clarification => InterruptKind::Clarification,
+            shared::InterruptKind::SlotFill => InterruptKind::SlotFill,
+            shared::InterruptKind::Choice => InterruptKind::Choice,
+            shared::InterruptKind::Approval => InterruptKind::Approval,
+            shared::InterruptKind::Ambiguity => InterruptKind::Ambiguity,
+            shared::InterruptKind::InDoubt => InterruptKind::InDoubt,
+            shared::InterruptKind::Input => InterruptKind::Input,
+        }
+    }
+}

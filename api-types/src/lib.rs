@@ -1,0 +1,64 @@
+//! Request and response types of the HTTP API, shared by the server and its clients.
+//!
+//! The server writes the OpenAPI document from these types, so their doc comments are its descriptions. A client reads
+//! responses with the same types instead of looking fields up by name.
+//!
+//! **Invariant:** a value is for programs, never a sentence made for display. The exceptions are the explanations in
+//! `detail`, `error`, `hint` and `message`, which name a cause that has no code.
+//!
+//! Lists have one shape, [`Page`], except on the paths that follow OpenAI's API, which use [`OpenAiList`]. Times are RFC 3339
+//! strings in UTC, except on those same paths, where they are seconds since the Unix epoch.
+
+#![warn(missing_docs)]
+
+mod batch;
+mod diff;
+mod event;
+mod explanation;
+mod failure;
+mod file;
+mod inbox;
+mod list;
+mod message;
+mod openai_error;
+mod pause;
+mod pending;
+mod problem;
+mod quote;
+mod strategy;
+mod thread;
+mod turn;
+mod usage;
+mod verification;
+mod webhook;
+
+pub use batch::{
+    Batch, BatchErrors, BatchExtension, BatchStatus, ExpiresAfter, InvalidLine, NewBatch, RequestCounts,
+    Rerun, Resumable, ResumeBatch, Reuse, StopReason, TopCause,
+};
+pub use diff::{DiffRow, Difference, Divide, ThreadDiff, UsagePair};
+pub use event::LogEvent;
+pub use explanation::{Decision, EventText, Explanation};
+pub use failure::{FailureCause, FailureCauses};
+pub use file::{DeletedFile, File, UploadForm};
+pub use inbox::{
+    ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem, InterruptKind,
+};
+pub use list::{OpenAiList, Page};
+pub use message::{Interrupt, Message, Role, ToolCall};
+pub use openai_error::{ErrorDetail, ErrorReply};
+pub use pause::{NewPause, Pause, PauseKind};
+pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
+pub use problem::Problem;
+pub use quote::{Bottleneck, BottleneckKind, Quote, QuoteBasis};
+pub use strategy::{EdgeKind, Strategy, StrategyEdge, StrategySummary};
+pub use thread::{
+    AnswerRequest, ForkOrigin, ForkRequest, LogStatus, Reconcile, Thread, ThreadState, ThreadStatus,
+    ThreadSummary, Verdict,
+};
+pub use turn::{
+    Conversation, Input, NewMessage, NewRole, NewTurn, Output, Policy, Priority, Turn, TurnStatus,
+};
+pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
+pub use verification::{ChainCheck, Divergence, Replay, Verification};
+pub use webhook::{Delivery, DeliveryState, NewWebhook, Webhook};

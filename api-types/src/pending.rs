@@ -1,0 +1,86 @@
+//! Turns that are not running, and the reasons.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::Priority;
+
+/// Reason why a turn is not running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PendingCause {
+    /// It is queued for the next free slot of a worker.
+    Worker,
+    /// A rate limit has no room for it.
+    Limit,
+    /// Its strategy, tenant or model is paused.
+    Paused,
+    /// An attempt failed and will be retried.
+    Retry,
+    /// It has no job in the queue. The sweeper will enqueue it.
+    NotEnqueued,
+    /// An earlier turn of its thread, or an open question to a person, comes first.
+    Behind,
+    /// Its start time has not come.
+    NotDue,
+    /// It asked a person and has no answer yet.
+    Person,
+}
+
+/// Turns that are not running for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PendingGroup {
+    /// Reason why they are not running.
+    pub cause: PendingCause,
+    /// Explanation of the reason, if there is more to say.
+    #[schema(examples("model openai/gpt-4o is at its limit of 20 concurrent requests"))]
+    pub detail: Option<String>,
+    /// Number of turns.
+    pub turns: u64,
+    /// Time since which the first of them is pending (RFC 3339).
+    pub since: String,
+    /// Time at which the first of them may continue (RFC 3339), if known.
+    pub until: Option<String>,
+    /// First and last position in their lane. Only with the cause `worker`.
+    pub places: Option<(u64, u64)>,
+}
+
+/// A turn that is not running.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PendingTurn {
+    /// Id of the turn.
+    pub turn_id: Uuid,
+    /// Id of its thread.
+    pub thread_id: Uuid,
+    /// Tenant that owns the thread.
+    pub tenant: String,
+    /// Strategy of the thread.
+    pub strategy: String,
+    /// Priority of the turn.
+    pub priority: Priority,
+    /// Reason why it is not running.
+    pub cause: PendingCause,
+    /// Explanation of the reason, if there is more to say.
+    pub detail: Option<String>,
+    /// Position in its lane, counted from 1. Only with the cause `worker`.
+    pub place: Option<u64>,
+    /// Time at which it was submitted, started or asked its question (RFC 3339).
+    pub since: String,
+    /// Time at which it may continue (RFC 3339), if known.
+    pub until: Option<String>,
+}
+
+/// Turns that are not running, counted and listed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct PendingTurns {
+    /// Number of turns for each reason.
+    pub groups: Vec<PendingGroup>,
+    /// Number of runnable turns in no group, because there are too many to inspect or a Redis Cluster node does not
+    /// answer.
+    pub not_inspected: u64,
+    /// The first turns, in the order of the groups.
+    pub data: Vec<PendingTurn>,
+    /// True if there are more turns than these.
+    pub has_more: bool,
+}

@@ -1,0 +1,258 @@
+//! Turns: requests and results.
+
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{MapAccess, Visitor, value::MapAccessDeserializer},
+};
+use serde_json::{Map, Value};
+use shared::Budget;
+use utoipa::ToSchema;
+use uuid::Uuid;
+
+use crate::{BudgetExceeded, Interrupt, Message, Usage};
+
+/// Request to submit a turn. Exactly one of `strategy` and `thread_id` is required.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(examples(
+    json!({"strategy": "probe", "input": "ask Which colour? | red | green"}),
+    json!({"thread_id": "019aa7f0-7d5e-7c3a-9d0b-3f6c1a2b4c5d", "input": {"messages": [{"role": "user", "content": "green"}]}, "policy": "answer"})
+))]
+pub struct NewTurn {
+    /// Strategy of a new thread. Alias: `assistant_id`.
+    #[serde(default, alias = "assistant_id", skip_serializing_if = "Option::is_none")]
+    #[schema(examples("probe"))]
+    pub strategy: Option<String>,
+    /// Id of the thread to continue.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub thread_id: Option<Uuid>,
+    /// Text or messages of the turn.
+    pub input: Input,
+    /// Configuration of a new thread; overrides the operator's configuration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub config: Option<Map<String, Value>>,
+    /// Budget of a new thread and of each of its turns, capped by the operator's budget:
+    /// `{"turn": {"tokens": …, "usd": …, "seconds": …}, "thread": {…}}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub budget: Option<Budget>,
+    /// Arbitrary data stored with the turn. Filter by it later with `metadata.KEY`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Object>)]
+    pub metadata: Option<Map<String, Value>>,
+    /// Treatment of the input if the thread is waiting for an answer. Default: `auto`.
+    #[serde(default)]
+    pub policy: Policy,
+    /// Priority among the turns of the same tenant. Default: `normal`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<Priority>,
+    /// Earliest start (RFC 3339), at most one year ahead. Default: immediately.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples("2026-12-24T18:00:00Z"))]
+    pub not_before: Option<String>,
+    /// Earliest start in seconds from now, at most one year. Alternative to `not_before`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(examples(600))]
+    pub delay_seconds: Option<u64>,
+}
+
+/// Input of a turn: a text, or messages of an existing conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, ToSchema)]
+#[schema(examples("echo hello"))]
+#[serde(untagged)]
+pub enum Input {
+    /// One user message.
+    Text(String),
+    /// Messages of an existing conversation.
+    Messages(Conversation),
+}
+
+/// Messages of an existing conversation.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Conversation {
+    /// The messages, oldest first; at least one.
+    pub messages: Vec<NewMessage>,
+}
+
+/// A message in the input of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NewMessage {
+    /// Author of the message.
+    pub role: NewRole,
+    /// Text of the message.
+    #[schema(examples("echo hello"))]
+    pub content: String,
+}
+
+/// Author of a message in the input of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum NewRole {
+    /// Instructions from the client.
+    System,
+    /// A person.
+    User,
+    /// A model.
+    Assistant,
+}
+
+impl From<NewRole> for shared::Role {
+    fn from(role: NewRole) -> Self {
+        match role {
+            NewRole::System => shared::Role::System,
+            NewRole::User => shared::Role::User,
+            NewRole::Assistant => shared::Role::Assistant,
+        }
+    }
+}
+
+/// Treatment of input when a thread may be waiting for an answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// The answer if the thread is waiting for one, otherwise a new request.
+    #[default]
+    Auto,
+    /// The answer. The turn fails if the thread is not waiting for one.
+    Answer,
+    /// A new request, even if the thread is waiting for an answer.
+    Replan,
+}
+
+impl From<Policy> for shared::Policy {
+    fn from(policy: Policy) -> Self {
+        match policy {
+            Policy::Auto => shared::Policy::Auto,
+            Policy::Answer => shared::Policy::Answer,
+            Policy::Replan => shared::Policy::Replan,
+        }
+    }
+}
+
+/// Priority of a turn within its tenant. It is strict: `low` turns wait until no other turn of the tenant is runnable.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Priority {
+    /// Before all other turns of the tenant.
+    High,
+    /// In order of submission.
+    #[default]
+    Normal,
+    /// After all other turns of the tenant.
+    Low,
+}
+
+/// Status of a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnStatus {
+    /// It has not started.
+    Queued,
+    /// Its thread is working on it.
+    Running,
+    /// It ended with a reply of the assistant.
+    Completed,
+    /// It ended with a question to a person. The answer is another turn.
+    Interrupted,
+    /// A node failed, or the thread rejected the turn.
+    Failed,
+    /// It was cancelled.
+    Cancelled,
+}
+
+impl TurnStatus {
+    /// Reports whether the turn has ended.
+    pub fn is_over(self) -> bool {
+        !matches!(self, TurnStatus::Queued | TurnStatus::Running)
+    }
+}
+
+/// A turn: one input to a thread and everything that follows until the thread is idle, asks a person or fails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Turn {
+    /// Id of the turn.
+    pub id: Uuid,
+    /// Id of its thread.
+    pub thread_id: Uuid,
+    /// Tenant that owns the thread.
+    #[schema(examples("default"))]
+    pub tenant: String,
+    /// Strategy of the thread.
+    #[schema(examples("probe"))]
+    pub strategy: String,
+    /// Status of the turn.
+    pub status: TurnStatus,
+    /// Priority of the turn.
+    pub priority: Priority,
+    /// Messages of the input.
+    pub input: Vec<Message>,
+    /// Result; null until the turn has ended.
+    pub output: Option<Output>,
+    /// Question to a person; null unless the status is `interrupted`.
+    pub interrupt: Option<Interrupt>,
+    /// Usage of the turn; null until it has ended.
+    pub usage: Option<Usage>,
+    /// Budget that ended the turn before its strategy finished; null if none did.
+    pub budget_exceeded: Option<BudgetExceeded>,
+    /// Error that failed the turn.
+    pub error: Option<String>,
+    /// The error with numbers, ids and quoted text replaced by `#`. Failures are grouped by it.
+    pub cause: Option<String>,
+    /// Earliest start (RFC 3339), if one was requested.
+    pub not_before: Option<String>,
+    /// Data stored with the turn by the client.
+    #[schema(value_type = Object)]
+    pub metadata: Value,
+    /// User who submitted the turn.
+    #[schema(examples("api"))]
+    pub author: String,
+    /// Time of submission (RFC 3339).
+    #[schema(examples("2026-11-21T22:57:00.000000Z"))]
+    pub created_at: String,
+    /// Time of the last status change (RFC 3339).
+    #[schema(examples("2026-11-21T22:57:01.000000Z"))]
+    pub updated_at: String,
+    /// Event that started the turn; null while it is queued.
+    pub started_seq: Option<u64>,
+    /// Event that ended the turn; null until it has ended.
+    pub ended_seq: Option<u64>,
+}
+
+/// Result of a turn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Output {
+    /// Messages since the turn started, including those of tools.
+    pub messages: Vec<Message>,
+    /// Last message of the assistant; null if there is none.
+    pub reply: Option<String>,
+}
+
+impl<'de> Deserialize<'de> for Input {
+    /// Unlike the derived implementation for untagged enums, names the field at fault in its errors.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InputVisitor;
+
+        impl<'de> Visitor<'de> for InputVisitor {
+            type Value = Input;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a string or {\"messages\": [{\"role\": …, \"content\": …}]}")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Input, E> {
+                Ok(Input::Text(text.to_owned()))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Input, A::Error> {
+                Conversation::deserialize(MapAccessDeserializer::new(map)).map(Input::Messages)
+            }
+        }
+
+        deserializer.deserialize_any(InputVisitor)
+    }
+}

@@ -1,0 +1,81 @@
+//! Tokens, money and time used, and exceeded budgets.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Tokens, money and time that models and tools used.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Usage {
+    /// Tokens read by models.
+    pub input_tokens: u64,
+    /// Tokens written by models.
+    pub output_tokens: u64,
+    /// Cost in US dollars, at the operator's prices.
+    #[schema(examples(0.0034))]
+    pub usd: f64,
+    /// Time spent in models and tools, in milliseconds. Concurrent requests are added up.
+    pub ms: u64,
+    /// Number of model responses without a token count. Their tokens are not included.
+    pub responses_without_usage: u32,
+    /// Number of model responses without a configured price. Their cost is not included.
+    pub responses_without_price: u32,
+}
+
+impl From<&shared::UsageTotal> for Usage {
+    fn from(total: &shared::UsageTotal) -> Self {
+        Self {
+            input_tokens: total.input_tokens,
+            output_tokens: total.output_tokens,
+            usd: total.usd(),
+            ms: total.duration_ms,
+            responses_without_usage: total.responses_without_usage,
+            responses_without_price: total.responses_without_price,
+        }
+    }
+}
+
+/// Budget that ended a turn before its strategy finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct BudgetExceeded {
+    /// Owner of the budget.
+    pub scope: BudgetScope,
+    /// Quantity that ran out.
+    pub measure: BudgetMeasure,
+}
+
+/// Owner of a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetScope {
+    /// One turn. The next turn starts with a full budget.
+    Turn,
+    /// All turns of a thread. Only another thread has a new budget.
+    Thread,
+}
+
+/// Quantity that a budget limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetMeasure {
+    /// Tokens that models read and write.
+    Tokens,
+    /// US dollars.
+    Usd,
+    /// Seconds spent in models and tools.
+    Seconds,
+}
+
+impl From<shared::BudgetExceeded> for BudgetExceeded {
+    fn from(exceeded: shared::BudgetExceeded) -> Self {
+        let scope = match exceeded.scope {
+            shared::Scope::Turn => BudgetScope::Turn,
+            shared::Scope::Thread => BudgetScope::Thread,
+        };
+        let measure = match exceeded.measure {
+            shared::Measure::Tokens => BudgetMeasure::Tokens,
+            shared::Measure::Usd => BudgetMeasure::Usd,
+            shared::Measure::Seconds => BudgetMeasure::Seconds,
+        };
+        Self { scope, measure }
+    }
+}

@@ -1,0 +1,283 @@
+//! Collection of results: turns of items have ended, expired or are cancelled.
+
+use std::time::Duration;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use queue::clock;
+use serde_json::{Value, json};
+use store::{
+    Idempotency, Turn, TurnId, TurnStatus,
+    batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, PAGE_BYTES, TURN_FAILED},
+};
+use tokio::time::Instant;
+use tracing::warn;
+
+use super::{BatchCoordinator, PAGE, Progress};
+use crate::{
+    batches::{
+        endpoint::BatchEndpoint,
+        line::{LineError, line_error},
+    },
+    server::problem::{ApiError, Kind},
+    turns::{
+        cancel_retry::cancel_turn,
+        lookup::{show_ended, thread_usage},
+    },
+};
+
+/// Number of logs read concurrently.
+const AT_ONCE: usize = 128;
+
+/// Pause between two checks for answers, as a multiple of the duration of a check.
+const ANSWERS_PAUSE_FACTOR: u32 = 20;
+
+/// Number of turns cancelled concurrently.
+const CANCEL_AT_ONCE: usize = 8;
+
+/// Author of cancellations, as recorded in the logs.
+const BY: &str = "batch";
+
+impl BatchCoordinator {
+    /// Records the results of items whose turns have ended or are waiting for a person.
+    pub(super) async fn collect(&self, batch: &Batch) -> Result<Progress, ApiError> {
+        let mut moved = self.app.parts.store.moved_items(batch.id, PAGE).await?;
+        if batch.counts.of(ItemState::AwaitingInput) > 0 && !self.answers.is_active(batch.id) {
+            let began = Instant::now();
+            moved.extend(self.app.parts.store.answered_items(batch.id, PAGE).await?);
+            self.answers.start(batch.id, began.elapsed() * ANSWERS_PAUSE_FACTOR);
+        }
+        // Concurrent reads of logs are batched.
+        let moves: Vec<_> = moved.into_iter().map(|(item, turn)| self.outcome(batch, item, turn)).collect();
+        let mut outcomes = stream::iter(moves).buffered(AT_ONCE);
+        let (mut moves, mut bytes, mut moved) = (Vec::new(), 0, 0);
+        while let Some(it) = outcomes.try_next().await? {
+            bytes += it.response.as_ref().map_or(0, |it| it.to_string().len() as u64);
+            moves.push(it);
+            moved += 1;
+            // Results have no common size limit, so transitions are applied in parts.
+            if PAGE_BYTES <= bytes {
+                self.apply_transitions(batch, std::mem::take(&mut moves)).await?;
+                bytes = 0;
+            }
+        }
+        self.apply_transitions(batch, moves).await?;
+        Ok(Progress::of(moved))
+    }
+
+    /// Records the usage of turns that run for long, so that the cost limit counts money while it is spent.
+    pub(super) async fn record_usage(&self, batch: &Batch) -> Result<(), ApiError> {
+        let every = self.app.bulk.meter;
+        if self.metering.is_active(batch.id) {
+            return Ok(());
+        }
+        self.metering.start(batch.id, every);
+        let (store, before) =
+            (&self.app.parts.store, clock::now().saturating_sub(clock::duration_micros(every)));
+        let mut after = 0;
+        loop {
+            let running = store.running_items(batch.id, before, after, PAGE).await?;
+            let Some(last) = running.last() else { return Ok(()) };
+            after = last.nth;
+            let took: Vec<_> = running.into_iter().map(|item| self.usage_so_far(item)).collect();
+            let moves: Vec<Option<ItemTransition>> =
+                stream::iter(took).buffered(AT_ONCE).try_collect().await?;
+            self.apply_transitions(batch, moves.into_iter().flatten().collect()).await?;
+        }
+    }
+
+    /// Reads the usage of an item so far. Returns none if it has not changed or the log cannot be read.
+    async fn usage_so_far(&self, item: Item) -> Result<Option<ItemTransition>, ApiError> {
+        let Some(thread) = item.thread else { return Ok(None) };
+        match thread_usage(&self.app, thread).await {
+            Ok(took) if took == item.took => Ok(None),
+            Ok(took) => {
+                let state = item.state;
+                Ok(Some(ItemTransition { took, ..ItemTransition::new(item, state) }))
+            }
+            Err(error) if error.kind == Kind::Damaged => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn outcome(&self, batch: &Batch, item: Item, turn: Turn) -> Result<ItemTransition, ApiError> {
+        let run = Some((turn.thread, turn.id));
+        let (state, error) = match turn.status {
+            TurnStatus::Queued | TurnStatus::Running => {
+                return Ok(ItemTransition { run, ..ItemTransition::new(item, ItemState::Submitted) });
+            }
+            TurnStatus::Interrupted => (ItemState::AwaitingInput, None),
+            TurnStatus::Completed => (ItemState::Completed, None),
+            TurnStatus::Failed => {
+                let why = turn.error.as_deref().unwrap_or("the turn failed");
+                (ItemState::Failed, Some(line_error(TURN_FAILED, why)))
+            }
+            TurnStatus::Cancelled if batch.status == BatchStatus::Cancelling => {
+                (ItemState::Cancelled, Some(line_error("batch_cancelled", "the batch was cancelled")))
+            }
+            TurnStatus::Cancelled if is_due(batch, &item) => {
+                (ItemState::Expired, Some(expired(&item, Some(&turn))))
+            }
+            TurnStatus::Cancelled => {
+                (ItemState::Cancelled, Some(line_error("turn_cancelled", "the turn was cancelled")))
+            }
+        };
+        let (row, (shown, took)) = (turn.clone(), show_ended(&self.app, turn).await?);
+        let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
+        // If a log can no longer be read, the usage seen so far was still paid for.
+        let took = took.unwrap_or(item.took);
+        Ok(ItemTransition { item, state, run, took, response, error })
+    }
+
+    /// Expires items: those that were never submitted at once, the others by cancelling their turns.
+    pub(super) async fn expire(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
+        let store = &self.app.parts.store;
+        let over = batch.at.expires <= now;
+        let fed_before = if over { Some(now) } else { item_time(batch).map(|it| now.saturating_sub(it)) };
+        let mut done = Progress::Idle;
+        if let Some(fed_before) = fed_before {
+            let due = store.items_submitted_before(batch.id, fed_before, PAGE).await?;
+            done = self.cancel_turns_of(batch, due).await?;
+        }
+        if over {
+            let waiting = self.not_submitted(batch).await?;
+            let expired = |it: Item| ItemTransition {
+                error: Some(expired(&it, None)),
+                ..ItemTransition::new(it, ItemState::Expired)
+            };
+            done = done.max(self.apply_transitions(batch, waiting.into_iter().map(expired).collect()).await?);
+        }
+        Ok(done)
+    }
+
+    /// Cancels all items of a cancelled batch.
+    pub(super) async fn cancel_items(&self, batch: &Batch) -> Result<Progress, ApiError> {
+        let store = &self.app.parts.store;
+        let waiting = self.not_submitted(batch).await?;
+        let error = || Some(line_error("batch_cancelled", "the batch was cancelled before the line started"));
+        let moves = waiting
+            .into_iter()
+            .map(|it| ItemTransition { error: error(), ..ItemTransition::new(it, ItemState::Cancelled) });
+        let done = self.apply_transitions(batch, moves.collect()).await?;
+        let under_way = store.items_submitted_before(batch.id, i64::MAX, PAGE).await?;
+        Ok(done.max(self.cancel_turns_of(batch, under_way).await?))
+    }
+
+    /// Returns the next items that were not submitted. Items whose turns were submitted by a coordinator that died
+    /// before it recorded them are recorded first, so that their results and usage count.
+    async fn not_submitted(&self, batch: &Batch) -> Result<Vec<Item>, ApiError> {
+        let waiting = self.app.parts.store.waiting_items(batch.id, PAGE).await?;
+        let (submitted, not_submitted) = self.split_submitted(batch, waiting).await?;
+        self.apply_transitions(batch, submitted).await?;
+        Ok(not_submitted)
+    }
+
+    /// Splits items that are recorded as waiting into those whose turns exist and the others.
+    pub(super) async fn split_submitted(
+        &self,
+        batch: &Batch,
+        waiting: Vec<Item>,
+    ) -> Result<(Vec<ItemTransition>, Vec<Item>), ApiError> {
+        let (mut submitted, mut not_submitted) = (Vec::new(), Vec::new());
+        if waiting.is_empty() {
+            return Ok((submitted, not_submitted));
+        }
+        let keys: Vec<Idempotency> = waiting.iter().map(Item::key).collect();
+        let turns = self.app.parts.store.submitted_many(&batch.tenant, &keys).await?;
+        for (item, turn) in waiting.into_iter().zip(turns) {
+            match turn {
+                Some(it) => {
+                    let run = Some((it.thread, it.id));
+                    submitted.push(ItemTransition { run, ..ItemTransition::new(item, ItemState::Submitted) });
+                }
+                None => not_submitted.push(item),
+            }
+        }
+        Ok((submitted, not_submitted))
+    }
+
+    /// Cancels the turns of items. Their results are collected later, because a turn may just have ended.
+    ///
+    /// An item whose log cannot be read can be neither cancelled nor collected. It fails, so that its batch can end,
+    /// and its thread is left to an operator.
+    async fn cancel_turns_of(&self, batch: &Batch, items: Vec<Item>) -> Result<Progress, ApiError> {
+        let outcomes = self.cancel_turns(items.iter().filter_map(|it| it.turn)).await;
+        let (mut cancelled, mut moves) = (0, Vec::new());
+        for (item, outcome) in items.into_iter().filter(|it| it.turn.is_some()).zip(outcomes) {
+            let Err(error) = outcome else {
+                cancelled += 1;
+                continue;
+            };
+            let detail = error.detail();
+            warn!(batch = %batch.id, line = item.nth, error = detail, "cannot cancel a turn of a batch");
+            if error.kind == Kind::Damaged {
+                moves.push(ItemTransition {
+                    error: Some(line_error("unreadable_log", detail)),
+                    ..ItemTransition::new(item, ItemState::Failed)
+                });
+            }
+        }
+        Ok(self.apply_transitions(batch, moves).await?.max(Progress::of(cancelled)))
+    }
+
+    /// Cancels turns. Returns the outcomes in the same order.
+    pub(super) async fn cancel_turns(
+        &self,
+        turns: impl Iterator<Item = TurnId>,
+    ) -> Vec<Result<(), ApiError>> {
+        let outcomes: Vec<_> = turns.map(|turn| self.cancel_item_turn(turn)).collect();
+        stream::iter(outcomes).buffered(CANCEL_AT_ONCE).collect().await
+    }
+
+    /// Cancels a turn. A failed turn is left as it is and collected as failed, so that it can be run again.
+    async fn cancel_item_turn(&self, turn: TurnId) -> Result<(), ApiError> {
+        match self.app.parts.store.turn(turn).await? {
+            Some(it) if it.status == TurnStatus::Failed => Ok(()),
+            Some(_) | None => cancel_turn(&self.app, turn, BY).await,
+        }
+    }
+}
+
+/// Returns the maximum duration of an item in microseconds.
+fn item_time(batch: &Batch) -> Option<i64> {
+    Some(clock::duration_micros(Duration::from_secs(batch.item_seconds?)))
+}
+
+fn is_due(batch: &Batch, item: &Item) -> bool {
+    let now = clock::now();
+    let own =
+        item.submitted_at.zip(item_time(batch)).is_some_and(|(fed, time)| fed.saturating_add(time) <= now);
+    own || batch.at.expires <= now
+}
+
+/// Returns the error of an expired item, which names what it was waiting for.
+fn expired(item: &Item, turn: Option<&Turn>) -> LineError {
+    let started = turn.is_some_and(|it| it.started_seq.is_some());
+    let (code, message) = if item.state == ItemState::AwaitingInput {
+        ("expired_waiting_for_a_person", "the line expired while it was waiting for a person")
+    } else if started {
+        ("expired_running", "the line expired while it was running")
+    } else {
+        ("expired_queue_wait", "the line expired before it started")
+    };
+    line_error(code, message)
+}
+
+/// Returns the response that a single request would receive. Its `request_id` is the id of the turn.
+fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState) -> Result<Value, ApiError> {
+    let endpoint = BatchEndpoint::of_batch(&batch.endpoint)?;
+    let (status, body) = endpoint.response(row, shown)?;
+    let status = match state {
+        ItemState::Failed => 500,
+        ItemState::Expired => 504,
+        ItemState::Cancelled => 409,
+        ItemState::Waiting
+        | ItemState::Submitted
+        | ItemState::AwaitingInput
+        | ItemState::Completed
+        | ItemState::Reused
+        | ItemState::Invalid => status,
+    };
+    let mut response = json!({"status_code": status, "request_id": row.id});
+    response["body"] = body;
+    Ok(response)
+}

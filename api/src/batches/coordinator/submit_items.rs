@@ -1,0 +1,224 @@
+//! Submission of items as turns, limited by the window of the batch, so that a batch of any size does not crowd out
+//! other work.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use queue::{Lane, Priority, clock};
+use store::{
+    NewTurn, Submitted, ThreadId, Turn,
+    batches::{Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, PAGE_BYTES, Stopped},
+};
+use tracing::warn;
+
+use super::{BatchCoordinator, PAGE, Progress};
+use crate::{
+    batches::line::{LineError, LineReader, line_error},
+    server::problem::ApiError,
+};
+
+impl BatchCoordinator {
+    /// Submits as many items as fit into the window.
+    ///
+    /// ## How far a cost limit is exceeded
+    ///
+    /// Items in progress finish after the limit is reached, so a batch can exceed its limit by the cost of one window.
+    /// A smaller window stays closer to the limit.
+    pub(super) async fn submit_items(&self, batch: &Batch, now: i64) -> Result<Progress, ApiError> {
+        let store = &self.app.parts.store;
+        if batch.stopped.is_some() || batch.at.expires <= now {
+            return Ok(Progress::Idle);
+        }
+        if batch.max_micro_usd.is_some_and(|it| it <= batch.micro_usd) {
+            if batch.counts.of(ItemState::Waiting) > 0 {
+                store.stop_batch(batch.id, Stopped::MaxUsd).await?;
+            }
+            return Ok(Progress::Idle);
+        }
+        let room = batch.window.saturating_sub(batch.counts.of(ItemState::Submitted)).min(PAGE);
+        if room == 0 || batch.counts.of(ItemState::Waiting) == 0 {
+            return Ok(Progress::Idle);
+        }
+        let mut items = store.waiting_items(batch.id, room).await?;
+        items.truncate(fit_together(&items));
+        let lines = self.parse(batch, items).await?;
+        let (mut moves, lines) = self.update_keys(batch, lines).await?;
+        let (reused, fresh) = self.reuse(batch, lines).await?;
+        moves.extend(reused);
+        let mut begun_now = Vec::new();
+        let begun = |(item, turn): (Item, NewTurn)| {
+            let idempotency = Some(item.key());
+            (item, NewTurn { idempotency, ..turn })
+        };
+        let (items, turns): (Vec<Item>, Vec<NewTurn>) = fresh.into_iter().map(begun).unzip();
+        for (item, submitted) in items.into_iter().zip(store.submit_many(turns).await?) {
+            moves.push(match submitted {
+                Ok(submitted) => {
+                    let at_rest = matches!(submitted, Submitted::New(_));
+                    let turn = submitted.into_turn();
+                    let run = Some((turn.thread, turn.id));
+                    if at_rest {
+                        begun_now.push(turn);
+                    }
+                    ItemTransition { run, ..ItemTransition::new(item, ItemState::Submitted) }
+                }
+                Err(error) => failed(item, line_error("not_submitted", error.to_string())),
+            });
+        }
+        let recorded = self.apply_transitions(batch, moves).await;
+        if recorded.is_err() && self.is_finished(batch).await {
+            // The batch ended while this coordinator was delayed. No other process knows these turns, so they are cancelled
+            // here.
+            for (it, outcome) in
+                begun_now.iter().zip(self.cancel_turns(begun_now.iter().map(|it| it.id)).await)
+            {
+                if let Err(error) = outcome {
+                    warn!(batch = %batch.id, turn = %it.id, error = error.detail(), "cannot cancel a turn of a batch");
+                }
+            }
+        } else {
+            // If another process holds the batch now, it finds these turns by their keys. They must run in either case.
+            self.enqueue(batch, begun_now).await;
+        }
+        recorded
+    }
+
+    /// Reports whether nothing of a batch may run any more.
+    async fn is_finished(&self, batch: &Batch) -> bool {
+        let runs = |it: Batch| BatchStatus::RUNNING.contains(&it.status) && clock::now() < it.at.expires;
+        self.app.parts.store.batch(batch.id).await.is_ok_and(|it| !it.is_some_and(runs))
+    }
+
+    async fn enqueue(&self, batch: &Batch, begun: Vec<Turn>) {
+        let mut lanes: BTreeMap<Priority, Vec<ThreadId>> = BTreeMap::new();
+        for it in begun {
+            lanes.entry(it.priority).or_default().push(it.thread);
+        }
+        for (priority, threads) in lanes {
+            let lane = Lane::new(&batch.tenant, priority);
+            if let Err(error) = self.app.parts.queue.enqueue_many(&threads, &lane).await {
+                warn!(batch = %batch.id, %error, "cannot enqueue threads; the sweeper will retry");
+            }
+        }
+    }
+
+    /// Splits lines into transitions for those with an earlier result, and the others.
+    async fn reuse(
+        &self,
+        batch: &Batch,
+        lines: Vec<Line>,
+    ) -> Result<(Vec<ItemTransition>, Vec<Line>), ApiError> {
+        if !batch.reuse {
+            return Ok((Vec::new(), lines));
+        }
+        let items: Vec<Item> = lines.iter().map(|(item, _)| item.clone()).collect();
+        let mut earlier = self.app.parts.store.earlier_results(&batch.tenant, &items).await?;
+        // A turn that a coordinator submitted before it died is paid for as well, and takes precedence over an earlier
+        // result.
+        let answered = items.into_iter().filter(|it| earlier.contains_key(&it.nth)).collect();
+        let (mut moves, _) = self.split_submitted(batch, answered).await?;
+        let begun: BTreeSet<u64> = moves.iter().map(|it| it.item.nth).collect();
+        let mut fresh = Vec::new();
+        for (item, turn) in lines.into_iter().filter(|(item, _)| !begun.contains(&item.nth)) {
+            match earlier.remove(&item.nth) {
+                Some(it) => moves.push(ItemTransition {
+                    run: it.thread.zip(it.turn),
+                    response: Some(it.response),
+                    ..ItemTransition::new(item, ItemState::Reused)
+                }),
+                None => fresh.push((item, turn)),
+            }
+        }
+        Ok((moves, fresh))
+    }
+
+    /// Parses lines with today's configuration, which their turns run with. Returns an error for lines that it no
+    /// longer allows.
+    async fn parse(&self, batch: &Batch, items: Vec<Item>) -> Result<Vec<ParsedItem>, ApiError> {
+        let parser = LineReader::new(&self.app, batch.into())?;
+        let mut lines = Vec::with_capacity(items.len());
+        // Only one chunk of the file is held in memory at a time.
+        let mut held: Option<(u32, Option<Chunk>)> = None;
+        for item in items {
+            let nth = item.place.chunk;
+            if held.as_ref().is_none_or(|(it, _)| *it != nth) {
+                held = Some((nth, self.app.parts.store.chunk(batch.input_file, nth).await?));
+            }
+            let line = held.as_ref().and_then(|(_, it)| it.as_ref()).and_then(|it| line(it, &item));
+            let turn = match line {
+                Some(line) => parser.read(line).turn,
+                None => Err(line_error("file_gone", "the input file was deleted")),
+            };
+            let parsed = turn.and_then(|turn| parser.named(&turn).map(|cache_key| (turn, cache_key)));
+            lines.push((item, parsed));
+        }
+        Ok(lines)
+    }
+
+    /// Updates the cache keys of lines, and returns transitions for lines that have become invalid.
+    ///
+    /// ## Why keys are computed again
+    ///
+    /// The key of a line is computed when it is validated. The configuration may change before it is submitted, in
+    /// particular before a failed line runs again. A later batch finds the result by this key, so it must describe what
+    /// was run.
+    ///
+    /// **Invariant:** an item that was submitted by a coordinator that died before it recorded the item keeps its key,
+    /// which describes its turn.
+    async fn update_keys(
+        &self,
+        batch: &Batch,
+        lines: Vec<ParsedItem>,
+    ) -> Result<(Vec<ItemTransition>, Vec<Line>), ApiError> {
+        let has_current_key = |(item, parsed): &&ParsedItem| {
+            parsed.as_ref().is_ok_and(|(_, cache_key)| item.cache_key.as_ref() == Some(&cache_key.hash))
+        };
+        let others = lines.iter().filter(|it| !has_current_key(it)).map(|(item, _)| item.clone());
+        let (begun, _) = self.split_submitted(batch, others.collect()).await?;
+        let mut begun: BTreeMap<u64, ItemTransition> =
+            begun.into_iter().map(|it| (it.item.nth, it)).collect();
+        let (mut moves, mut named, mut renamed) = (Vec::new(), Vec::new(), Vec::new());
+        for (mut item, parsed) in lines {
+            if let Some(it) = begun.remove(&item.nth) {
+                moves.push(it);
+                continue;
+            }
+            match parsed {
+                Ok((turn, cache_key)) => {
+                    if item.cache_key.as_ref() != Some(&cache_key.hash) {
+                        renamed.push((item.nth, cache_key.hash.clone()));
+                        item.cache_key = Some(cache_key.hash);
+                    }
+                    named.push((item, turn));
+                }
+                Err(error) => moves.push(failed(item, error)),
+            }
+        }
+        self.app.parts.store.rename_items(batch.id, &self.name, renamed).await?;
+        Ok((moves, named))
+    }
+}
+
+/// An item and its turn.
+type Line = (Item, NewTurn);
+
+/// An item with its turn and cache key, or the error that it has now.
+type ParsedItem = (Item, Result<(NewTurn, CacheKey), LineError>);
+
+/// Returns how many items, from the first, are processed together: at least one.
+fn fit_together(items: &[Item]) -> usize {
+    let so_far = items.iter().scan(0, |sum, it| {
+        *sum += u64::from(it.place.length);
+        Some(*sum)
+    });
+    so_far.take_while(|it| *it <= PAGE_BYTES).count().max(1)
+}
+
+fn line<'a>(chunk: &'a Chunk, item: &Item) -> Option<&'a [u8]> {
+    let start = usize::try_from(item.place.start).ok()?;
+    let length = usize::try_from(item.place.length).ok()?;
+    chunk.data.get(start..start.checked_add(length)?)
+}
+
+fn failed(item: Item, error: LineError) -> ItemTransition {
+    ItemTransition { error: Some(error), ..ItemTransition::new(item, ItemState::Failed) }
+}

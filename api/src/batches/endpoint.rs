@@ -1,0 +1,126 @@
+//! Endpoints that the lines of a batch can be sent to.
+
+use queue::Priority;
+use serde_json::Value;
+use store::{Opening, Turn};
+
+use crate::{
+    openai::{
+        completion::completion,
+        error::{error_reply, status},
+        to_turn::{ChatRequest, ResponseMode},
+    },
+    server::{
+        auth::Principal,
+        extract::deserialize,
+        problem::{ApiError, Kind},
+        state::AppState,
+    },
+    turns::submit::{Overrides, messages, opened},
+    views,
+};
+
+/// Endpoint of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BatchEndpoint {
+    /// `POST /v1/turns`.
+    Turns,
+    /// `POST /v1/chat/completions`.
+    Chat,
+}
+
+/// Returns the paths of all endpoints.
+pub fn endpoints() -> [&'static str; 2] {
+    BatchEndpoint::ALL.map(BatchEndpoint::url)
+}
+
+/// Owner and defaults of a line.
+pub(crate) struct LineContext<'a> {
+    pub(crate) principal: &'a Principal,
+    pub(crate) author: &'a str,
+    /// Priority of lines that do not set one.
+    pub(crate) priority: Priority,
+}
+
+impl BatchEndpoint {
+    /// All endpoints that a batch can use.
+    pub(crate) const ALL: [Self; 2] = [Self::Turns, Self::Chat];
+
+    /// Returns the path.
+    pub(crate) fn url(self) -> &'static str {
+        match self {
+            Self::Turns => "/v1/turns",
+            Self::Chat => "/v1/chat/completions",
+        }
+    }
+
+    /// Returns the endpoint with this path.
+    pub(crate) fn of(url: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.url() == url)
+    }
+
+    /// Returns the endpoint of an existing batch. Fails if a newer build created the batch.
+    pub(crate) fn of_batch(url: &str) -> Result<Self, ApiError> {
+        let unknown = || Kind::Internal.because(format!("this build does not support the endpoint {url:?}"));
+        Self::of(url).ok_or_else(unknown)
+    }
+
+    /// Converts the body of a line to a turn on a new thread.
+    pub(crate) fn turn(
+        self,
+        app: &AppState,
+        context: &LineContext<'_>,
+        body: Value,
+    ) -> Result<store::NewTurn, ApiError> {
+        match self {
+            Self::Turns => turn(app, context, body),
+            Self::Chat => chat(app, context, body),
+        }
+    }
+
+    /// Returns the status and the body that a single request for this ended turn would receive.
+    pub(crate) fn response(self, row: &Turn, shown: &api_types::Turn) -> Result<(u16, Value), ApiError> {
+        let unserializable =
+            |err| Kind::Internal.because(format!("turn {} cannot be serialized: {err}", row.id));
+        match self {
+            Self::Turns => Ok((200, serde_json::to_value(shown).map_err(unserializable)?)),
+            Self::Chat => match completion(shown, row.created_at) {
+                Ok(it) => Ok((200, serde_json::to_value(it).map_err(unserializable)?)),
+                Err(error) => {
+                    let reply = serde_json::to_value(error_reply(&error)).map_err(unserializable)?;
+                    Ok((status(&error).as_u16(), reply))
+                }
+            },
+        }
+    }
+}
+
+fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
+    let new: api_types::NewTurn = deserialize("", body)?;
+    if new.thread_id.is_some() {
+        return Err(Kind::Invalid.because("thread_id: every line of a batch starts a new thread"));
+    }
+    if new.not_before.is_some() || new.delay_seconds.is_some() {
+        return Err(Kind::Invalid.because("not_before, delay_seconds: a batch schedules its lines itself"));
+    }
+    let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy is missing"))?;
+    let overrides = Overrides { config: new.config, budget: new.budget };
+    let opening = Opening::New(opened(app, context.principal, &strategy, overrides, context.author)?);
+    Ok(store::NewTurn {
+        policy: new.policy.into(),
+        priority: new.priority.map_or(context.priority, views::store_priority),
+        metadata: Value::Object(new.metadata.unwrap_or_default()),
+        ..store::NewTurn::of(opening, messages(new.input)?, context.author.to_owned())
+    })
+}
+
+fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store::NewTurn, ApiError> {
+    let Value::Object(body) = body else {
+        return Err(Kind::Invalid.because("the body is not a JSON object"));
+    };
+    let request = ChatRequest::parse(body, None)?;
+    if request.mode != ResponseMode::Whole {
+        return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
+    }
+    request.or_priority(context.priority).into_new_thread(app, context.principal, context.author)
+}

@@ -1,0 +1,323 @@
+//! Routes of files.
+
+use api_types::{DeletedFile, ErrorReply, ExpiresAfter, OpenAiList, UploadForm};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::State,
+    http::header::{CONTENT_DISPOSITION, CONTENT_TYPE},
+    response::{IntoResponse, Response},
+};
+use futures::stream;
+use serde::Deserialize;
+use store::{
+    Order,
+    batches::{Chunker, File, FileId, NewFile},
+};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::{
+    lookup::{find_file, retention, unknown_file},
+    multipart::{Form, Part},
+};
+use crate::server::{
+    auth::Principal,
+    extract::{Path, Query, SameSite},
+    openai_ids::{file_id, file_name, seconds},
+    pagination::{LIMIT_MAX, limit, openai_list, page},
+    problem::{ApiError, Kind},
+    state::{AppState, SharedState},
+};
+
+/// The only purpose of an upload.
+const BATCH: &str = "batch";
+
+/// Names of the form fields for the retention period.
+const ANCHOR: &str = "expires_after[anchor]";
+const SECONDS: &str = "expires_after[seconds]";
+
+/// Maximum length of a file name and of a form field other than the file, in bytes.
+const NAME_MAX: usize = 255;
+
+/// Maximum number of files on a page of OpenAI's API.
+const OPENAI_LIMIT_MAX: u64 = 10_000;
+
+fn file_view(file: File) -> api_types::File {
+    api_types::File {
+        id: file_name(file.id),
+        object: "file".to_owned(),
+        bytes: file.bytes,
+        created_at: seconds(file.created_at),
+        expires_at: file.expires_at.map(seconds),
+        filename: file.filename,
+        purpose: file.purpose,
+        status: "processed".to_owned(),
+    }
+}
+
+/// Form fields other than the file.
+#[derive(Default)]
+struct Fields {
+    purpose: Option<String>,
+    anchor: Option<String>,
+    seconds: Option<String>,
+}
+
+impl Fields {
+    /// Returns the retention period in seconds; none means until the file is deleted.
+    fn retention(self) -> Result<Option<u64>, ApiError> {
+        let path = |field: &str| format!("expires_after[{field}]");
+        let (anchor, seconds) = match (self.anchor, self.seconds) {
+            (None, None) => return Ok(None),
+            (Some(anchor), Some(seconds)) => (anchor, seconds),
+            (anchor, _) => {
+                let missing = path(if anchor.is_none() { "anchor" } else { "seconds" });
+                let hint = "send both fields of `expires_after`, or neither";
+                return Err(Kind::Invalid.because(format!("{missing} is missing")).hint(hint));
+            }
+        };
+        let not_a_number = |_| {
+            let detail = format!("{}: {seconds:?} is not a whole number", path("seconds"));
+            Kind::Invalid.because(detail).hint("send a number of seconds")
+        };
+        let seconds = seconds.parse().map_err(not_a_number)?;
+        retention(&ExpiresAfter { anchor, seconds }, path).map(Some)
+    }
+}
+
+/// Query parameters of the list of files.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListFiles {
+    /// Only files with this purpose.
+    purpose: Option<String>,
+    /// Only files after this one: the last file of the previous page.
+    after: Option<String>,
+    /// Maximum number of files, at most 1,000 on one page. Default: 50.
+    #[param(minimum = 1, maximum = 10000)]
+    limit: Option<u64>,
+    /// Order of the list. Default: `desc`.
+    #[param(inline)]
+    order: Option<FileOrder>,
+}
+
+/// Order of a list of files.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum FileOrder {
+    /// Oldest first.
+    Asc,
+    /// Newest first.
+    Desc,
+}
+
+/// Upload a file
+///
+/// Takes a form with `purpose`, which is `batch`, and `file`, which contains one JSON object a line. With
+/// `expires_after[anchor]` (`created_at`) and `expires_after[seconds]`, the file is deleted after that time. If a batch still
+/// reads the file then, it is deleted when the batch has ended.
+#[utoipa::path(
+    post, path = "/v1/files", tag = "bulk", operation_id = "upload_file",
+    request_body(content = UploadForm, content_type = "multipart/form-data"),
+    responses(
+        (status = 200, description = "The uploaded file.", body = api_types::File),
+        (status = 413, description = "The file is too large.", body = ErrorReply),
+        (status = 400, description = "A form field is missing or invalid.", body = ErrorReply)
+    )
+)]
+pub(crate) async fn upload(
+    State(app): SharedState,
+    principal: Principal,
+    _: SameSite,
+    mut form: Form,
+) -> Result<Json<api_types::File>, ApiError> {
+    let id = Uuid::now_v7();
+    let outcome = read_form(&app, &principal, id, &mut form).await;
+    if outcome.is_err() {
+        // If the deletion fails as well, the incomplete file is removed within a day.
+        let _ = app.parts.store.delete_file(id).await;
+    }
+    Ok(Json(file_view(outcome?)))
+}
+
+async fn read_form(
+    app: &AppState,
+    principal: &Principal,
+    id: FileId,
+    form: &mut Form,
+) -> Result<File, ApiError> {
+    let (mut fields, mut stored) = (Fields::default(), None);
+    while let Some(mut part) = form.part().await? {
+        match part.name() {
+            Some("purpose") => fields.purpose = Some(text(&mut part, "purpose").await?),
+            Some(ANCHOR) => fields.anchor = Some(text(&mut part, ANCHOR).await?),
+            Some(SECONDS) => fields.seconds = Some(text(&mut part, SECONDS).await?),
+            Some("file") if stored.is_none() => {
+                let filename = part.file_name().unwrap_or("upload").to_owned();
+                if NAME_MAX < filename.len() {
+                    let detail = format!("file: its name is longer than {NAME_MAX} bytes");
+                    return Err(Kind::Invalid.because(detail));
+                }
+                let new =
+                    NewFile { tenant: principal.tenant().to_owned(), filename, purpose: BATCH.to_owned() };
+                app.parts.store.begin_file(id, new).await?;
+                stored = Some(store_file(app, id, &mut part).await?);
+            }
+            // Newer clients of OpenAI's API may send other fields.
+            Some(_) | None => while part.piece().await?.is_some() {},
+        }
+    }
+    let (chunks, bytes) = stored.ok_or_else(|| Kind::Invalid.because("file: the field is missing"))?;
+    match fields.purpose.as_deref() {
+        Some(BATCH) => {}
+        Some(other) => {
+            let detail = format!("purpose: {other:?} is not supported; use \"batch\"");
+            return Err(Kind::Invalid.because(detail));
+        }
+        None => return Err(Kind::Invalid.because("purpose: the field is missing; use \"batch\"")),
+    }
+    let file = app.parts.store.finish_file(id, chunks, bytes, fields.retention()?).await?;
+    file.ok_or_else(|| Kind::Internal.because("the file was deleted during the upload"))
+}
+
+/// Stores a file in chunks. Returns the number of chunks and of bytes.
+async fn store_file(app: &AppState, id: FileId, part: &mut Part<'_>) -> Result<(u32, u64), ApiError> {
+    let (mut cutter, mut nth, mut bytes) = (Chunker::new(app.bulk.line_max), 0, 0_u64);
+    while let Some(piece) = part.piece_of_file().await? {
+        bytes += piece.len() as u64;
+        if app.bulk.file_max < bytes {
+            let mib = app.bulk.file_max / (1 << 20);
+            return Err(Kind::TooLarge
+                .because(format!("file: it is larger than {mib} MiB"))
+                .hint("send several files, or raise `file_mib` under `[batch]`"));
+        }
+        for chunk in cutter.push(&piece) {
+            app.parts.store.write_chunk(id, nth, chunk).await?;
+            nth += 1;
+        }
+    }
+    if let Some(chunk) = cutter.finish() {
+        app.parts.store.write_chunk(id, nth, chunk).await?;
+        nth += 1;
+    }
+    Ok((nth, bytes))
+}
+
+/// Reads a short form field.
+async fn text(part: &mut Part<'_>, name: &str) -> Result<String, ApiError> {
+    let mut text = Vec::new();
+    while let Some(piece) = part.piece().await? {
+        text.extend_from_slice(&piece);
+        if NAME_MAX < text.len() {
+            return Err(Kind::Invalid.because(format!("{name}: it is longer than {NAME_MAX} bytes")));
+        }
+    }
+    String::from_utf8(text).map_err(|_| Kind::Invalid.because(format!("{name}: it is not UTF-8")))
+}
+
+/// List files
+///
+/// Returns a page of files, newest first unless `order` is `asc`.
+#[utoipa::path(
+    get, path = "/v1/files", tag = "bulk", operation_id = "list_files", params(ListFiles),
+    responses((status = 200, description = "A page of files.", body = OpenAiList<api_types::File>))
+)]
+pub(crate) async fn list(
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<ListFiles>,
+) -> Result<Json<OpenAiList<api_types::File>>, ApiError> {
+    let order = match params.order {
+        Some(FileOrder::Asc) => Order::OldestFirst,
+        Some(FileOrder::Desc) | None => Order::NewestFirst,
+    };
+    // Clients may ask for as many files as OpenAI returns at once. The page then reports that there are more.
+    let requested = params.limit.map(|it| if it <= OPENAI_LIMIT_MAX { it.min(LIMIT_MAX) } else { it });
+    let limit = limit(requested)?;
+    // The file may be gone: clients that clean up delete what they list.
+    let after =
+        params.after.as_deref().map(|name| file_id(name).ok_or_else(|| unknown_file(name))).transpose()?;
+    let store = &app.parts.store;
+    let rows = store.files(principal.only(), params.purpose.as_deref(), order, after, limit + 1).await?;
+    Ok(Json(openai_list(page(rows, limit).map(file_view), |file| file.id.clone())))
+}
+
+/// Show a file
+///
+/// Returns the file's name, size and times, without its content.
+#[utoipa::path(
+    get, path = "/v1/files/{id}", tag = "bulk", operation_id = "get_file",
+    params(("id" = String, Path, description = "Id of the file.")),
+    responses(
+        (status = 200, description = "The file.", body = api_types::File),
+        (status = 404, description = "The file does not exist.", body = ErrorReply)
+    )
+)]
+pub(crate) async fn get(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<String>,
+) -> Result<Json<api_types::File>, ApiError> {
+    Ok(Json(file_view(find_file(&app, &principal, &id).await?)))
+}
+
+/// Download a file
+///
+/// Returns exactly the bytes that were uploaded or written.
+#[utoipa::path(
+    get, path = "/v1/files/{id}/content", tag = "bulk", operation_id = "read_file",
+    params(("id" = String, Path, description = "Id of the file.")),
+    responses(
+        (status = 200, description = "The content.", body = String, content_type = "application/octet-stream"),
+        (status = 404, description = "The file does not exist.", body = ErrorReply)
+    )
+)]
+pub(crate) async fn content(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<String>,
+) -> Result<Response, ApiError> {
+    let file = find_file(&app, &principal, &id).await?;
+    // A chunk is read when the previous one has been sent. An error aborts the connection, so that no client takes a part
+    // for the whole file.
+    let chunks = stream::try_unfold((app, 0, file.bytes), move |(app, nth, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        // The file was deleted or expired after the first chunk.
+        let gone = || store::Error::Database(format!("file {} is gone", file.id));
+        let chunk = app.parts.store.chunk(file.id, nth).await?.ok_or_else(gone)?.data;
+        let left = left.saturating_sub(chunk.len() as u64);
+        Ok::<_, store::Error>(Some((Bytes::from(chunk), (app, nth + 1, left))))
+    });
+    let headers = [(CONTENT_TYPE, "application/octet-stream"), (CONTENT_DISPOSITION, "attachment")];
+    Ok((headers, Body::from_stream(chunks)).into_response())
+}
+
+/// Delete a file
+///
+/// Fails while an open batch reads the file.
+#[utoipa::path(
+    delete, path = "/v1/files/{id}", tag = "bulk", operation_id = "delete_file",
+    params(("id" = String, Path, description = "Id of the file.")),
+    responses(
+        (status = 200, description = "The file is deleted.", body = DeletedFile),
+        (status = 404, description = "The file does not exist.", body = ErrorReply),
+        (status = 409, description = "An open batch reads the file.", body = ErrorReply)
+    )
+)]
+pub(crate) async fn delete(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<String>,
+) -> Result<Json<DeletedFile>, ApiError> {
+    let file = find_file(&app, &principal, &id).await?;
+    if !app.parts.store.delete_file(file.id).await? {
+        return Err(Kind::FileInUse
+            .because("an open batch reads the file")
+            .hint("cancel the batch, or wait until it has ended"));
+    }
+    Ok(Json(DeletedFile { id: file_name(file.id), object: "file".to_owned(), deleted: true }))
+}

@@ -1,0 +1,86 @@
+//! Waiting for changes of a thread.
+//!
+//! Notifications may be lost, so a subscriber also rereads the thread at an interval. If subscribing fails, only the
+//! rereading remains until a later attempt succeeds.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use queue::{Notification, Notifications};
+use store::ThreadId;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use crate::server::state::AppState;
+
+/// Delay before another attempt to subscribe.
+const RESUBSCRIBE_AFTER: Duration = Duration::from_secs(1);
+
+/// Subscription to the changes of one thread.
+pub(crate) struct Subscription {
+    thread: ThreadId,
+    notifications: Arc<dyn Notifications>,
+    notices: Option<BoxStream<'static, Notification>>,
+    recheck: Interval,
+    stop: CancellationToken,
+}
+
+/// Reason to stop waiting.
+pub(crate) enum Signal {
+    /// A notification about the thread.
+    Notification(Notification),
+    /// The thread should be reread.
+    Recheck,
+    /// The API is shutting down.
+    Shutdown,
+}
+
+impl Subscription {
+    /// Subscribes to a thread, to be reread at least at the given interval.
+    pub(crate) async fn listen(app: &AppState, thread: ThreadId, interval: Duration) -> Self {
+        let mut recheck = tokio::time::interval_at(Instant::now() + interval, interval);
+        recheck.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let notifications = Arc::clone(&app.parts.notifications);
+        let mut subscription = Self { thread, notifications, notices: None, recheck, stop: app.stop.clone() };
+        subscription.subscribe().await;
+        subscription
+    }
+
+    async fn subscribe(&mut self) {
+        match self.notifications.subscribe(self.thread).await {
+            Ok(notices) => self.notices = Some(notices),
+            Err(error) => {
+                warn!(thread = %self.thread, %error, "cannot subscribe to notifications; polling instead")
+            }
+        }
+    }
+
+    /// Waits for the next signal.
+    pub(crate) async fn next(&mut self) -> Signal {
+        let Some(notices) = &mut self.notices else {
+            if self.pause(RESUBSCRIBE_AFTER).await {
+                return Signal::Shutdown;
+            }
+            self.subscribe().await;
+            return Signal::Recheck;
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => Signal::Shutdown,
+            _ = self.recheck.tick() => Signal::Recheck,
+            notice = notices.next() => match notice {
+                Some(notice) => Signal::Notification(notice),
+                None => {
+                    self.notices = None;
+                    Signal::Recheck
+                }
+            },
+        }
+    }
+
+    /// Waits for the given time. Returns true if the API shut down meanwhile.
+    pub(crate) async fn pause(&mut self, pause: Duration) -> bool {
+        tokio::time::timeout(pause, self.stop.cancelled()).await.is_ok()
+    }
+}

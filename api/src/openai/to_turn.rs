@@ -1,0 +1,207 @@
+//! Conversion of a chat completion request to a turn.
+
+use api_types::Priority;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{Map, Value};
+use shared::{Budget, Message};
+use store::{Idempotency, Opening, ThreadId};
+use uuid::Uuid;
+
+use super::{
+    conversation,
+    model_names::{find_model, model, strategy},
+    parameters,
+};
+use crate::{
+    logs::lookup::find_thread,
+    server::{
+        auth::{Principal, USER_MAX},
+        extract::deserialize,
+        problem::{ApiError, Kind},
+        state::AppState,
+    },
+    turns::submit::{Overrides, opened},
+    views,
+};
+
+/// A parsed chat completion request.
+pub(crate) struct ChatRequest {
+    strategy: String,
+    thread: Option<ThreadId>,
+    messages: Vec<Message>,
+    metadata: Map<String, Value>,
+    user: Option<String>,
+    extension: Extension,
+    /// Form of the response: one object, or a stream.
+    pub(crate) mode: ResponseMode,
+}
+
+/// Form of the response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResponseMode {
+    /// One JSON object.
+    Whole,
+    /// A stream of chunks.
+    Streamed {
+        /// True if a last chunk contains the usage.
+        include_usage: bool,
+    },
+}
+
+/// The field `turnfold` of a request.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Extension {
+    config: Option<Map<String, Value>>,
+    budget: Option<Budget>,
+    priority: Option<Priority>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct StreamOptions {
+    include_usage: bool,
+}
+
+impl ChatRequest {
+    /// Parses a body. `header` is the thread named by a header. Nothing is looked up yet.
+    pub(crate) fn parse(mut body: Map<String, Value>, header: Option<ThreadId>) -> Result<Self, ApiError> {
+        // Clients may send null for omitted fields.
+        body.retain(|_, it| !it.is_null());
+        parameters::check(&body)?;
+        let name: Option<String> = field(&body, "model")?;
+        let Some(name) = name else {
+            let detail = "model is missing";
+            return Err(Kind::Invalid
+                .because(detail)
+                .hint("GET /v1/models lists the models")
+                .with_param("model"));
+        };
+        let metadata: Map<String, Value> = field(&body, "metadata")?.unwrap_or_default();
+        let thread = thread(&metadata, header)?;
+        let mut messages = conversation::parse(body.get("messages"))?;
+        if thread.is_some() {
+            // The thread contains the earlier messages.
+            messages = conversation::last_of_user(&messages).cloned().into_iter().collect();
+        }
+        let options: StreamOptions = field(&body, "stream_options")?.unwrap_or_default();
+        let mode = match field(&body, "stream")? {
+            Some(true) => ResponseMode::Streamed { include_usage: options.include_usage },
+            Some(false) | None => ResponseMode::Whole,
+        };
+        Ok(Self {
+            strategy: strategy(&name).to_owned(),
+            thread,
+            messages,
+            metadata,
+            user: user(&body)?,
+            extension: field(&body, "turnfold")?.unwrap_or_default(),
+            mode,
+        })
+    }
+
+    /// Sets the priority, unless the request contains one.
+    pub(crate) fn or_priority(mut self, priority: queue::Priority) -> Self {
+        self.extension.priority.get_or_insert(views::priority(priority));
+        self
+    }
+
+    /// Returns the name of the requested model.
+    pub(crate) fn model(&self) -> String {
+        model(&self.strategy)
+    }
+
+    /// Converts the request to a turn. The author is `by`, unless the request names its user.
+    pub(crate) async fn into_turn(
+        self,
+        app: &AppState,
+        principal: &Principal,
+        by: &str,
+        idempotency: Option<Idempotency>,
+    ) -> Result<store::NewTurn, ApiError> {
+        let new = match self.thread {
+            None => self.into_new_thread(app, principal, by)?,
+            Some(id) => self.into_existing_thread(app, principal, by, id).await?,
+        };
+        Ok(store::NewTurn { idempotency, ..new })
+    }
+
+    /// Converts the request to a turn on a new thread.
+    pub(crate) fn into_new_thread(
+        self,
+        app: &AppState,
+        principal: &Principal,
+        by: &str,
+    ) -> Result<store::NewTurn, ApiError> {
+        if self.thread.is_some() {
+            let detail = "metadata.thread_id: every line of a batch starts a new thread";
+            return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
+        }
+        find_model(app, &self.strategy)?;
+        let by = self.user.as_deref().unwrap_or(by);
+        let overrides =
+            Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
+        let opened = opened(app, principal, &self.strategy, overrides, by);
+        let thread = Opening::New(opened.map_err(|it| it.with_param("turnfold.config"))?);
+        let by = by.to_owned();
+        Ok(self.turn(thread, by))
+    }
+
+    async fn into_existing_thread(
+        self,
+        app: &AppState,
+        principal: &Principal,
+        by: &str,
+        id: ThreadId,
+    ) -> Result<store::NewTurn, ApiError> {
+        if self.extension.config.is_some() || self.extension.budget.is_some() {
+            let detail = "turnfold: config and budget can only be set when a thread is created";
+            let hint = "remove `config` and `budget`, or omit the thread to create another";
+            return Err(Kind::Invalid.because(detail).hint(hint).with_param("turnfold"));
+        }
+        let row = find_thread(app, principal, id).await.map_err(|it| it.with_param("metadata.thread_id"))?;
+        if row.strategy != self.strategy {
+            let detail = format!("model: thread {id} uses the model {}", model(&row.strategy));
+            return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));
+        }
+        let by = self.user.as_deref().unwrap_or(by).to_owned();
+        Ok(self.turn(Opening::Existing(id), by))
+    }
+
+    fn turn(self, thread: Opening, author: String) -> store::NewTurn {
+        store::NewTurn {
+            priority: views::store_priority(self.extension.priority.unwrap_or_default()),
+            metadata: Value::Object(self.metadata),
+            ..store::NewTurn::of(thread, self.messages, author)
+        }
+    }
+}
+
+/// Returns the thread to continue, from the header or the metadata.
+fn thread(metadata: &Map<String, Value>, header: Option<ThreadId>) -> Result<Option<ThreadId>, ApiError> {
+    let Some(named) = metadata.get("thread_id") else { return Ok(header) };
+    let wrong = |detail: &str| {
+        Kind::Invalid.because(format!("metadata.thread_id: {detail}")).with_param("metadata.thread_id")
+    };
+    let id = named.as_str().and_then(|it| Uuid::parse_str(it).ok());
+    let id = id.ok_or_else(|| wrong("it must be the id of a thread"))?;
+    match header {
+        Some(other) if other != id => Err(wrong("X-Turnfold-Thread names another thread")),
+        Some(_) | None => Ok(Some(id)),
+    }
+}
+
+fn user(body: &Map<String, Value>) -> Result<Option<String>, ApiError> {
+    match field::<String>(body, "user")? {
+        Some(name) if !(1..=USER_MAX).contains(&name.chars().count()) => {
+            let detail = format!("user must have 1 to {USER_MAX} characters");
+            Err(Kind::Invalid.because(detail).with_param("user"))
+        }
+        user => Ok(user),
+    }
+}
+
+fn field<T: DeserializeOwned>(body: &Map<String, Value>, name: &str) -> Result<Option<T>, ApiError> {
+    let Some(value) = body.get(name) else { return Ok(None) };
+    deserialize(name, value).map(Some)
+}

@@ -1,0 +1,109 @@
+//! Configuration of the API.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use queue::rate_limits::{RateLimit, Subject};
+use secrecy::SecretString;
+use serde_json::Value;
+use shared::Budget;
+use store::{Backends, StrategyRegistry};
+
+use super::admission::AdmissionLimits;
+
+/// Configuration of the API and the backends it uses.
+pub struct ApiConfig {
+    /// The store, the job queue and the notifications.
+    pub parts: Backends,
+    /// Strategies that new threads may use, and whose logs can be served.
+    pub strategies: StrategyRegistry,
+    /// Descriptions of the MCP servers by name. A thread keeps those that exist when it is created.
+    pub experts: BTreeMap<String, String>,
+    /// Configuration overrides by strategy. Overrides in a request take precedence.
+    pub tuned: BTreeMap<String, Value>,
+    /// Budget of a thread and of each of its turns. A thread keeps the budget that applies when it is created.
+    pub budget: Budget,
+    /// Keys of operators, who see every tenant. Without any key in `keys` and `tenants`, requests need no key.
+    pub keys: Vec<SecretString>,
+    /// Keys by tenant. A tenant sees only its own data.
+    pub tenants: BTreeMap<String, Vec<SecretString>>,
+    /// Maximum size of a request body in bytes, except for file uploads.
+    pub body_limit: usize,
+    /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.
+    pub chat_wait: Duration,
+    /// Maximum number of queued turns.
+    pub waiting_max: AdmissionLimits,
+    /// Limits and intervals of batches.
+    pub bulk: BatchConfig,
+    /// Delivery of webhooks.
+    pub webhooks: WebhookConfig,
+    /// Capacity of the workers, for quotes.
+    pub capacity: Capacity,
+}
+
+/// Limits and intervals of batches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchConfig {
+    /// Maximum number of lines of one batch in progress at the same time. Default: 2,000.
+    pub window: u64,
+    /// Maximum size of a file in bytes. Default: 2 GiB.
+    pub file_max: u64,
+    /// Maximum length of a line in bytes. Default: 1 MiB.
+    pub line_max: usize,
+    /// Interval at which open batches are checked. Default: 500 ms.
+    pub look: Duration,
+    /// Interval at which the cost of running turns is read. Default: 5 s.
+    pub meter: Duration,
+    /// Lease on a batch. After this time, another API process takes over the batches of one that died. Default: 3 s.
+    pub lease: Duration,
+}
+
+impl Default for BatchConfig {
+    fn default() -> Self {
+        Self {
+            window: 2000,
+            file_max: 2048 << 20,
+            line_max: 1024 << 10,
+            look: Duration::from_millis(500),
+            meter: Duration::from_secs(5),
+            lease: Duration::from_secs(3),
+        }
+    }
+}
+
+/// Delivery of webhooks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebhookConfig {
+    /// Allows a tenant's webhook to use a private address, and a URL without TLS. Default: false.
+    pub private_addresses: bool,
+    /// Delay before each further attempt. The number of entries is the number of retries.
+    pub retries: Vec<Duration>,
+    /// Maximum time to wait for a response. Default: 20 s.
+    pub timeout: Duration,
+    /// Interval at which due deliveries are read. Default: 1 s.
+    pub look: Duration,
+}
+
+impl Default for WebhookConfig {
+    /// Returns the retry schedule that Standard Webhooks recommends.
+    fn default() -> Self {
+        const MINUTE: u64 = 60;
+        const HOUR: u64 = 60 * MINUTE;
+        let retries =
+            [5, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 14 * HOUR, 20 * HOUR, 24 * HOUR];
+        Self {
+            private_addresses: false,
+            retries: retries.map(Duration::from_secs).to_vec(),
+            timeout: Duration::from_secs(20),
+            look: Duration::from_secs(1),
+        }
+    }
+}
+
+/// Capacity of the workers and limits of the world, as configured by the operator. Quotes use it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capacity {
+    /// Number of nodes that one worker executes concurrently.
+    pub slots: u64,
+    /// Rate limits that all workers share, by model, provider and MCP server.
+    pub caps: BTreeMap<Subject, RateLimit>,
+}

@@ -1,0 +1,13 @@
+//! Everything the handlers share: configuration, state, authentication, request parsing and error responses.
+
+pub(crate) mod admission;
+pub(crate) mod api_keys;
+pub(crate) mod auth;
+pub(crate) mod bind_guard;
+pub(crate) mod config;
+pub(crate) mod extract;
+pub(crate) mod health;
+pub(crate) mod openai_ids;
+pub(crate) mod pagination;
+pub(crate) mod problem;
+pub(crate) mod state;

@@ -1,0 +1,285 @@
+//! Error responses: problem details as defined by RFC 9457.
+
+use api_types::Problem;
+use axum::{
+    Json,
+    extract::rejection::{BytesRejection, PathRejection, QueryRejection},
+    http::{
+        HeaderValue, StatusCode,
+        header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
+    },
+    response::{IntoResponse, Response},
+};
+use store::Error;
+use tracing::error;
+
+/// Media type of a problem.
+pub(crate) const PROBLEM_JSON: &str = "application/problem+json";
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $kind:ident = $status:ident $name:literal $title:literal),* $(,)?) => {
+        /// Kind of error. Each kind has a status, a URN and a title.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind { $($(#[$doc])* $kind,)* }
+
+        impl Kind {
+            fn parts(self) -> (StatusCode, &'static str, &'static str) {
+                match self {
+                    $(Kind::$kind => (StatusCode::$status, concat!("urn:turnfold:problem:", $name), $title),)*
+                }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// The request cannot be parsed.
+    Malformed = BAD_REQUEST "malformed" "malformed request",
+    /// No valid key was sent.
+    Unauthorized = UNAUTHORIZED "unauthorized" "no valid key",
+    /// The key does not permit the request.
+    Forbidden = FORBIDDEN "forbidden" "not permitted",
+    /// No route has this path.
+    UnknownPath = NOT_FOUND "unknown-path" "path not found",
+    /// The thread does not exist.
+    UnknownThread = NOT_FOUND "unknown-thread" "thread not found",
+    /// The turn does not exist.
+    UnknownTurn = NOT_FOUND "unknown-turn" "turn not found",
+    /// The model of a chat completion does not exist.
+    UnknownModel = NOT_FOUND "model-not-found" "model not found",
+    /// The strategy does not exist.
+    UnknownStrategy = NOT_FOUND "unknown-strategy" "strategy not found",
+    /// The strategy, model or tenant is not paused.
+    UnknownPause = NOT_FOUND "unknown-pause" "not paused",
+    /// The file does not exist.
+    UnknownFile = NOT_FOUND "unknown-file" "file not found",
+    /// The batch does not exist.
+    UnknownBatch = NOT_FOUND "unknown-batch" "batch not found",
+    /// The webhook does not exist.
+    UnknownWebhook = NOT_FOUND "unknown-webhook" "webhook not found",
+    /// The delivery does not exist.
+    UnknownDelivery = NOT_FOUND "unknown-delivery" "delivery not found",
+    /// An open batch reads the file.
+    FileInUse = CONFLICT "file-in-use" "file in use",
+    /// The current status does not allow the request.
+    NotNow = CONFLICT "not-now" "not possible in this status",
+    /// The path does not support the method.
+    Method = METHOD_NOT_ALLOWED "method-not-allowed" "method not allowed",
+    /// A parameter of OpenAI's API is not supported.
+    Unsupported = BAD_REQUEST "unsupported-parameter" "parameter not supported",
+    /// The body is too large.
+    TooLarge = PAYLOAD_TOO_LARGE "too-large" "body too large",
+    /// The body is not JSON.
+    MediaType = UNSUPPORTED_MEDIA_TYPE "unsupported-media-type" "unsupported media type",
+    /// The request is well-formed but invalid.
+    Invalid = UNPROCESSABLE_ENTITY "invalid" "invalid request",
+    /// The request names a strategy that does not exist.
+    NamesNoStrategy = UNPROCESSABLE_ENTITY "names-no-strategy" "strategy does not exist",
+    /// The answer is not one of the options.
+    NotAnOption = UNPROCESSABLE_ENTITY "not-an-option" "not one of the options",
+    /// The answer does not match the form of a tool.
+    Unfit = UNPROCESSABLE_ENTITY "unfit" "answer does not match the form",
+    /// The idempotency key was used for another request.
+    KeyReused = CONFLICT "key-reused" "idempotency key used for another request",
+    /// The turn has ended.
+    Ended = CONFLICT "already-ended" "turn has ended",
+    /// The turn has not failed, or its thread has continued.
+    NotFailed = CONFLICT "not-failed" "nothing to retry",
+    /// The thread has no open question.
+    NothingAsked = CONFLICT "nothing-asked" "no question is open",
+    /// The question does not accept this kind of answer.
+    NotThisWay = CONFLICT "not-this-way" "kind of answer not accepted",
+    /// A call is in doubt, which requires a verdict.
+    InDoubt = CONFLICT "in-doubt" "a call is in doubt",
+    /// No call is in doubt.
+    NotInDoubt = CONFLICT "not-in-doubt" "no call is in doubt",
+    /// The awaited turn was cancelled.
+    TurnCancelled = CONFLICT "turn-cancelled" "turn was cancelled",
+    /// The awaited turn failed.
+    TurnFailed = INTERNAL_SERVER_ERROR "turn-failed" "turn failed",
+    /// The awaited turn is still running.
+    NotYet = GATEWAY_TIMEOUT "not-yet" "turn has not ended yet",
+    /// Too many turns are queued.
+    TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many queued turns",
+    /// Another writer changed the thread at the same time.
+    Stale = CONFLICT "stale" "concurrent change",
+    /// A backend is temporarily unavailable.
+    Unavailable = SERVICE_UNAVAILABLE "unavailable" "temporarily unavailable",
+    /// A log is invalid.
+    Damaged = INTERNAL_SERVER_ERROR "damaged" "log cannot be read",
+    /// An internal error.
+    Internal = INTERNAL_SERVER_ERROR "internal" "internal error",
+}
+
+/// Error of a handler. It becomes a [`Problem`] response with a matching status and headers.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiError {
+    pub(crate) kind: Kind,
+    /// Value of `Retry-After` in seconds.
+    retry_after: Option<u16>,
+    body: Box<Problem>,
+    /// Name of the parameter at fault, which OpenAI's error shape has a field for.
+    param: Option<Box<str>>,
+}
+
+impl Kind {
+    /// Creates an error with this cause.
+    pub(crate) fn because(self, detail: impl Into<String>) -> ApiError {
+        let (status, urn, title) = self.parts();
+        let retry_after = (self == Kind::Unavailable).then_some(1);
+        let body = Problem {
+            urn: urn.to_owned(),
+            title: title.to_owned(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            hint: None,
+        };
+        ApiError { kind: self, retry_after, body: Box::new(body), param: None }
+    }
+}
+
+impl ApiError {
+    /// Adds a suggested fix.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.body.hint = Some(hint.into());
+        self
+    }
+
+    /// Names the parameter at fault, unless one is already named.
+    pub(crate) fn with_param(mut self, param: impl Into<Box<str>>) -> Self {
+        self.param.get_or_insert_with(|| param.into());
+        self
+    }
+
+    /// Sets the delay after which the client may retry, in seconds.
+    pub(crate) fn retry_after(mut self, seconds: u16) -> Self {
+        self.retry_after = Some(seconds);
+        self
+    }
+
+    /// Returns the cause.
+    pub(crate) fn detail(&self) -> &str {
+        &self.body.detail
+    }
+
+    /// Returns the cause, followed by the hint in parentheses if there is one.
+    pub(crate) fn message(&self) -> String {
+        match &self.body.hint {
+            Some(hint) => format!("{} ({hint})", self.body.detail),
+            None => self.body.detail.clone(),
+        }
+    }
+
+    /// Returns the last part of the URN.
+    pub(crate) fn name(&self) -> &str {
+        self.body.urn.rsplit(':').next().unwrap_or(&self.body.urn)
+    }
+
+    /// Returns the parameter at fault.
+    pub(crate) fn param(&self) -> Option<&str> {
+        self.param.as_deref()
+    }
+
+    /// Returns the HTTP status.
+    pub(crate) fn status(&self) -> StatusCode {
+        self.kind.parts().0
+    }
+
+    /// Returns the response body.
+    pub(crate) fn body(&self) -> &Problem {
+        &self.body
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let (kind, retry_after) = (self.kind, self.retry_after);
+        let mut response = (self.status(), Json(self.body())).into_response();
+        // The routes of OpenAI's API convert the error to another shape.
+        response.extensions_mut().insert(self);
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
+        if let Some(seconds) = retry_after {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if kind == Kind::Unauthorized {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Error> for ApiError {
+    fn from(error: Error) -> Self {
+        let detail = error.to_string();
+        match error {
+            Error::UnknownThread(_) => Kind::UnknownThread.because(detail),
+            Error::UnknownTurn(_) => Kind::UnknownTurn.because(detail),
+            Error::KeyReused => Kind::KeyReused.because(detail),
+            Error::ThreadExists(_) | Error::BatchLost(_) => Kind::Stale.because(detail),
+            Error::Stale { .. } => {
+                Kind::Stale.because(detail).hint("read the thread and send the request again")
+            }
+            Error::Unavailable(_) | Error::IndexUnavailable(_) => {
+                Kind::Unavailable.because(detail).hint("send the request again in a moment")
+            }
+            Error::NotMigrated { .. } => Kind::Unavailable.because(detail).hint("run `turnfold migrate`"),
+            Error::TooNew { .. }
+            | Error::Unreadable { .. }
+            | Error::UnknownStrategy { .. }
+            | Error::Stuck { .. }
+            | Error::Corrupt { .. } => {
+                error!(error = detail, "cannot read a log");
+                Kind::Damaged.because(detail)
+            }
+            Error::Address(_) | Error::IndexRefused(_) | Error::Database(_) => {
+                error!(error = detail, "store operation failed");
+                Kind::Internal.because("the store failed").hint("the cause is in the API's own log")
+            }
+        }
+    }
+}
+
+/// Creates the error for a body that is not valid JSON.
+pub(crate) fn invalid_json(error: &serde_json::Error) -> ApiError {
+    Kind::Malformed.because(format!("the body: {error}")).hint("send one JSON object")
+}
+
+/// Converts a rejection of the framework. `prefixes` are removed from its message.
+fn rejected(status: StatusCode, message: &str, prefixes: &[&str], hint: &str) -> ApiError {
+    let message = prefixes.iter().find_map(|prefix| message.strip_prefix(prefix)).unwrap_or(message);
+    match status {
+        status if status.is_server_error() => Kind::Internal.because(message),
+        _ => Kind::Malformed.because(message).hint(hint),
+    }
+}
+
+impl From<BytesRejection> for ApiError {
+    fn from(rejection: BytesRejection) -> Self {
+        match rejection.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => Kind::TooLarge
+                .because("the body exceeds the size limit")
+                .hint("send less, or raise `body_limit_kib` under `[api]`"),
+            _ => Kind::Malformed.because("the body ended early").hint("send the request again"),
+        }
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
+        let prefixes = ["Invalid URL: Cannot parse ", "Invalid URL: "];
+        rejected(rejection.status(), &rejection.body_text(), &prefixes, "path parameters are listed at /docs")
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        let prefixes = ["Failed to deserialize query string: "];
+        rejected(
+            rejection.status(),
+            &rejection.body_text(),
+            &prefixes,
+            "query parameters are listed at /docs",
+        )
+    }
+}

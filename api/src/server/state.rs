@@ -1,0 +1,135 @@
+//! Application state shared by all handlers.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use axum::extract::State;
+use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
+use serde_json::Value;
+use sha2::{Digest as _, Sha256};
+use shared::Budget;
+use store::{Backends, StrategyRegistry, ThreadId};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tracing::warn;
+
+use super::{
+    admission::AdmissionControl,
+    api_keys::ApiKeys,
+    config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+};
+
+/// Maximum number of files read for quotes at the same time.
+const CONCURRENT_QUOTES: usize = 2;
+
+/// Application state shared by all handlers.
+pub(crate) struct AppState {
+    pub(crate) parts: Backends,
+    pub(crate) strategies: StrategyRegistry,
+    /// Hash of the prompts of each strategy.
+    pub(crate) prompts: BTreeMap<String, String>,
+    pub(crate) experts: BTreeMap<String, String>,
+    pub(crate) tuned: BTreeMap<String, Value>,
+    pub(crate) budget: Budget,
+    pub(crate) keys: ApiKeys,
+    /// Maximum time that a chat completion waits for its turn.
+    pub(crate) chat_wait: Duration,
+    pub(crate) admission: AdmissionControl,
+    pub(crate) bulk: BatchConfig,
+    /// Wakes the batch coordinator of this process.
+    pub(crate) batches_changed: watch::Sender<()>,
+    pub(crate) webhooks: WebhookConfig,
+    /// Capacity of the workers, for quotes.
+    pub(crate) capacity: Capacity,
+    /// One permit for each file that may be read for a quote; other quotes wait.
+    pub(crate) quotes: Semaphore,
+    /// Wakes the webhook dispatcher of this process.
+    pub(crate) deliveries_changed: Notify,
+    /// Start of the API, in microseconds since the Unix epoch.
+    pub(crate) started: i64,
+    /// Cancelled on shutdown. Everything that waits must then return.
+    pub(crate) stop: CancellationToken,
+}
+
+/// Extractor of the application state.
+pub(crate) type SharedState = State<Arc<AppState>>;
+
+impl AppState {
+    pub(crate) fn new(config: ApiConfig, stop: CancellationToken) -> Self {
+        let ApiConfig {
+            parts,
+            strategies,
+            experts,
+            tuned,
+            budget,
+            keys,
+            tenants,
+            body_limit: _,
+            chat_wait,
+            waiting_max,
+            bulk,
+            webhooks,
+            capacity,
+        } = config;
+        let keys = ApiKeys::new(&keys, &tenants);
+        let admission = AdmissionControl::new(waiting_max);
+        let named = |name: &str| Some((name.to_owned(), hash_of_texts(strategies.find(name)?.prompts())));
+        let prompts = strategies.names().into_iter().filter_map(named).collect();
+        Self {
+            parts,
+            strategies,
+            prompts,
+            experts,
+            tuned,
+            budget,
+            keys,
+            chat_wait,
+            admission,
+            bulk,
+            batches_changed: watch::Sender::default(),
+            webhooks,
+            capacity,
+            quotes: Semaphore::new(CONCURRENT_QUOTES),
+            deliveries_changed: Notify::new(),
+            started: clock::now(),
+            stop,
+        }
+    }
+
+    /// Enqueues a thread in the lane of its next turn. A failure is logged, not returned: the sweeper enqueues every runnable
+    /// thread that has no job.
+    pub(crate) async fn enqueue(&self, thread: ThreadId) {
+        match self.parts.store.lane(thread).await {
+            Ok(Some(lane)) => self.enqueue_in(thread, &lane, Schedule::Now).await,
+            Ok(None) => warn!(%thread, "cannot enqueue thread: it does not exist"),
+            Err(error) => warn!(%thread, %error, "cannot enqueue thread; the sweeper will retry"),
+        }
+    }
+
+    /// Enqueues a thread in the given lane.
+    pub(crate) async fn enqueue_in(&self, thread: ThreadId, lane: &Lane, when: Schedule) {
+        if let Err(error) = self.parts.queue.enqueue(thread, lane, when).await {
+            warn!(%thread, %error, "cannot enqueue thread; the sweeper will retry");
+        }
+    }
+
+    /// Makes the worker that is running the thread, if any, reread its log at once. Its current request may be obsolete.
+    pub(crate) async fn wake_worker(&self, thread: ThreadId) {
+        self.parts.notifications.publish(ALL_WORKERS, Notification::Changed { thread }).await;
+    }
+
+    /// Makes the followers of the thread reread it, after a change without an event.
+    pub(crate) async fn notify_followers(&self, thread: ThreadId) {
+        match self.parts.store.head(thread).await {
+            Ok(head) => {
+                self.parts.notifications.publish(thread, Notification::Appended { seq: head.seq }).await
+            }
+            Err(error) => warn!(%thread, %error, "cannot notify followers; they will poll"),
+        }
+    }
+}
+
+/// Hashes texts by their content and their boundaries.
+fn hash_of_texts(texts: &[&str]) -> String {
+    let hash = texts.iter().fold(Sha256::new(), |hash, text| hash.chain_update(Sha256::digest(text)));
+    hex::encode(hash.finalize())
+}

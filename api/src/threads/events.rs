@@ -1,0 +1,243 @@
+//! Route that returns a log as a page or follows it as a stream.
+
+use std::{collections::VecDeque, convert::Infallible, sync::Arc, time::Duration};
+
+use api_types::{LogEvent, Page, Problem};
+use axum::{
+    Json,
+    extract::State,
+    response::{
+        IntoResponse, Response,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use futures::stream;
+use queue::Notification;
+use serde::Deserialize;
+use serde_json::json;
+use store::{Error, ThreadId, ThreadStatus};
+use tracing::warn;
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use crate::{
+    logs::{
+        lookup::find_thread,
+        subscription::{Signal, Subscription},
+    },
+    server::{
+        auth::Principal,
+        extract::{LastEventId, Path, Query, WantsStream},
+        pagination::{limit, page},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    views,
+};
+
+/// Interval at which a stream rereads the log without a notification.
+const RECHECK: Duration = Duration::from_secs(10);
+
+/// Maximum number of events that a stream reads at once. It reads more only after the client has received these.
+const READ_AT_ONCE: u64 = 100;
+
+/// Delay before a stream retries while the store is unavailable.
+const STORE_RETRY: Duration = Duration::from_secs(1);
+
+/// Query parameters of the list of events.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListEvents {
+    /// Only events after this position. Default: all events.
+    after: Option<u64>,
+    /// Maximum number of events on a page. Default: 50. Streams have no limit.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+    /// If true, a stream includes the output of models while it is generated. Default: false.
+    deltas: Option<bool>,
+    /// Condition that ends a stream. Default: the stream does not end.
+    #[param(inline)]
+    until: Option<Until>,
+}
+
+/// Condition that ends a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Until {
+    /// The thread has nothing to do and no turn is queued.
+    Rest,
+}
+
+/// List or follow the events of a thread
+///
+/// Returns a page of JSON. With `Accept: text/event-stream`, returns a stream that follows the log: `id` is the position of
+/// the event, `event` its kind, and `data` the same JSON as in a page. A client that was disconnected continues after
+/// `Last-Event-ID`. With `deltas=true`, events of kind `delta`, without an id, contain the output of a model while it is
+/// generated. An event of kind `problem` contains the error that ends the stream.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/events", tag = "threads", operation_id = "list_thread_events",
+    params(
+        ("id" = Uuid, Path, description = "Id of the thread."), ListEvents,
+        ("Last-Event-ID" = Option<u64>, Header, description = "Last event that the client of a stream received; overrides `after`.")
+    ),
+    responses(
+        (status = 200, description = "A page of events, or a stream.", content(
+            (Page<LogEvent> = "application/json"),
+            (String = "text/event-stream", example = "id: 0\nevent: opened\ndata: {\"seq\":0,\"kind\":\"opened\"}\n\n")
+        )),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn events(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(params): Query<ListEvents>,
+    LastEventId(last): LastEventId,
+    WantsStream(stream): WantsStream,
+) -> Result<Response, ApiError> {
+    let limit = limit(params.limit)?;
+    find_thread(&app, &principal, id).await?;
+    if stream {
+        return Ok(follow(app, id, last.or(params.after), &params).await);
+    }
+    let rows = app.parts.store.events(id, params.after, limit + 1).await?;
+    Ok(Json(page(rows, limit).map(|it| views::log_event(&it))).into_response())
+}
+
+async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params: &ListEvents) -> Response {
+    // The subscription starts before the first read, so no event is missed in between.
+    let subscription = Subscription::listen(&app, thread, RECHECK).await;
+    let next = after.map_or(0, |it| it.saturating_add(1));
+    let follower = Follower {
+        app,
+        thread,
+        subscription,
+        next,
+        known: None,
+        unread: true,
+        ready: VecDeque::new(),
+        deltas: params.deltas.unwrap_or_default(),
+        until: params.until,
+        over: false,
+    };
+    let events = stream::unfold(follower, Follower::step);
+    Sse::new(events).keep_alive(KeepAlive::new()).into_response()
+}
+
+/// Follows a log for one client at the client's pace.
+struct Follower {
+    app: Arc<AppState>,
+    thread: ThreadId,
+    subscription: Subscription,
+    /// Position of the next event to read.
+    next: u64,
+    /// Length of the log at the last notification. Unknown until the log has been read once.
+    known: Option<u64>,
+    /// True if there may be events to read.
+    unread: bool,
+    /// Events that were read and not sent yet.
+    ready: VecDeque<Event>,
+    deltas: bool,
+    until: Option<Until>,
+    over: bool,
+}
+
+impl Follower {
+    async fn step(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Some((Ok(event), self));
+            }
+            if self.over {
+                return None;
+            }
+            if self.unread {
+                self.read().await;
+            } else {
+                self.wait().await;
+            }
+        }
+    }
+
+    async fn read(&mut self) {
+        match self.try_read().await {
+            Ok(()) => (),
+            Err(Error::Unavailable(error)) => {
+                warn!(thread = %self.thread, error, "store unavailable; the event stream will retry");
+                self.over = self.subscription.pause(STORE_RETRY).await;
+            }
+            Err(error) => {
+                let problem = json!(ApiError::from(error).body()).to_string();
+                self.ready.push_back(Event::default().event("problem").data(problem));
+                self.over = true;
+            }
+        }
+    }
+
+    async fn try_read(&mut self) -> Result<(), Error> {
+        // The status is read before the events: an event appended in between is read, and the status is read again.
+        let rests = self.until == Some(Until::Rest) && self.rests().await?;
+        let store = &self.app.parts.store;
+        let page = store.events(self.thread, self.next.checked_sub(1), READ_AT_ONCE).await?;
+        self.ready.extend(page.iter().map(sse_event));
+        if let Some(last) = page.last() {
+            self.next = last.seq + 1;
+        }
+        let all = u64::try_from(page.len()).is_ok_and(|it| it < READ_AT_ONCE);
+        self.unread = !all || (self.until.is_some() && !page.is_empty());
+        self.over = rests && page.is_empty();
+        if all {
+            self.known.get_or_insert(self.next);
+        }
+        Ok(())
+    }
+
+    /// Reports whether the thread has nothing to do and no turn is queued.
+    async fn rests(&mut self) -> Result<bool, Error> {
+        let store = &self.app.parts.store;
+        let thread = store.thread(self.thread).await?.ok_or(Error::UnknownThread(self.thread))?;
+        let at_rest = match thread.status {
+            ThreadStatus::Busy => false,
+            ThreadStatus::Idle | ThreadStatus::Interrupted | ThreadStatus::Error => true,
+        };
+        Ok(at_rest && store.next_queued(self.thread).await?.is_none())
+    }
+
+    async fn wait(&mut self) {
+        match self.subscription.next().await {
+            Signal::Shutdown => self.over = true,
+            Signal::Recheck => {
+                self.known = None;
+                self.unread = true;
+            }
+            Signal::Notification(Notification::Appended { seq }) => {
+                self.known = self.known.max(Some(seq));
+                self.unread = self.next < seq || self.until.is_some();
+            }
+            // A delta that precedes an event the client has received is obsolete: the event contains the whole text.
+            Signal::Notification(Notification::Delta { node, slot, text })
+                if self.deltas && Some(self.next) <= self.known =>
+            {
+                let delta = json!({"node": node, "slot": slot, "text": text}).to_string();
+                self.ready.push_back(Event::default().event("delta").data(delta));
+            }
+            Signal::Notification(
+                Notification::Delta { .. } | Notification::Changed { .. } | Notification::PausesChanged,
+            ) => (),
+        }
+    }
+}
+
+fn sse_event(recorded: &store::Recorded) -> Event {
+    let log_event = views::log_event(recorded);
+    let event = Event::default().id(log_event.seq.to_string()).event(&log_event.kind);
+    match event.clone().json_data(&log_event) {
+        Ok(event) => event,
+        Err(error) => {
+            let detail = format!("event {} cannot be serialized: {error}", log_event.seq);
+            event.data(json!(Kind::Internal.because(detail).body()).to_string())
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Routes that explain a thread's last decision and compare two threads.
+
+use api_types::{
+    Decision, DiffRow, Difference, Divide, EventText, Explanation, LogStatus, Problem, ThreadDiff, UsagePair,
+};
+use audit::{Explainer, Side};
+use axum::{Json, extract::State};
+use serde::Deserialize;
+use shared::{Event, RunStatus};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::routes::AtParams;
+use crate::{
+    logs::{
+        folded_log::{Folded, Log, graph_of, invalid_log, up_to},
+        lookup::find_thread,
+    },
+    server::{
+        auth::Principal,
+        extract::{Path, Query},
+        problem::{ApiError, Kind},
+        state::SharedState,
+    },
+};
+
+/// Explain the status of a thread
+///
+/// Returns the last decision up to an event and its inputs: the reason given by the node, its requests and their answers,
+/// and the other steps that were possible. `GET /v1/queue` explains why a queued turn is not running.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/why", tag = "threads", operation_id = "explain_thread",
+    params(("id" = Uuid, Path, description = "Id of the thread."), AtParams),
+    responses(
+        (status = 200, description = "The explanation.", body = Explanation),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The event does not exist yet.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn why(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(AtParams { at }): Query<AtParams>,
+) -> Result<Json<Explanation>, ApiError> {
+    find_thread(&app, &principal, id).await?;
+    let last = up_to(&app, id, at).await?;
+    let mut explainer = Explainer::new(graph_of(&app, id).await?);
+    let each = |it: store::Recorded| explainer.see(&it.event).map_err(|err| invalid_log(&err));
+    app.parts.store.along(id, 0, Some(last), each).await?;
+    let why = explainer.finish().map_err(|err| invalid_log(&err))?;
+    let thread = Folded::load(&app, id, Some(last)).await?.thread;
+    let standing = thread.status();
+    let (node, cause, question) = match &standing {
+        RunStatus::Idle => (None, None, None),
+        RunStatus::Busy => (thread.node(), None, None),
+        RunStatus::Waiting(it) => (thread.node(), None, Some(it.question.clone())),
+        RunStatus::Failed { node, reason } => (Some(node.to_string()), Some(reason.clone()), None),
+    };
+    Ok(Json(Explanation {
+        seq: why.seq as u64,
+        decision: why.decision.map(decision),
+        status: LogStatus::from(&standing),
+        node,
+        cause,
+        question,
+    }))
+}
+
+fn decision(it: audit::Decision) -> Decision {
+    let audit::Decision { seq, node, to, because, asked, heard, learned, instead } = it;
+    let lines = |all: Vec<audit::Line>| {
+        all.into_iter().map(|audit::Line { seq, text }| EventText { seq: seq as u64, text }).collect()
+    };
+    Decision {
+        seq: seq as u64,
+        node,
+        to,
+        reason: because,
+        requests: lines(asked),
+        answers: lines(heard),
+        facts: learned,
+        alternatives: instead,
+    }
+}
+
+/// Query parameters of a comparison.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct DiffParams {
+    /// Id of the thread on the right.
+    with: Uuid,
+}
+
+/// Compare two threads
+///
+/// Aligns the events of two threads by their steps. Returns the events that differ or exist in only one thread, the point at
+/// which the threads diverge with the differences of their states, and their usage. Authors, times and ids of turns are
+/// ignored.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/diff", tag = "threads", operation_id = "diff_threads",
+    params(("id" = Uuid, Path, description = "Id of the thread on the left."), DiffParams),
+    responses(
+        (status = 200, description = "The differences.", body = ThreadDiff),
+        (status = 404, description = "One of the threads does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn diff(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(DiffParams { with }): Query<DiffParams>,
+) -> Result<Json<ThreadDiff>, ApiError> {
+    find_thread(&app, &principal, id).await?;
+    find_thread(&app, &principal, with).await?;
+    let (left, right) = (Log::load(&app, id).await?, Log::load(&app, with).await?);
+    let compare = move || {
+        let events = |log: Log| -> (_, Vec<Event>) {
+            (log.graph, log.recorded.into_iter().map(|it| it.event).collect())
+        };
+        let ((graph_left, left), (graph_right, right)) = (events(left), events(right));
+        audit::diff(Side { graph: graph_left, log: &left }, Side { graph: graph_right, log: &right })
+    };
+    // Comparing long logs takes long enough to block the executor.
+    let compared = tokio::task::spawn_blocking(compare).await;
+    let compared = compared.map_err(|err| Kind::Internal.because(format!("the comparison failed: {err}")))?;
+    Ok(Json(thread_diff(compared.map_err(|err| invalid_log(&err))?)))
+}
+
+fn thread_diff(it: audit::ThreadDiff) -> ThreadDiff {
+    let audit::ThreadDiff { same, rows, split } = it;
+    ThreadDiff { same: same as u64, rows: rows.into_iter().map(row).collect(), split: split.map(divide) }
+}
+
+fn row(it: audit::Row) -> DiffRow {
+    match it {
+        audit::Row::Changed { left, right, step, differs } => DiffRow {
+            left: Some(left as u64),
+            right: Some(right as u64),
+            text: step,
+            differs: differences(differs),
+        },
+        audit::Row::Left { left, text } => {
+            DiffRow { left: Some(left as u64), right: None, text, differs: Vec::new() }
+        }
+        audit::Row::Right { right, text } => {
+            DiffRow { left: None, right: Some(right as u64), text, differs: Vec::new() }
+        }
+    }
+}
+
+fn differences(all: Vec<shared::ValueDifference>) -> Vec<Difference> {
+    let convert = |it: shared::ValueDifference| Difference { path: it.path, left: it.left, right: it.right };
+    all.into_iter().map(convert).collect()
+}
+
+fn divide(it: audit::Divergence) -> Divide {
+    let audit::Divergence { left, right, state, before, all } = it;
+    let pair = |it: audit::Sides| UsagePair { left: (&it.left).into(), right: (&it.right).into() };
+    Divide {
+        left: left as u64,
+        right: right as u64,
+        state: differences(state),
+        before: pair(before),
+        all: pair(all),
+    }
+}

@@ -1,0 +1,167 @@
+//! Route that forks a thread.
+
+use api_types::{ForkRequest, Problem, Thread};
+use axum::{
+    Json,
+    extract::State,
+    http::HeaderValue,
+    response::{IntoResponse, Response},
+};
+use queue::{Lane, Priority, Schedule};
+use serde_json::Value;
+use shared::{DynThread, Event, Forked, Message, Policy, RunStatus};
+use store::{Idempotency, NewFork};
+use uuid::Uuid;
+
+use super::{answer::check_answer, view::view};
+use crate::{
+    logs::{
+        folded_log::{Folded, graph_of, invalid_log},
+        lookup::find_thread,
+    },
+    server::{
+        auth::{Actor, Principal},
+        extract::{Body, IdempotencyKey, Path},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    turns::submit::{REPLAYED, hash_of, overlay},
+};
+
+/// Fork a thread
+///
+/// Creates a thread of the same tenant that starts with a copy of the log up to an event and continues with a changed
+/// configuration, budget, prompt, state or answer. Nothing in the copy runs again: recorded answers are kept, and a turn in
+/// progress continues in the fork. A write in progress is in doubt, because only the source thread may learn its outcome.
+/// Effects of the source thread after the event are not undone, and effects of the fork are real.
+///
+/// With `Idempotency-Key`, repeating the request with the same body returns the same fork.
+#[utoipa::path(
+    post, path = "/v1/threads/{id}/fork", tag = "threads", operation_id = "fork_thread", request_body = ForkRequest,
+    params(
+        ("id" = Uuid, Path, description = "Id of the source thread."),
+        ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who forks the thread. Default: `api`.")
+    ),
+    responses(
+        (status = 200, description = "The fork.", body = Thread,
+         headers(("Idempotency-Replayed" = Option<String>, description = "`true` if the fork was created before."))),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "There is an answer but no open question, or the idempotency key was used for another request.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The event does not exist, or a change is invalid.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many turns are queued; retry after `Retry-After`.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn fork(
+    State(app): SharedState,
+    principal: Principal,
+    Actor(by): Actor,
+    IdempotencyKey(key): IdempotencyKey,
+    Path(id): Path<Uuid>,
+    Body { value: fork, raw }: Body<ForkRequest>,
+) -> Result<Response, ApiError> {
+    let tenant = find_thread(&app, &principal, id).await?.tenant;
+    let idempotency = key.map(|key| Idempotency { key, request_hash: hash_of("fork", id, &raw) });
+    if let Some(idempotency) = &idempotency
+        && let Some(known) = app.parts.store.forked(&tenant, idempotency).await?
+    {
+        return respond(&app, store::Fork::Known(known)).await;
+    }
+    let ForkRequest { at, config, budget, prompts, facts, answer } = fork;
+    let mut source = Folded::load(&app, id, at).await?;
+    check_prompts(&app, id, prompts.keys()).await?;
+    let config = match config {
+        Some(over) => configured(&app, id, &*source.thread, Value::Object(over)).await?,
+        None => Value::Null,
+    };
+    let invalid_fact = |err: serde_json::Error| {
+        Kind::Invalid
+            .because(format!("facts: not a fact of strategy {}: {err}", source.thread.strategy()))
+            .hint("use the format of `facts` in the `decided` events of its threads")
+    };
+    source.thread.state_after(&facts).map_err(invalid_fact)?;
+    let budget = budget.map(|it| it.within(&app.budget));
+    let (at, hears) = (source.seq, None);
+    let mut new = NewFork { source: id, at, config, budget, prompts, learned: facts, hears, by, idempotency };
+    if let Some(text) = answer {
+        let policy = policy_of_answer(&mut source, &new, &text)?;
+        new.hears = Some((policy, vec![Message::user(text)]));
+    }
+    app.admission.admit(&app.parts.store, &tenant).await?;
+    let forked = app.parts.store.fork(&app.strategies, new).await?;
+    if let store::Fork::New(thread) = forked {
+        tracing::info!(%thread, source = %id, seq = at, "thread forked");
+        app.enqueue_in(thread, &Lane::new(&tenant, Priority::Normal), Schedule::Now).await;
+    }
+    respond(&app, forked).await
+}
+
+async fn respond(app: &AppState, forked: store::Fork) -> Result<Response, ApiError> {
+    let thread = forked.thread();
+    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    let mut response = Json(view(app, row).await?).into_response();
+    if let store::Fork::Known(_) = forked {
+        response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    }
+    Ok(response)
+}
+
+/// Merges changes over the configuration in effect.
+async fn configured(
+    app: &AppState,
+    id: Uuid,
+    thread: &dyn DynThread,
+    over: Value,
+) -> Result<Value, ApiError> {
+    let unserializable = |err: serde_json::Error| {
+        Kind::Internal.because(format!("the configuration cannot be serialized: {err}"))
+    };
+    let mut config = thread.config().map_err(unserializable)?;
+    overlay(&mut config, over);
+    let graph = graph_of(app, id).await?;
+    graph.check_config(&config).map_err(|err| {
+        Kind::Invalid
+            .because(format!("config: {err}"))
+            .hint(format!("GET /v1/strategies/{} shows the configuration", graph.name()))
+    })?;
+    Ok(config)
+}
+
+/// Checks that the strategy has nodes with these names.
+async fn check_prompts(
+    app: &AppState,
+    id: Uuid,
+    mut nodes: impl Iterator<Item = &String>,
+) -> Result<(), ApiError> {
+    let graph = graph_of(app, id).await?;
+    let known: Vec<String> = graph.topology().edges.into_iter().map(|(node, _)| node).collect();
+    match nodes.find(|node| !known.contains(node)) {
+        None => Ok(()),
+        Some(node) => Err(Kind::Invalid.because(format!(
+            "prompts: strategy {} has no node {node:?}; its nodes: {}",
+            graph.name(),
+            known.join(", ")
+        ))),
+    }
+}
+
+/// Returns the policy of the fork's first message: an answer if a question is open at that event.
+fn policy_of_answer(source: &mut Folded, new: &NewFork, text: &str) -> Result<Policy, ApiError> {
+    let forked = Forked {
+        thread: new.source,
+        seq: new.at,
+        hash: String::new(),
+        config: new.config.clone(),
+        budget: new.budget.clone(),
+        prompts: new.prompts.clone(),
+        facts: new.learned.clone(),
+        actor: String::new(),
+    };
+    source.thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;
+    match source.thread.status() {
+        RunStatus::Idle => Ok(Policy::Auto),
+        standing @ (RunStatus::Busy | RunStatus::Waiting(_) | RunStatus::Failed { .. }) => {
+            check_answer(&standing, text).map(|()| Policy::Answer)
+        }
+    }
+}

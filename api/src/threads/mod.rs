@@ -1,0 +1,8 @@
+//! Threads: list, show, answer, fork, explain and verify.
+
+pub(crate) mod answer;
+pub(crate) mod events;
+pub(crate) mod explain;
+pub(crate) mod fork;
+pub(crate) mod routes;
+pub(crate) mod view;

@@ -1,0 +1,221 @@
+//! Routes that list threads, show one, show its state, verify it and replay it.
+
+use api_types::{
+    ChainCheck, LogStatus, Message, Page, Problem, Replay, Thread, ThreadState, ThreadStatus, ThreadSummary,
+    Verification,
+};
+use axum::{Json, extract::State};
+use serde::Deserialize;
+use shared::Replayer;
+use store::{Chain, ThreadFilter, ThreadId};
+use utoipa::IntoParams;
+use uuid::Uuid;
+
+use super::view::view;
+use crate::{
+    logs::{
+        folded_log::{Folded, graph_of, interrupt, invalid_log},
+        lookup::find_thread,
+    },
+    server::{
+        auth::Principal,
+        extract::{Path, Query},
+        pagination::{limit, page},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    views,
+};
+
+/// Maximum number of divergences in a response. All of them are counted.
+const DIVERGENCES_MAX: usize = 1_000;
+
+/// Query parameters of the list of threads.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListThreads {
+    /// Only threads with this status.
+    #[param(inline)]
+    status: Option<ThreadStatus>,
+    /// Only threads created before this one: the last thread of the previous page.
+    after: Option<Uuid>,
+    /// Maximum number of threads. Default: 50.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// List threads
+///
+/// Returns a page of threads, newest first.
+#[utoipa::path(
+    get, path = "/v1/threads", tag = "threads", operation_id = "list_threads", params(ListThreads),
+    responses((status = 200, description = "A page of threads.", body = Page<ThreadSummary>))
+)]
+pub(crate) async fn list(
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<ListThreads>,
+) -> Result<Json<Page<ThreadSummary>>, ApiError> {
+    let limit = limit(params.limit)?;
+    let filter =
+        ThreadFilter { tenant: principal.only(), status: params.status.map(views::store_thread_status) };
+    let rows = app.parts.store.threads(filter, params.after, limit + 1).await?;
+    Ok(Json(page(rows, limit).map(views::thread_summary)))
+}
+
+/// Show a thread
+///
+/// Returns one thread with its conversation, its open question and its usage.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}", tag = "threads", operation_id = "get_thread",
+    params(("id" = Uuid, Path, description = "Id of the thread.")),
+    responses(
+        (status = 200, description = "The thread.", body = Thread),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn get(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Thread>, ApiError> {
+    Ok(Json(view(&app, find_thread(&app, &principal, id).await?).await?))
+}
+
+/// Query parameters of a request that reads a thread as of an event.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct AtParams {
+    /// Last event to fold. Default: the last event of the log.
+    #[param(example = 0)]
+    pub(crate) at: Option<u64>,
+}
+
+/// Show the state of a thread at an event
+///
+/// Folds the events from 0 to `at`.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/state", tag = "threads", operation_id = "get_thread_state",
+    params(("id" = Uuid, Path, description = "Id of the thread."), AtParams),
+    responses(
+        (status = 200, description = "The state.", body = ThreadState),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The event does not exist yet.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn state(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(AtParams { at }): Query<AtParams>,
+) -> Result<Json<ThreadState>, ApiError> {
+    find_thread(&app, &principal, id).await?;
+    let Folded { seq, thread, in_doubt } = Folded::load(&app, id, at).await?;
+    let standing = thread.status();
+    let unserializable =
+        |err: serde_json::Error| Kind::Internal.because(format!("the state cannot be serialized: {err}"));
+    Ok(Json(ThreadState {
+        seq,
+        state: thread.state().map_err(unserializable)?,
+        messages: thread.messages().iter().map(Message::from).collect(),
+        log_status: LogStatus::from(&standing),
+        interrupt: interrupt(&standing, || in_doubt),
+        node: thread.node(),
+        config: thread.config().map_err(unserializable)?,
+    }))
+}
+
+/// Verify the integrity of a thread
+///
+/// Checks the hash chain: whether the stored bytes are the bytes that were appended. Today's strategies are not used; to
+/// compare the log with today's code, use `GET /v1/threads/{id}/replay`.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/verify", tag = "threads", operation_id = "verify_thread",
+    params(("id" = Uuid, Path, description = "Id of the thread.")),
+    responses(
+        (status = 200, description = "The result of the check.", body = Verification),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn verify(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+) -> Result<Json<Verification>, ApiError> {
+    find_thread(&app, &principal, id).await?;
+    let chain = match app.parts.store.verify_chain(id).await? {
+        Chain::Intact { head, .. } => {
+            ChainCheck { intact: true, head: Some(hex::encode(head)), broken_at: None, problem: None }
+        }
+        Chain::Broken { seq, what } => {
+            ChainCheck { intact: false, head: None, broken_at: Some(seq), problem: Some(what) }
+        }
+    };
+    let events = app.parts.store.head(id).await?.seq;
+    Ok(Json(Verification { ok: chain.intact, events, chain }))
+}
+
+/// Query parameters of a replay.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ReplayParams {
+    /// If true, requests whose prompts have a different text count as differences. Default: false.
+    #[serde(default)]
+    prompts: bool,
+}
+
+/// Replay a thread
+///
+/// Runs today's code against the recorded log and reports where it would decide differently. Nothing is written, and no
+/// model or tool is called.
+#[utoipa::path(
+    get, path = "/v1/threads/{id}/replay", tag = "threads", operation_id = "replay_thread",
+    params(("id" = Uuid, Path, description = "Id of the thread."), ReplayParams),
+    responses(
+        (status = 200, description = "The differences.", body = Replay),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn replay(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(ReplayParams { prompts }): Query<ReplayParams>,
+) -> Result<Json<Replay>, ApiError> {
+    find_thread(&app, &principal, id).await?;
+    let events = app.parts.store.head(id).await?.seq;
+    let (mut diverged, mut reworded, mut divergences) = (0, 0, Vec::new());
+    let count = |it: shared::Divergence| {
+        let counter = if it.field.is_prompt() { &mut reworded } else { &mut diverged };
+        *counter += 1;
+        if (prompts || !it.field.is_prompt()) && divergences.len() < DIVERGENCES_MAX {
+            divergences.push(it);
+        }
+    };
+    let unreadable = match run_replay(&app, id, count).await {
+        Ok(()) => None,
+        Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
+        Err(error) => return Err(error),
+    };
+    divergences.sort_by_key(|it| (it.field.is_prompt(), it.seq));
+    let ok = diverged == 0 && (reworded == 0 || !prompts) && unreadable.is_none();
+    let divergences = divergences.into_iter().map(Into::into).collect();
+    Ok(Json(Replay { ok, events, diverged, reworded, divergences, unreadable }))
+}
+
+/// Passes every divergence of a thread to `report`.
+async fn run_replay(
+    app: &AppState,
+    id: ThreadId,
+    mut report: impl FnMut(shared::Divergence),
+) -> Result<(), ApiError> {
+    let mut verifier = Replayer::new(graph_of(app, id).await?);
+    let each = |it: store::Recorded| {
+        verifier.see(&it.event).map_err(|err| invalid_log(&err))?.into_iter().for_each(&mut report);
+        Ok::<(), ApiError>(())
+    };
+    app.parts.store.along(id, 0, None, each).await
+}

@@ -1,0 +1,56 @@
+//! Route that groups failed turns by cause.
+
+use api_types::{FailureCauses, Problem};
+use axum::{Json, extract::State};
+use queue::clock;
+use serde::Deserialize;
+use store::TurnFilter;
+use utoipa::IntoParams;
+
+use super::routes::conditions;
+use crate::{
+    server::{auth::Principal, extract::Query, pagination::limit, problem::ApiError, state::SharedState},
+    views,
+};
+
+/// Query parameters of the list of causes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListCauses {
+    /// Only turns that match these conditions, as in the list of turns.
+    #[param(example = "strategy = planner and age < 7d")]
+    r#where: Option<String>,
+    /// Maximum number of causes. Default: 50.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// List causes of failed turns
+///
+/// Groups failed turns by their error with numbers, ids and quoted text removed. The most frequent cause is first.
+#[utoipa::path(
+    get, path = "/v1/turns/causes", tag = "turns", operation_id = "list_causes", params(ListCauses),
+    responses(
+        (status = 200, description = "The causes.", body = FailureCauses),
+        (status = 422, description = "The conditions are invalid; `detail` names the position.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn causes(
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<ListCauses>,
+) -> Result<Json<FailureCauses>, ApiError> {
+    let limit = limit(params.limit)?;
+    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let filter =
+        TurnFilter { tenant: principal.only(), conditions: conditions.as_ref(), ..TurnFilter::default() };
+    let failures = app.parts.store.failures(filter, limit).await?;
+    let shown: u64 = failures.by_cause.iter().map(|cause| cause.turns).sum();
+    Ok(Json(FailureCauses {
+        data: failures.by_cause.into_iter().map(views::failure_cause).collect(),
+        has_more: shown < failures.turns,
+        turns: failures.turns,
+        never_started: failures.unheard,
+    }))
+}

@@ -1,0 +1,210 @@
+//! Turns as rows and as responses, and waiting for their end.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use api_types::{Message, Turn};
+use queue::clock::rfc3339;
+use serde::Deserialize;
+use shared::UsageTotal;
+use store::{ThreadId, TurnId};
+use tokio::time::Instant;
+use utoipa::IntoParams;
+
+use crate::{
+    logs::{
+        folded_log::{Log, Outcome},
+        subscription::{Signal, Subscription},
+    },
+    server::{
+        auth::Principal,
+        problem::{ApiError, Kind},
+        state::AppState,
+    },
+    views,
+};
+
+/// Maximum value of `wait` in seconds.
+const WAIT_MAX: u64 = 60;
+
+/// Interval at which a waiting request rereads its turn. A queued turn may be rejected or cancelled without an event.
+const RECHECK: Duration = Duration::from_secs(2);
+
+/// Query parameters of a request that can wait for a turn.
+#[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WaitParams {
+    /// Maximum time to wait for the end of the turn, in seconds. Default: 0.
+    #[param(minimum = 0, maximum = 60, example = 20)]
+    wait: Option<u64>,
+}
+
+impl WaitParams {
+    /// Returns the time to wait; none means not at all.
+    pub(crate) fn check(self) -> Result<Option<Duration>, ApiError> {
+        match self.wait {
+            Some(wait) if WAIT_MAX < wait => {
+                Err(Kind::Malformed.because(format!("wait must be 0 to {WAIT_MAX} seconds, but is {wait}")))
+            }
+            Some(0) | None => Ok(None),
+            Some(wait) => Ok(Some(Duration::from_secs(wait))),
+        }
+    }
+}
+
+/// Returns the row of a turn. A turn of another tenant does not exist.
+pub(crate) async fn find(app: &AppState, principal: &Principal, id: TurnId) -> Result<store::Turn, ApiError> {
+    let turn = app.parts.store.turn(id).await?.filter(|turn| principal.sees(&turn.tenant));
+    turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
+}
+
+/// Returns the current row of a turn that the principal is known to see.
+pub(crate) async fn load(app: &AppState, id: TurnId) -> Result<store::Turn, ApiError> {
+    let turn = app.parts.store.turn(id).await?;
+    turn.ok_or_else(|| store::Error::UnknownTurn(id).into())
+}
+
+/// Returns the row of a turn once it has ended, `wait` has passed, or the API shuts down.
+pub(crate) async fn wait_until_ended(
+    app: &AppState,
+    turn: store::Turn,
+    wait: Option<Duration>,
+) -> Result<store::Turn, ApiError> {
+    let Some(wait) = wait.filter(|_| !turn.status.is_over()) else { return Ok(turn) };
+    let deadline = Instant::now() + wait;
+    let mut subscription = Subscription::listen(app, turn.thread, RECHECK).await;
+    loop {
+        // The turn is read after subscribing, so no change is missed in between.
+        let turn = load(app, turn.id).await?;
+        if turn.status.is_over() {
+            return Ok(turn);
+        }
+        match tokio::time::timeout_at(deadline, next_change(&mut subscription)).await {
+            Ok(Signal::Notification(_) | Signal::Recheck) => (),
+            Ok(Signal::Shutdown) | Err(_) => return load(app, turn.id).await,
+        }
+    }
+}
+
+/// Waits for the next signal that may end a turn; a piece of a model's output cannot.
+async fn next_change(subscription: &mut Subscription) -> Signal {
+    loop {
+        match subscription.next().await {
+            Signal::Notification(
+                queue::Notification::Delta { .. }
+                | queue::Notification::Changed { .. }
+                | queue::Notification::PausesChanged,
+            ) => (),
+            signal @ (Signal::Notification(queue::Notification::Appended { .. })
+            | Signal::Recheck
+            | Signal::Shutdown) => {
+                return signal;
+            }
+        }
+    }
+}
+
+/// Converts a turn to its response.
+pub(crate) async fn show(app: &AppState, turn: store::Turn) -> Result<Turn, ApiError> {
+    let mut shown = show_all(app, vec![turn]).await?;
+    shown.pop().ok_or_else(|| Kind::Internal.because("a turn is missing from the response"))
+}
+
+/// Converts an ended turn to its response, with the usage of its thread up to its end if the log can be read.
+pub(crate) async fn show_ended(
+    app: &AppState,
+    turn: store::Turn,
+) -> Result<(Turn, Option<UsageTotal>), ApiError> {
+    let thread = read_thread(app, turn.thread, &[&turn]).await?;
+    let usage = match thread.outcomes.get(&turn.id) {
+        Some(outcome) => Some(outcome.thread_usage),
+        // The turn never started, or its log cannot be read.
+        None => match thread_usage(app, turn.thread).await {
+            Err(error) if error.kind == Kind::Damaged => None,
+            usage => Some(usage?),
+        },
+    };
+    let mut threads = BTreeMap::from([(turn.thread, thread)]);
+    Ok((response(turn, &mut threads), usage))
+}
+
+/// Returns the usage of all turns of a thread so far.
+pub(crate) async fn thread_usage(app: &AppState, thread: ThreadId) -> Result<UsageTotal, ApiError> {
+    let thread = Log::load(app, thread).await?.thread()?;
+    Ok(*thread.usage())
+}
+
+/// Part of a thread that the responses of its turns need.
+struct ThreadOutcomes {
+    strategy: String,
+    outcomes: BTreeMap<TurnId, Outcome>,
+    /// Reason why the log cannot be read.
+    unreadable: Option<String>,
+}
+
+/// Converts turns to their responses, in the same order.
+pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<Vec<Turn>, ApiError> {
+    let mut by_thread: BTreeMap<ThreadId, Vec<&store::Turn>> = BTreeMap::new();
+    for turn in &turns {
+        by_thread.entry(turn.thread).or_default().push(turn);
+    }
+    let mut threads = BTreeMap::new();
+    for (thread, turns) in by_thread {
+        threads.insert(thread, read_thread(app, thread, &turns).await?);
+    }
+    Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
+}
+
+/// Reads the log of a thread only if one of the turns has ended in it; otherwise reads only the row.
+async fn read_thread(
+    app: &AppState,
+    thread: ThreadId,
+    turns: &[&store::Turn],
+) -> Result<ThreadOutcomes, ApiError> {
+    let unreadable = if turns.iter().any(|turn| turn.ended_seq.is_some()) {
+        let outcomes = |log: &Log| Ok((log.graph.name().to_owned(), log.outcomes(turns)?));
+        match Log::load(app, thread).await.and_then(|log| outcomes(&log)) {
+            Ok((strategy, outcomes)) => return Ok(ThreadOutcomes { strategy, outcomes, unreadable: None }),
+            // One invalid log must not hide the turns of other threads.
+            Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
+            Err(error) => return Err(error),
+        }
+    } else {
+        None
+    };
+    let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
+    Ok(ThreadOutcomes { strategy: row.strategy, outcomes: BTreeMap::new(), unreadable })
+}
+
+fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>) -> Turn {
+    let thread = threads.get_mut(&turn.thread);
+    let (strategy, outcome, unreadable) = match thread {
+        Some(thread) => {
+            let outcome = thread.outcomes.remove(&turn.id).unwrap_or_default();
+            (thread.strategy.clone(), outcome, thread.unreadable.clone())
+        }
+        None => (String::new(), Outcome::default(), None),
+    };
+    Turn {
+        id: turn.id,
+        thread_id: turn.thread,
+        tenant: turn.tenant,
+        strategy,
+        status: views::turn_status(turn.status),
+        priority: views::priority(turn.priority),
+        input: turn.messages.iter().map(Message::from).collect(),
+        output: outcome.output,
+        interrupt: outcome.interrupt,
+        usage: outcome.usage,
+        budget_exceeded: outcome.budget_exceeded,
+        error: turn.error.or(unreadable),
+        cause: turn.cause,
+        not_before: turn.due_at.map(rfc3339),
+        metadata: turn.metadata,
+        author: turn.author,
+        created_at: rfc3339(turn.created_at),
+        updated_at: rfc3339(turn.updated_at),
+        started_seq: turn.started_seq,
+        ended_seq: turn.ended_seq,
+    }
+}

@@ -1,0 +1,8 @@
+//! Turns: submit, list, show, cancel and retry.
+
+pub(crate) mod cancel_retry;
+pub(crate) mod failures;
+pub(crate) mod lookup;
+pub(crate) mod pending;
+pub(crate) mod routes;
+pub(crate) mod submit;

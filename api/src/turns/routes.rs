@@ -1,0 +1,120 @@
+//! Routes that list turns and show one.
+
+use api_types::{Page, Problem, Turn, TurnStatus};
+use axum::{Json, extract::State};
+use queue::clock;
+use serde::Deserialize;
+use store::{Conditions, Order, TurnFilter};
+use utoipa::{IntoParams, ToSchema};
+use uuid::Uuid;
+
+use super::lookup::{WaitParams, find, show, show_all, wait_until_ended};
+use crate::{
+    server::{
+        auth::Principal,
+        extract::{Path, Query},
+        pagination::{limit, page},
+        problem::{ApiError, Kind},
+        state::SharedState,
+    },
+    views,
+};
+
+/// Query parameters of the list of turns.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct ListTurns {
+    /// Only turns of this thread.
+    thread_id: Option<Uuid>,
+    /// Only turns with this status.
+    #[param(inline)]
+    status: Option<TurnStatus>,
+    /// Only turns that match these conditions: `FIELD OPERATOR VALUE`, joined by `and`. Fields: status, strategy, tenant,
+    /// priority, author, thread, error, cause, created, updated and metadata.KEY. Operators: = != ~ (contains) < >. A value
+    /// is a word or a quoted text; a time is RFC 3339 or an age such as 7d.
+    #[param(example = "status = failed and error ~ 'timed out' and age < 7d")]
+    r#where: Option<String>,
+    /// Order of the list. Default: `newest`.
+    #[param(inline)]
+    order: Option<TurnOrder>,
+    /// Only turns after this one: the last turn of the previous page.
+    after: Option<Uuid>,
+    /// Maximum number of turns. Default: 50.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<u64>,
+}
+
+/// Order of a list of turns.
+#[derive(Clone, Copy, Debug, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum TurnOrder {
+    /// Newest first.
+    Newest,
+    /// Oldest first.
+    Oldest,
+}
+
+/// List turns
+///
+/// Returns a page of turns, newest first unless `order` is `oldest`.
+#[utoipa::path(
+    get, path = "/v1/turns", tag = "turns", operation_id = "list_turns", params(ListTurns),
+    responses(
+        (status = 200, description = "A page of turns.", body = Page<Turn>),
+        (status = 422, description = "The conditions are invalid; `detail` names the position.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn list(
+    State(app): SharedState,
+    principal: Principal,
+    Query(params): Query<ListTurns>,
+) -> Result<Json<Page<Turn>>, ApiError> {
+    let limit = limit(params.limit)?;
+    if let Some(after) = params.after {
+        find(&app, &principal, after).await?;
+    }
+    let (tenant, status) = (principal.only(), params.status.map(views::store_turn_status));
+    let conditions = conditions(params.r#where.as_deref(), clock::now())?;
+    let order = match params.order {
+        Some(TurnOrder::Oldest) => Order::OldestFirst,
+        Some(TurnOrder::Newest) | None => Order::NewestFirst,
+    };
+    let filter =
+        TurnFilter { tenant, thread: params.thread_id, status, conditions: conditions.as_ref(), order };
+    let rows = app.parts.store.turns(filter, params.after, limit + 1).await?;
+    let Page { data, has_more } = page(rows, limit);
+    Ok(Json(Page { data: show_all(&app, data).await?, has_more }))
+}
+
+/// Parses the conditions of a filter.
+pub(crate) fn conditions(text: Option<&str>, now: i64) -> Result<Option<Conditions>, ApiError> {
+    let parse = |text| {
+        Conditions::parse(text, now).map_err(|it| {
+            Kind::Invalid.because(format!("where: at character {}: {}", it.at, it.what)).hint(it.mend)
+        })
+    };
+    text.map(parse).transpose()
+}
+
+/// Show a turn
+///
+/// Returns one turn. With `wait`, the response is sent when the turn has ended or the time has passed.
+#[utoipa::path(
+    get, path = "/v1/turns/{id}", tag = "turns", operation_id = "get_turn",
+    params(("id" = Uuid, Path, description = "Id of the turn."), WaitParams),
+    responses(
+        (status = 200, description = "The turn.", body = Turn),
+        (status = 404, description = "The turn does not exist.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn get(
+    State(app): SharedState,
+    principal: Principal,
+    Path(id): Path<Uuid>,
+    Query(params): Query<WaitParams>,
+) -> Result<Json<Turn>, ApiError> {
+    let wait = params.check()?;
+    let turn = wait_until_ended(&app, find(&app, &principal, id).await?, wait).await?;
+    Ok(Json(show(&app, turn).await?))
+}

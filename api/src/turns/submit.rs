@@ -1,0 +1,310 @@
+//! Submission of turns.
+
+use std::time::Duration;
+
+use api_types::{Input, NewTurn, Problem, Turn};
+use axum::{
+    Json,
+    extract::State,
+    http::{HeaderName, HeaderValue, StatusCode, header::LOCATION},
+    response::{IntoResponse, Response},
+};
+use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use shared::{Budget, FORMAT, Graph, Message, Opened};
+use store::{Idempotency, Opening, Submitted, ThreadId};
+
+use super::lookup::{WaitParams, show, wait_until_ended};
+use crate::{
+    logs::lookup::find_thread,
+    server::{
+        auth::{Actor, Principal},
+        extract::{Body, IdempotencyKey, Query},
+        problem::{ApiError, Kind},
+        state::{AppState, SharedState},
+    },
+    views,
+};
+
+/// Header of a response to a repeated request.
+pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Submit a turn
+///
+/// Starts a thread with `strategy`, or continues the thread `thread_id`; exactly one of them is required. The turn starts
+/// when its thread has no other turn in progress, and no earlier than `not_before` or `delay_seconds`. With `wait`, the
+/// response is sent when the turn has ended or the time has passed.
+///
+/// With `Idempotency-Key`, repeating the request with the same body returns the same turn.
+#[utoipa::path(
+    post, path = "/v1/turns", tag = "turns", operation_id = "submit_turn", request_body = NewTurn,
+    params(
+        WaitParams,
+        ("Idempotency-Key" = Option<String>, Header, description = "Key that identifies repetitions of this request."),
+        ("X-Turnfold-User" = Option<String>, Header, description = "User who submits the turn. Default: `api`."),
+        ("X-Turnfold-Tenant" = Option<String>, Header, description = "Tenant of the request, for operators. It also limits what other requests return to that tenant. Default: `default`.")
+    ),
+    responses(
+        (status = 202, description = "The turn is queued or running.", body = Turn,
+         headers(("Location" = String, description = "URL of the turn."),
+                 ("Idempotency-Replayed" = Option<String>, description = "`true` if the turn was submitted before."))),
+        (status = 200, description = "The turn ended within `wait`.", body = Turn),
+        (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "The idempotency key was used for another request.", body = Problem, content_type = "application/problem+json"),
+        (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "The request is invalid; `detail` names the field.", body = Problem, content_type = "application/problem+json"),
+        (status = 429, description = "Too many turns are queued; retry after `Retry-After`.", body = Problem, content_type = "application/problem+json")
+    )
+)]
+pub(crate) async fn submit(
+    State(app): SharedState,
+    principal: Principal,
+    Actor(author): Actor,
+    IdempotencyKey(key): IdempotencyKey,
+    Query(params): Query<WaitParams>,
+    Body { value: new, raw }: Body<NewTurn>,
+) -> Result<Response, ApiError> {
+    let wait = params.check()?;
+    let thread = match (new.strategy, new.thread_id) {
+        (Some(strategy), None) => {
+            let overrides = Overrides { config: new.config, budget: new.budget };
+            Opening::New(opened(&app, &principal, &strategy, overrides, &author)?)
+        }
+        (None, Some(_)) if new.config.is_some() => {
+            return Err(Kind::Invalid
+                .because("config can only be set when a thread is created")
+                .hint("remove `config`, or start a new thread with `strategy`"));
+        }
+        (None, Some(_)) if new.budget.is_some() => {
+            return Err(Kind::Invalid
+                .because("budget can only be set when a thread is created")
+                .hint("remove `budget`, or start a new thread with `strategy`"));
+        }
+        (None, Some(thread)) => Opening::Existing(find_thread(&app, &principal, thread).await?.id),
+        (Some(_), Some(_)) | (None, None) => {
+            return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` is required"));
+        }
+    };
+    let due_at = due(new.not_before.as_deref(), new.delay_seconds)?;
+    let turn = store::NewTurn {
+        thread,
+        policy: new.policy.into(),
+        priority: views::store_priority(new.priority.unwrap_or_default()),
+        messages: messages(new.input)?,
+        metadata: Value::Object(new.metadata.unwrap_or_default()),
+        author,
+        idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
+        due_at,
+    };
+    enqueue_and_respond(&app, turn, wait).await
+}
+
+/// Queues a turn, enqueues its thread and responds with the turn.
+pub(crate) async fn enqueue_and_respond(
+    app: &AppState,
+    turn: store::NewTurn,
+    wait: Option<Duration>,
+) -> Result<Response, ApiError> {
+    let (turn, known) = enqueue(app, turn).await?;
+    if known { respond_replayed(app, turn, wait).await } else { respond(app, turn, wait).await }
+}
+
+/// Queues a turn and enqueues its thread. Returns the turn, and whether it was submitted before.
+pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(store::Turn, bool), ApiError> {
+    let tenant = match &turn.thread {
+        Opening::New(opened) => opened.tenant.clone(),
+        Opening::Existing(id) | Opening::Asking(id, _) => {
+            let thread = app.parts.store.thread(*id).await?;
+            thread.ok_or(store::Error::UnknownThread(*id))?.tenant
+        }
+    };
+    if let Err(full) = app.admission.admit(&app.parts.store, &tenant).await {
+        // A repetition adds no turn.
+        let Some(idempotency) = &turn.idempotency else { return Err(full) };
+        let known = app.parts.store.submitted(&tenant, idempotency).await?;
+        return known.map(|turn| (turn, true)).ok_or(full);
+    }
+    let submitted = app.parts.store.submit(turn).await?;
+    let (known, is_next) = match &submitted {
+        Submitted::New(_) => (false, true),
+        Submitted::Behind(_) => (false, false),
+        // The thread was enqueued when the turn was new. If that failed, the sweeper enqueues it.
+        Submitted::Known(_) => (true, false),
+    };
+    let turn = submitted.into_turn();
+    tracing::info!(thread = %turn.thread, turn = %turn.id, known, "turn submitted");
+    let early = turn.due_at.map_or(0, |due_at| due_at.saturating_sub(clock::now()));
+    let early = Duration::from_micros(u64::try_from(early).unwrap_or_default());
+    // A turn that is due much later is left to the sweeper. A delayed job would hide from the sweeper, for all that time,
+    // that the job of another turn of the same thread was lost.
+    if is_next && early <= MAX_PAUSE {
+        let when = if early.is_zero() { Schedule::Now } else { Schedule::After(early) };
+        app.enqueue_in(turn.thread, &Lane::new(&turn.tenant, turn.priority), when).await;
+    }
+    Ok((turn, known))
+}
+
+/// Returns the response to an earlier request with the same key, if there was one. Requests that can only succeed once call
+/// this first; otherwise their own effect would make the repetition fail.
+pub(crate) async fn repeated(
+    app: &AppState,
+    tenant: &str,
+    idempotency: Option<&Idempotency>,
+    wait: Option<Duration>,
+) -> Result<Option<Response>, ApiError> {
+    let Some(idempotency) = idempotency else { return Ok(None) };
+    match app.parts.store.submitted(tenant, idempotency).await? {
+        Some(turn) => respond_replayed(app, turn, wait).await.map(Some),
+        None => Ok(None),
+    }
+}
+
+async fn respond_replayed(
+    app: &AppState,
+    turn: store::Turn,
+    wait: Option<Duration>,
+) -> Result<Response, ApiError> {
+    let mut response = respond(app, turn, wait).await?;
+    response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
+    Ok(response)
+}
+
+/// Responds with a turn once it has ended or `wait` has passed.
+pub(crate) async fn respond(
+    app: &AppState,
+    turn: store::Turn,
+    wait: Option<Duration>,
+) -> Result<Response, ApiError> {
+    let turn = wait_until_ended(app, turn, wait).await?;
+    let status = if turn.status.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let turn = show(app, turn).await?;
+    let location = format!("/v1/turns/{}", turn.id);
+    let mut response = (status, Json(turn)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&location) {
+        response.headers_mut().insert(LOCATION, location);
+    }
+    Ok(response)
+}
+
+/// Hashes a request to a thread. A repetition must have the same hash.
+pub(crate) fn hash_of(action: &str, thread: ThreadId, raw: &[u8]) -> String {
+    let hash = Sha256::new().chain_update(action).chain_update([0]).chain_update(thread).chain_update(raw);
+    hex::encode(hash.finalize())
+}
+
+/// Configuration and budget that a client sets for a new thread.
+pub(crate) struct Overrides {
+    pub(crate) config: Option<Map<String, Value>>,
+    pub(crate) budget: Option<Budget>,
+}
+
+/// Returns the earliest start of a turn in microseconds since the Unix epoch; none means immediately.
+fn due(not_before: Option<&str>, delay_seconds: Option<u64>) -> Result<Option<i64>, ApiError> {
+    let (field, at) = match (not_before, delay_seconds) {
+        (None, None) => return Ok(None),
+        (Some(_), Some(_)) => {
+            return Err(Kind::Invalid.because("not_before, delay_seconds: only one of them is allowed"));
+        }
+        (Some(text), None) => {
+            let wrong = || {
+                Kind::Invalid
+                    .because(format!("not_before: {text:?} is not a time"))
+                    .hint("use RFC 3339, for example 2026-12-24T18:00:00Z")
+            };
+            ("not_before", clock::parse_rfc3339(text).ok_or_else(wrong)?)
+        }
+        (None, Some(0)) => return Ok(None),
+        (None, Some(seconds)) => (
+            "delay_seconds",
+            clock::now().saturating_add(clock::duration_micros(Duration::from_secs(seconds))),
+        ),
+    };
+    if at <= clock::now().saturating_add(clock::duration_micros(MAX_DELAY)) {
+        return Ok(Some(at));
+    }
+    Err(Kind::Invalid
+        .because(format!("{field}: the start is more than a year ahead"))
+        .hint("submit the turn when its start is less than 366 days ahead"))
+}
+
+/// Returns the first event of a new thread.
+pub(crate) fn opened(
+    app: &AppState,
+    principal: &Principal,
+    name: &str,
+    overrides: Overrides,
+    by: &str,
+) -> Result<Opened, ApiError> {
+    let graph =
+        app.strategies.find(name).ok_or_else(|| unknown_strategy(Kind::NamesNoStrategy, app, name))?;
+    let config = configure(graph, app.tuned.get(name), overrides.config)?;
+    Ok(Opened {
+        format: FORMAT,
+        strategy: graph.name().to_owned(),
+        version: graph.version(),
+        config,
+        servers: app.experts.clone(),
+        budget: overrides.budget.unwrap_or_default().within(&app.budget),
+        actor: by.to_owned(),
+        tenant: principal.tenant().to_owned(),
+    })
+}
+
+/// Creates the error for a strategy that does not exist.
+pub(crate) fn unknown_strategy(kind: Kind, app: &AppState, name: &str) -> ApiError {
+    let known = app.strategies.names().join(", ");
+    kind.because(format!("strategy: {name:?} does not exist; known strategies: {known}"))
+}
+
+/// Merges the configuration of a client over that of the operator. Null if neither sets anything.
+fn configure(
+    graph: &dyn Graph,
+    operator: Option<&Value>,
+    client: Option<Map<String, Value>>,
+) -> Result<Value, ApiError> {
+    let mut config = operator.cloned().unwrap_or_default();
+    if let Some(client) = client {
+        overlay(&mut config, Value::Object(client));
+    }
+    graph.check_config(&config).map_err(|err| {
+        Kind::Invalid
+            .because(format!("config: {err}"))
+            .hint(format!("GET /v1/strategies/{} shows the configuration", graph.name()))
+    })?;
+    Ok(config)
+}
+
+/// Merges `over` into `under`: objects field by field, all other values as a whole.
+pub(crate) fn overlay(under: &mut Value, over: Value) {
+    match (under, over) {
+        (Value::Object(under), Value::Object(over)) => {
+            for (key, value) in over {
+                overlay(under.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (under, over) => *under = over,
+    }
+}
+
+/// Converts the input of a turn to messages. Fails if there is none, or one is empty.
+pub(crate) fn messages(input: Input) -> Result<Vec<Message>, ApiError> {
+    let messages = match input {
+        Input::Text(text) => vec![Message::user(text)],
+        Input::Messages(conversation) => conversation
+            .messages
+            .into_iter()
+            .map(|message| Message::new(message.role.into(), message.content))
+            .collect(),
+    };
+    if messages.is_empty() {
+        return Err(Kind::Invalid.because("input: there are no messages"));
+    }
+    match messages.iter().position(|message| message.content.trim().is_empty()) {
+        Some(nth) if messages.len() > 1 => {
+            Err(Kind::Invalid.because(format!("input: message {nth} is empty")))
+        }
+        Some(_) => Err(Kind::Invalid.because("input is empty")),
+        None => Ok(messages),
+    }
+}

@@ -1,0 +1,72 @@
+//! A strategy that asks for approval.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use shared::{Edge, Edges, InterruptKind, Message, Node, Question, Step, Strategy, Thread, Transition};
+
+/// Asks a question. Its options are the parts of the message between bars; without bars there are none.
+pub(crate) struct Leave;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NodeName {
+    Ask,
+    Hear,
+}
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {}
+
+impl Strategy for Leave {
+    const NAME: &'static str = "leave";
+    const VERSION: u32 = 1;
+    const ABOUT: &'static str = "asks for leave";
+    type Config = Config;
+    type State = ();
+    type Fact = ();
+    type NodeName = NodeName;
+    const EDGES: Edges<NodeName> =
+        &[(NodeName::Ask, &[Edge::Ask(NodeName::Hear)]), (NodeName::Hear, &[Edge::End])];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::Ask];
+
+    fn enter(_: &Thread<Self>) -> NodeName {
+        NodeName::Ask
+    }
+
+    fn node(name: NodeName) -> &'static dyn Step<Self> {
+        match name {
+            NodeName::Ask => &Ask,
+            NodeName::Hear => &Hear,
+        }
+    }
+
+    fn evolve((): &mut (), (): &()) {}
+}
+
+struct Ask;
+
+impl Node<Leave> for Ask {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Leave>) {}
+
+    fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
+        let mut pieces = thread.user_message().split('|').map(|it| it.trim().to_owned());
+        let question = pieces.next().unwrap_or_default();
+        let question = Question { kind: InterruptKind::Approval, question, options: pieces.collect() };
+        Transition::ask(question, NodeName::Hear)
+    }
+}
+
+struct Hear;
+
+impl Node<Leave> for Hear {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<Leave>) {}
+
+    fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
+        Transition::end().say(Message::assistant(format!("heard {:?}", thread.user_message())))
+    }
+}

@@ -1,0 +1,69 @@
+//! A strategy with calls that may change the world, so that some can be in doubt.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use shared::{
+    CallTool, Edge, Edges, Message, Node, Step, Strategy, Thread, ToolCall, ToolOutput, Transition,
+};
+
+pub(crate) struct InboxAction;
+
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum NodeName {
+    Act,
+}
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) tone: Tone,
+    pub(crate) calls: Option<usize>,
+}
+
+#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Tone {
+    pub(crate) warm: bool,
+    pub(crate) brief: bool,
+}
+
+impl Strategy for InboxAction {
+    const NAME: &'static str = "deed";
+    const VERSION: u32 = 3;
+    const ABOUT: &'static str = "does two things that may change the world";
+    type Config = Config;
+    type State = ();
+    type Fact = ();
+    type NodeName = NodeName;
+    const EDGES: Edges<NodeName> = &[(NodeName::Act, &[Edge::End])];
+    const ENTRANCES: &'static [NodeName] = &[NodeName::Act];
+
+    fn enter(_: &Thread<Self>) -> NodeName {
+        NodeName::Act
+    }
+
+    fn node(_: NodeName) -> &'static dyn Step<Self> {
+        &Act
+    }
+
+    fn evolve((): &mut (), (): &()) {}
+}
+
+struct Act;
+
+impl Node<InboxAction> for Act {
+    type Effect = Vec<CallTool>;
+
+    fn ask(&self, _: &Thread<InboxAction>) -> Vec<CallTool> {
+        let call =
+            |n: usize| ToolCall { id: format!("c{n}"), name: "send".to_owned(), arguments: json!({"n": n}) };
+        (0..2).map(|n| CallTool { server: "post".to_owned(), call: call(n) }).collect()
+    }
+
+    fn learn(&self, _: &Thread<InboxAction>, outputs: Vec<ToolOutput>) -> Transition<InboxAction> {
+        let heard: Vec<String> = outputs.iter().map(ToolOutput::model_text).collect();
+        Transition::end().say(Message::assistant(heard.join(" / ")))
+    }
+}

@@ -1,0 +1,188 @@
+//! Reasons why turns are not running, and the limit of queued turns.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use queue::{BlockReason, BlockedBy, Lane, MAX_LISTED, Priority, Schedule, rate_limits::MAX_PAUSE};
+use serde_json::{Value, json};
+use store::{Pause, PauseKind, ThreadId};
+
+use crate::test_api::{Room, id_of, thread_of};
+
+async fn groups(room: &Room) -> BTreeMap<String, (u64, Value)> {
+    let page = room.get("/v1/queue").await.json();
+    let groups = page["groups"].as_array().unwrap_or_else(|| panic!("{page}"));
+    let group = |it: &Value| {
+        (it["cause"].as_str().unwrap().to_owned(), (it["turns"].as_u64().unwrap(), it["detail"].clone()))
+    };
+    let all: BTreeMap<_, _> = groups.iter().map(group).collect();
+    assert_eq!(all.len(), groups.len(), "a cause for each here: {page}");
+    all
+}
+
+/// Claims all jobs and blocks one thread for the given reason.
+async fn held(room: &Room, thread: ThreadId, why: BlockReason) {
+    loop {
+        let jobs = room.parts.queue.claim(1.into()).await.unwrap();
+        let job = jobs.first().unwrap_or_else(|| panic!("{thread} is not rung for"));
+        if job.thread == thread {
+            let next = Schedule::Blocked { after: MAX_PAUSE, reason: why.clone() };
+            assert!(room.parts.queue.ack(job, Some(next)).await.unwrap());
+            return;
+        }
+        room.parts.queue.ack(job, Some(Schedule::Now)).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn every_pending_turn_has_a_reason() {
+    let room = Room::new().await;
+    assert_eq!(room.get("/v1/queue").await.json()["groups"], json!([]));
+    room.lived("echo over").await;
+    room.lived("ask Well?").await;
+    room.silence().await;
+    let runs = room.probe("echo runs").await;
+    let taken = room.parts.queue.claim(1.into()).await.unwrap();
+    assert_eq!(taken[0].thread, thread_of(&runs));
+    room.post("/v1/turns", json!({"thread_id": runs["thread_id"], "input": "echo behind"})).await;
+    let second = room.parts.queue.claim(1.into()).await.unwrap().remove(0);
+    room.parts.queue.ack(&second, None).await.unwrap();
+    room.post("/v1/turns", json!({"strategy": "probe", "input": "echo", "delay_seconds": 3_600})).await;
+    for why in [
+        BlockedBy::Limit.because("model openai/gpt-4o is at its 20 requests at once"),
+        BlockedBy::Retry.because("the endpoint is overloaded"),
+        BlockedBy::Pause.because("model a/b is paused by Ada: dear"),
+        BlockedBy::Worker.because("a worker is at it whose token was lost"),
+    ] {
+        let turn = room.probe("echo held").await;
+        held(&room, thread_of(&turn), why).await;
+    }
+    let lost = room.probe("echo lost").await;
+    let job = room.parts.queue.claim(1.into()).await.unwrap().remove(0);
+    assert_eq!(job.thread, thread_of(&lost));
+    room.parts.queue.ack(&job, None).await.unwrap();
+    let waits = [room.probe("echo waits").await, room.probe("echo waits too").await];
+
+    let all = groups(&room).await;
+    assert_eq!(all["worker"].1, "tenant default, normal");
+    let told: Vec<_> = all.iter().map(|(cause, (turns, _))| (cause.as_str(), *turns)).collect();
+    assert_eq!(
+        told,
+        [
+            ("behind", 1),
+            ("limit", 1),
+            ("not_due", 1),
+            ("not_enqueued", 1),
+            ("paused", 1),
+            ("person", 1),
+            ("retry", 1),
+            ("worker", 2)
+        ]
+    );
+    assert_eq!(all["retry"].1, "the endpoint is overloaded");
+    let page = room.get("/v1/queue?limit=2").await.json();
+    assert_eq!((&page["has_more"], &page["not_inspected"]), (&json!(true), &json!(0)));
+    let [first, second] = [0, 1].map(|nth| page["data"][nth].clone());
+    assert_eq!((&first["turn_id"], &first["place"]), (&json!(id_of(&waits[0])), &json!(1)));
+    assert_eq!((&second["turn_id"], &second["place"]), (&json!(id_of(&waits[1])), &json!(2)));
+
+    let pause = Pause::new(PauseKind::Strategy, "probe", "spring", "Ada");
+    room.parts.store.pause(&pause).await.unwrap();
+    let all = groups(&room).await;
+    assert_eq!(all["behind"].0 + all["not_due"].0 + all["person"].0, 3);
+    assert!(all["paused"].1.as_str().unwrap().contains("by Ada: spring"), "{all:?}");
+    assert!(!all.contains_key("worker"), "{all:?}");
+}
+
+#[tokio::test]
+async fn a_tenant_sees_only_its_own_turns() {
+    let room = Room::new().await;
+    let of = async |tenant: &str| {
+        let headers = [("X-Turnfold-Tenant", tenant)];
+        room.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo"})).await;
+        let request = axum::http::Request::get("/v1/queue").header("X-Turnfold-Tenant", tenant);
+        let page = room.send(request.body(axum::body::Body::empty()).unwrap()).await.json();
+        (page["groups"][0]["turns"].as_u64().unwrap(), page["data"][0]["tenant"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(of("acme").await, (1, "acme".to_owned()));
+    assert_eq!(of("bell").await, (1, "bell".to_owned()));
+    let all = room.get("/v1/queue").await.json();
+    assert_eq!(all["data"].as_array().unwrap().len(), 2);
+    let lane = Lane::new("acme", Priority::Normal);
+    assert!(
+        all["groups"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .any(|it| it["detail"] == format!("tenant {}, normal", lane.tenant))
+    );
+}
+
+/// A turn behind an open question is not one that the sweeper should enqueue.
+#[tokio::test]
+async fn a_turn_behind_an_open_question_is_not_reported_as_not_enqueued() {
+    let room = Room::new().await;
+    let asks = room.lived("ask Well?").await;
+    room.silence().await;
+    room.post("/v1/turns", json!({"thread_id": asks["thread_id"], "input": "and then"})).await;
+    let job = room.parts.queue.claim(1.into()).await.unwrap().remove(0);
+    assert_eq!(job.thread, thread_of(&asks));
+    assert!(!groups(&room).await.contains_key("behind"), "a worker is at it");
+    room.parts.queue.ack(&job, None).await.unwrap();
+    let all = groups(&room).await;
+    assert_eq!(all["behind"], (1, json!("its thread is waiting for a person")), "{all:?}");
+    assert!(!all.contains_key("not_enqueued"), "{all:?}");
+}
+
+/// If the queue has more jobs than it lists, the others are not reported as waiting for a worker.
+#[tokio::test]
+async fn turns_beyond_the_listed_jobs_are_not_inspected() {
+    let room = Room::new().await;
+    room.silence().await;
+    let turn = room.probe("echo held").await;
+    held(&room, thread_of(&turn), BlockedBy::Limit.because("model a/b is at its 20 requests at once")).await;
+    assert_eq!(groups(&room).await.keys().collect::<Vec<_>>(), ["limit"]);
+    let soon = Schedule::Blocked { after: MAX_PAUSE / 2, reason: BlockedBy::Limit.because("so are these") };
+    for n in 0..MAX_LISTED {
+        let thread = ThreadId::from_u128(n as u128 + 1);
+        room.parts.queue.enqueue(thread, &Lane::default(), soon.clone()).await.unwrap();
+    }
+    let page = room.get("/v1/queue").await.json();
+    assert_eq!((&page["groups"], &page["not_inspected"]), (&json!([]), &json!(1)), "{page}");
+}
+
+/// Above the limit nothing is written, and repeated requests are still answered.
+#[tokio::test]
+async fn too_many_turns_are_rejected() {
+    let room = Room::with(|door| {
+        door.waiting_max = api::AdmissionLimits { all: 3, tenants: BTreeMap::from([("acme".to_owned(), 1)]) };
+    })
+    .await;
+    let send = async |tenant: &str, key: &str| {
+        let headers = [("X-Turnfold-Tenant", tenant), ("Idempotency-Key", key)];
+        room.post_with("/v1/turns", &headers, json!({"strategy": "probe", "input": "echo"})).await
+    };
+    let first = send("acme", "one").await.json();
+    let refused = send("acme", "two").await;
+    assert!(refused.problem(429, "too-many-wait").contains("tenant acme already has 1 queued turns"));
+    let seconds: u64 = refused.headers["retry-after"].to_str().unwrap().parse().unwrap();
+    assert!((1..=60).contains(&seconds), "{seconds}");
+    let again = send("acme", "one").await;
+    assert_eq!(
+        (id_of(&again.json()), &again.headers["idempotency-replayed"]),
+        (id_of(&first), &"true".parse().unwrap())
+    );
+    let others = [send("bell", "one").await, send("bell", "two").await].map(|it| it.json());
+    assert!(send("bell", "three").await.problem(429, "too-many-wait").contains("already 3 queued turns"));
+    let more = json!({"thread_id": others[0]["thread_id"], "input": "echo more"});
+    room.post("/v1/turns", more.clone()).await.problem(429, "too-many-wait");
+    assert_eq!(room.parts.store.queued(None, 100).await.unwrap(), 3, "nothing was written");
+
+    for turn in [&first, &others[0], &others[1]] {
+        room.live(thread_of(turn)).await;
+    }
+    let began = std::time::Instant::now();
+    while room.post("/v1/turns", more.clone()).await.status != 202 {
+        assert!(began.elapsed() < Duration::from_secs(20), "there is room again");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}

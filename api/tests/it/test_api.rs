@@ -1,0 +1,349 @@
+//! An API over a store, a queue and notifications in memory, and a test double of the worker.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use api::{ApiConfig, router};
+use async_trait::async_trait;
+use axum::{
+    Router,
+    body::{Body, BodyDataStream, Bytes},
+    http::{HeaderMap, Request, StatusCode, header},
+};
+use futures::StreamExt;
+use queue::{
+    Depth, Enqueued, Job, Lane, MAX_LISTED, MemoryNotifications, MemoryQueue, Queue, QueueEntry, QueueError,
+    Schedule, clock,
+};
+use serde_json::{Value, json};
+use shared::Request as Wish;
+use shared::{Attempted, Event, Fault, Next, Response, RunStatus, Simulation, strategies};
+use store::{Backends, Store, StrategyRegistry, ThreadId, ThreadLog};
+use tower::ServiceExt;
+
+use crate::inbox_action::InboxAction;
+
+pub(crate) struct Room {
+    pub(crate) parts: Backends,
+    pub(crate) strategies: StrategyRegistry,
+    pub(crate) router: Router,
+}
+
+/// A response with its complete body.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+pub(crate) async fn parts() -> Backends {
+    let store = Store::connect("sqlite::memory:").await.unwrap();
+    store.migrate().await.unwrap();
+    let queue = Arc::new(MemoryQueue::new(Duration::from_secs(30)));
+    Backends { store, queue, notifications: Arc::new(MemoryNotifications::new()) }
+}
+
+pub(crate) fn known() -> StrategyRegistry {
+    StrategyRegistry::new(strategies::all()).with(&InboxAction)
+}
+
+pub(crate) fn door(parts: &Backends) -> ApiConfig {
+    ApiConfig {
+        parts: parts.clone(),
+        strategies: known(),
+        experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
+        tuned: BTreeMap::new(),
+        budget: shared::Budget::default(),
+        keys: Vec::new(),
+        tenants: BTreeMap::new(),
+        body_limit: 64 * 1024,
+        chat_wait: Duration::from_secs(60),
+        waiting_max: api::AdmissionLimits::default(),
+        bulk: api::BatchConfig::default(),
+        webhooks: api::WebhookConfig::default(),
+        capacity: api::Capacity { slots: 256, ..api::Capacity::default() },
+    }
+}
+
+impl Room {
+    pub(crate) async fn new() -> Self {
+        Self::with(|_| ()).await
+    }
+
+    /// Starts an API with a changed configuration.
+    pub(crate) async fn with(change: impl FnOnce(&mut ApiConfig)) -> Self {
+        let mut door = door(&parts().await);
+        change(&mut door);
+        Self { parts: door.parts.clone(), strategies: door.strategies.clone(), router: router(door) }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(Request::get(path).body(Body::empty()).unwrap()).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {
+        self.post_with(path, &[], body).await
+    }
+
+    pub(crate) async fn post_with(&self, path: &str, headers: &[(&str, &str)], body: Value) -> Reply {
+        let mut request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(Body::from(body.to_string())).unwrap()).await
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Reply {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+        Reply { status: head.status, headers: head.headers, body }
+    }
+
+    /// Opens an event stream.
+    pub(crate) async fn stream(&self, path: &str, headers: &[(&str, &str)]) -> Stream {
+        let mut request = Request::get(path).header(header::ACCEPT, "text/event-stream");
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let response = self.router.clone().oneshot(request.body(Body::empty()).unwrap()).await.unwrap();
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(response.headers()[header::CONTENT_TYPE], "text/event-stream");
+        Stream(response.into_body().into_data_stream())
+    }
+
+    /// Submits a turn to a new thread with the probe strategy.
+    pub(crate) async fn probe(&self, input: &str) -> Value {
+        let reply = self.post("/v1/turns", json!({"strategy": "probe", "input": input})).await;
+        assert_eq!(reply.status, StatusCode::ACCEPTED, "{reply:?}");
+        reply.json()
+    }
+
+    /// Submits a turn to a new thread with the probe strategy, and runs it to its end.
+    pub(crate) async fn lived(&self, input: &str) -> Value {
+        let turn = self.probe(input).await;
+        self.live(thread_of(&turn)).await;
+        self.get(&format!("/v1/turns/{}", id_of(&turn))).await.json()
+    }
+
+    /// Plays the worker until the thread is idle and no turn is queued.
+    pub(crate) async fn live(&self, thread: ThreadId) {
+        while self.hear(thread).await {
+            while self.step(thread).await {}
+        }
+    }
+
+    /// Starts the next queued turn. Returns whether a turn is running.
+    pub(crate) async fn hear(&self, thread: ThreadId) -> bool {
+        let mut log = self.log(thread).await;
+        if log.thread().status() == RunStatus::Busy {
+            return true;
+        }
+        let Some(turn) = self.parts.store.next_queued(thread).await.unwrap() else { return false };
+        let at = clock::rfc3339(turn.created_at);
+        let event =
+            log.thread().accept_message(turn.id, &turn.author, &at, turn.policy, turn.messages).unwrap();
+        log.push(event).unwrap();
+        log.flush(&self.parts).await.unwrap();
+        true
+    }
+
+    /// Runs one step. Returns whether there was one.
+    pub(crate) async fn step(&self, thread: ThreadId) -> bool {
+        let mut log = self.log(thread).await;
+        match log.thread().next().unwrap() {
+            Next::Wait => return false,
+            Next::Append(event) => log.push(event).unwrap(),
+            Next::Perform(due) => {
+                for it in due.iter().filter(|it| it.is_write()) {
+                    log.push(Attempted { slot: it.slot, worker: "test".to_owned() }.into()).unwrap();
+                }
+                for it in due {
+                    let event = log.thread().receive(
+                        it.slot,
+                        outcome(&it.request, it.failures).map(|it| (it, None)),
+                        0,
+                    );
+                    log.push(event).unwrap();
+                }
+            }
+        }
+        log.flush(&self.parts).await.unwrap();
+        true
+    }
+
+    pub(crate) async fn log(&self, thread: ThreadId) -> ThreadLog {
+        ThreadLog::open(&self.parts, &self.strategies, thread).await.unwrap()
+    }
+
+    /// Returns the events of a thread.
+    pub(crate) async fn log_of(&self, thread: ThreadId) -> Vec<Event> {
+        let (_, log) = self.parts.store.load(thread).await.unwrap();
+        log.into_iter().map(|it| it.event).collect()
+    }
+
+    /// Appends an event.
+    pub(crate) async fn push(&self, thread: ThreadId, event: impl Into<Event>) {
+        let mut log = self.log(thread).await;
+        log.push(event.into()).unwrap();
+        log.flush(&self.parts).await.unwrap();
+    }
+
+    /// Returns the threads that have a job.
+    pub(crate) async fn rung(&self) -> Vec<ThreadId> {
+        let listed = self.parts.queue.list(MAX_LISTED).await.unwrap();
+        listed.iter().map(|it| it.thread).collect::<BTreeSet<ThreadId>>().into_iter().collect()
+    }
+
+    /// Acknowledges all jobs.
+    pub(crate) async fn silence(&self) {
+        while self.parts.queue.depth().await.unwrap().waiting > 0 {
+            for job in self.parts.queue.claim(100.into()).await.unwrap() {
+                self.parts.queue.ack(&job, None).await.unwrap();
+            }
+        }
+    }
+}
+
+/// Answers of the fake world: simulations succeed, and calls lose their answers.
+fn outcome(request: &Wish, faltered: u32) -> Result<Response, Fault> {
+    match request {
+        Wish::Simulate(Simulation { error: Some(error), .. }) => Err(Fault::permanent(error)),
+        Wish::Simulate(it) if u64::from(faltered) < it.failures => Err(Fault::transient("not yet")),
+        Wish::Simulate(it) => Ok(Response::Echo { text: it.text.clone() }),
+        Wish::CallTool { .. } => Err(Fault::in_doubt("the line was cut")),
+        Wish::Chat { .. }
+        | Wish::ListTools { .. }
+        | Wish::ListPrompts { .. }
+        | Wish::GetPrompt { .. }
+        | Wish::Describe { .. }
+        | Wish::Search { .. }
+        | Wish::Index { .. } => panic!("the tests have neither model nor servers"),
+    }
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|err| panic!("{err}: {}", self.text()))
+    }
+
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    /// Asserts an error in OpenAI's shape with this status and code, and returns its message.
+    #[track_caller]
+    pub(crate) fn refused(&self, status: u16, code: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        let error = &self.json()["error"];
+        assert_eq!(error["code"], code, "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Asserts a problem with this status and kind, and returns its detail.
+    #[track_caller]
+    pub(crate) fn problem(&self, status: u16, kind: &str) -> String {
+        assert_eq!(self.status.as_u16(), status, "{self:?}");
+        assert_eq!(self.headers[header::CONTENT_TYPE], "application/problem+json");
+        let problem = self.json();
+        assert_eq!(problem["type"], format!("urn:turnfold:problem:{kind}"), "{problem}");
+        assert_eq!(problem["status"], status);
+        assert!(problem["title"].is_string());
+        problem["detail"].as_str().unwrap().to_owned()
+    }
+}
+
+pub(crate) fn id_of(it: &Value) -> String {
+    it["id"].as_str().unwrap_or_else(|| panic!("no id in {it}")).to_owned()
+}
+
+pub(crate) fn thread_of(turn: &Value) -> ThreadId {
+    turn["thread_id"].as_str().unwrap_or_else(|| panic!("no thread in {turn}")).parse().unwrap()
+}
+
+/// An event stream, read frame by frame.
+pub(crate) struct Stream(BodyDataStream);
+
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Frame {
+    pub(crate) id: Option<u64>,
+    pub(crate) kind: String,
+    pub(crate) data: Value,
+}
+
+impl Stream {
+    /// Returns the next frame that is not a comment, or none at the end of the stream.
+    pub(crate) async fn next(&mut self) -> Option<Frame> {
+        loop {
+            let bytes = self.0.next().await?.unwrap();
+            let text = std::str::from_utf8(&bytes).unwrap();
+            let mut frame = Frame::default();
+            for line in text.lines() {
+                match line.split_once(':').map(|(name, value)| (name, value.trim_start())) {
+                    Some(("id", id)) => frame.id = Some(id.parse().unwrap()),
+                    Some(("event", kind)) => frame.kind = kind.to_owned(),
+                    Some(("data", data)) => frame.data = serde_json::from_str(data).unwrap(),
+                    _ => (),
+                }
+            }
+            if !frame.kind.is_empty() {
+                return Some(frame);
+            }
+        }
+    }
+
+    /// Returns all remaining frames.
+    pub(crate) async fn rest(mut self) -> Vec<Frame> {
+        let mut frames = Vec::new();
+        while let Some(frame) = self.next().await {
+            frames.push(frame);
+        }
+        frames
+    }
+}
+
+/// A queue that is unavailable.
+pub(crate) struct Away;
+
+fn away() -> QueueError {
+    QueueError::Unavailable { action: "reach the queue".to_owned(), source: "nobody answers".into() }
+}
+
+#[async_trait]
+impl Queue for Away {
+    async fn enqueue(&self, _: ThreadId, _: &Lane, _: Schedule) -> Result<(), QueueError> {
+        Err(away())
+    }
+
+    async fn claim(&self, _: queue::Slots) -> Result<Vec<Job>, QueueError> {
+        Err(away())
+    }
+
+    async fn renew_leases(&self, _: &[Job]) -> Result<Vec<Job>, QueueError> {
+        Err(away())
+    }
+
+    async fn ack(&self, _: &Job, _: Option<Schedule>) -> Result<bool, QueueError> {
+        Err(away())
+    }
+
+    async fn has_other_holder(&self, _: &Job) -> Result<bool, QueueError> {
+        Err(away())
+    }
+
+    async fn enqueued(&self) -> Result<Enqueued, QueueError> {
+        Err(away())
+    }
+
+    async fn depth(&self) -> Result<Depth, QueueError> {
+        Err(away())
+    }
+
+    async fn list(&self, _: usize) -> Result<Vec<QueueEntry>, QueueError> {
+        Err(away())
+    }
+}

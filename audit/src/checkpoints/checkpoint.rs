@@ -1,0 +1,227 @@
+//! Creates and reads checkpoints.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write as _,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use signed_note::Note;
+use store::{Finding, Head, Store, ThreadScan, Wrong};
+use tlog_tiles::{Checkpoint, Hash};
+
+use super::{
+    error::Error,
+    heads::Heads,
+    index::Index,
+    key::{Key, is_signed},
+};
+
+/// Maximum number of listed findings; all are counted.
+const KEPT: usize = 100;
+
+/// Files of a checkpoint: the note, and beside it a list of heads with the same name and the extension `.heads`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Path of the note.
+    pub note: PathBuf,
+    /// Path of the list.
+    pub heads: PathBuf,
+}
+
+impl Place {
+    /// Interprets a path: a file is the note; in a folder the note is the file `checkpoint`. A path that does not
+    /// exist is a folder, unless its name has an extension.
+    pub fn of(path: &Path) -> Self {
+        let folder = path.is_dir() || (!path.exists() && path.extension().is_none());
+        let note = if folder { path.join("checkpoint") } else { path.to_owned() };
+        let mut heads = note.clone().into_os_string();
+        heads.push(".heads");
+        Self { note, heads: heads.into() }
+    }
+
+    pub(super) fn list(&self) -> Option<Heads> {
+        self.heads.is_file().then(|| Heads::at(&self.heads))
+    }
+}
+
+/// A parsed note.
+#[derive(Debug)]
+pub(super) struct Signed {
+    pub(super) note: Note,
+    pub(super) origin: String,
+    pub(super) size: u64,
+    pub(super) root: Hash,
+}
+
+impl Signed {
+    pub(super) fn read(file: &Path) -> Result<Self, Error> {
+        let bytes = fs::read(file).map_err(|error| Error::file("read", file, &error))?;
+        let read = || {
+            let note = Note::from_bytes(&bytes).ok()?;
+            let it = Checkpoint::from_bytes(note.text()).ok()?;
+            Some(Self { origin: it.origin().to_owned(), size: it.size(), root: *it.hash(), note })
+        };
+        read().ok_or_else(|| Error::Damaged(format!("{} is not a checkpoint", file.display())))
+    }
+
+    /// Reports whether the key signed the note for its own log.
+    pub(super) fn is_by(&self, vkey: &str) -> Result<bool, Error> {
+        let name = vkey.split_once('+').map_or(vkey, |it| it.0);
+        Ok(is_signed(&self.note, vkey)? && self.origin == name)
+    }
+}
+
+/// Handling of attested threads that no longer exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// They are findings.
+    Found,
+    /// They were deleted deliberately; the checkpoint attests that they are gone.
+    Known,
+}
+
+/// A new checkpoint.
+#[derive(Debug)]
+pub struct Made {
+    /// Number of heads that it attests.
+    pub size: u64,
+    /// Number of new heads.
+    pub added: u64,
+    /// Number of new heads of deleted threads.
+    pub gone: u64,
+    /// Number of threads read.
+    pub threads: u64,
+    /// Number of findings that keep a thread from being attested.
+    pub found: u64,
+    /// The first hundred findings.
+    pub findings: Vec<Finding>,
+}
+
+/// Attests all threads that have grown since the last checkpoint, and signs the result.
+///
+/// A thread whose log was changed is a finding and is not attested; all other threads are.
+///
+/// # Errors
+///
+/// [`Error::Damaged`] if the earlier checkpoint is damaged. Nothing is signed then.
+pub async fn checkpoint(
+    store: &Store,
+    round: &ThreadScan,
+    to: &Place,
+    key: &Key,
+    gone: Gone,
+) -> Result<Made, Error> {
+    let heads = Heads::at(&to.heads);
+    let _alone = lock(&heads.file)?;
+    let size = before(to, &heads, key)?;
+    let index = Arc::new(Index::read(&heads, size.unwrap_or_default(), None)?);
+    let attested: Arc<dyn store::AttestedHeads> = Arc::<Index>::clone(&index);
+    let mut grown = store.grown(round, attested).await?;
+    let store::Verified { threads, mut found, mut findings, .. } = grown.verified;
+    let mut left = Vec::new();
+    for (last, asked) in index.threads() {
+        let finding = match (last.seq, asked) {
+            (0, true) => {
+                grown.heads.retain(|it| it.thread != last.thread);
+                reappeared(&last)
+            }
+            (1.., false) if gone == Gone::Known => {
+                left.push(Head::start(last.thread));
+                continue;
+            }
+            (1.., false) => removed(&last),
+            (0, false) | (1.., true) => continue,
+        };
+        found += 1;
+        if findings.len() < KEPT {
+            findings.push(finding);
+        }
+    }
+    let added = (grown.heads.len() + left.len()) as u64;
+    let size_before = size.unwrap_or_default();
+    let mut made = Made { size: size_before, added, gone: left.len() as u64, threads, found, findings };
+    if made.added == 0 && size.is_some() {
+        return Ok(made);
+    }
+    grown.heads.extend(left);
+    heads.add(made.size, &grown.heads)?;
+    made.size += made.added;
+    sign(to, &heads, key, made.size)?;
+    Ok(made)
+}
+
+/// The finding for an attested thread that is gone from the store.
+pub(super) fn removed(last: &Head) -> Finding {
+    let what = format!("the thread is gone with all its rows; {} of its events were attested", last.seq);
+    Finding { thread: last.thread, seq: 0, wrong: Wrong::Removed, what }
+}
+
+/// The finding for a thread that was attested as deleted and exists again.
+pub(super) fn reappeared(last: &Head) -> Finding {
+    let what = "it was attested to be gone, and it is there again".to_owned();
+    Finding { thread: last.thread, seq: 0, wrong: Wrong::Reappeared, what }
+}
+
+/// Locks the list against other writers.
+fn lock(file: &Path) -> Result<File, Error> {
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(|error| Error::file("make", folder, &error))?;
+    }
+    let open = OpenOptions::new().create(true).append(true).open(file);
+    let open = open.map_err(|error| Error::file("write", file, &error))?;
+    match open.try_lock() {
+        Ok(()) => Ok(open),
+        Err(_) => Err(Error::Given(format!("another checkpoint is being made in {}", file.display()))),
+    }
+}
+
+/// Number of attested heads, if a checkpoint by this key exists and agrees with the list.
+fn before(to: &Place, heads: &Heads, key: &Key) -> Result<Option<u64>, Error> {
+    if !to.note.exists() {
+        return match heads.count()? {
+            0 => Ok(None),
+            _ => Err(Error::Damaged(format!(
+                "{} has heads, but {} is missing; hint: restore it, or start in another folder",
+                to.heads.display(),
+                to.note.display()
+            ))),
+        };
+    }
+    let signed = Signed::read(&to.note)?;
+    if !signed.is_by(key.vkey())? {
+        let words = format!(
+            "{} is not signed by {}: give the key that did, or begin a log elsewhere",
+            to.note.display(),
+            key.name()
+        );
+        return Err(Error::Damaged(words));
+    }
+    if heads.count()? < signed.size || heads.root(signed.size)? != signed.root {
+        let words = format!(
+            "the heads in {} differ from those that {} attests; nothing was signed",
+            to.heads.display(),
+            to.note.display()
+        );
+        return Err(Error::Damaged(words));
+    }
+    Ok(Some(signed.size))
+}
+
+/// Writes the note beside the list atomically.
+fn sign(to: &Place, heads: &Heads, key: &Key, size: u64) -> Result<(), Error> {
+    let text = Checkpoint::new(key.name(), size, heads.root(size)?, "");
+    let text = text.map_err(|error| Error::Damaged(error.to_string()))?.to_bytes();
+    let note = key.sign(&String::from_utf8_lossy(&text))?.to_bytes();
+    let mut new = to.note.clone().into_os_string();
+    new.push(".new");
+    let new = PathBuf::from(new);
+    let write = || {
+        let mut file = File::create(&new)?;
+        file.write_all(&note)?;
+        file.sync_all()?;
+        fs::rename(&new, &to.note)
+    };
+    write().map_err(|error| Error::file("write", &to.note, &error))
+}

@@ -1,0 +1,123 @@
+//! Exports a thread as evidence: its stored events, the checkpoint that attests them, and a script that checks both
+//! without turnfold.
+
+use std::{
+    fs::{self, File},
+    io::{BufWriter, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde_json::json;
+use store::{Store, Stored, ThreadId};
+
+use super::{
+    checkpoint::{Place, Signed},
+    error::Error,
+    index::Index,
+};
+
+/// Events read at a time; an event may have several megabytes.
+const PAGE: u64 = 50;
+
+const SCRIPT: &str = include_str!("verify.py");
+const README: &str = include_str!("bundle.md");
+
+/// Summary of an export.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Exported {
+    /// Number of exported events.
+    pub events: u64,
+    /// Number of events that the checkpoint attests; `None` if no proof was requested.
+    pub attested: Option<u64>,
+}
+
+/// Writes a thread into a new folder, with the proof that a checkpoint attests it.
+///
+/// # Errors
+///
+/// [`Error::Given`] if the folder exists or the checkpoint does not attest the thread, [`Error::Damaged`] if the
+/// checkpoint and its list disagree.
+pub async fn export(
+    store: &Store,
+    thread: ThreadId,
+    proof: Option<&Place>,
+    to: &Path,
+) -> Result<Exported, Error> {
+    store.head(thread).await?;
+    let proof = proof.map(|it| prove(it, thread)).transpose()?;
+    if let Some(above) = to.parent() {
+        fs::create_dir_all(above).map_err(|error| Error::file("make", above, &error))?;
+    }
+    fs::create_dir(to).map_err(|error| Error::file("make", to, &error))?;
+    let events = events(store, thread, &to.join("events.jsonl")).await?;
+    write(to.join("verify.py"), SCRIPT)?;
+    write(to.join("README.md"), &README.replace("{thread}", &thread.to_string()))?;
+    let attested = proof.as_ref().map(|it| it.events);
+    if let Some(proof) = proof {
+        write(to.join("proof.json"), &format!("{:#}\n", proof.json))?;
+        write(to.join("checkpoint"), &proof.note)?;
+    }
+    Ok(Exported { events, attested })
+}
+
+struct Proof {
+    events: u64,
+    json: serde_json::Value,
+    note: String,
+}
+
+/// The Merkle proof from the thread's last head to the root in the note.
+fn prove(place: &Place, thread: ThreadId) -> Result<Proof, Error> {
+    let signed = Signed::read(&place.note)?;
+    let list = place.list().ok_or_else(|| {
+        Error::Given(format!("cannot find {}: a proof needs the list of heads", place.heads.display()))
+    })?;
+    if list.count()? < signed.size || list.root(signed.size)? != signed.root {
+        let words = format!("{} lacks heads that its checkpoint attests", place.heads.display());
+        return Err(Error::Damaged(words));
+    }
+    let index = Index::read(&list, signed.size, Some(thread))?;
+    let last = index.of(thread).last().filter(|it| 0 < it.0.seq);
+    let (head, n) = *last.ok_or_else(|| {
+        let words = format!(
+            "{} does not attest thread {thread}; hint: create a checkpoint first",
+            place.note.display()
+        );
+        Error::Given(words)
+    })?;
+    let path =
+        tlog_tiles::prove_record(signed.size, n, &list).map_err(|it| Error::Damaged(it.to_string()))?;
+    let json = json!({
+        "thread": thread,
+        "events": head.seq,
+        "head": hex::encode(head.hash),
+        "leaf": n,
+        "path": path.iter().map(|it| hex::encode(it.0)).collect::<Vec<_>>(),
+    });
+    let note = String::from_utf8_lossy(&signed.note.to_bytes()).into_owned();
+    Ok(Proof { events: head.seq, json, note })
+}
+
+async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<u64, Error> {
+    let failed = |error| Error::file("write", file, &error);
+    let mut out = BufWriter::new(File::create(file).map_err(failed)?);
+    let mut events = 0;
+    loop {
+        let page = store.stored(thread, events, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        events = last.seq + 1;
+        for Stored { seq, at, kind, codec, payload, hash } in &page {
+            let hash = hex::encode(hash);
+            let line = json!({
+                "seq": seq, "at": at, "kind": kind, "codec": codec, "payload": payload, "hash": hash,
+            });
+            writeln!(out, "{line}").map_err(failed)?;
+        }
+    }
+    out.flush().map_err(failed)?;
+    Ok(events)
+}
+
+fn write(file: PathBuf, text: &str) -> Result<(), Error> {
+    fs::write(&file, text).map_err(|error| Error::file("write", &file, &error))
+}

@@ -1,0 +1,113 @@
+//! Result of a verification: intact, tampered or not checked, with details.
+
+use serde::Serialize;
+use store::{Finding, ThreadId};
+
+/// Overall result of a verification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Everything attested is unchanged, and nothing else was found.
+    Intact,
+    /// Something differs from what was appended or attested.
+    Tampered,
+    /// Nothing was found, but something could not be checked.
+    NotChecked,
+}
+
+/// Something that was changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Found {
+    /// The affected thread, if there is one.
+    pub thread: Option<ThreadId>,
+    /// Sequence number of the affected event, if there is one.
+    pub seq: Option<u64>,
+    /// Kind of the change: `edited`, `missing`, `reordered`, `inserted`, `truncated`, `rewritten`, `exchanged`,
+    /// `removed`, `reappeared`; `read_model`; for checkpoints `forged`, `forked`, `rolled_back`.
+    pub wrong: &'static str,
+    /// Description of the change.
+    pub what: String,
+}
+
+/// Something that was not checked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Unchecked {
+    /// Description of it.
+    pub what: String,
+    /// Reason why it was not checked.
+    pub why: String,
+}
+
+/// A checkpoint that the store was compared with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Seen {
+    /// Path of the note.
+    pub file: String,
+    /// Name of the log in the note.
+    pub origin: String,
+    /// Number of heads that it attests.
+    pub size: u64,
+    /// True if the signature is valid; `None` if it was not checked.
+    pub signed: Option<bool>,
+}
+
+/// Scope and findings of a verification.
+#[derive(Clone, Debug, Serialize)]
+pub struct Report {
+    /// The overall result.
+    pub verdict: Verdict,
+    /// Number of threads in the store.
+    pub threads: u64,
+    /// Number of events in the store.
+    pub events: u64,
+    /// Number of events that are as attested.
+    pub attested: u64,
+    /// Number of threads with further events, of which only the hash chain was checked.
+    pub beyond: u64,
+    /// The checkpoints that were used.
+    pub checkpoints: Vec<Seen>,
+    /// Number of findings.
+    pub found: u64,
+    /// The first findings: at most a hundred in logs and a hundred in read models.
+    pub findings: Vec<Found>,
+    /// Things that were not checked.
+    pub not_checked: Vec<Unchecked>,
+}
+
+impl Report {
+    pub(super) fn empty() -> Self {
+        Self {
+            verdict: Verdict::NotChecked,
+            threads: 0,
+            events: 0,
+            attested: 0,
+            beyond: 0,
+            checkpoints: Vec::new(),
+            found: 0,
+            findings: Vec::new(),
+            not_checked: Vec::new(),
+        }
+    }
+
+    pub(super) fn find(&mut self, wrong: &'static str, what: String) {
+        self.found += 1;
+        self.findings.push(Found { thread: None, seq: None, wrong, what });
+    }
+
+    pub(super) fn skip(&mut self, what: impl Into<String>, why: impl Into<String>) {
+        self.not_checked.push(Unchecked { what: what.into(), why: why.into() });
+    }
+
+    pub(super) fn take(&mut self, finding: Finding) {
+        let Finding { thread, seq, wrong, what } = finding;
+        self.findings.push(Found { thread: Some(thread), seq: Some(seq), wrong: wrong.name(), what });
+    }
+
+    pub(super) fn judge(&mut self) {
+        self.verdict = match (self.found, self.not_checked.is_empty()) {
+            (0, true) => Verdict::Intact,
+            (0, false) => Verdict::NotChecked,
+            (1.., _) => Verdict::Tampered,
+        };
+    }
+}

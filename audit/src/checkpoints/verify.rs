@@ -1,0 +1,208 @@
+//! Compares a store with checkpoints, and reports what could not be checked as clearly as the findings.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use store::{
+    AttestedHeads, Differs, DryRun, Finding, Head, Rebuilt, Store, StrategyRegistry, ThreadId, ThreadScan,
+    Wrong,
+};
+
+use super::{
+    checkpoint::{reappeared, removed},
+    error::Error,
+    index::Index,
+    report::{Found, Report},
+    trusted::{Asked, attested},
+};
+
+/// Events read at a time; an event may have several megabytes.
+const PAGE: u64 = 50;
+
+/// Maximum number of listed findings; all are counted.
+const KEPT: usize = 100;
+
+/// Verifies that the logs of a store are those that were appended and attested, and that its read models match the
+/// logs.
+///
+/// # Errors
+///
+/// [`Error::Given`] if a checkpoint cannot be read, [`Error::Store`] if the store does not answer or does not know
+/// the requested thread.
+pub async fn verify(
+    store: &Store,
+    strategies: &StrategyRegistry,
+    round: &ThreadScan,
+    asked: &Asked,
+) -> Result<Report, Error> {
+    let mut report = Report::empty();
+    let index = Arc::new(attested(&mut report, asked, round.thread)?);
+    logs(&mut report, store, round, &index).await?;
+    read_models(&mut report, store, strategies, round).await?;
+    report.judge();
+    Ok(report)
+}
+
+/// Compares the logs with their hash chains and with the heads.
+async fn logs(
+    report: &mut Report,
+    store: &Store,
+    round: &ThreadScan,
+    index: &Arc<Index>,
+) -> Result<(), Error> {
+    let attested: Arc<dyn AttestedHeads> = Arc::<Index>::clone(index);
+    let verified = match store.verify_against(round, attested).await {
+        // The thread never existed, or was removed.
+        Err(store::Error::UnknownThread(id)) if !index.of(id).is_empty() => store::Verified::default(),
+        outcome => outcome?,
+    };
+    (report.threads, report.events) = (verified.threads, verified.events);
+    (report.attested, report.beyond) = (verified.attested, verified.beyond);
+    report.found += verified.found - verified.unreadable;
+    if 0 < verified.unreadable {
+        let first = verified.findings.iter().find(|it| it.wrong == Wrong::Unreadable);
+        let why = first.map_or_else(|| "this version cannot read them".to_owned(), |it| it.what.clone());
+        report.skip(format!("contents of {} events", verified.unreadable), why);
+    }
+    let mut findings = verified.findings;
+    findings.retain(|it| it.wrong != Wrong::Unreadable);
+    let mut all = findings.len() as u64 + verified.unreadable == verified.found;
+    for (last, asked) in index.threads() {
+        let found = match (last.seq, asked) {
+            (0, true) => reappeared(&last),
+            (1.., false) => removed(&last),
+            (0, false) | (1.., true) => continue,
+        };
+        report.found += 1;
+        if findings.len() < KEPT {
+            findings.push(found);
+        } else {
+            all = false;
+        }
+    }
+    exchanged(store, index, &mut findings).await?;
+    if let Some(what) = set_back(index, &findings).filter(|_| all) {
+        report.find("rolled_back", what);
+    }
+    findings.into_iter().for_each(|it| report.take(it));
+    let checked = report.checkpoints.iter().any(|it| it.signed != Some(false));
+    if checked && report.attested == 0 && 0 < report.events && report.found == 0 {
+        report.skip("all events beyond their hash chains", "the checkpoint does not attest them");
+    }
+    Ok(())
+}
+
+/// Checks whether a log that was rewritten from its first event is another thread's.
+async fn exchanged(store: &Store, index: &Index, findings: &mut [Finding]) -> Result<(), Error> {
+    let mut suspects =
+        findings.iter_mut().filter(|it| it.wrong == Wrong::Rewritten && it.seq == 0).peekable();
+    if suspects.peek().is_none() {
+        return Ok(());
+    }
+    let heads = index.all().iter().map(|it| it.0).filter(|it| 0 < it.seq);
+    let others: BTreeMap<[u8; 32], ThreadId> = heads.map(|it| (it.hash, it.thread)).collect();
+    for finding in suspects {
+        if let Some(other) = of_another(store, &others, finding.thread).await? {
+            finding.wrong = Wrong::Exchanged;
+            finding.what = format!("contains the log of thread {other} instead of the attested one");
+        }
+    }
+    Ok(())
+}
+
+/// The other thread whose head is in this thread's log.
+async fn of_another(
+    store: &Store,
+    others: &BTreeMap<[u8; 32], ThreadId>,
+    thread: ThreadId,
+) -> Result<Option<ThreadId>, Error> {
+    let mut from = 0;
+    loop {
+        let page = store.stored(thread, from, PAGE).await?;
+        let Some(last) = page.last() else { return Ok(None) };
+        from = last.seq + 1;
+        let other = page.iter().filter_map(|it| others.get(&it.hash)).find(|it| **it != thread);
+        if other.is_some() {
+            return Ok(other.copied());
+        }
+    }
+}
+
+/// Detects a store that was replaced by an earlier copy: everything attested from some head on is missing, for
+/// several threads at once.
+fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
+    let mut ends: BTreeMap<ThreadId, u64> = BTreeMap::new();
+    for it in findings {
+        match it.wrong {
+            Wrong::Truncated | Wrong::Removed => {
+                ends.insert(it.thread, it.seq);
+            }
+            Wrong::Edited
+            | Wrong::Missing
+            | Wrong::Reordered
+            | Wrong::Inserted
+            | Wrong::Rewritten
+            | Wrong::Exchanged
+            | Wrong::Reappeared
+            | Wrong::Unreadable => return None,
+        }
+    }
+    let lost = |head: &Head| ends.get(&head.thread).is_some_and(|end| *end < head.seq);
+    let from = index.all().iter().filter(|(head, _)| lost(head)).map(|it| it.1).min()?;
+    let later = index.all().iter().filter(|it| from <= it.1);
+    let all = later.clone().all(|(head, _)| lost(head));
+    (all && 1 < ends.len()).then(|| {
+        format!(
+            "everything attested from head {from} on is missing, {} heads: the store was set back to an earlier state",
+            later.count()
+        )
+    })
+}
+
+/// Compares the rows of threads and turns with the logs.
+async fn read_models(
+    report: &mut Report,
+    store: &Store,
+    strategies: &StrategyRegistry,
+    round: &ThreadScan,
+) -> Result<(), Error> {
+    let Rebuilt { found, differences, .. } = match store.rebuild(strategies, round, DryRun::Yes).await {
+        Err(store::Error::UnknownThread(_)) => return Ok(()),
+        outcome => outcome?,
+    };
+    for (differs, count) in &found {
+        match differs {
+            Differs::Parked | Differs::Moving | Differs::Unfolded => {
+                let first = differences.iter().find(|it| it.differs == *differs);
+                let why = first.map_or_else(String::new, |it| format!("thread {}: {}", it.thread, it.what));
+                report.skip(format!("the rows of {count} threads or turns"), why);
+            }
+            // Already reported with the logs.
+            Differs::NoLog => {}
+            Differs::ThreadMissing
+            | Differs::ThreadStrategy
+            | Differs::ThreadTenant
+            | Differs::ThreadStatus
+            | Differs::ThreadCreated
+            | Differs::TurnMissing
+            | Differs::TurnStatus
+            | Differs::TurnHeard
+            | Differs::TurnEnded
+            | Differs::TurnError
+            | Differs::TurnOpen
+            | Differs::Unheard => {
+                report.found += count;
+                for it in differences.iter().filter(|it| it.differs == *differs) {
+                    let of = it.turn.map_or_else(String::new, |it| format!("turn {it}: "));
+                    let what = format!("{of}{}", it.what);
+                    report.findings.push(Found {
+                        thread: Some(it.thread),
+                        seq: None,
+                        wrong: "read_model",
+                        what,
+                    });
+                }
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,127 @@
+//! Today's code with one wrong edge: a replay must name the node.
+
+use serde_json::Value;
+use shared::{
+    DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, Policy, Response,
+    RunStatus, Tool, Topology, Usage, UsageTotal,
+};
+use uuid::Uuid;
+
+/// A strategy and a node. Whatever the node decides, the turn ends.
+pub struct Mutant(pub &'static dyn Graph, pub &'static str);
+
+struct Thread(Box<dyn DynThread>, &'static str);
+
+impl Graph for Mutant {
+    fn begin(&self) -> Box<dyn DynThread> {
+        Box::new(Thread(self.0.begin(), self.1))
+    }
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+    fn version(&self) -> u32 {
+        self.0.version()
+    }
+    fn about(&self) -> &'static str {
+        self.0.about()
+    }
+    fn defaults(&self) -> Value {
+        self.0.defaults()
+    }
+    fn config_schema(&self) -> Value {
+        self.0.config_schema()
+    }
+    fn check_config(&self, config: &Value) -> Result<(), String> {
+        self.0.check_config(config)
+    }
+    fn prompts(&self) -> &'static [&'static str] {
+        self.0.prompts()
+    }
+    fn topology(&self) -> Topology {
+        self.0.topology()
+    }
+}
+
+impl DynThread for Thread {
+    fn next(&self) -> Result<Next, InvalidLog> {
+        Ok(match self.0.next()? {
+            Next::Append(Event::Decided(mut it)) if it.node == self.1 => {
+                it.to = Goto::End;
+                Next::Append(it.into())
+            }
+            next @ (Next::Append(_) | Next::Perform(_) | Next::Wait) => next,
+        })
+    }
+    fn apply(&mut self, event: &Event) -> Result<(), InvalidLog> {
+        self.0.apply(event)
+    }
+    fn strategy(&self) -> &'static str {
+        self.0.strategy()
+    }
+    fn tenant(&self) -> &str {
+        self.0.tenant()
+    }
+    fn receive(
+        &self,
+        slot: usize,
+        outcome: Result<(Response, Option<Usage>), Fault>,
+        backoff_ms: u64,
+    ) -> Event {
+        self.0.receive(slot, outcome, backoff_ms)
+    }
+    fn accept_message(
+        &self,
+        turn: Uuid,
+        by: &str,
+        time: &str,
+        policy: Policy,
+        messages: Vec<Message>,
+    ) -> Result<Event, MessageRejected> {
+        self.0.accept_message(turn, by, time, policy, messages)
+    }
+    fn status(&self) -> RunStatus {
+        self.0.status()
+    }
+    fn node(&self) -> Option<String> {
+        self.0.node()
+    }
+    fn turn(&self) -> Option<Uuid> {
+        self.0.turn()
+    }
+    fn seq(&self) -> usize {
+        self.0.seq()
+    }
+    fn state(&self) -> Result<Value, serde_json::Error> {
+        self.0.state()
+    }
+    fn state_after(&self, facts: &[Value]) -> Result<Value, serde_json::Error> {
+        self.0.state_after(facts)
+    }
+    fn config(&self) -> Result<Value, serde_json::Error> {
+        self.0.config()
+    }
+    fn messages(&self) -> &[Message] {
+        self.0.messages()
+    }
+    fn reply(&self) -> Option<&str> {
+        self.0.reply()
+    }
+    fn turn_usage(&self) -> &UsageTotal {
+        self.0.turn_usage()
+    }
+    fn usage(&self) -> &UsageTotal {
+        self.0.usage()
+    }
+    fn server_tools(&self, server: &str) -> Option<&[Tool]> {
+        self.0.server_tools(server)
+    }
+    fn unresolved_writes(&self) -> Vec<usize> {
+        self.0.unresolved_writes()
+    }
+    fn tools(&self) -> Vec<Tool> {
+        self.0.tools()
+    }
+    fn schema(&self) -> Option<Value> {
+        self.0.schema()
+    }
+}

@@ -1,0 +1,67 @@
+//! Arguments of `turnfold store`.
+
+use std::time::Duration;
+
+use clap::Subcommand;
+
+use super::duration;
+
+#[derive(Subcommand)]
+pub(crate) enum Store {
+    /// Verify the hash chain of every thread, and that this version can read every event
+    Verify {
+        #[command(flatten)]
+        selection: Selection,
+    },
+    /// Recompute the rows of threads and turns from the log where they differ from it
+    Rebuild {
+        #[command(flatten)]
+        selection: Selection,
+        /// List the differences without writing
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Delete old threads, finished batches and unused files
+    ///
+    /// Threads: idle or failed, and not changed for this time; deleted with their turns and events. Threads under a hold
+    /// stay.
+    ///
+    /// Batches: completed, failed, expired or cancelled for this time; deleted with their lines, results, output files and
+    /// webhook deliveries. A batch with a line whose thread is under a hold stays. Results of a deleted batch cannot be
+    /// reused: a line that is submitted again runs again.
+    ///
+    /// Files: this old, and used by no batch.
+    ///
+    /// With --strategy only threads are deleted.
+    Prune {
+        /// Age: 90d, 12h, 30m [default: retention.after_days]
+        #[arg(long, value_name = "AGE", value_parser = duration)]
+        older_than: Option<Duration>,
+        /// Delete only threads of this strategy
+        #[arg(long)]
+        strategy: Option<String>,
+        /// Count what would be deleted
+        #[arg(long)]
+        dry_run: bool,
+        /// Do not ask for confirmation
+        #[arg(short, long)]
+        yes: bool,
+    },
+}
+
+/// Selection of the threads that a command reads.
+#[derive(Default, clap::Args)]
+pub(crate) struct Selection {
+    /// Only this thread; `last` is the most recent one
+    #[arg(long, value_name = "ID")]
+    pub(crate) thread: Option<String>,
+    /// Only threads with a turn that matches this filter; see `turn list --help`
+    #[arg(long = "where", value_name = "FILTER", conflicts_with = "thread")]
+    pub(crate) filter: Option<String>,
+    /// Only threads with a turn submitted within this time: 7d, 12h, 30m
+    #[arg(long, value_name = "AGE", value_parser = duration, conflicts_with = "thread")]
+    pub(crate) since: Option<Duration>,
+    /// Number of threads' ranges read in parallel [default: number of cores]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+}

@@ -1,0 +1,304 @@
+//! Renders batches and quotes as text.
+
+use api_types::{Batch, BatchStatus, Quote, StopReason};
+
+use crate::{
+    exit::Exit,
+    output::{self, counted},
+};
+
+/// Number of lines by state.
+pub(super) struct Counts {
+    pub(super) total: u64,
+    failed: u64,
+    running: u64,
+    queued: u64,
+    awaiting_input: u64,
+    reused: u64,
+    expired: u64,
+}
+
+impl Counts {
+    pub(super) fn of(batch: &Batch) -> Self {
+        Self {
+            total: batch.request_counts.total,
+            failed: batch.request_counts.failed,
+            running: batch.turnfold.running,
+            queued: batch.turnfold.queued,
+            awaiting_input: batch.turnfold.awaiting_input,
+            reused: batch.turnfold.reused,
+            expired: batch.turnfold.expired,
+        }
+    }
+
+    /// Returns the number of ended lines.
+    pub(super) fn ended(&self) -> u64 {
+        self.total.saturating_sub(self.running + self.queued + self.awaiting_input)
+    }
+
+    /// Returns true if all remaining lines wait for people.
+    pub(super) fn only_awaits_input(&self) -> bool {
+        0 < self.awaiting_input && self.running + self.queued == 0
+    }
+}
+
+/// Returns true if nothing more happens to a batch without a command: it ended, or it is stopped and no line is in
+/// progress.
+pub(super) fn is_over(batch: &Batch) -> bool {
+    !batch.status.is_open() || stopped(batch).is_some() && batch.turnfold.submitted == 0
+}
+
+/// Returns why no more lines start, although some could.
+fn stopped(batch: &Batch) -> Option<StopReason> {
+    let may_start = matches!(batch.status, BatchStatus::Validating | BatchStatus::InProgress);
+    batch.turnfold.stopped.filter(|_| may_start)
+}
+
+/// Returns the exit code for a batch that was waited for.
+pub(super) fn exit_of(batch: &Batch) -> Exit {
+    let Counts { failed, expired, .. } = Counts::of(batch);
+    match batch.status {
+        BatchStatus::Failed => Exit::Finding,
+        BatchStatus::Completed if failed == 0 && expired == 0 => Exit::Ok,
+        BatchStatus::Validating
+        | BatchStatus::InProgress
+        | BatchStatus::Finalizing
+        | BatchStatus::Completed
+        | BatchStatus::Expired
+        | BatchStatus::Cancelling
+        | BatchStatus::Cancelled => Exit::Partial,
+    }
+}
+
+/// Renders the progress of a batch on one line.
+pub(super) fn progress(batch: &Batch) -> String {
+    let (it, ours) = (Counts::of(batch), &batch.turnfold);
+    let some = |n: u64, what: &str| (0 < n).then(|| format!("{n} {what}"));
+    // The rate of an ended batch has no meaning.
+    let while_running = |value: Option<f64>| value.filter(|it| 0.0 < *it && !is_over(batch));
+    let validating = if it.total == 0 { "checking its lines" } else { "checking further lines" };
+    let parts = [
+        stopped(batch).map(|it| format!("stopped: {}", output::json_name(&it))),
+        (batch.status == BatchStatus::Validating).then(|| validating.to_owned()),
+        some(it.failed, "failed"),
+        some(it.expired, "expired"),
+        some(
+            it.awaiting_input,
+            if it.awaiting_input == 1 { "waits for a person" } else { "wait for a person" },
+        ),
+        while_running(ours.rate_per_s).map(|it| format!("{it:.1}/s")),
+        while_running(ours.eta_s).map(|it| format!("{} to go", duration(it))),
+        Some(ours.usd).filter(|it| 0.0 < *it).map(|it| format!("${it:.4}")),
+        causes(batch).map(|it| format!("failures: {it}")),
+        some(it.running, "running"),
+        some(it.queued, "queued"),
+        some(it.reused, "reused"),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+/// Renders the causes of failures, each with its count and an example; failures with other causes are counted.
+fn causes(batch: &Batch) -> Option<String> {
+    let causes = batch.turnfold.top_causes.as_ref().filter(|it| !it.is_empty())?;
+    let one = |it: &api_types::TopCause| {
+        let example = it.example_custom_id.as_ref().filter(|it| !it.is_empty());
+        let example = example.map(|it| format!(" (for example {it})")).unwrap_or_default();
+        format!("{} × {}{example}", it.count, it.code)
+    };
+    let listed: u64 = causes.iter().map(|it| it.count).sum();
+    let more = match batch.request_counts.failed.saturating_sub(listed) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(causes.iter().map(one).collect::<Vec<_>>().join(", ") + &more)
+}
+
+/// Renders a batch in full, with the commands that continue it.
+pub(super) fn batch(batch: &Batch) -> String {
+    let (id, it) = (&batch.id, Counts::of(batch));
+    let mut text = format!("{id} is {}: {} of {} ended", batch.status.name(), it.ended(), it.total);
+    let progress = progress(batch);
+    if !progress.is_empty() {
+        text += &format!("; {progress}");
+    }
+    if 0 < batch.turnfold.tokens {
+        text += &format!("; {} tokens", batch.turnfold.tokens);
+    }
+    if let Some(errors) = &batch.errors {
+        for error in &errors.data {
+            let line = error.line.map(|it| format!("line {it}: ")).unwrap_or_default();
+            text += &format!("\n  {line}{}", error.message);
+        }
+        text += &output::and_more(batch.turnfold.invalid, errors.data.len());
+    }
+    if 0 < it.awaiting_input {
+        text += "\n(answer with: turnfold inbox list)";
+    }
+    if stopped(batch).is_some() {
+        text += &format!("\n(continue with: turnfold batch resume {id})");
+    } else if 0 < it.failed && is_over(batch) {
+        let resumable = batch.turnfold.resumable;
+        let again = [("failed", resumable.failed), ("expired", resumable.expired)];
+        let again = again.into_iter().filter(|(_, lines)| 0 < *lines);
+        let again = again.map(|(only, _)| format!("; run again: turnfold batch resume {id} --only {only}"));
+        text += &format!("\n(see: turnfold batch results {id}{})", again.collect::<String>());
+    }
+    text
+}
+
+/// Renders a list of batches.
+pub(super) fn list(batches: &[Batch]) -> String {
+    if batches.is_empty() {
+        return "no batches".to_owned();
+    }
+    let row = |it: &Batch| {
+        let counts = Counts::of(it);
+        let ended = format!("{}/{}", counts.ended(), counts.total);
+        vec![it.id.clone(), it.status.name().to_owned(), ended, progress(it)]
+    };
+    output::table(&["batch", "status", "ended", ""], batches.iter().map(row))
+}
+
+/// Renders a quote.
+pub(super) fn quote(quote: &Quote) -> String {
+    let some = |n: u64, what: &str| (0 < n).then(|| format!("{n} {what}"));
+    let lines = [
+        Some(format!("{} to run", counted(quote.items, "line"))),
+        some(quote.reused, "reused"),
+        some(quote.invalid, "invalid"),
+    ];
+    let mut text = lines.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    if quote.items == 0 {
+        return text + "\nnothing to run, no cost";
+    }
+    match quote.usd.zip(quote.tokens) {
+        Some((usd, tokens)) => {
+            text += &format!("\nestimate: ${usd:.4}, {tokens:.0} tokens");
+            text += &format!(", done in about {}", duration(quote.seconds.unwrap_or_default()));
+            if let Some(bottleneck) = &quote.bottleneck {
+                text += &format!("\nslowest part: {bottleneck}");
+            }
+        }
+        None => text += "\nthe cost is unknown: a strategy has no past turns",
+    }
+    for it in &quote.based_on {
+        let (lines, turns) = (counted(it.items, "line"), counted(it.past_turns, "past turn"));
+        text += &format!("\n  {}: {lines}, from {turns}", it.strategy);
+        if let Some((usd, seconds)) = it.usd_each.zip(it.seconds_each) {
+            text += &format!(" of ${usd:.4} and {seconds:.1} s each");
+        }
+        if 0 < it.responses_without_price {
+            text += &format!(" ({} without a price)", counted(it.responses_without_price, "response"));
+        }
+    }
+    text
+}
+
+/// Formats a duration with one unit.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        it if it < 90.0 => format!("{it:.0} s"),
+        it if it < 5400.0 => format!("{:.0} min", it / 60.0),
+        it => format!("{:.1} h", it / 3600.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn sample() -> Value {
+        json!({
+            "id": "batch_1", "object": "batch", "endpoint": "/v1/turns", "errors": null, "input_file_id": "file-1",
+            "completion_window": "24h", "status": "in_progress", "created_at": 1, "expires_at": 2, "metadata": {},
+            "request_counts": {"total": 1000, "completed": 800, "failed": 3},
+            "turnfold": {
+                "awaiting_input": 2, "submitted": 195, "running": 20, "queued": 175, "reused": 7, "expired": 0,
+                "cancelled": 0, "invalid": 0, "results": 803, "rate_per_s": 41.0, "eta_s": 120.0, "tokens": 5000,
+                "usd": 0.5, "max_usd": null, "stopped": null, "resumable": {"failed": 3, "expired": 0},
+                "top_causes": [{"code": "turn_failed", "message": "no", "count": 3, "example_custom_id": "a-17"}]
+            }
+        })
+    }
+
+    /// Returns the sample with these values changed.
+    fn with(changes: &[(&str, Value)]) -> Batch {
+        let mut batch = sample();
+        for (path, value) in changes {
+            *batch.pointer_mut(path).unwrap() = value.clone();
+        }
+        serde_json::from_value(batch).unwrap()
+    }
+
+    #[test]
+    fn a_batch_shows_its_progress_and_the_commands_that_continue_it() {
+        let running = with(&[]);
+        let text = batch(&running);
+        for expected in [
+            "803 of 1000",
+            "3 failed",
+            "2 wait for a person",
+            "41.0/s, 2 min to go, $0.5000",
+            "3 × turn_failed (for example a-17)",
+            "5000 tokens",
+            "inbox list",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in {text}");
+        }
+        assert!(!is_over(&running) && !text.contains("further lines"));
+        let text = batch(&with(&[("/status", json!("validating"))]));
+        assert!(text.contains("803 of 1000 ended; checking further lines, 3 failed"), "{text}");
+        let text = batch(&with(&[("/request_counts/failed", json!(9))]));
+        assert!(text.contains("(for example a-17) and 6 more"), "{text}");
+        let waiting = with(&[("/turnfold/running", json!(0)), ("/turnfold/queued", json!(0))]);
+        assert!(Counts::of(&waiting).only_awaits_input() && !Counts::of(&running).only_awaits_input());
+    }
+
+    #[test]
+    fn an_ended_batch_shows_which_lines_can_run_again() {
+        let completed = ("/status", json!("completed"));
+        let ended = with(std::slice::from_ref(&completed));
+        assert!(is_over(&ended) && exit_of(&ended) == Exit::Partial, "some lines failed");
+        assert!(batch(&ended).contains("resume batch_1 --only failed"));
+        let resumable = |failed: u64, expired: u64| {
+            let resumable = json!({"failed": failed, "expired": expired});
+            batch(&with(&[completed.clone(), ("/turnfold/resumable", resumable)]))
+        };
+        let text = resumable(0, 1);
+        assert!(text.contains("--only expired") && !text.contains("--only failed"), "{text}");
+        assert!(!resumable(0, 0).contains("resume"), "no line can run again");
+        let clean = with(&[completed, ("/request_counts/failed", json!(0))]);
+        let failed = with(&[("/status", json!("failed"))]);
+        assert_eq!((exit_of(&clean), exit_of(&failed)), (Exit::Ok, Exit::Finding));
+    }
+
+    #[test]
+    fn a_stopped_batch_is_over_when_no_line_is_in_progress() {
+        let stopped = |submitted: u64, status: &str| {
+            with(&[
+                ("/turnfold/stopped", json!("max_usd")),
+                ("/turnfold/submitted", json!(submitted)),
+                ("/status", json!(status)),
+            ])
+        };
+        assert!(!is_over(&stopped(1, "in_progress")), "a turn is queued");
+        let idle = stopped(0, "in_progress");
+        assert!(is_over(&idle) && batch(&idle).contains("resume batch_1"));
+        assert!(!is_over(&stopped(0, "cancelling")), "it is being cancelled");
+        let text = batch(&stopped(0, "expired"));
+        assert!(text.contains("--only failed") && !text.contains("continue with"), "it has ended: {text}");
+        assert!(!text.contains("stopped:"), "{text}");
+    }
+
+    #[test]
+    fn a_quote_without_lines_to_run_costs_nothing() {
+        let known = json!({
+            "batch_id": null, "object": "batch.quote", "items": 0, "reused": 3, "invalid": 0, "usd": -0.0, "tokens": -0.0,
+            "seconds_of_work": null, "seconds": -0.0, "bottleneck": null, "based_on": []
+        });
+        let known: Quote = serde_json::from_value(known).unwrap();
+        assert_eq!(quote(&known), "0 lines to run, 3 reused\nnothing to run, no cost");
+    }
+}

@@ -1,0 +1,179 @@
+//! `turnfold audit key`, `checkpoint`, `verify` and `export`: signed checkpoints of the logs, and checks against them.
+
+use std::path::{Path, PathBuf};
+
+use audit::checkpoints::{self, Asked, Error, Gone, Key, Place, Report, Verdict};
+use serde_json::json;
+use store::Store;
+
+use super::{Context, maintenance, thread};
+use crate::{
+    args::{AuditKey, Selection},
+    engine,
+    exit::{CliError, Exit},
+    output,
+};
+
+pub(super) fn key(ctx: &Context, command: AuditKey) -> anyhow::Result<Exit> {
+    let key = match command {
+        AuditKey::New { name, key } => {
+            if key.exists() {
+                let message = format!(
+                    "{} already exists, and keys are never overwritten\nhint: print its public key with turnfold audit key show, or \
+                     choose another file with --key",
+                    key.display()
+                );
+                return Err(CliError::with_exit(Exit::Usage, message));
+            }
+            let name = name.unwrap_or_else(|| format!("turnfold/{}", engine::host()));
+            let created = Key::make(&key, &name).map_err(with_exit_code)?;
+            output::note(&format!(
+                "the key is in {}; keep it where users of the database cannot read it",
+                key.display()
+            ));
+            created
+        }
+        AuditKey::Show { key } => Key::read(&key).map_err(with_exit_code)?,
+    };
+    output::one(ctx.format, &json!({ "name": key.name(), "vkey": key.vkey() }), || key.vkey().to_owned())?;
+    Ok(Exit::Ok)
+}
+
+pub(super) async fn checkpoint(
+    ctx: &Context,
+    store: &Store,
+    to: &Place,
+    key: &Path,
+    gone: Gone,
+    jobs: Option<u16>,
+) -> anyhow::Result<Exit> {
+    let key = Key::read(key).map_err(with_exit_code)?;
+    let spinner = maintenance::spinner()?;
+    let round = maintenance::select(store, Selection { jobs, ..Selection::default() }, &spinner).await?;
+    let made = checkpoints::checkpoint(store, &round, to, &key, gone).await.map_err(with_exit_code)?;
+    spinner.finish_and_clear();
+    let thing = json!({
+        "note": to.note, "heads": to.heads, "size": made.size, "added": made.added, "gone": made.gone,
+        "threads": made.threads, "vkey": key.vkey(), "found": made.found, "findings": made.findings,
+    });
+    output::one(ctx.format, &thing, || {
+        let gone = if made.gone == 0 {
+            String::new()
+        } else {
+            format!(", {} of them of deleted threads", made.gone)
+        };
+        let done = format!(
+            "{} attests {} heads, {} of them new{gone}; {} threads read",
+            to.note.display(),
+            made.size,
+            made.added,
+            made.threads
+        );
+        if made.found == 0 {
+            return done;
+        }
+        let listed = made.findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        format!(
+            "{done}\nFOUND {}, not attested again:{}{}",
+            made.found,
+            listed.collect::<String>(),
+            output::and_more(made.found, made.findings.len())
+        )
+    })?;
+    Ok(if made.found == 0 { Exit::Ok } else { Exit::Finding })
+}
+
+pub(super) async fn verify(
+    ctx: &Context,
+    store: &Store,
+    asked: &Asked,
+    selection: Selection,
+) -> anyhow::Result<Exit> {
+    let spinner = maintenance::spinner()?;
+    let round = maintenance::select_visible(ctx, store, selection, &spinner).await?;
+    let report = checkpoints::verify(store, &ctx.strategies, &round, asked).await.map_err(with_exit_code)?;
+    spinner.finish_and_clear();
+    output::one(ctx.format, &report, || to_text(&report))?;
+    Ok(match report.verdict {
+        Verdict::Intact => Exit::Ok,
+        Verdict::Tampered => Exit::Finding,
+        Verdict::NotChecked => Exit::Unchecked,
+    })
+}
+
+fn to_text(report: &Report) -> String {
+    let mut lines = vec![match report.verdict {
+        Verdict::Intact => "INTACT".to_owned(),
+        Verdict::Tampered => format!("TAMPERED: {} found", report.found),
+        Verdict::NotChecked => {
+            "NOT CHECKED: nothing was found, but not everything could be checked".to_owned()
+        }
+    }];
+    for it in &report.findings {
+        let of = it.thread.map_or_else(String::new, |thread| format!("thread {thread}: "));
+        lines.push(format!("  {}: {of}{}", it.wrong, it.what));
+    }
+    let more = output::and_more(report.found, report.findings.len());
+    lines.extend(more.lines().filter(|it| !it.is_empty()).map(str::to_owned));
+    lines.push(format!(
+        "checked: hash chains of {} events in {} threads, and their rows",
+        report.events, report.threads
+    ));
+    for it in &report.checkpoints {
+        let signed = match it.signed {
+            Some(true) => "signature valid",
+            Some(false) => "NOT SIGNED by this key",
+            None => "signature not checked",
+        };
+        lines.push(format!("compared with: {}, {} heads from {}, {signed}", it.file, it.size, it.origin));
+    }
+    if !report.checkpoints.is_empty() {
+        lines.push(format!("attested: {} events", report.attested));
+        if 0 < report.beyond {
+            lines.push(format!(
+                "NOT ATTESTED: {} other events in {} threads; a user who can write to the database could have changed \
+                 them and recomputed their hashes",
+                report.events - report.attested,
+                report.beyond
+            ));
+        }
+    }
+    lines.extend(report.not_checked.iter().map(|it| format!("NOT CHECKED: {}: {}", it.what, it.why)));
+    lines.join("\n")
+}
+
+pub(super) async fn export(
+    ctx: &Context,
+    store: &Store,
+    id: &str,
+    proof: Option<PathBuf>,
+    to: Option<PathBuf>,
+) -> anyhow::Result<Exit> {
+    let id = thread::seen(ctx, store, id).await?;
+    let to = to.unwrap_or_else(|| PathBuf::from(format!("proof-{id}")));
+    let place = proof.as_deref().map(Place::of);
+    let done = checkpoints::export(store, id, place.as_ref(), &to).await.map_err(with_exit_code)?;
+    let thing = json!({ "thread": id, "folder": to, "events": done.events, "attested": done.attested });
+    output::one(ctx.format, &thing, || {
+        let attested = match done.attested {
+            Some(events) => format!("{events} of them attested"),
+            None => "none attested; add a checkpoint with --proof".to_owned(),
+        };
+        format!(
+            "{}: {} events, {attested}\ncheck it without turnfold: python3 {} NAME+ID+KEY",
+            to.display(),
+            done.events,
+            to.join("verify.py").display()
+        )
+    })?;
+    Ok(Exit::Ok)
+}
+
+/// Adds the exit code to an error.
+fn with_exit_code(error: Error) -> anyhow::Error {
+    match error {
+        Error::Store(error) => error.into(),
+        Error::Given(words) => CliError::with_exit(Exit::Usage, words),
+        Error::Damaged(words) => CliError::with_exit(Exit::Finding, words),
+    }
+}

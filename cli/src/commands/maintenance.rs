@@ -1,0 +1,263 @@
+//! `turnfold store`: verifies, rebuilds and prunes the database. Also selects threads for other commands.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::Context as _;
+use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use queue::clock;
+use serde_json::json;
+use store::{Conditions, Differs, DryRun, Prune, Pruned, Rebuilt, TurnFilter, Verified};
+
+use super::{Context, thread, turn};
+use crate::{
+    args::{Selection, Store},
+    confirm,
+    exit::{CliError, Exit},
+    output,
+};
+
+/// Hint if there is no terminal to confirm on.
+const CONFIRM_HINT: &str = "add --yes, or --dry-run";
+
+pub(crate) async fn run(ctx: Context, command: Store) -> anyhow::Result<Exit> {
+    let store = ctx.store().await?;
+    match command {
+        Store::Verify { selection } => verify(&ctx, &store, selection).await,
+        Store::Rebuild { selection, dry_run } => rebuild(&ctx, &store, selection, dry_run).await,
+        Store::Prune { older_than, strategy, dry_run, yes } => {
+            prune(&ctx, &store, older_than, strategy, PruneOptions { dry_run, yes }).await
+        }
+    }
+}
+
+async fn verify(ctx: &Context, store: &store::Store, selection: Selection) -> anyhow::Result<Exit> {
+    let spinner = spinner()?;
+    let began = Instant::now();
+    let verified = store.verify(&select_visible(ctx, store, selection, &spinner).await?).await?;
+    spinner.finish_and_clear();
+    let seconds = began.elapsed().as_secs_f64().max(0.001);
+    let Verified { threads, events, bytes, found, findings, .. } = verified;
+    let thing = json!({
+        "threads": threads, "events": events, "bytes": bytes, "seconds": seconds,
+        "found": found, "findings": findings,
+    });
+    output::one(ctx.format, &thing, || {
+        let counts = format!(
+            "{events} events in {threads} threads ({}) in {seconds:.1} s: {:.0} events/s",
+            HumanBytes(bytes),
+            events as f64 / seconds
+        );
+        if found == 0 {
+            return format!(
+                "{counts}\nevery hash chain is intact, no event is missing, and this version can read every event"
+            );
+        }
+        let listed = findings.iter().map(|it| format!("\n  thread {}: {}", it.thread, it.what));
+        format!(
+            "{counts}\nFOUND: {found}{}{}",
+            listed.collect::<String>(),
+            output::and_more(found, findings.len())
+        )
+    })?;
+    Ok(if found == 0 { Exit::Ok } else { Exit::Finding })
+}
+
+async fn rebuild(
+    ctx: &Context,
+    store: &store::Store,
+    selection: Selection,
+    dry_run: bool,
+) -> anyhow::Result<Exit> {
+    let spinner = spinner()?;
+    let round = select_visible(ctx, store, selection, &spinner).await?;
+    let rebuilt = store.rebuild(&ctx.strategies, &round, dry_run.into()).await?;
+    spinner.finish_and_clear();
+    let Rebuilt { threads, found, differences } = rebuilt;
+    let all: u64 = found.values().sum();
+    let repaired = found.keys().all(|it| it.is_mendable() && !dry_run);
+    let thing = json!({
+        "threads": threads, "written": !dry_run, "found": found, "differences": differences,
+    });
+    output::one(ctx.format, &thing, || {
+        if all == 0 {
+            return format!("{threads} threads: every row matches its log");
+        }
+        let kinds =
+            found.iter().map(|(it, count): (&Differs, &u64)| format!("\n{count:>8} × {}", it.words()));
+        let listed = differences.iter().map(|it| {
+            let of = it.turn.map(|turn| format!(", turn {turn}")).unwrap_or_default();
+            format!("\n  thread {}{of}: {}", it.thread, it.what)
+        });
+        let done = if dry_run { "nothing was written" } else { "corrected" };
+        format!(
+            "{threads} threads, {all} differences, {done}:{}{}{}",
+            kinds.collect::<String>(),
+            listed.collect::<String>(),
+            output::and_more(all, differences.len())
+        )
+    })?;
+    Ok(if repaired { Exit::Ok } else { Exit::Finding })
+}
+
+/// Options of pruning.
+struct PruneOptions {
+    dry_run: bool,
+    yes: bool,
+}
+
+async fn prune(
+    ctx: &Context,
+    store: &store::Store,
+    older_than: Option<Duration>,
+    strategy: Option<String>,
+    PruneOptions { dry_run, yes }: PruneOptions,
+) -> anyhow::Result<Exit> {
+    let days = ctx.settings.retention.after_days;
+    let configured = || days.map(|it| Duration::from_secs(it.saturating_mul(24 * 60 * 60)));
+    let age = older_than.or_else(configured).ok_or_else(|| {
+        let message = "no age is given\nhint: use --older-than 90d, or set retention.after_days";
+        CliError::with_exit(Exit::Usage, message)
+    })?;
+    let criteria = Prune { before: before(age)?, strategy, by: crate::user::user_name() };
+    let before = clock::rfc3339(criteria.before);
+    let all = criteria.strategy.is_none();
+    let describe = |verb: &str, Pruned { threads, turns, events, batches, lines, files }: Pruned| {
+        let rest = format!(
+            "{verb} {threads} threads unchanged since {before}, with {turns} turns and {events} events"
+        );
+        if !all {
+            return rest;
+        }
+        format!(
+            "{rest}; {batches} batches that ended before then, with {lines} lines; and {files} files, theirs and unused ones"
+        )
+    };
+    if !dry_run && !yes {
+        let would = store.prune(&criteria, DryRun::Yes, |_| ()).await?;
+        if would != Pruned::default()
+            && !confirm::ask(&format!("{}?", describe("delete", would)), CONFIRM_HINT)?
+        {
+            return Err(CliError::with_exit(Exit::Finding, "cancelled; nothing was deleted"));
+        }
+    }
+    let spinner = spinner()?;
+    spinner.set_style(ProgressStyle::with_template("{spinner} {msg}, {elapsed}")?);
+    let progress = |it: Pruned| {
+        let Pruned { threads, batches, lines, files, .. } = it;
+        spinner.set_message(format!("{threads} threads, {batches} batches, {lines} lines, {files} files"));
+    };
+    let pruned = store.prune(&criteria, dry_run.into(), progress).await?;
+    spinner.finish_and_clear();
+    let Pruned { threads, turns, events, batches, lines, files } = pruned;
+    let thing = json!({
+        "before": before, "deleted": !dry_run, "threads": threads, "turns": turns, "events": events,
+        "batches": batches, "lines": lines, "files": files,
+    });
+    output::one(ctx.format, &thing, || describe(if dry_run { "would delete" } else { "deleted" }, pruned))?;
+    Ok(Exit::Ok)
+}
+
+/// Returns the time `age` ago, in microseconds since the Unix epoch.
+fn before(age: Duration) -> anyhow::Result<i64> {
+    let age = i64::try_from(age.as_micros()).context("the age is too large")?;
+    Ok(clock::now().saturating_sub(age))
+}
+
+/// Selects threads of the tenant that the command acts for. Fails if the filter names an unknown strategy.
+pub(super) async fn select_visible(
+    ctx: &Context,
+    store: &store::Store,
+    mut selection: Selection,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::ThreadScan> {
+    if let Some(id) = &selection.thread {
+        selection.thread = Some(thread::seen(ctx, store, id).await?.to_string());
+    }
+    let mut round = select(store, selection, spinner).await?;
+    check_strategies(ctx, store, &round.turns).await?;
+    if let (None, Some(tenant)) = (round.thread, &ctx.tenant) {
+        round.turns = round.turns.and_tenant(tenant);
+    }
+    Ok(round)
+}
+
+/// Parses a filter on turns and limits it to the tenant that the command acts for.
+pub(super) async fn conditions(
+    ctx: &Context,
+    store: &store::Store,
+    text: &str,
+) -> anyhow::Result<Conditions> {
+    let parsed = parse_filter(text)?;
+    check_strategies(ctx, store, &parsed).await?;
+    Ok(match &ctx.tenant {
+        Some(tenant) => parsed.and_tenant(tenant),
+        None => parsed,
+    })
+}
+
+fn parse_filter(text: &str) -> anyhow::Result<Conditions> {
+    Conditions::parse(text, clock::now())
+        .map_err(|it| CliError::with_exit(Exit::Usage, format!("--where {text:?}: {it}")))
+}
+
+/// Fails if a filter names a strategy that neither this binary nor any recorded turn has: the empty result of a typo would
+/// look like an answer.
+async fn check_strategies(
+    ctx: &Context,
+    store: &store::Store,
+    conditions: &Conditions,
+) -> anyhow::Result<()> {
+    for name in conditions.strategies().filter(|it| ctx.strategies.find(it).is_none()) {
+        let same_strategy = Conditions::parse(&format!("strategy = \"{name}\""), clock::now());
+        let is_recorded = match &same_strategy {
+            Ok(it) => {
+                let turns = TurnFilter { conditions: Some(it), ..TurnFilter::default() };
+                !store.turns(turns, None, 1).await?.is_empty()
+            }
+            Err(_) => false,
+        };
+        if !is_recorded {
+            return Err(turn::unknown_strategy(name, &ctx.strategies.names()));
+        }
+    }
+    Ok(())
+}
+
+/// Selects threads of all tenants.
+pub(super) async fn select(
+    store: &store::Store,
+    selection: Selection,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::ThreadScan> {
+    let thread = match &selection.thread {
+        Some(id) => Some(thread::find(store, id).await?),
+        None => None,
+    };
+    let turns = match &selection.filter {
+        Some(text) => parse_filter(text)?,
+        None => Conditions::default(),
+    };
+    let turns = match selection.since {
+        Some(age) => turns.and_since(before(age)?),
+        None => turns,
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let spinner = spinner.clone();
+    Ok(store::ThreadScan {
+        thread,
+        turns,
+        jobs: selection.jobs.map_or_else(cores, usize::from),
+        progress: Arc::new(move |threads| spinner.inc(threads)),
+    })
+}
+
+/// Creates a spinner that counts threads.
+pub(super) fn spinner() -> anyhow::Result<ProgressBar> {
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_style(ProgressStyle::with_template("{spinner} {pos} threads, {per_sec}, {elapsed}")?);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    Ok(spinner)
+}

@@ -1,0 +1,59 @@
+//! `turnfold thread replay`: today's code against a recorded log.
+
+use serde_json::json;
+use shared::{Divergence, Replayer};
+use store::ThreadId;
+
+use super::source::Source;
+use crate::{
+    commands::Context,
+    exit::Exit,
+    output::{self, counted},
+};
+
+/// Maximum number of divergences that are listed; all are counted.
+const MAX_LISTED: usize = 1_000;
+
+pub(super) async fn run(ctx: &Context, source: &Source, id: ThreadId, prompts: bool) -> anyhow::Result<Exit> {
+    let mut verifier = Replayer::new(source.graph(ctx, id).await?);
+    let (mut diverged, mut reworded, mut listed) = (0, 0, Vec::new());
+    source
+        .scan_to(id, None, |it| {
+            let Some(divergence) = verifier.see(&it.event)? else { return Ok(()) };
+            let counter = if divergence.field.is_prompt() { &mut reworded } else { &mut diverged };
+            *counter += 1_usize;
+            if (prompts || !divergence.field.is_prompt()) && listed.len() < MAX_LISTED {
+                listed.push(divergence);
+            }
+            Ok(())
+        })
+        .await?;
+    listed.sort_by_key(|it| (it.field.is_prompt(), it.seq));
+    let events = verifier.thread().seq();
+    let thing = json!({
+        "events": events, "diverged": diverged, "reworded": reworded, "divergences": listed,
+    });
+    output::one(ctx.format, &thing, || {
+        let mut text = match diverged {
+            0 => format!("{events} events: today's code makes every recorded decision"),
+            n => format!("{events} events: DIVERGED at {}", counted(n, "event")),
+        };
+        text.extend(listed.iter().map(to_text));
+        text += &output::and_more(diverged + if prompts { reworded } else { 0 }, listed.len());
+        if 0 < reworded && !prompts {
+            text += &format!(
+                "\n{} would be worded differently; list them with --prompts",
+                counted(reworded, "prompt")
+            );
+        }
+        text
+    })?;
+    Ok(if diverged == 0 && (reworded == 0 || !prompts) { Exit::Ok } else { Exit::Finding })
+}
+
+fn to_text(it: &Divergence) -> String {
+    format!(
+        "\nevent {}, {}, {}\n  recorded: {}\n  today:    {}",
+        it.seq, it.node, it.field, it.then, it.today
+    )
+}

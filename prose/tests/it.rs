@@ -1,0 +1,27 @@
+//! Holds the comments of the whole workspace to the limits.
+
+use std::path::Path;
+
+use prose::{Report, Rule};
+
+/// Limit in per mille for each rule. They are only ever lowered.
+const LIMITS: [(Rule, usize); 4] =
+    [(Rule::Opening, 4), (Rule::FileOpening, 0), (Rule::TooShort, 0), (Rule::Avoided, 0)];
+
+#[test]
+fn the_workspace_keeps_the_limits() {
+    let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let report = Report::read(workspace).unwrap();
+    for (rule, limit) in LIMITS {
+        let share = report.share(rule);
+        assert!(share.total > 0, "no comment was found that {rule:?} applies to");
+        let offenders = || report.offenders(rule).collect::<Vec<_>>().join("\n");
+        assert!(
+            share.per_mille() <= limit,
+            "{rule:?}: {} of {} comments, more than {limit} per mille\n{}",
+            share.offenders,
+            share.total,
+            offenders()
+        );
+    }
+}

@@ -1,0 +1,57 @@
+//! The notification and the trait that carries it.
+
+use async_trait::async_trait;
+use futures::stream::BoxStream;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::error::QueueError;
+
+/// Notifications buffered per subscriber. A subscriber that lags further behind misses the oldest.
+pub const MAX_LAG: usize = 256;
+
+/// The id under which workers subscribe to notifications for all workers. No thread has it.
+pub const ALL_WORKERS: Uuid = Uuid::nil();
+
+/// Something that happens on a thread right now.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Notification {
+    /// The log grew.
+    Appended {
+        /// Seq of the next event to be appended.
+        seq: u64,
+    },
+    /// Sent to [`ALL_WORKERS`]: the log of this thread was changed from outside, for example by a cancellation. The worker
+    /// that runs the thread reads the log again.
+    Changed {
+        /// Thread whose log changed.
+        thread: Uuid,
+    },
+    /// Sent to [`ALL_WORKERS`]: a pause was added or removed.
+    PausesChanged,
+    /// A model streams a piece of its answer. The complete answer becomes an event.
+    Delta {
+        /// Node that made the request.
+        node: String,
+        /// Index of the request among those of the node.
+        slot: usize,
+        /// Text to append to the previous pieces.
+        text: String,
+    },
+}
+
+/// Publishes and delivers notifications.
+#[async_trait]
+pub trait Notifications: Send + Sync {
+    /// Sends a notification to the subscribers of a thread, if possible. Never waits for a subscriber or for Redis.
+    async fn publish(&self, thread: Uuid, notification: Notification);
+
+    /// Subscribes to a thread. Notifications published after this call returns are delivered, except those that a subscriber
+    /// misses by lagging more than [`MAX_LAG`] behind. Dropping the stream ends the subscription.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError::Unavailable`] if the subscription cannot be made within 5 seconds.
+    async fn subscribe(&self, thread: Uuid) -> Result<BoxStream<'static, Notification>, QueueError>;
+}

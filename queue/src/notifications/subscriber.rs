@@ -1,0 +1,144 @@
+//! The one connection on which a process receives notifications from Redis.
+//!
+//! It mirrors the threads of the [registry](super::registry::Registry) as Redis subscriptions. After a lost connection, every
+//! thread is subscribed again.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::StreamExt;
+use redis::{
+    Msg, RedisError, RedisResult,
+    aio::{PubSubSink, PubSubStream},
+};
+use tokio::time::{Duration, MissedTickBehavior, interval, sleep, timeout};
+use tracing::debug;
+use uuid::Uuid;
+
+use super::{
+    notification::{ALL_WORKERS, Notification},
+    registry::Registry,
+};
+use crate::redis::server::{RESPONSE_TIMEOUT, RedisServer};
+
+/// Prefix of a thread's channel; the thread's id follows.
+pub const THREAD_CHANNEL: &str = "turnfold:v1:thread:";
+
+/// Channel on which all log growth is published.
+pub(super) const APPENDED_CHANNEL: &str = "turnfold:v1:appended";
+
+/// Interval between pings of an idle connection.
+const PING_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Delay before the first reconnect; it doubles up to [`MAX_RECONNECT_DELAY`].
+const MIN_RECONNECT_DELAY: Duration = Duration::from_millis(50);
+const MAX_RECONNECT_DELAY: Duration = Duration::from_secs(2);
+
+/// Receives notifications and delivers them to the registry, until the task is aborted.
+pub(super) async fn run(server: RedisServer, registry: Arc<Registry>) {
+    let mut delay = MIN_RECONNECT_DELAY;
+    loop {
+        // A process that only publishes needs no connection.
+        while registry.is_empty() {
+            registry.changed.notified().await;
+        }
+        let error = match server.connect_pubsub().await {
+            Ok(connection) => {
+                delay = MIN_RECONNECT_DELAY;
+                let (sink, stream) = connection.split();
+                serve(&registry, sink, stream).await
+            }
+            Err(error) => error,
+        };
+        registry.mark_disconnected();
+        debug!(error = server.redact(&error), "notification connection lost, reconnecting");
+        sleep(delay).await;
+        delay = MAX_RECONNECT_DELAY.min(delay * 2);
+    }
+}
+
+/// Serves one connection until it breaks; returns the error.
+async fn serve(registry: &Registry, mut sink: PubSubSink, mut stream: PubSubStream) -> RedisError {
+    let mut subscribed = BTreeSet::new();
+    let mut ping = interval(PING_INTERVAL);
+    ping.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        if let Err(error) = update_subscriptions(registry, &mut sink, &mut subscribed).await {
+            return error;
+        }
+        tokio::select! {
+            message = stream.next() => match message {
+                Some(message) => deliver(registry, &message),
+                None => return std::io::Error::from(std::io::ErrorKind::ConnectionReset).into(),
+            },
+            () = registry.changed.notified() => {}
+            _ = ping.tick() => {
+                if let Err(error) = with_timeout(sink.ping::<redis::Value>()).await {
+                    return error;
+                }
+            }
+        }
+    }
+}
+
+/// Subscribes to added threads and unsubscribes from removed ones. Subscribes to [`APPENDED_CHANNEL`] only while a real
+/// thread is followed, so that a worker, which follows [`ALL_WORKERS`] alone, is spared that traffic.
+async fn update_subscriptions(
+    registry: &Registry,
+    sink: &mut PubSubSink,
+    subscribed: &mut BTreeSet<Uuid>,
+) -> RedisResult<()> {
+    let (added, removed): (Vec<_>, Vec<_>) =
+        registry.take_changed().into_iter().partition(|(_, is_wanted)| *is_wanted);
+    let added: Vec<Uuid> = added.into_iter().map(|(thread, _)| thread).collect();
+    let had_threads = follows_threads(subscribed);
+    let new: Vec<Uuid> = added.iter().copied().filter(|thread| subscribed.insert(*thread)).collect();
+    if !new.is_empty() {
+        with_timeout(sink.subscribe(channels(&new))).await?;
+    }
+    if !had_threads && follows_threads(subscribed) {
+        with_timeout(sink.subscribe(APPENDED_CHANNEL)).await?;
+    }
+    registry.mark_connected(&added);
+    let gone: Vec<Uuid> =
+        removed.into_iter().map(|(thread, _)| thread).filter(|thread| subscribed.remove(thread)).collect();
+    if !gone.is_empty() {
+        with_timeout(sink.unsubscribe(channels(&gone))).await?;
+        if !follows_threads(subscribed) {
+            with_timeout(sink.unsubscribe(APPENDED_CHANNEL)).await?;
+        }
+    }
+    Ok(())
+}
+
+fn follows_threads(subscribed: &BTreeSet<Uuid>) -> bool {
+    subscribed.iter().any(|thread| *thread != ALL_WORKERS)
+}
+
+fn channels(threads: &[Uuid]) -> Vec<String> {
+    threads.iter().map(|thread| format!("{THREAD_CHANNEL}{thread}")).collect()
+}
+
+fn deliver(registry: &Registry, message: &Msg) {
+    if message.get_channel_name() == APPENDED_CHANNEL {
+        return match serde_json::from_slice::<Vec<(Uuid, u64)>>(message.get_payload_bytes()) {
+            Ok(appended) => {
+                let deliver = |(thread, seq)| registry.deliver(thread, Notification::Appended { seq });
+                appended.into_iter().for_each(deliver);
+            }
+            Err(error) => debug!(%error, "dropping an unreadable notification of appended logs"),
+        };
+    }
+    let thread = message.get_channel_name().strip_prefix(THREAD_CHANNEL).and_then(|it| it.parse().ok());
+    let Some(thread) = thread else { return };
+    match serde_json::from_slice::<Notification>(message.get_payload_bytes()) {
+        Ok(notification) => registry.deliver(thread, notification),
+        // A newer version may send notifications that this one does not know.
+        Err(error) => debug!(%thread, %error, "dropping an unreadable notification"),
+    }
+}
+
+/// Adds the response timeout, which the client does not apply to this kind of connection.
+async fn with_timeout<T>(response: impl Future<Output = RedisResult<T>>) -> RedisResult<T> {
+    let timed_out = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
+    timeout(RESPONSE_TIMEOUT, response).await.map_err(timed_out)?
+}

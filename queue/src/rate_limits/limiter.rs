@@ -1,0 +1,237 @@
+//! Limits, demands and permits, and the trait that grants them.
+
+use std::{fmt, time::Duration};
+
+use async_trait::async_trait;
+use uuid::Uuid;
+
+use crate::{clock, error::QueueError};
+
+/// Longest pause before a rejected request asks again. An operator may have raised the limit by then.
+pub const MAX_PAUSE: Duration = Duration::from_secs(60);
+
+/// Pause after the concurrency limit was reached, when it is unknown how long requests run.
+pub(super) const CONCURRENCY_PAUSE: Duration = Duration::from_millis(200);
+
+/// Pause that each waiting request of a tenant adds for its next one, times the number of waiting tenants.
+pub(super) const CROWD_PAUSE: Duration = Duration::from_millis(5);
+
+/// Time by which a waiting request may be late before it is no longer counted.
+pub(super) const CROWD_GRACE: Duration = Duration::from_secs(10);
+
+/// Time after the loss of its place during which a permit can still be settled.
+pub(super) const SETTLE_GRACE: Duration = Duration::from_secs(600);
+
+pub(super) const DAY_SECONDS: i64 = 86_400;
+
+/// Something whose use is limited.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Subject {
+    /// A model, as `provider/model`.
+    Model(String),
+    /// A provider, with all of its models.
+    Provider(String),
+    /// An MCP server.
+    Server(String),
+}
+
+impl Subject {
+    /// The name in Redis keys.
+    pub(super) fn key(&self) -> String {
+        match self {
+            Subject::Model(name) => format!("model:{name}"),
+            Subject::Provider(name) => format!("provider:{name}"),
+            Subject::Server(name) => format!("server:{name}"),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Subject::Model(name) => write!(f, "model {name}"),
+            Subject::Provider(name) => write!(f, "provider {name}"),
+            Subject::Server(name) => write!(f, "MCP server {name}"),
+        }
+    }
+}
+
+/// Limits of one subject. A limit that is not set is infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RateLimit {
+    /// Most concurrent requests.
+    pub concurrency: Option<u64>,
+    /// Most requests in any minute.
+    pub requests_per_minute: Option<u64>,
+    /// Most tokens in any minute, input and output.
+    pub tokens_per_minute: Option<u64>,
+    /// Most money per UTC day, in millionths of a US dollar.
+    pub micro_usd_per_day: Option<u64>,
+}
+
+/// A request's demand on one subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Demand {
+    /// Subject that the request uses.
+    pub subject: Subject,
+    /// Tenant of the request.
+    pub tenant: String,
+    /// Limits of the subject, for all requests together.
+    pub limit: RateLimit,
+    /// Estimated tokens, input and output.
+    pub tokens: u64,
+    /// Estimated cost, in millionths of a US dollar.
+    pub micro_usd: u64,
+}
+
+impl Demand {
+    /// Returns the demand with estimates no larger than the limits.
+    pub(super) fn capped(&self) -> Self {
+        let at_most = |estimate: u64, limit: Option<u64>| limit.map_or(estimate, |it| estimate.min(it));
+        Self {
+            tokens: at_most(self.tokens, self.limit.tokens_per_minute),
+            micro_usd: at_most(self.micro_usd, self.limit.micro_usd_per_day),
+            ..self.clone()
+        }
+    }
+}
+
+/// The right to make one request. Its holder renews it while the request runs and settles it at the end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Permit {
+    pub(super) id: Uuid,
+    pub(super) demands: Vec<Demand>,
+}
+
+/// Actual usage of a request. Where a value is unknown, the estimate still counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ActualUsage {
+    /// Tokens used, input and output.
+    pub tokens: Option<u64>,
+    /// Cost, in millionths of a US dollar.
+    pub micro_usd: Option<u64>,
+}
+
+impl ActualUsage {
+    /// No usage: everything that was reserved is returned.
+    pub const NONE: Self = Self { tokens: Some(0), micro_usd: Some(0) };
+}
+
+/// Answer to a request's demands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reservation {
+    /// Everything is reserved.
+    Granted(Permit),
+    /// Nothing is reserved.
+    Wait {
+        /// Delay before the request should ask again, at most [`MAX_PAUSE`].
+        after: Duration,
+        /// The limit that was reached, as display text.
+        reason: String,
+    },
+}
+
+/// Durations that a rate limiter works with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// Time after which a permit that is not renewed loses its place.
+    pub permit_ttl: Duration,
+    /// Length of a minute; tests use a shorter one.
+    pub minute: Duration,
+}
+
+impl Timing {
+    /// Creates a timing with this permit lifetime and a minute of 60 seconds.
+    pub fn with_permit_ttl(permit_ttl: Duration) -> Self {
+        Self { permit_ttl, minute: Duration::from_secs(60) }
+    }
+}
+
+/// Grants permits within the limits.
+#[async_trait]
+pub trait RateLimiter: Send + Sync {
+    /// Reserves all demands of a request, or none of them. `requester` identifies the request: it must be unique, and the same
+    /// each time that the request asks.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; a reservation that was made nevertheless is returned as soon as possible.
+    async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError>;
+
+    /// Keeps a permit's place for another [`Timing::permit_ttl`], unless the place is already lost.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; try again before the place is lost.
+    async fn renew(&self, permit: &Permit) -> Result<(), QueueError>;
+
+    /// Frees a permit's place and replaces its reservation by the actual usage. Can be repeated.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; the place becomes free after [`Timing::permit_ttl`], and the reservation still counts.
+    async fn settle(&self, permit: &Permit, usage: ActualUsage) -> Result<(), QueueError>;
+
+    /// Returns the durations that this limiter works with.
+    fn timing(&self) -> Timing;
+}
+
+/// The limits of a subject, one by one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Measure {
+    Concurrency,
+    Requests,
+    Tokens,
+    Money,
+}
+
+impl Measure {
+    /// Explains that this limit was reached. `now` is in seconds since the Unix epoch.
+    pub(super) fn explain(self, demand: &Demand, now: i64) -> String {
+        let (subject, limit) = (&demand.subject, &demand.limit);
+        let n = |it: Option<u64>| it.unwrap_or_default();
+        match self {
+            Measure::Concurrency => {
+                format!("{subject} is at its limit of {} concurrent requests", n(limit.concurrency))
+            }
+            Measure::Requests => {
+                format!("{subject} is at its limit of {} requests per minute", n(limit.requests_per_minute))
+            }
+            Measure::Tokens => {
+                format!("{subject} is near its limit of {} tokens per minute", n(limit.tokens_per_minute))
+            }
+            Measure::Money => {
+                let end = (now.div_euclid(DAY_SECONDS) + 1) * DAY_SECONDS;
+                let end = clock::rfc3339(end * 1_000_000);
+                let micros = n(limit.micro_usd_per_day);
+                let usd = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+                let usd = usd.trim_end_matches('0').trim_end_matches('.');
+                format!("{subject} is near its limit of ${usd} per day, which is reset at {end}")
+            }
+        }
+    }
+}
+
+#[test]
+fn a_rejected_request_learns_which_limit_was_reached() {
+    let limit = RateLimit {
+        concurrency: Some(2),
+        requests_per_minute: Some(3),
+        tokens_per_minute: Some(4),
+        micro_usd_per_day: Some(40_500_000),
+    };
+    let subject = Subject::Provider("openai".to_owned());
+    let demand = Demand { subject, tenant: String::new(), limit, tokens: 9, micro_usd: 9 };
+    let explained = [Measure::Concurrency, Measure::Requests, Measure::Tokens, Measure::Money]
+        .map(|it| it.explain(&demand, 1_700_000_000));
+    assert_eq!(
+        explained,
+        [
+            "provider openai is at its limit of 2 concurrent requests",
+            "provider openai is at its limit of 3 requests per minute",
+            "provider openai is near its limit of 4 tokens per minute",
+            "provider openai is near its limit of $40.5 per day, which is reset at 2023-11-15T00:00:00.000000Z",
+        ]
+    );
+    assert_eq!((demand.capped().tokens, demand.capped().micro_usd), (4, 9));
+}

@@ -1,0 +1,203 @@
+//! The counters of one subject.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Duration,
+};
+
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::limiter::{
+    ActualUsage, CONCURRENCY_PAUSE, CROWD_GRACE, CROWD_PAUSE, DAY_SECONDS, Demand, MAX_PAUSE, Measure,
+    RateLimit,
+};
+
+/// The counters of one subject.
+#[derive(Debug, Default)]
+pub(super) struct Window {
+    /// Permits in use, with the time at which they lose their place.
+    in_use: BTreeMap<Uuid, Instant>,
+    /// Permits granted in the last minute with their tokens, oldest first.
+    granted: VecDeque<(Instant, Uuid, u64)>,
+    /// The last day on which money was spent, and the amount in millionths of a US dollar.
+    day: i64,
+    spent: u64,
+    /// The request for which freed tokens are kept.
+    first: Option<FirstInLine>,
+    /// Waiting requests by tenant.
+    waiting: BTreeMap<String, BTreeMap<String, Waiting>>,
+}
+
+/// The time a request began to wait, and the time it is expected to ask again.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    since: Instant,
+    next_try: Instant,
+}
+
+/// The request that has waited longest for tokens, and the tokens kept for it.
+#[derive(Debug)]
+struct FirstInLine {
+    requester: String,
+    tokens: u64,
+    waiting: Waiting,
+}
+
+impl Window {
+    /// Drops places that were not renewed, permits older than a minute, and waiting requests that did not ask again.
+    pub(super) fn expire(&mut self, now: Instant, minute: Duration) {
+        self.in_use.retain(|_, until| now < *until);
+        while self.granted.front().is_some_and(|(at, ..)| *at + minute <= now) {
+            self.granted.pop_front();
+        }
+        self.first.take_if(|it| it.waiting.next_try + CROWD_GRACE <= now);
+        self.waiting.retain(|_, requests| {
+            requests.retain(|_, it| now < it.next_try + CROWD_GRACE);
+            !requests.is_empty()
+        });
+    }
+
+    /// Returns the limits that the demand exceeds, each with the shortest useful delay.
+    pub(super) fn exceeded(
+        &self,
+        requester: &str,
+        demand: &Demand,
+        now: Instant,
+        seconds: i64,
+        minute: Duration,
+    ) -> Vec<(Duration, Measure)> {
+        let mut exceeded = Vec::new();
+        let expires_in = |at: Instant| (at + minute).saturating_duration_since(now);
+        if demand.limit.concurrency.is_some_and(|it| it <= self.in_use.len() as u64) {
+            exceeded.push((CONCURRENCY_PAUSE, Measure::Concurrency));
+        }
+        if let Some(limit) = demand.limit.requests_per_minute
+            && let Some(over) = (self.granted.len() as u64).checked_sub(limit)
+            && let Some((at, ..)) = self.granted.get(usize::try_from(over).unwrap_or(usize::MAX))
+        {
+            exceeded.push((expires_in(*at), Measure::Requests));
+        }
+        if let Some(limit) = demand.limit.tokens_per_minute {
+            let other = self.first.as_ref().filter(|it| it.requester != requester);
+            let kept = other.map_or(0, |it| it.tokens);
+            let used = self.granted.iter().fold(kept, |used, (.., tokens)| used.saturating_add(*tokens));
+            let mut over = demand.tokens.saturating_add(used).saturating_sub(limit);
+            if 0 < over {
+                let enough = self.granted.iter().find(|(.., tokens)| {
+                    let is_last = over <= *tokens;
+                    over = over.saturating_sub(*tokens);
+                    is_last
+                });
+                let next_try = |it: &FirstInLine| {
+                    it.waiting.next_try.saturating_duration_since(now).max(CONCURRENCY_PAUSE)
+                };
+                let after = enough.map(|(at, ..)| expires_in(*at)).or(other.map(next_try)).unwrap_or(minute);
+                exceeded.push((after, Measure::Tokens));
+            }
+        }
+        let (day, second_of_day) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
+        let spent = if self.day == day { self.spent } else { 0 };
+        if demand.limit.micro_usd_per_day.is_some_and(|it| it < spent.saturating_add(demand.micro_usd)) {
+            exceeded
+                .push((Duration::from_secs((DAY_SECONDS - second_of_day).unsigned_abs()), Measure::Money));
+        }
+        exceeded
+    }
+
+    /// Counts a request as waiting and returns its pause. Of the requests that lack tokens, the one that has waited longest
+    /// becomes first in line.
+    pub(super) fn add_waiting(
+        &mut self,
+        requester: &str,
+        demand: &Demand,
+        measure: Measure,
+        after: Duration,
+        now: Instant,
+    ) -> Duration {
+        let requests = self.waiting.entry(demand.tenant.clone()).or_default();
+        let since = requests.get(requester).map_or(now, |it| it.since);
+        let others = requests.len() - usize::from(requests.contains_key(requester));
+        let precedes = |it: &FirstInLine| it.requester == requester || since < it.waiting.since;
+        let is_first = measure == Measure::Tokens && self.first.as_ref().is_none_or(precedes);
+        let after = if is_first {
+            after
+        } else {
+            let count = others.saturating_mul(self.waiting.len());
+            let pause = CROWD_PAUSE.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+            after.max(pause).min(MAX_PAUSE)
+        };
+        let waiting = Waiting { since, next_try: now + after };
+        if is_first {
+            self.first =
+                Some(FirstInLine { requester: requester.to_owned(), tokens: demand.tokens, waiting });
+        }
+        self.waiting.entry(demand.tenant.clone()).or_default().insert(requester.to_owned(), waiting);
+        after
+    }
+
+    /// Stops counting a request as waiting.
+    pub(super) fn remove_waiting(&mut self, tenant: &str, requester: &str) {
+        self.first.take_if(|it| it.requester == requester);
+        if let Some(requests) = self.waiting.get_mut(tenant) {
+            requests.remove(requester);
+        }
+    }
+
+    pub(super) fn grant(&mut self, id: Uuid, demand: &Demand, now: Instant, until: Instant, day: i64) {
+        let RateLimit { concurrency, requests_per_minute, tokens_per_minute, micro_usd_per_day } =
+            demand.limit;
+        if concurrency.is_some() {
+            self.in_use.insert(id, until);
+        }
+        if requests_per_minute.is_some() || tokens_per_minute.is_some() {
+            self.granted.push_back((now, id, demand.tokens));
+        }
+        if micro_usd_per_day.is_some() {
+            if self.day != day {
+                (self.day, self.spent) = (day, 0);
+            }
+            self.spent = self.spent.saturating_add(demand.micro_usd);
+        }
+    }
+
+    pub(super) fn renew(&mut self, id: Uuid, until: Instant) {
+        if let Some(current) = self.in_use.get_mut(&id) {
+            *current = until;
+        }
+    }
+
+    pub(super) fn settle(&mut self, id: Uuid, demand: &Demand, usage: ActualUsage, day: i64) {
+        self.in_use.remove(&id);
+        if let Some(tokens) = usage.tokens
+            && let Some((.., counted)) = self.granted.iter_mut().find(|(_, it, _)| *it == id)
+        {
+            *counted = tokens;
+        }
+        if let Some(micro_usd) = usage.micro_usd
+            && demand.limit.micro_usd_per_day.is_some()
+            && self.day == day
+        {
+            self.spent = self.spent.saturating_sub(demand.micro_usd).saturating_add(micro_usd);
+        }
+    }
+}
+
+#[test]
+fn settling_a_permit_of_yesterday_changes_nothing_today() {
+    let limit = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
+    let subject = super::limiter::Subject::Model("a/b".to_owned());
+    let demand = Demand { subject, tenant: String::new(), limit, tokens: 0, micro_usd: 10 };
+    let (mut window, now, id) = (Window::default(), Instant::now(), Uuid::now_v7());
+    let exceeded = |window: &Window, day: i64| {
+        window.exceeded("", &demand, now, day * DAY_SECONDS + 5, Duration::ZERO).len()
+    };
+    window.grant(id, &demand, now, now, 7);
+    assert_eq!((exceeded(&window, 7), exceeded(&window, 8)), (1, 0));
+    let other = Uuid::now_v7();
+    window.grant(other, &demand, now, now, 8);
+    window.settle(id, &demand, ActualUsage::NONE, 7);
+    assert_eq!(exceeded(&window, 8), 1, "money of yesterday is not returned to today");
+    window.settle(other, &demand, ActualUsage::NONE, 8);
+    assert_eq!(exceeded(&window, 8), 0);
+}

@@ -1,0 +1,129 @@
+//! Checks of the notifications.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::{StreamExt, stream::BoxStream};
+use queue::notifications::{MAX_LAG, MemoryNotifications, Notification, Notifications, RedisNotifications};
+use test_servers::Redis;
+use tokio::time::timeout;
+use uuid::Uuid;
+
+/// Longest wait for something that must happen.
+const TIMEOUT: Duration = Duration::from_secs(20);
+
+super::checks! {
+    notifications_arrive_in_order_and_by_thread,
+    every_subscriber_receives_until_it_is_dropped,
+    a_subscriber_receives_only_what_follows,
+    a_slow_subscriber_misses_the_oldest,
+}
+
+/// Notifications of either implementation.
+enum Backend {
+    Memory(MemoryNotifications),
+    Redis(Redis),
+}
+
+impl Backend {
+    fn memory() -> Self {
+        Self::Memory(MemoryNotifications::new())
+    }
+
+    fn redis() -> Self {
+        Self::Redis(Redis::start())
+    }
+
+    /// Connects twice, like two processes.
+    async fn connect(&self) -> [Arc<dyn Notifications>; 2] {
+        match self {
+            Self::Memory(it) => [Arc::new(it.clone()), Arc::new(it.clone())],
+            Self::Redis(redis) => {
+                let connect = async || Arc::new(RedisNotifications::connect(&redis.url()).await.unwrap());
+                [connect().await, connect().await]
+            }
+        }
+    }
+
+    /// Asserts that a check has left nothing in Redis.
+    async fn assert_clean(&self) {
+        if let Self::Redis(redis) = self {
+            assert_eq!(redis.ask("DBSIZE"), "0");
+        }
+    }
+}
+
+async fn notifications_arrive_in_order_and_by_thread(backend: &Backend) {
+    let [here, there] = backend.connect().await;
+    let (thread, other) = (Uuid::now_v7(), Uuid::now_v7());
+    let mut subscriber = subscribe(&*there, thread).await;
+    // Enough to travel in batches, and no more than a subscriber may lag behind.
+    let sent: Vec<Notification> = (0..MAX_LAG as u64 / 4)
+        .flat_map(|seq| {
+            let text = format!("„Grüß Gott“ {seq}\n");
+            let delta = Notification::Delta { node: "respond".into(), slot: 0, text };
+            [appended(2 * seq), delta, appended(2 * seq + 1)]
+        })
+        .collect();
+    for notification in &sent {
+        here.publish(other, appended(9)).await;
+        here.publish(thread, notification.clone()).await;
+    }
+    for notification in sent {
+        assert_eq!(receive(&mut subscriber).await, notification);
+    }
+}
+
+async fn every_subscriber_receives_until_it_is_dropped(backend: &Backend) {
+    let [here, there] = backend.connect().await;
+    let thread = Uuid::now_v7();
+    let (mut first, mut second) = (subscribe(&*there, thread).await, subscribe(&*there, thread).await);
+    here.publish(thread, appended(1)).await;
+    assert_eq!((receive(&mut first).await, receive(&mut second).await), (appended(1), appended(1)));
+    drop(first);
+    here.publish(thread, appended(2)).await;
+    assert_eq!(receive(&mut second).await, appended(2), "the other subscriber stays");
+    drop(second);
+    let mut third = subscribe(&*there, thread).await;
+    here.publish(thread, appended(3)).await;
+    assert_eq!(receive(&mut third).await, appended(3), "a thread can be subscribed to again");
+}
+
+async fn a_subscriber_receives_only_what_follows(backend: &Backend) {
+    let [here, there] = backend.connect().await;
+    let thread = Uuid::now_v7();
+    let mut early = subscribe(&*there, thread).await;
+    here.publish(thread, appended(1)).await;
+    assert_eq!(receive(&mut early).await, appended(1));
+    let mut late = subscribe(&*there, thread).await;
+    here.publish(thread, appended(2)).await;
+    assert_eq!(receive(&mut late).await, appended(2));
+}
+
+async fn a_slow_subscriber_misses_the_oldest(backend: &Backend) {
+    let [here, there] = backend.connect().await;
+    let thread = Uuid::now_v7();
+    let (mut slow, mut fast) = (subscribe(&*there, thread).await, subscribe(&*there, thread).await);
+    let last = 4 * MAX_LAG as u64;
+    for seq in 1..=last {
+        here.publish(thread, appended(seq)).await;
+        assert_eq!(receive(&mut fast).await, appended(seq), "a slow subscriber delays no other");
+    }
+    let mut received = vec![receive(&mut slow).await];
+    while received.last() != Some(&appended(last)) {
+        received.push(receive(&mut slow).await);
+    }
+    assert!(received.len() <= 2 * MAX_LAG, "the buffer is bounded: {}", received.len());
+}
+
+async fn subscribe(notifications: &dyn Notifications, thread: Uuid) -> BoxStream<'static, Notification> {
+    notifications.subscribe(thread).await.expect("subscribe")
+}
+
+async fn receive(subscriber: &mut BoxStream<'static, Notification>) -> Notification {
+    let received = timeout(TIMEOUT, subscriber.next()).await.expect("a notification in time");
+    received.expect("the stream goes on")
+}
+
+fn appended(seq: u64) -> Notification {
+    Notification::Appended { seq }
+}

@@ -1,0 +1,89 @@
+use serde_json::{Value, json};
+
+use super::{Elicitation, InputResponse};
+
+fn form(fields: Value, required: &[&str]) -> Elicitation {
+    let schema = json!({ "type": "object", "properties": fields, "required": required });
+    Elicitation { question: "Well?".to_owned(), schema, url: None }
+}
+
+fn accepted(content: Value) -> InputResponse {
+    InputResponse::Accept(content)
+}
+
+#[test]
+fn words_are_the_value_of_the_one_field_that_must_be_filled() {
+    let colour = form(
+        json!({ "colour": { "type": "string", "enum": ["red", "green"] }, "why": { "type": "string" } }),
+        &["colour"],
+    );
+    for words in ["green", " GREEN ", "2"] {
+        assert_eq!(colour.read(words), Ok(accepted(json!({ "colour": "green" }))), "{words}");
+    }
+    let refused = colour.read("blue").unwrap_err().to_string();
+    assert!(refused.contains("colour must be red | green"), "{refused}");
+    assert!(refused.contains("why (text, may be left out)"), "{refused}");
+    let number = form(json!({ "n": { "type": "integer", "minimum": 1, "maximum": 9 } }), &[]);
+    assert_eq!(number.read("7"), Ok(accepted(json!({ "n": 7 }))));
+    for (words, why) in [
+        ("seven", "n must be integer"),
+        ("1.5", "n must be integer"),
+        ("0", "at least 1"),
+        ("10", "at most 9"),
+    ] {
+        assert!(number.read(words).unwrap_err().to_string().contains(why), "{words}");
+    }
+    let sure = form(json!({ "sure": { "type": "boolean" } }), &["sure"]);
+    assert_eq!(sure.read("yes"), Ok(accepted(json!({ "sure": true }))));
+    assert_eq!(sure.read("FALSE"), Ok(accepted(json!({ "sure": false }))));
+    assert!(sure.read("perhaps").is_err());
+    let days = json!({ "days": { "type": "array", "maxItems": 2, "items": { "anyOf": [{ "const": "mon", "title": "Monday" }, { "const": "tue" }, { "const": "wed" }] } } });
+    let days = form(days, &["days"]);
+    assert_eq!(days.read("mon, 2"), Ok(accepted(json!({ "days": ["mon", "tue"] }))));
+    assert!(days.read("mon, sun").unwrap_err().to_string().contains("must be mon | tue | wed"));
+    assert!(days.read("mon,tue,wed").unwrap_err().to_string().contains("at most 2 values"));
+}
+
+#[test]
+fn fields_are_given_as_json_and_what_is_not_said_is_the_default() {
+    let trip = form(
+        json!({ "to": { "type": "string", "minLength": 2 }, "nights": { "type": "integer", "default": 1 }, "note": { "type": "string" } }),
+        &["to", "nights"],
+    );
+    assert_eq!(trip.read(r#"{"to": "Rome"}"#), Ok(accepted(json!({ "to": "Rome", "nights": 1 }))));
+    assert_eq!(
+        trip.accept(json!({ "to": "Rome", "nights": 3 })),
+        Ok(accepted(json!({ "to": "Rome", "nights": 3 })))
+    );
+    let wrong = trip.accept(json!({ "nights": "two", "with": "Ann" })).unwrap_err().to_string();
+    for why in ["with is not asked for", "nights must be integer", "to is missing"] {
+        assert!(wrong.contains(why), "{wrong}");
+    }
+    assert!(trip.accept(json!({ "to": "R" })).unwrap_err().to_string().contains("at least 2 characters"));
+    assert!(trip.accept(json!(["Rome"])).is_err());
+    assert!(trip.read("Rome").unwrap_err().to_string().contains("to (text)"), "two must be filled");
+}
+
+#[test]
+fn whoever_will_not_say_says_so() {
+    let name = form(json!({ "name": { "type": "string" } }), &["name"]);
+    assert_eq!(name.read("Decline"), Ok(InputResponse::Decline));
+    assert_eq!(name.read("cancel "), Ok(InputResponse::Cancel));
+    assert_eq!(name.accept(json!({ "name": "decline" })), Ok(accepted(json!({ "name": "decline" }))));
+}
+
+#[test]
+fn a_form_without_fields_takes_a_yes_and_a_page_is_visited() {
+    let sure = form(json!({}), &[]);
+    assert_eq!(sure.read("yes"), Ok(accepted(json!({}))));
+    assert_eq!(sure.accept(Value::Null), Ok(accepted(json!({}))));
+    assert!(sure.read("perhaps").is_err());
+    let page = Elicitation {
+        question: "Sign in".to_owned(),
+        schema: Value::Null,
+        url: Some("https://example.org".to_owned()),
+    };
+    assert_eq!(page.read("done"), Ok(accepted(Value::Null)));
+    assert!(page.read("what?").unwrap_err().to_string().contains("visit https://example.org"));
+    assert!(page.accept(json!({ "secret": "no" })).is_err());
+}

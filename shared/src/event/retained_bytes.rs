@@ -1,0 +1,95 @@
+//! Memory that a folded event retains.
+
+use serde_json::Value;
+
+use super::Event;
+use crate::{
+    message::{Message, Tool, ToolOutput},
+    request::Response,
+};
+
+/// Overhead of an entry in a list or a map, in bytes, in addition to its content.
+const ENTRY: usize = 64;
+
+impl Event {
+    /// Estimates the bytes that a thread keeps of the event: its messages, facts and tools. Small and short-lived parts
+    /// are not counted.
+    pub fn retained_bytes(&self) -> usize {
+        match self {
+            Event::TurnStarted(it) => it.messages.iter().map(of_message).sum(),
+            Event::Decided(it) => {
+                let facts: usize = it.facts.iter().map(of_value).sum();
+                facts + it.messages.iter().map(of_message).sum::<usize>()
+            }
+            Event::Answered(it) => match &it.response {
+                Response::Tools { tools } => tools.iter().map(of_tool).sum(),
+                Response::Output(output) => of_output(output),
+                Response::OutputWithExtras { output, .. } => of_output(output),
+                Response::Prompt { messages } => messages.iter().map(of_message).sum(),
+                // The node adds the reply to the conversation, and it is counted there.
+                Response::Reply(_)
+                | Response::ToolsUnchanged
+                | Response::InputRequired { .. }
+                | Response::Prompts { .. }
+                | Response::Described(_)
+                | Response::SearchResults { .. }
+                | Response::Indexed { .. }
+                | Response::Echo { .. }
+                | Response::Unavailable { .. } => 0,
+            },
+            Event::Forked(it) => it.facts.iter().map(of_value).sum(),
+            Event::Opened(_)
+            | Event::Asked(_)
+            | Event::Attempted(_)
+            | Event::AttemptFailed(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
+            | Event::Reconciled(_)
+            | Event::InputRequired(_)
+            | Event::InputProvided(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_) => 0,
+        }
+    }
+}
+
+fn of_message(it: &Message) -> usize {
+    let calls = it.tool_calls.iter().map(|it| ENTRY + of_value(&it.arguments)).sum::<usize>();
+    ENTRY + it.content.len() + calls
+}
+
+fn of_output(it: &ToolOutput) -> usize {
+    match it {
+        ToolOutput::Ok(text) | ToolOutput::Error(text) | ToolOutput::Refused(text) => text.len(),
+    }
+}
+
+fn of_tool(it: &Tool) -> usize {
+    ENTRY + it.name.len() + it.description.len() + of_value(&it.parameters)
+}
+
+fn of_value(it: &Value) -> usize {
+    match it {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(all) => all.iter().map(|it| ENTRY + of_value(it)).sum(),
+        Value::Object(all) => all.iter().map(|(name, it)| ENTRY + name.len() + of_value(it)).sum(),
+    }
+}
+
+#[test]
+fn what_is_long_weighs() {
+    let retained_bytes = |json: Value| serde_json::from_value::<Event>(json).unwrap().retained_bytes();
+    let long = "x".repeat(10_000);
+    let tool = serde_json::json!({"name": "a", "parameters": {"properties": {"b": {"description": long}}}});
+    let kept = [
+        serde_json::json!({"event": "turn_started", "messages": [{"role": "user", "content": long}]}),
+        serde_json::json!({"event": "decided", "node": "a", "facts": [{"b": [long]}], "to": "end"}),
+        serde_json::json!({"event": "answered", "slot": 0, "response": {"response": "tools", "tools": [tool]}}),
+    ];
+    for event in kept {
+        assert!((10_000..10_500).contains(&retained_bytes(event.clone())), "{event}");
+    }
+    assert_eq!(retained_bytes(serde_json::json!({"event": "failed", "node": "a", "reason": long})), 0);
+}

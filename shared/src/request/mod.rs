@@ -1,0 +1,271 @@
+//! Requests to models, MCP servers and the index, and their responses, as recorded in the log.
+
+mod display;
+
+use std::{collections::BTreeMap, ops::Range};
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use display::{arguments, json, quoted};
+
+use crate::{
+    elicitation::Elicitation,
+    message::{Message, Prompt, Reply, Tool, ToolCall, ToolOutput},
+    tool_content::ResponseExtras,
+    usage::{Usage, is_zero},
+};
+
+/// Request to the outside world. A worker carries it out, and the log keeps it.
+///
+/// ## Why requests reference data instead of copying it
+///
+/// The conversation, the tools of a server or a node, and the schema of an answer are referenced by name or range. The
+/// log grows with the length of the conversation, not with the number of requests.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    /// Request the next message of a model.
+    Chat {
+        /// Model, as `provider/model`.
+        model: String,
+        /// System prompt of the request.
+        system: String,
+        /// Range of messages that the model receives.
+        context: Range<usize>,
+        /// Servers whose tools the model may call: by their own names if there is one server, otherwise as
+        /// `server__tool`.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tool_servers: Vec<String>,
+        /// The node's own tools that the model may call.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        tools: Vec<String>,
+        /// Name of the type that the reply must have. The node holds its JSON Schema.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        response_schema: Option<String>,
+        /// Web search by the provider.
+        #[serde(default, skip_serializing_if = "WebSearch::is_off")]
+        web_search: WebSearch,
+    },
+    /// List the tools of an MCP server.
+    ListTools {
+        /// Name of the server.
+        server: String,
+    },
+    /// Call a tool of an MCP server.
+    CallTool {
+        /// Name of the server.
+        server: String,
+        /// Tool and arguments.
+        call: ToolCall,
+    },
+    /// List the prompts of an MCP server.
+    ListPrompts {
+        /// Name of the server.
+        server: String,
+    },
+    /// Fetch a filled-in prompt of an MCP server.
+    GetPrompt {
+        /// Name of the server.
+        server: String,
+        /// Name of the prompt.
+        name: String,
+        /// Arguments by name.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        arguments: BTreeMap<String, String>,
+    },
+    /// Describe an MCP server in one searchable text.
+    Describe {
+        /// Name of the server.
+        server: String,
+    },
+    /// Search the index for servers that match a text.
+    Search {
+        /// Text to search for.
+        query: String,
+        /// Maximum number of results.
+        limit: usize,
+    },
+    /// Update the index. Servers not listed are removed.
+    Index {
+        /// Description of each server. Null leaves an entry unchanged.
+        servers: BTreeMap<String, Option<Description>>,
+    },
+    /// Simulate work, without a model or a server.
+    Simulate(Simulation),
+}
+
+/// Web search by a model's provider.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebSearch {
+    /// The provider does not search.
+    #[default]
+    Off,
+    /// The provider searches, if it is able to.
+    On,
+}
+
+impl WebSearch {
+    fn is_off(&self) -> bool {
+        *self == Self::Off
+    }
+}
+
+/// Searchable description of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Description {
+    /// The operator's description, with the names and descriptions of tools, prompts and resources.
+    pub text: String,
+    /// Hash of the text.
+    pub hash: String,
+}
+
+/// Server that matches a search.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    /// Name of the server.
+    pub server: String,
+    /// Score of the match. Higher is better. Scores are comparable within one response only.
+    pub score: f64,
+    /// Description that matched.
+    pub text: String,
+}
+
+/// Simulated work in place of a model or a tool.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Simulation {
+    /// Duration, in milliseconds.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub wait_ms: u64,
+    /// Number of failed attempts before the first success.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub failures: u64,
+    /// Permanent error, cleared only when an operator retries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Text to return, streamed word by word.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub text: String,
+}
+
+/// Response to a request, as recorded in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "response", rename_all = "snake_case")]
+pub enum Response {
+    /// Message of a model.
+    Reply(Reply),
+    /// Tools of an MCP server.
+    Tools {
+        /// All tools, by name.
+        tools: Vec<Tool>,
+    },
+    /// The tools of the server are those already recorded.
+    ToolsUnchanged,
+    /// Output or error of a tool.
+    Output(ToolOutput),
+    /// Output of a tool with its extras. Recorded as an output: see [`Answered::extras`](crate::Answered::extras).
+    OutputWithExtras {
+        /// Output of the tool.
+        output: ToolOutput,
+        /// Content other than text, and the session.
+        extras: Box<ResponseExtras>,
+    },
+    /// Input needed from a person first. Never recorded as an answer: see [`InputRequired`](crate::InputRequired).
+    InputRequired {
+        /// Requested inputs by name.
+        input_requests: BTreeMap<String, Elicitation>,
+        /// Opaque state that the server expects back unchanged.
+        request_state: Option<String>,
+    },
+    /// Prompts of an MCP server.
+    Prompts {
+        /// All prompts, in the server's order.
+        prompts: Vec<Prompt>,
+    },
+    /// Filled-in prompt.
+    Prompt {
+        /// Messages of the prompt.
+        messages: Vec<Message>,
+    },
+    /// Description of a server.
+    Described(Description),
+    /// Servers that match a search, best first.
+    SearchResults {
+        /// Matches, best first.
+        hits: Vec<Hit>,
+        /// Ranking method: `lexical`, or `MODEL and words`.
+        ranking: String,
+    },
+    /// Result of an index update.
+    Indexed {
+        /// Servers that were added or changed.
+        written: Vec<String>,
+        /// Servers that were left unchanged.
+        unchanged: Vec<String>,
+        /// Servers that were removed.
+        removed: Vec<String>,
+    },
+    /// Text of simulated work.
+    Echo {
+        /// Text that the simulation returned.
+        text: String,
+    },
+    /// No response. The node continues without one.
+    Unavailable {
+        /// Reason in one sentence.
+        reason: String,
+    },
+}
+
+/// Failure of a request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fault {
+    /// Error text that an operator can act on.
+    pub error: String,
+    /// Reaction that the error permits.
+    pub kind: FaultKind,
+    /// Usage of the failed attempt. Boxed, because it is rare and would enlarge every result.
+    pub usage: Option<Box<Usage>>,
+}
+
+/// Permitted reaction to a failed request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaultKind {
+    /// The request may be retried.
+    Transient {
+        /// Delay that the server requested (`Retry-After`), in milliseconds.
+        retry_after_ms: Option<u64>,
+    },
+    /// Retrying does not help. An operator must act.
+    Permanent,
+    /// The request was sent and its response was lost. It may have taken effect.
+    InDoubt {
+        /// Delay that the server requested, in milliseconds, for requests that are safe to repeat.
+        retry_after_ms: Option<u64>,
+    },
+}
+
+impl Fault {
+    /// Creates a fault without usage.
+    pub fn new(error: impl Into<String>, kind: FaultKind) -> Self {
+        Self { error: error.into(), kind, usage: None }
+    }
+
+    /// Creates a fault that may be retried.
+    pub fn transient(error: impl Into<String>) -> Self {
+        Self::new(error, FaultKind::Transient { retry_after_ms: None })
+    }
+
+    /// Creates a fault that only an operator can resolve.
+    pub fn permanent(error: impl Into<String>) -> Self {
+        Self::new(error, FaultKind::Permanent)
+    }
+
+    /// Creates a fault of a request that may have taken effect.
+    pub fn in_doubt(error: impl Into<String>) -> Self {
+        Self::new(error, FaultKind::InDoubt { retry_after_ms: None })
+    }
+}

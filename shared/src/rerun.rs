@@ -1,0 +1,114 @@
+//! Rerun: runs the current code from the start against the external events of a log or a fixture.
+
+use std::{collections::VecDeque, fmt::Write};
+
+use crate::{
+    event::{Attempted, Event},
+    graph::Graph,
+    progress::{InvalidLog, Next},
+};
+
+/// Result of a rerun.
+#[derive(Debug)]
+pub struct Rerun {
+    /// Log that the current code writes.
+    pub log: Vec<Event>,
+    /// External events that the current code did not reach.
+    pub unused: Vec<Event>,
+}
+
+/// Runs the current code with the external events of `script`.
+///
+/// Only external events are taken from the script: the opening, the messages and the responses. A recorded log and a
+/// hand-written script are therefore equivalent. A recorded log also fixes the position of each fork.
+///
+/// # Errors
+///
+/// [`InvalidLog`] if the current code cannot continue.
+pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
+    let mut outside =
+        script.iter().filter(|it| it.is_external()).cloned().collect::<Vec<_>>().into_iter().peekable();
+    let mut thread = graph.begin();
+    let mut log = Vec::new();
+    let (mut forks, mut own) = (forks(script), 0);
+    loop {
+        let here = forks.front() == Some(&own);
+        let forked = outside.next_if(|it| here && matches!(it, Event::Forked(_)));
+        let mut happened = match thread.next()? {
+            _ if forked.is_some() => {
+                forks.pop_front();
+                forked.into_iter().collect()
+            }
+            Next::Append(event) => {
+                // A call in doubt can be reported from outside, or be recorded by the code itself.
+                if let Event::InDoubt(it) = &event {
+                    outside.next_if(|next| matches!(next, Event::InDoubt(then) if then.slot == it.slot));
+                }
+                vec![event]
+            }
+            Next::Wait => outside.next().into_iter().collect(),
+            Next::Perform(due) => {
+                let fence = |slot| Attempted { slot, worker: String::new() }.into();
+                let mut events: Vec<Event> =
+                    due.iter().filter(|it| it.is_write()).map(|it| fence(it.slot)).collect();
+                for event in &events {
+                    thread.apply(event)?;
+                    own += 1;
+                    log.push(event.clone());
+                }
+                let answers = |it: &Event| {
+                    matches!(
+                        it,
+                        Event::Answered(_)
+                            | Event::AttemptFailed(_)
+                            | Event::InDoubt(_)
+                            | Event::InputRequired(_)
+                    )
+                };
+                events = due.iter().map_while(|_| outside.next_if(answers)).collect();
+                if events.is_empty() { outside.next().into_iter().collect() } else { events }
+            }
+        };
+        if happened.is_empty() {
+            return Ok(Rerun { log, unused: Vec::new() });
+        }
+        let mut happened = happened.drain(..);
+        while let Some(event) = happened.next() {
+            // The current code checks the recorded answers again.
+            let event = if let Event::Answered(it) = event {
+                thread.receive(it.slot, Ok(it.outcome()), 0)
+            } else {
+                event
+            };
+            if let Err(InvalidLog::UnexpectedEvent { event, .. }) = thread.apply(&event) {
+                let unused = std::iter::once(*event).chain(happened).chain(outside).collect();
+                return Ok(Rerun { log, unused });
+            }
+            own += usize::from(!event.is_external());
+            log.push(event);
+        }
+    }
+}
+
+/// Returns the number of the code's own events before each fork of a recorded log. A hand-written script has no such
+/// events, so the result is empty.
+fn forks(script: &[Event]) -> VecDeque<usize> {
+    let mut own = 0;
+    let mut forks = VecDeque::new();
+    for event in script {
+        own += usize::from(!event.is_external());
+        if let Event::Forked(_) = event {
+            forks.push_back(own);
+        }
+    }
+    if own == 0 { VecDeque::new() } else { forks }
+}
+
+/// Formats a log as the text of a snapshot: a numbered line for each event, without anything that differs between runs.
+pub fn transcript<'a>(log: impl IntoIterator<Item = &'a Event>) -> String {
+    log.into_iter().enumerate().fold(String::new(), |mut out, (seq, event)| {
+        let event = format!("{event:#}").replace('\n', "\n      ");
+        let _ = writeln!(out, "{seq:>4}  {}", event.trim_end());
+        out
+    })
+}

@@ -1,0 +1,86 @@
+//! Usage of models and tools: tokens, cost and time.
+
+use serde::{Deserialize, Serialize};
+
+/// Usage of one response.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Usage {
+    /// Model that answered, as the endpoint names it, or `scripted`. Empty without a model.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    /// Tokens read. 0 if the provider reports none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub input_tokens: u64,
+    /// Tokens written. 0 if the provider reports none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub output_tokens: u64,
+    /// Cost in millionths of a US dollar. Absent if no price is configured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub micro_usd: Option<u64>,
+    /// Duration of the request, in milliseconds.
+    pub duration_ms: u64,
+    /// Method used to request JSON: `json_schema`, `tool` or `json`. Empty without a schema.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub response_format: String,
+}
+
+/// Sum of the usage of several responses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct UsageTotal {
+    /// Tokens read by models.
+    pub input_tokens: u64,
+    /// Tokens written by models.
+    pub output_tokens: u64,
+    /// Cost in millionths of a US dollar.
+    pub micro_usd: u64,
+    /// Time spent in models and tools, in milliseconds. Concurrent requests are added up.
+    pub duration_ms: u64,
+    /// Number of model responses that reported no tokens. Their tokens are missing from the sums.
+    pub responses_without_usage: u32,
+    /// Number of model responses without a configured price. Their cost is missing from the sum.
+    pub responses_without_price: u32,
+}
+
+impl UsageTotal {
+    /// Returns the tokens read and written.
+    pub fn tokens(&self) -> u64 {
+        self.input_tokens.saturating_add(self.output_tokens)
+    }
+
+    /// Returns the cost in US dollars.
+    pub fn usd(&self) -> f64 {
+        usd(self.micro_usd)
+    }
+
+    /// Adds the usage of one response.
+    pub(crate) fn add(&mut self, usage: &Usage) {
+        let Usage { model: _, input_tokens, output_tokens, micro_usd, duration_ms, response_format: _ } =
+            usage;
+        self.input_tokens = self.input_tokens.saturating_add(*input_tokens);
+        self.output_tokens = self.output_tokens.saturating_add(*output_tokens);
+        self.micro_usd = self.micro_usd.saturating_add(micro_usd.unwrap_or_default());
+        self.duration_ms = self.duration_ms.saturating_add(*duration_ms);
+    }
+
+    /// Adds the usage of a model response, and counts missing tokens and prices.
+    pub(crate) fn add_of_model(&mut self, usage: &Usage) {
+        self.add(usage);
+        self.responses_without_usage += u32::from(usage.input_tokens == 0 && usage.output_tokens == 0);
+        self.responses_without_price += u32::from(usage.micro_usd.is_none());
+    }
+}
+
+/// Converts millionths of a US dollar to US dollars.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "a sum that loses a millionth of a dollar is nine billion dollars"
+)]
+pub fn usd(micro_usd: u64) -> f64 {
+    micro_usd as f64 / 1e6
+}
+
+/// Returns true for zero, which is not serialized.
+pub(crate) fn is_zero(n: &u64) -> bool {
+    *n == 0
+}

@@ -1,0 +1,342 @@
+//! Open batches: one API server processes each under a lease; its owner stops or resumes it.
+
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use queue::clock;
+use sea_orm::{
+    ActiveValue::{self, Set},
+    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
+    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    sea_query::{Expr, Query},
+};
+use uuid::Uuid;
+
+use super::{
+    Batch, BatchId, BatchStatus, FileId, ItemState, Stopped,
+    batch::is_open,
+    files::is_readable,
+    tables::{batches, batches::Column, items},
+    transitions::TURN_FAILED,
+    webhook_events::announce,
+};
+use crate::{
+    Error, Store, TurnStatus,
+    log::{plain, signed, tables::turns},
+};
+
+impl Store {
+    /// Leases open batches to `keeper` for `lease` microseconds: those it already holds and those without a valid
+    /// lease. Returns them oldest first.
+    ///
+    /// A lease is renewed once less than half of it is left, so an idle coordinator writes nothing.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn acquire_batch_leases(&self, keeper: &str, lease: i64) -> Result<Vec<Batch>, Error> {
+        let now = clock::now();
+        let mine = || Column::LeaseOwner.eq(keeper);
+        let free = Column::LeaseExpiresAt.lt(now).or(mine().and(Column::LeaseExpiresAt.lt(now + lease / 2)));
+        let some = batches::Entity::find().filter(is_open()).filter(free.clone());
+        if some.one(&self.database.pool).await?.is_some() {
+            let row = batches::ActiveModel {
+                lease_owner: Set(Some(keeper.to_owned())),
+                lease_expires_at: Set(now + lease),
+                ..Default::default()
+            };
+            let update = batches::Entity::update_many().set(row).filter(is_open()).filter(free);
+            update.exec(&self.database.writer).await?;
+        }
+        let rows = batches::Entity::find().filter(is_open()).filter(mine()).order_by_asc(Column::Id);
+        rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
+    }
+
+    /// Returns the current state of a batch if it is open and `keeper` holds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn kept_batch(&self, id: BatchId, keeper: &str) -> Result<Option<Batch>, Error> {
+        let rows = batches::Entity::find_by_id(id).filter(is_open()).filter(Column::LeaseOwner.eq(keeper));
+        rows.one(&self.database.hot).await?.map(Batch::try_from).transpose()
+    }
+
+    /// Releases all leases of `keeper`, so that other coordinators can take the batches at once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn leave_batches(&self, keeper: &str) -> Result<(), Error> {
+        let row = batches::ActiveModel { lease_expires_at: Set(0), ..Default::default() };
+        let update =
+            batches::Entity::update_many().set(row).filter(is_open()).filter(Column::LeaseOwner.eq(keeper));
+        update.exec(&self.database.writer).await?;
+        Ok(())
+    }
+
+    /// Advances a batch from the status in `batch`. Returns true if it still had that status and `keeper` still holds
+    /// it. Deliveries to the interested webhooks are written in the same transaction as the end of the batch.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn advance_batch(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        to: BatchStatus,
+        fault: Option<&str>,
+    ) -> Result<bool, Error> {
+        let mut row = batches::ActiveModel { status: Set(to.to_string()), ..Default::default() };
+        let now = Set(Some(clock::now()));
+        match to {
+            BatchStatus::Validating => {}
+            BatchStatus::InProgress => row.in_progress_at = now,
+            BatchStatus::Finalizing => {
+                row.finalizing_at = now;
+                row.output_file = Set(Some(Uuid::now_v7()));
+                row.error_file = Set(Some(Uuid::now_v7()));
+            }
+            BatchStatus::Completed => row.completed_at = now,
+            BatchStatus::Failed => {
+                row.failed_at = now;
+                row.fault = Set(fault.map(plain));
+            }
+            BatchStatus::Expired => row.expired_at = now,
+            BatchStatus::Cancelling => row.cancelling_at = now,
+            BatchStatus::Cancelled => row.cancelled_at = now,
+        }
+        if !to.is_open() {
+            row.stopped = Set(None);
+        }
+        let (batch, keeper) = (batch.clone(), keeper.to_owned());
+        self.database.transact(move |tx| advance(tx, row, batch, keeper, to).boxed()).await
+    }
+
+    /// Records the ids of a batch's result files.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn name_results(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        output: Option<FileId>,
+        error: Option<FileId>,
+    ) -> Result<bool, Error> {
+        let row =
+            batches::ActiveModel { output_file: Set(output), error_file: Set(error), ..Default::default() };
+        self.change(row, batch.id, &[BatchStatus::Finalizing], Some(keeper)).await
+    }
+
+    /// Cancels a batch. Returns true if that changed anything.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn cancel_batch(&self, id: BatchId) -> Result<bool, Error> {
+        let row = batches::ActiveModel {
+            status: Set(BatchStatus::Cancelling.to_string()),
+            cancelling_at: Set(Some(clock::now())),
+            ..Default::default()
+        };
+        self.change(row, id, &BatchStatus::RUNNING, None).await
+    }
+
+    /// Stops the start of further items of a batch. Returns true if the batch could be stopped.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn stop_batch(&self, id: BatchId, why: Stopped) -> Result<bool, Error> {
+        let row = batches::ActiveModel { stopped: Set(Some(why.to_string())), ..Default::default() };
+        self.change(row, id, &BatchStatus::RUNNING, None).await
+    }
+
+    /// Resumes a stopped batch, with a new budget if `max_micro_usd` is given. Returns true if the batch could be
+    /// resumed.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn resume_batch(&self, id: BatchId, max_micro_usd: Option<u64>) -> Result<bool, Error> {
+        let row = batches::ActiveModel {
+            stopped: Set(None),
+            max_micro_usd: cap(max_micro_usd),
+            ..Default::default()
+        };
+        self.change(row, id, &BatchStatus::RUNNING, None).await
+    }
+
+    /// Reopens an ended batch: runs its items in the final state `only` again, with a new time limit in seconds,
+    /// and with a new budget if `max_micro_usd` is given. Returns the number of these items, or `None` if the input
+    /// file is gone.
+    ///
+    /// An item whose failed turn has been retried in the meantime is not run again; it continues with that turn.
+    ///
+    /// ## Why a batch with unvalidated lines cannot be reopened
+    ///
+    /// It would end as if the unvalidated lines did not exist, and validating them now would run lines that were
+    /// cancelled.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn reopen_batch(
+        &self,
+        id: BatchId,
+        only: ItemState,
+        seconds: u64,
+        max_micro_usd: Option<u64>,
+    ) -> Result<Option<u64>, Error> {
+        self.database.transact(move |tx| reopen(tx, id, only, seconds, max_micro_usd).boxed()).await
+    }
+
+    async fn change(
+        &self,
+        row: batches::ActiveModel,
+        id: BatchId,
+        from: &[BatchStatus],
+        keeper: Option<&str>,
+    ) -> Result<bool, Error> {
+        change(&self.database.writer, row, id, from, keeper).await
+    }
+}
+
+/// Budget of a batch to store; unchanged without a value.
+fn cap(max_micro_usd: Option<u64>) -> ActiveValue<Option<i64>> {
+    max_micro_usd.map_or(ActiveValue::NotSet, |it| Set(Some(signed(it))))
+}
+
+async fn change(
+    db: &impl ConnectionTrait,
+    row: batches::ActiveModel,
+    id: BatchId,
+    from: &[BatchStatus],
+    keeper: Option<&str>,
+) -> Result<bool, Error> {
+    let from = from.iter().map(|it| it.as_str());
+    let update = batches::Entity::update_many()
+        .set(row)
+        .filter(Column::Id.eq(id))
+        .filter(Column::Status.is_in(from))
+        .apply_if(keeper, |update, it| update.filter(Column::LeaseOwner.eq(it)));
+    Ok(update.exec(db).await?.rows_affected == 1)
+}
+
+async fn advance(
+    tx: &DatabaseTransaction,
+    row: batches::ActiveModel,
+    batch: Batch,
+    keeper: String,
+    to: BatchStatus,
+) -> Result<bool, Error> {
+    if !change(tx, row, batch.id, &[batch.status], Some(&keeper)).await? {
+        return Ok(false);
+    }
+    if !to.is_open() {
+        announce(tx, &batch, to).await?;
+    }
+    Ok(true)
+}
+
+/// **Invariant:** the earlier usage of an item stays in the batch's totals, because it was paid for.
+async fn reopen(
+    tx: &DatabaseTransaction,
+    id: BatchId,
+    only: ItemState,
+    seconds: u64,
+    max_micro_usd: Option<u64>,
+) -> Result<Option<u64>, Error> {
+    let over = BatchStatus::ALL.iter().filter(|it| !it.is_open()).map(|it| it.as_str());
+    let rows = batches::Entity::find_by_id(id)
+        .filter(Column::Status.is_in(over))
+        .filter(Column::InProgressAt.is_not_null())
+        .lock_exclusive();
+    let Some(batch) = rows.one(tx).await? else { return Ok(Some(0)) };
+    if !is_readable(tx, batch.input_file).await? {
+        return Ok(None);
+    }
+    let (mut counts, now) = (Batch::try_from(batch)?.counts, clock::now());
+    let retried = retried(tx, id, only, now).await?;
+    let row = items::ActiveModel {
+        state: Set(ItemState::Waiting.to_string()),
+        thread_id: Set(None),
+        turn_id: Set(None),
+        submitted_at: Set(None),
+        input_tokens: Set(0),
+        output_tokens: Set(0),
+        micro_usd: Set(0),
+        code: Set(None),
+        message: Set(None),
+        result_no: Set(None),
+        ..Default::default()
+    };
+    let reopened = items::Entity::update_many()
+        .set(row)
+        .col_expr(items::Column::Attempt, Expr::col(items::Column::Attempt).add(1))
+        .filter(items::Column::BatchId.eq(id))
+        .filter(items::Column::State.eq(only.as_str()))
+        .exec(tx)
+        .await?
+        .rows_affected;
+    if retried + reopened == 0 {
+        return Ok(Some(0));
+    }
+    counts.shift(only, ItemState::Submitted, retried);
+    counts.shift(only, ItemState::Waiting, reopened);
+    let row = batches::ActiveModel {
+        status: Set(BatchStatus::InProgress.to_string()),
+        counts: Set(counts.to_string()),
+        stopped: Set(None),
+        max_micro_usd: cap(max_micro_usd),
+        expires_at: Set(now.saturating_add(clock::duration_micros(Duration::from_secs(seconds)))),
+        in_progress_at: Set(Some(now)),
+        finalizing_at: Set(None),
+        completed_at: Set(None),
+        expired_at: Set(None),
+        cancelling_at: Set(None),
+        cancelled_at: Set(None),
+        output_file: Set(None),
+        error_file: Set(None),
+        lease_expires_at: Set(0),
+        ..Default::default()
+    };
+    batches::Entity::update_many().set(row).filter(Column::Id.eq(id)).exec(tx).await?;
+    Ok(Some(retried + reopened))
+}
+
+/// Moves items back in progress whose failed turn has since been retried. Returns their number.
+///
+/// Their earlier usage stays recorded: it belongs to the same thread, and only additional usage is added to the batch's
+/// totals.
+async fn retried(tx: &DatabaseTransaction, id: BatchId, only: ItemState, now: i64) -> Result<u64, Error> {
+    let goes_on = TurnStatus::ALL.iter().filter(|it| match it {
+        TurnStatus::Queued | TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Completed => true,
+        TurnStatus::Failed | TurnStatus::Cancelled => false,
+    });
+    let turn = Expr::col((turns::Entity, turns::Column::Id));
+    let tried = Query::select()
+        .expr(Expr::val(1))
+        .from(turns::Entity)
+        .and_where(turn.equals((items::Entity, items::Column::TurnId)))
+        .and_where(turns::Column::Status.is_in(goes_on.map(|it| it.as_str())))
+        .take();
+    let row = items::ActiveModel {
+        state: Set(ItemState::Submitted.to_string()),
+        submitted_at: Set(Some(now)),
+        code: Set(None),
+        message: Set(None),
+        result_no: Set(None),
+        ..Default::default()
+    };
+    let update = items::Entity::update_many()
+        .set(row)
+        .filter(items::Column::BatchId.eq(id))
+        .filter(items::Column::State.eq(only.as_str()))
+        .filter(items::Column::Code.eq(TURN_FAILED))
+        .filter(Expr::exists(tried));
+    Ok(update.exec(tx).await?.rows_affected)
+}

@@ -1,0 +1,214 @@
+//! Turns the lines of a file into items, one chunk at a time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt as _;
+use queue::Priority;
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
+    QueryFilter as _,
+};
+
+use super::{
+    Batch, BatchStatus, ItemState,
+    files::place,
+    tables::batches,
+    transitions::{Results, line_of, lock_batch},
+};
+use crate::{
+    Error, Store,
+    log::{plain, signed, unsigned},
+    sql_batch::{Words, number, text},
+};
+
+/// Error code of a line whose `custom_id` an earlier line already has.
+const DUPLICATE: &str = "duplicate_custom_id";
+
+/// Maximum number of items in one statement.
+pub(crate) const ROWS: usize = 1000;
+
+/// Location of a line in its file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinePlace {
+    /// Index of the chunk.
+    pub chunk: u32,
+    /// Byte offset within the chunk.
+    pub start: u32,
+    /// Length in bytes.
+    pub length: u32,
+}
+
+/// A validated line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Line number in the file, from 1.
+    pub nth: u64,
+    /// Client's name for the line.
+    pub custom_id: Option<String>,
+    /// Location of the line in its file.
+    pub place: LinePlace,
+    /// Content of a valid line, or the code and the message of its error.
+    pub checked: Result<CacheKey, (String, String)>,
+}
+
+impl Line {
+    fn state(&self) -> ItemState {
+        if self.checked.is_ok() { ItemState::Waiting } else { ItemState::Invalid }
+    }
+
+    fn cache_key(&self) -> Option<&CacheKey> {
+        self.checked.as_ref().ok()
+    }
+
+    fn fault(&self) -> Option<&(String, String)> {
+        self.checked.as_ref().err()
+    }
+}
+
+/// Content of a line, as used to find an earlier result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CacheKey {
+    /// Hash of the content.
+    pub hash: String,
+    /// Strategy that runs the line.
+    pub strategy: String,
+    /// Priority of the line.
+    pub priority: Priority,
+}
+
+impl Store {
+    /// Inserts the items of one chunk and advances the batch to the next chunk, in one transaction. Of several lines
+    /// with the same name the first is valid and the others are invalid. An invalid line gets its result immediately.
+    ///
+    /// ## Why an accepted line can run immediately
+    ///
+    /// Lines are accepted in file order, so a later line cannot make an earlier one invalid. Of two lines with the same
+    /// name the later one is invalid, even if the earlier one has already ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::BatchLost`] if the batch has already advanced, or if `keeper` no longer holds it, and
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn add_lines(
+        &self,
+        batch: &Batch,
+        keeper: &str,
+        lines: Vec<Line>,
+        last: u64,
+    ) -> Result<(), Error> {
+        let (batch, keeper) = (batch.clone(), keeper.to_owned());
+        self.database.transact_hot(move |tx| add_lines(tx, batch, keeper, lines, last).boxed()).await
+    }
+}
+
+async fn add_lines(
+    tx: &DatabaseTransaction,
+    batch: Batch,
+    keeper: String,
+    lines: Vec<Line>,
+    last: u64,
+) -> Result<(), Error> {
+    let mut refused = Vec::new();
+    for lines in lines.chunks(ROWS) {
+        let taken = insert(tx, &batch, lines).await?;
+        let again: Vec<Line> = lines.iter().filter(|it| !taken.contains(&it.nth)).map(renamed).collect();
+        insert(tx, &batch, &again).await?;
+        let of_again = again.iter().map(|it| (it.nth, it)).collect::<BTreeMap<_, _>>();
+        for line in lines {
+            let nameless = of_again.get(&line.nth);
+            if let Err(error) = &nameless.map_or(line, |it| *it).checked {
+                refused.push((line, error.clone()));
+            }
+        }
+    }
+    let row = lock_batch(tx, batch.id, &keeper).await?;
+    if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
+        return Err(Error::BatchLost(batch.id));
+    }
+    let mut counts = Batch::try_from(row.clone())?.counts;
+    let (mut bad, mut results) = (Vec::new(), Results::after(row.done));
+    for (line, (code, message)) in refused {
+        let error = Some((code.as_str(), message.as_str()));
+        let told = line_of(batch.id, line.nth, line.custom_id.as_deref(), None, error)?;
+        bad.push((results.add(line.nth, told), line.nth));
+    }
+    let faulty = bad.len() as u64;
+    counts.add(ItemState::Invalid, faulty);
+    counts.add(ItemState::Waiting, lines.len() as u64 - faulty);
+    point(tx, &batch, bad).await?;
+    let sums = batches::ActiveModel {
+        validated: Set(row.validated + 1),
+        lines: Set(signed(last)),
+        total: Set(row.total + signed(lines.len() as u64)),
+        counts: Set(counts.to_string()),
+        done: Set(results.write(tx, batch.id).await?),
+        ..Default::default()
+    };
+    batches::Entity::update_many().set(sums).filter(batches::Column::Id.eq(batch.id)).exec(tx).await?;
+    Ok(())
+}
+
+/// Links items to their results by line number. The invalid lines are known only after the insert.
+async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<(), Error> {
+    const WORDS: Words = Words {
+        postgres: "UPDATE batch_items SET result_no = it.n \
+                   FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
+                   (n, nth) OFFSET 0) AS it \
+                   WHERE batch_items.batch_id = ANY (ARRAY[it.batch_id]) AND batch_items.nth = it.nth",
+        sqlite: "UPDATE batch_items SET result_no = it.value ->> 'n' FROM json_each(?2) AS it \
+                 WHERE batch_items.batch_id = iif(it.key >= 0, ?1, NULL) AND batch_items.nth = it.value ->> 'nth'",
+    };
+    if !bad.is_empty() {
+        let columns = [number("n", &bad, |(n, _)| *n), number("nth", &bad, |(_, nth)| signed(*nth))];
+        tx.execute_raw(WORDS.with(tx, [batch.id.into()], columns)).await?;
+    }
+    Ok(())
+}
+
+/// Returns the same line marked as invalid because an earlier line has its name.
+fn renamed(line: &Line) -> Line {
+    let id = line.custom_id.as_deref().unwrap_or_default();
+    let words = format!("custom_id: an earlier line is called {id:?} too; that one counts");
+    Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
+}
+
+/// Inserts the lines whose number and name are new, and returns their numbers.
+async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
+    const WORDS: Words = Words {
+        postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
+                   priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \
+                   SELECT $1, nth, $2, nullif(custom_id, ''), chunk, start, length, state, priority, 1, \
+                   nullif(cache_key, ''), nullif(strategy, ''), 0, 0, 0, nullif(code, ''), nullif(message, '') \
+                   FROM unnest($3::bigint[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::text[], \
+                   $9::bigint[], $10::text[], $11::text[], $12::text[], $13::text[]) AS it (nth, custom_id, chunk, start, \
+                   length, state, priority, cache_key, strategy, code, message) \
+                   ORDER BY nth ON CONFLICT DO NOTHING RETURNING nth",
+        sqlite: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
+                 priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \
+                 SELECT ?1, value ->> 'nth', ?2, value ->> 'custom_id', value ->> 'chunk', value ->> 'start', \
+                 value ->> 'length', value ->> 'state', value ->> 'priority', 1, value ->> 'cache_key', value ->> 'strategy', 0, 0, 0, \
+                 value ->> 'code', value ->> 'message' FROM json_each(?3) WHERE true ORDER BY key \
+                 ON CONFLICT DO NOTHING RETURNING nth",
+    };
+    if lines.is_empty() {
+        return Ok(BTreeSet::new());
+    }
+    let columns = [
+        number("nth", lines, |it| signed(it.nth)),
+        text("custom_id", lines, |it| it.custom_id.as_deref().map(plain)),
+        number("chunk", lines, |it| i64::from(it.place.chunk)),
+        number("start", lines, |it| i64::from(it.place.start)),
+        number("length", lines, |it| i64::from(it.place.length)),
+        text("state", lines, |it| it.state().to_string()),
+        number("priority", lines, |it| {
+            i64::from(it.cache_key().map_or(batch.priority, |it| it.priority).rank())
+        }),
+        text("cache_key", lines, |it| it.cache_key().map(|it| it.hash.clone())),
+        text("strategy", lines, |it| it.cache_key().map(|it| it.strategy.clone())),
+        text("code", lines, |it| it.fault().map(|(code, _)| plain(code))),
+        text("message", lines, |it| it.fault().map(|(_, message)| plain(message))),
+    ];
+    let values = [batch.id.into(), batch.tenant.as_str().into()];
+    let rows = tx.query_all_raw(WORDS.with(tx, values, columns)).await?;
+    rows.into_iter().map(|row| unsigned(row.try_get("", "nth")?)).collect()
+}

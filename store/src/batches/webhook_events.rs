@@ -1,0 +1,37 @@
+//! Webhook events for the end of a batch.
+
+use sea_orm::DatabaseTransaction;
+use serde_json::json;
+
+use super::{Batch, BatchStatus};
+use crate::{
+    Error,
+    webhooks::{EventType, announce as tell},
+};
+
+/// Writes a delivery of the batch's outcome for every webhook that subscribes to it.
+pub(crate) async fn announce(tx: &DatabaseTransaction, batch: &Batch, to: BatchStatus) -> Result<(), Error> {
+    let event = match to {
+        BatchStatus::Completed if batch.failed() > 0 => EventType::BatchCompletedWithErrors,
+        BatchStatus::Completed => EventType::BatchCompleted,
+        BatchStatus::Expired => EventType::BatchExpired,
+        BatchStatus::Cancelled => EventType::BatchCancelled,
+        BatchStatus::Failed => EventType::BatchFailed,
+        BatchStatus::Validating
+        | BatchStatus::InProgress
+        | BatchStatus::Finalizing
+        | BatchStatus::Cancelling => return Ok(()),
+    };
+    let data = json!({
+        "id": format!("batch_{}", batch.id.simple()),
+        "tenant": batch.tenant,
+        "status": to.as_str(),
+        "request_counts": {
+            "total": batch.total,
+            "completed": batch.counts.good(),
+            "failed": batch.failed(),
+        },
+        "metadata": batch.metadata,
+    });
+    tell(tx, &batch.tenant, event, data).await
+}

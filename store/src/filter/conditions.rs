@@ -1,0 +1,430 @@
+//! The filter language for turns: `status = failed and error ~ 'timed out' and age < 7d`.
+//!
+//! A condition consists of a field, one of the operators `=`, `!=`, `~` (contains), `<` and `>`, and a value, which is
+//! one word or a quoted text. Conditions are joined by `and`; there is no `or` and no grouping. A time is an RFC 3339
+//! timestamp, a UTC date, or a duration before now: `7d` is the moment seven days ago, so `created > 7d` selects turns
+//! submitted since then. Most people read that the other way round; `age < 7d` means the same and is unambiguous.
+
+use queue::{Priority, clock};
+use uuid::Uuid;
+
+use crate::TurnStatus;
+
+/// Maximum number of conditions.
+const MOST: usize = 20;
+
+/// All field names, for the error message about an unknown field.
+const FIELDS: &str = "status, strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY";
+
+/// A conjunction of conditions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Conditions(pub(crate) Vec<Condition>);
+
+/// A single condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Condition {
+    Text { field: TextField, how: How, value: String },
+    Status { is: Is, value: TurnStatus },
+    Priority { is: Is, value: Priority },
+    Thread { is: Is, value: Uuid },
+    Time { field: TimeField, side: Side, at: i64 },
+}
+
+/// Field that is compared as text; a missing value compares as an empty text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TextField {
+    Strategy,
+    Tenant,
+    Author,
+    Error,
+    Cause,
+    /// Metadata from the client, under this key.
+    Metadata(String),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TimeField {
+    Created,
+    Updated,
+}
+
+/// Comparison of two texts, case-sensitive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    Is,
+    IsNot,
+    Holds,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Is {
+    Is,
+    IsNot,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Before,
+    After,
+}
+
+/// Error in a filter, with its position and a hint.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("at character {at}: {what}; {mend}")]
+pub struct Unread {
+    /// Position of the error in characters, from 1.
+    pub at: usize,
+    /// Description of the error.
+    pub what: String,
+    /// Hint for a correction.
+    pub mend: String,
+}
+
+impl Conditions {
+    /// Parses conditions. Durations are relative to `now`, in microseconds since the Unix epoch.
+    ///
+    /// # Errors
+    ///
+    /// [`Unread`] if the text is not a valid filter.
+    pub fn parse(text: &str, now: i64) -> Result<Self, Unread> {
+        let mut reader = Reader { text, at: 0 };
+        let mut conditions = Vec::new();
+        loop {
+            conditions.push(reader.said(FIELDS)?.meant(now)?);
+            reader.skip_blanks();
+            if reader.rest().is_empty() {
+                return Ok(Self(conditions));
+            }
+            reader.and()?;
+            if conditions.len() == MOST {
+                return Err(reader.wrong(format!("there are more than {MOST} conditions"), "ask for less"));
+            }
+        }
+    }
+
+    /// Returns the full strategy names that the conditions require or exclude, so that a caller can report an unknown
+    /// name.
+    pub fn strategies(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().filter_map(|it| {
+            let Condition::Text { field: TextField::Strategy, how: How::Is | How::IsNot, value } = it else {
+                return None;
+            };
+            Some(value.as_str())
+        })
+    }
+
+    /// Adds a condition on the tenant.
+    pub fn and_tenant(mut self, name: &str) -> Self {
+        self.0.push(Condition::Text { field: TextField::Tenant, how: How::Is, value: name.to_owned() });
+        self
+    }
+
+    /// Adds a condition on the submission time: later than `at`, in microseconds since the Unix epoch.
+    pub fn and_since(mut self, at: i64) -> Self {
+        self.0.push(Condition::Time { field: TimeField::Created, side: Side::After, at });
+        self
+    }
+}
+
+pub(crate) struct Reader<'a> {
+    pub(crate) text: &'a str,
+    /// Byte offset of the next character.
+    pub(crate) at: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub(crate) fn skip_blanks(&mut self) {
+        self.at = self.text.len() - self.rest().trim_start().len();
+    }
+
+    /// Consumes and returns the longest prefix of characters that match.
+    fn take(&mut self, such: impl Fn(char) -> bool) -> &'a str {
+        let rest = self.rest();
+        let taken = &rest[..rest.find(|it| !such(it)).unwrap_or(rest.len())];
+        self.at += taken.len();
+        taken
+    }
+
+    pub(crate) fn wrong(&self, what: impl Into<String>, mend: impl Into<String>) -> Unread {
+        let at = self.text[..self.at].chars().count() + 1;
+        Unread { at, what: what.into(), mend: mend.into() }
+    }
+
+    fn name(&mut self) -> &'a str {
+        self.skip_blanks();
+        self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
+    }
+
+    pub(crate) fn and(&mut self) -> Result<(), Unread> {
+        let here = Self { text: self.text, at: self.at };
+        let word = self.name();
+        if word.eq_ignore_ascii_case("and") {
+            return Ok(());
+        }
+        if word.eq_ignore_ascii_case("or") || self.rest().starts_with('|') {
+            let mend = "there is only `and`: ask once for each side of the `or`";
+            return Err(here.wrong("`or` is not known", mend));
+        }
+        let mend = "join conditions by `and`, and put a value of several words between quotes";
+        Err(here.wrong("another condition begins here, or the value before goes on", mend))
+    }
+
+    /// Parses the next condition into its parts; `fields` lists the valid fields for error messages.
+    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, Unread> {
+        self.skip_blanks();
+        let at_field = Self { text: self.text, at: self.at };
+        let field = self.name();
+        if field.is_empty() && self.rest().starts_with(['(', ')']) {
+            return Err(at_field.wrong("parentheses are not known", "join conditions by `and` alone"));
+        }
+        if field.is_empty() {
+            let mend = format!("write FIELD = VALUE; fields are {fields}");
+            return Err(at_field.wrong("a field is missing", mend));
+        }
+        self.skip_blanks();
+        let at_operator = Self { text: self.text, at: self.at };
+        let operator = self.take(|it| matches!(it, '=' | '!' | '~' | '<' | '>'));
+        if !["=", "!=", "~", "<", ">"].contains(&operator) {
+            let what = match operator {
+                "" => format!("an operator is missing after {field}"),
+                other => format!("{other} is no operator"),
+            };
+            return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
+        }
+        self.skip_blanks();
+        let at_value = Self { text: self.text, at: self.at };
+        let value = self.value()?;
+        Ok(Said { field, at_field, operator, at_operator, value, at_value })
+    }
+
+    /// Parses a value: one word, or a quoted text.
+    fn value(&mut self) -> Result<String, Unread> {
+        if let Some(quote @ ('"' | '\'')) = self.rest().chars().next() {
+            let inside = &self.rest()[1..];
+            let Some(end) = inside.find(quote) else {
+                return Err(self.wrong("the quote is not closed", format!("end the value with {quote}")));
+            };
+            self.at += end + 2;
+            return Ok(inside[..end].to_owned());
+        }
+        let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
+        if word.is_empty() {
+            return Err(self.wrong("a value is missing", "write a word, or anything between quotes"));
+        }
+        Ok(word.to_owned())
+    }
+}
+
+/// Parts of a condition, as written.
+pub(crate) struct Said<'a> {
+    pub(crate) field: &'a str,
+    pub(crate) at_field: Reader<'a>,
+    pub(crate) operator: &'a str,
+    at_operator: Reader<'a>,
+    pub(crate) value: String,
+    at_value: Reader<'a>,
+}
+
+impl Said<'_> {
+    fn meant(self, now: i64) -> Result<Condition, Unread> {
+        let unknown =
+            |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "name one of these");
+        match self.field {
+            "status" => {
+                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                Ok(Condition::Status { is: self.is()?, value })
+            }
+            "priority" => {
+                let value = self.value.parse().map_err(|it| unknown(&it))?;
+                Ok(Condition::Priority { is: self.is()?, value })
+            }
+            "thread" => {
+                let what = || format!("{:?} is no thread", self.value);
+                let wrong = |_| self.at_value.wrong(what(), "name it by its whole id");
+                Ok(Condition::Thread { is: self.is()?, value: self.value.parse().map_err(wrong)? })
+            }
+            "strategy" => self.text(TextField::Strategy),
+            "tenant" => self.text(TextField::Tenant),
+            "author" => self.text(TextField::Author),
+            "error" => self.text(TextField::Error),
+            "cause" => self.text(TextField::Cause),
+            "age" => self.age(now),
+            "created" => self.time(TimeField::Created, now),
+            "updated" => self.time(TimeField::Updated, now),
+            other => match other.strip_prefix("metadata.") {
+                Some(key) if is_key(key) => {
+                    let field = TextField::Metadata(key.to_owned());
+                    self.text(field)
+                }
+                Some(_) | None => {
+                    let mend = format!("fields are {FIELDS}");
+                    Err(self.at_field.wrong(format!("there is no field {other}"), mend))
+                }
+            },
+        }
+    }
+
+    fn is(&self) -> Result<Is, Unread> {
+        match self.operator {
+            "=" => Ok(Is::Is),
+            "!=" => Ok(Is::IsNot),
+            other => {
+                let what = format!("{other} does not go with {}", self.field);
+                Err(self.at_operator.wrong(what, "here go = and !="))
+            }
+        }
+    }
+
+    fn text(self, field: TextField) -> Result<Condition, Unread> {
+        let how = match self.operator {
+            "=" => How::Is,
+            "!=" => How::IsNot,
+            "~" => How::Holds,
+            other => {
+                return Err(self.at_operator.wrong(format!("{other} compares times"), "here go = != and ~"));
+            }
+        };
+        Ok(Condition::Text { field, how, value: self.value })
+    }
+
+    /// Converts an age to a condition on the submission time. A smaller age means a later time, so the comparison is
+    /// reversed.
+    fn age(&self, now: i64) -> Result<Condition, Unread> {
+        let side = match self.side()? {
+            Side::Before => Side::After,
+            Side::After => Side::Before,
+        };
+        let wrong = || {
+            let mend = "write a number and w, d, h, m or s, as in 7d";
+            self.at_value.wrong(format!("{:?} is no age", self.value), mend)
+        };
+        Ok(Condition::Time { field: TimeField::Created, side, at: ago(&self.value, now).ok_or_else(wrong)? })
+    }
+
+    fn side(&self) -> Result<Side, Unread> {
+        match self.operator {
+            "<" => Ok(Side::Before),
+            ">" => Ok(Side::After),
+            other => {
+                let what = format!("{other} does not compare times");
+                Err(self.at_operator.wrong(what, "here go < and >"))
+            }
+        }
+    }
+
+    fn time(&self, field: TimeField, now: i64) -> Result<Condition, Unread> {
+        let side = self.side()?;
+        let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
+        let wrong = || self.at_value.wrong(format!("{:?} is no time", self.value), mend);
+        Ok(Condition::Time { field, side, at: moment(&self.value, now).ok_or_else(wrong)? })
+    }
+}
+
+/// Returns true for a key that both engines read the same way. Filters on other metadata keys are rejected.
+fn is_key(key: &str) -> bool {
+    !key.is_empty() && key.chars().all(|it| it.is_ascii_alphanumeric() || matches!(it, '_' | '-'))
+}
+
+fn moment(text: &str, now: i64) -> Option<i64> {
+    ago(text, now)
+        .or_else(|| clock::parse_rfc3339(text))
+        .or_else(|| clock::parse_rfc3339(&format!("{text}T00:00:00Z")))
+}
+
+/// Returns the moment that lies this duration before now.
+fn ago(text: &str, now: i64) -> Option<i64> {
+    now.checked_sub(i64::try_from(clock::parse_duration(text)?.as_micros()).ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: i64 = 1_800_000_000_000_000;
+
+    fn time(field: TimeField, side: Side, at: i64) -> Condition {
+        Condition::Time { field, side, at }
+    }
+
+    fn text(field: TextField, how: How, value: &str) -> Condition {
+        Condition::Text { field, how, value: value.to_owned() }
+    }
+
+    #[test]
+    fn conditions_are_read() {
+        use {How::*, TextField::*};
+        let id = Uuid::from_u128(7);
+        let day = clock::parse_rfc3339("2026-11-20T00:00:00Z").unwrap_or_default();
+        for (words, read) in [
+            ("status = failed", vec![Condition::Status { is: super::Is::Is, value: TurnStatus::Failed }]),
+            ("status!=failed", vec![Condition::Status { is: super::Is::IsNot, value: TurnStatus::Failed }]),
+            ("priority = low", vec![Condition::Priority { is: super::Is::Is, value: Priority::Low }]),
+            (
+                "strategy = planner and error ~ 'timed out' AND author != \"O'Hara\"",
+                vec![
+                    text(Strategy, How::Is, "planner"),
+                    text(Error, Holds, "timed out"),
+                    text(Author, How::IsNot, "O'Hara"),
+                ],
+            ),
+            ("  tenant=acme  and cause='' ", vec![text(Tenant, How::Is, "acme"), text(Cause, How::Is, "")]),
+            ("metadata.order-id = a=b/c", vec![text(Metadata("order-id".to_owned()), How::Is, "a=b/c")]),
+            (&format!("thread = {id}"), vec![Condition::Thread { is: super::Is::Is, value: id }]),
+            (
+                "created > 7d and updated < 2026-11-20",
+                vec![
+                    time(TimeField::Created, Side::After, NOW - 7 * 86_400_000_000),
+                    time(TimeField::Updated, Side::Before, day),
+                ],
+            ),
+            (
+                "age < 7d and age > 2w",
+                vec![
+                    time(TimeField::Created, Side::After, NOW - 7 * 86_400_000_000),
+                    time(TimeField::Created, Side::Before, NOW - 14 * 86_400_000_000),
+                ],
+            ),
+            ("created < 2026-11-20T01:00:00+01:00", vec![time(TimeField::Created, Side::Before, day)]),
+        ] {
+            assert_eq!(Conditions::parse(words, NOW), Ok(Conditions(read)), "{words}");
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_with_its_place_and_the_mend() {
+        let many = ["error = x"; MOST + 1].join(" and ");
+        for (words, at, holds) in [
+            ("", 1, "fields are status, strategy"),
+            ("status", 7, "operators are"),
+            ("status == failed", 8, "== is no operator"),
+            ("status ~ failed", 8, "here go = and !="),
+            ("status = broken", 10, "queued, running"),
+            ("status =", 9, "a value is missing"),
+            ("state = failed", 1, "there is no field state"),
+            ("metadata = x", 1, "metadata.KEY"),
+            ("metadata.a.b = x", 1, "metadata.KEY"),
+            ("status = failed or status = queued", 17, "there is only `and`"),
+            ("status = failed || status = queued", 17, "there is only `and`"),
+            ("error ~ timed out", 15, "between quotes"),
+            ("error ~ 'timed out", 9, "not closed"),
+            ("error < x", 7, "< compares times"),
+            ("created = 7d", 9, "here go < and >"),
+            ("created > soon", 11, "RFC 3339"),
+            ("created > -7d", 11, "RFC 3339"),
+            ("age < 2026-11-20", 7, "as in 7d"),
+            ("age = 7d", 5, "here go < and >"),
+            ("thread = 7", 10, "whole id"),
+            ("(status = failed)", 1, "parentheses"),
+            ("status = failed and", 20, "a field is missing"),
+            ("author = ä and x", 17, "an operator is missing after x"),
+            (&many, 280, "more than 20"),
+        ] {
+            let wrong = Conditions::parse(words, NOW).expect_err(words);
+            assert!(wrong.at == at && wrong.to_string().contains(holds), "{words}: {wrong}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! Verification of every stored event against the hash chain and the attested heads.
+
+use std::sync::Arc;
+
+use crate::{
+    Error,
+    integrity::{AttestedHeads, Finding, Wrong, chain_walk::Walk},
+    log::{
+        Store,
+        database::statement,
+        ids::ThreadId,
+        thread_ranges::{Pages, Range, ThreadScan},
+    },
+};
+
+/// Maximum findings kept; all are counted.
+const KEPT: usize = 100;
+
+/// Result of a verification.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Number of threads verified.
+    pub threads: u64,
+    /// Number of events verified.
+    pub events: u64,
+    /// Bytes of payload verified.
+    pub bytes: u64,
+    /// Events that match attested heads; of the others only the chain was verified.
+    pub attested: u64,
+    /// Threads with events beyond their attested head.
+    pub beyond: u64,
+    /// Number of findings in all.
+    pub found: u64,
+    /// Findings that are only unreadable by this build.
+    pub unreadable: u64,
+    /// The first findings, at most 100.
+    pub findings: Vec<Finding>,
+}
+
+impl Verified {
+    pub(crate) fn find(&mut self, findings: Vec<Finding>) {
+        self.found += findings.len() as u64;
+        self.unreadable += findings.iter().filter(|it| it.wrong == Wrong::Unreadable).count() as u64;
+        self.findings.extend(findings);
+        self.findings.truncate(KEPT);
+    }
+
+    /// Adds the result of a finished walk.
+    pub(crate) fn walked(&mut self, walk: Walk) {
+        let (events, attested) = (walk.end().0, walk.attested());
+        self.attested += attested;
+        self.beyond += u64::from(attested < events);
+        self.find(walk.finish());
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        self.threads += other.threads;
+        self.events += other.events;
+        self.bytes += other.bytes;
+        self.attested += other.attested;
+        self.beyond += other.beyond;
+        self.found += other.found;
+        self.unreadable += other.unreadable;
+        self.findings.extend(other.findings);
+        self.findings.sort_by_key(|it| (it.thread, it.seq, it.wrong));
+        self.findings.truncate(KEPT);
+        self
+    }
+}
+
+impl Store {
+    /// Verifies that the stored events of all threads are those that were appended, complete and in order, and that
+    /// this build can decode them. Holds at most one page per range in memory, and may run while the store is in use.
+    ///
+    /// The chain does not show events that were cut off at the end of a log, nor events that were changed with all
+    /// later hashes recomputed: [`Store::verify_against`] detects both.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownThread`] if the only selected thread does not exist, [`Error::Unavailable`] if the database
+    /// does not answer.
+    pub async fn verify(&self, round: &ThreadScan) -> Result<Verified, Error> {
+        self.verify_against(round, Arc::new(())).await
+    }
+
+    /// Verifies as [`Store::verify`] does, and compares the logs with attested heads. Threads without any row are not
+    /// visited: `attested` knows which heads were never requested.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::verify`].
+    pub async fn verify_against(
+        &self,
+        round: &ThreadScan,
+        attested: Arc<dyn AttestedHeads>,
+    ) -> Result<Verified, Error> {
+        let store = self.clone();
+        let ranges = round.for_each(self, move |range| {
+            let (store, attested) = (store.clone(), Arc::clone(&attested));
+            async move { store.verify_range(range, &*attested).await }
+        });
+        let all = ranges.await?.into_iter().fold(Verified::default(), Verified::and);
+        match round.thread {
+            Some(thread) if all.threads == 0 => Err(Error::UnknownThread(thread)),
+            Some(_) | None => Ok(all),
+        }
+    }
+
+    async fn verify_range(&self, range: Range, attested: &dyn AttestedHeads) -> Result<Verified, Error> {
+        let mut verified = Verified::default();
+        let mut seen = Vec::new();
+        let mut walk: Option<Walk> = None;
+        let mut pages = Pages::of(range.clone());
+        loop {
+            let page = pages.next(&self.database.pool).await?;
+            if page.is_empty() {
+                break;
+            }
+            for row in page {
+                verified.events += 1;
+                verified.bytes += row.payload.len() as u64;
+                if walk.as_ref().is_none_or(|it| it.thread() != row.thread_id) {
+                    seen.push(row.thread_id);
+                    let before = walk.replace(Walk::new(row.thread_id, attested.heads(row.thread_id)));
+                    before.into_iter().for_each(|it| verified.walked(it));
+                }
+                if let Some(walk) = &mut walk {
+                    walk.step(row);
+                }
+            }
+            // Yields between pages, because verifying one is pure computation.
+            tokio::task::yield_now().await;
+        }
+        walk.into_iter().for_each(|it| verified.walked(it));
+        verified.threads = seen.len() as u64;
+        for thread in range.threads.into_iter().filter(|it| seen.binary_search(it).is_err()) {
+            if self.lost_its_log(thread).await? {
+                verified.threads += 1;
+                let attested = attested.heads(thread).iter().map(|it| it.seq).max();
+                verified.find(vec![gone(thread, attested)]);
+            }
+        }
+        Ok(verified)
+    }
+
+    /// Returns true if a thread has rows but no event. One statement, because the thread may be deleted concurrently.
+    pub(crate) async fn lost_its_log(&self, thread: ThreadId) -> Result<bool, Error> {
+        use sea_orm::ConnectionTrait as _;
+        let db = &self.database.pool;
+        let sql = "SELECT 1 WHERE (EXISTS (SELECT 1 FROM threads WHERE id = $1) \
+                   OR EXISTS (SELECT 1 FROM turns WHERE thread_id = $1)) \
+                   AND NOT EXISTS (SELECT 1 FROM events WHERE thread_id = $1)";
+        Ok(db.query_one_raw(statement(db, sql, [thread.into()])).await?.is_some())
+    }
+}
+
+/// Builds the finding for a missing log of a thread that still has rows.
+pub(crate) fn gone(thread: ThreadId, attested: Option<u64>) -> Finding {
+    let left = "the whole log is missing: only rows of the thread or of its turns are left";
+    let (wrong, what) = match attested {
+        Some(events) => (Wrong::Removed, format!("{left}, and {events} events were attested")),
+        None => (Wrong::Missing, left.to_owned()),
+    };
+    Finding { thread, seq: 0, wrong, what }
+}

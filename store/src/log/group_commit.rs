@@ -1,0 +1,198 @@
+//! Group commit: the steps of all threads of a process that arrived while the previous batch was being written form
+//! the next batch.
+//!
+//! ## Why a rejected batch is halved
+//!
+//! One step whose number is taken, or whose turn was cancelled, makes the database reject the whole statement. The
+//! batch is then written in two halves, and so on, until the faulty step is alone and gets its error; all others are
+//! kept. This happens only after a fault, so it may cost a few more statements.
+//!
+//! ## How a write whose answer was lost is recognized
+//!
+//! When the connection breaks during a commit, the outcome is unknown. The batch is written again from memory, so
+//! that no answer of a model is paid for twice. If the first commit did happen, its numbers are taken; the hash at
+//! the end of the log then shows whether these very events took them.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use queue::{Batcher, WhenAlone};
+use sea_orm::{ColumnTrait as _, EntityTrait as _, QueryFilter as _};
+use shared::Event;
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use crate::{
+    Error,
+    log::{
+        append::{Batch, ReadModelUpdate, write_one},
+        database::{Database, settle},
+        ids::{ThreadId, TurnId, signed},
+        postgres, sqlite,
+        tables::events,
+    },
+};
+
+/// Maximum steps per transaction. A larger batch costs no less per step, and leaves the database or the worker idle
+/// for longer while it is prepared or written.
+const STEPS_MAX: usize = 128;
+
+/// Maximum batches in flight: one waits for the disk, one is being written, and one is being prepared.
+const IN_FLIGHT: usize = 3;
+
+/// Time during which a batch is retried while the database is unreachable, and the delay between attempts.
+const RETRY_TIME: Duration = Duration::from_secs(20);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
+
+/// Events and read-model change of one step.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) batch: Batch,
+    pub(crate) update: Option<ReadModelUpdate>,
+    /// Number of the event that starts the turn of `update`, if this step contains it.
+    pub(crate) started: Option<u64>,
+}
+
+impl Step {
+    pub(crate) fn new(batch: Batch, events: &[Event], update: Option<&ReadModelUpdate>) -> Self {
+        let turn = update.and_then(|it| it.turn.as_ref()).map(|it| it.turn);
+        let hears = |event: &Event| turn.is_some() && turn_started_by(event) == turn;
+        let started = (batch.from.seq..).zip(events).find(|(_, event)| hears(event)).map(|(seq, _)| seq);
+        Self { batch, update: update.cloned(), started }
+    }
+
+    fn thread(&self) -> ThreadId {
+        self.batch.from.thread
+    }
+
+    /// Builds the error for a step whose first number is taken.
+    pub(crate) fn stale(&self) -> Error {
+        let from = self.batch.from;
+        Error::Stale { thread: from.thread, seq: from.seq }
+    }
+
+    /// Returns the number of the event that ended the turn or left it waiting for a person.
+    pub(crate) fn ended(&self) -> Option<i64> {
+        let over = self.update.as_ref()?.turn.as_ref()?.status.is_over();
+        over.then_some(signed(self.batch.end.seq.saturating_sub(1)))
+    }
+}
+
+/// Builds the error for a batch in which a read-model row did not match a step.
+pub(crate) fn unexpected() -> Error {
+    Error::Database("a row of a read model did not match a step of the batch".to_owned())
+}
+
+/// Returns the turn that this event starts.
+pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
+    match event {
+        Event::TurnStarted(it) => Some(it.turn),
+        Event::InputProvided(it) => Some(it.turn),
+        Event::Opened(_)
+        | Event::Asked(_)
+        | Event::Attempted(_)
+        | Event::Answered(_)
+        | Event::AttemptFailed(_)
+        | Event::Abandoned(_)
+        | Event::InDoubt(_)
+        | Event::Reconciled(_)
+        | Event::InputRequired(_)
+        | Event::Decided(_)
+        | Event::Failed(_)
+        | Event::Retried(_)
+        | Event::Cancelled(_)
+        | Event::Forked(_) => None,
+    }
+}
+
+/// Batches the steps of concurrent callers.
+pub(crate) type Committer = Batcher<Step, Result<(), Error>>;
+
+pub(crate) fn committer(database: &Database) -> Committer {
+    let database = database.clone();
+    Batcher::new(IN_FLIGHT, STEPS_MAX, WhenAlone::SendNow, move |steps| {
+        let database = database.clone();
+        async move { commit(&database, steps).await }
+    })
+}
+
+/// Writes the steps, at most one per thread at a time: of two steps that compete for a number, the second must not make
+/// the first fail.
+async fn commit(database: &Database, steps: Vec<Step>) -> Vec<Result<(), Error>> {
+    let mut outcomes: Vec<Option<Result<(), Error>>> = steps.iter().map(|_| None).collect();
+    let mut remaining: Vec<(usize, Step)> = steps.into_iter().enumerate().collect();
+    while !remaining.is_empty() {
+        let mut threads = BTreeSet::new();
+        let (batch, rest): (Vec<_>, Vec<_>) =
+            remaining.into_iter().partition(|(_, step)| threads.insert(step.thread()));
+        write(database, &batch, &mut outcomes).await;
+        remaining = rest;
+    }
+    let lost = || Err(Error::Database("a step was not written".to_owned()));
+    outcomes.into_iter().map(|it| it.unwrap_or_else(lost)).collect()
+}
+
+async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Option<Result<(), Error>>]) {
+    let began = Instant::now();
+    let mut halves = vec![steps];
+    let mut in_doubt = false;
+    while let Some(steps) = halves.pop() {
+        match try_once(database, steps, in_doubt).await {
+            Ok(()) => steps.iter().for_each(|(nth, _)| outcomes[*nth] = Some(Ok(()))),
+            Err(Error::Unavailable(message)) if began.elapsed() < RETRY_TIME => {
+                warn!(steps = steps.len(), error = message, "cannot write; retrying in 250 ms");
+                in_doubt = true;
+                sleep(RETRY_DELAY).await;
+                halves.push(steps);
+            }
+            Err(Error::Unavailable(message)) => {
+                steps
+                    .iter()
+                    .for_each(|(nth, _)| outcomes[*nth] = Some(Err(Error::Unavailable(message.clone()))));
+            }
+            Err(error) => match steps {
+                [] => {}
+                [(nth, _)] => outcomes[*nth] = Some(Err(error)),
+                _ => {
+                    let (first, second) = steps.split_at(steps.len() / 2);
+                    halves.extend([second, first]);
+                }
+            },
+        }
+    }
+}
+
+async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
+    let outcome = match database.postgres() {
+        Some(pool) => postgres::write(pool, steps).await,
+        None => sqlite::write(database.writer.get_sqlite_connection_pool(), steps).await,
+    };
+    let [(_, step)] = steps else { return outcome };
+    let outcome = match (outcome, &step.update) {
+        (Err(Error::Stale { .. } | Error::Database(_)), Some(update)) => {
+            write_alone(database, step, update).await
+        }
+        (outcome, _) => outcome,
+    };
+    match outcome {
+        Err(Error::Stale { .. }) if in_doubt && is_committed(database, &step.batch).await? => Ok(()),
+        outcome => outcome,
+    }
+}
+
+/// Writes a single step to learn the exact reason of a rejection.
+async fn write_alone(database: &Database, step: &Step, update: &ReadModelUpdate) -> Result<(), Error> {
+    let tx = database.begin().await?;
+    let outcome = write_one(&tx, &step.batch, step.started, update).await;
+    settle(tx, outcome).await
+}
+
+/// Returns true if the log contains exactly these events: the hash at their end covers all of them.
+async fn is_committed(database: &Database, batch: &Batch) -> Result<bool, Error> {
+    let Some(last) = batch.end.seq.checked_sub(1) else { return Ok(false) };
+    let row = events::Entity::find()
+        .filter(events::Column::ThreadId.eq(batch.end.thread))
+        .filter(events::Column::Seq.eq(signed(last)))
+        .one(&database.pool)
+        .await?;
+    Ok(row.is_some_and(|it| it.hash == batch.end.hash))
+}

@@ -1,0 +1,130 @@
+//! The log interface that workers use.
+//!
+//! In production [`Store`] implements it. The simulation has its own implementation, which guarantees no more than what
+//! is documented here and produces every documented error.
+
+use queue::{Lane, clock};
+
+use crate::{
+    Error, Pause,
+    log::{
+        Store,
+        append::{Head, ReadModelUpdate},
+        ids::{ThreadId, TurnId},
+        next_turn::Queued,
+        read::Recorded,
+        status::TurnStatus,
+        threads::Runnable,
+        turns::{TurnFilter, Withdrawal},
+    },
+};
+
+/// An event log with fenced appends, and the turns that wait for their threads.
+pub trait Log: Clone + Send + Sync + 'static {
+    /// Returns the current time of this process, in microseconds since the Unix epoch.
+    fn now(&self) -> i64;
+
+    /// Returns the head of a log, as [`Store::head`] does.
+    fn head(&self, thread: ThreadId) -> impl Future<Output = Result<Head, Error>> + Send;
+
+    /// Loads the events after `head`, as [`Store::load_since`] does.
+    fn load_since(&self, head: &Head) -> impl Future<Output = Result<(Head, Vec<Recorded>), Error>> + Send;
+
+    /// Appends events, as [`Store::append`] does.
+    fn append(
+        &self,
+        head: &Head,
+        events: &[shared::Event],
+        mark: Option<&ReadModelUpdate>,
+    ) -> impl Future<Output = Result<Head, Error>> + Send;
+
+    /// Updates the read model, as [`Store::update_read_model`] does.
+    fn update_read_model(
+        &self,
+        head: &Head,
+        mark: &ReadModelUpdate,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
+
+    /// Returns the thread's turn that has started and not ended.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    fn running(&self, thread: ThreadId) -> impl Future<Output = Result<Option<TurnId>, Error>> + Send;
+
+    /// Returns the next queued turn, as [`Store::next_queued`] does.
+    fn next_queued(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Queued>, Error>> + Send;
+
+    /// Fails a queued turn, as [`Store::refuse_queued`] does.
+    fn refuse_queued(
+        &self,
+        turn: TurnId,
+        error: &str,
+    ) -> impl Future<Output = Result<Withdrawal, Error>> + Send;
+
+    /// Lists runnable threads, as [`Store::runnable_after`] does.
+    fn runnable_after(
+        &self,
+        after: Option<ThreadId>,
+        limit: u64,
+    ) -> impl Future<Output = Result<Vec<Runnable>, Error>> + Send;
+
+    /// Returns the lane of a thread, as [`Store::lane`] does.
+    fn lane(&self, thread: ThreadId) -> impl Future<Output = Result<Option<Lane>, Error>> + Send;
+
+    /// Returns all pauses, as [`Store::pauses`] does.
+    fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
+}
+
+impl Log for Store {
+    fn now(&self) -> i64 {
+        clock::now()
+    }
+
+    async fn head(&self, thread: ThreadId) -> Result<Head, Error> {
+        Store::head(self, thread).await
+    }
+
+    async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
+        Store::load_since(self, head).await
+    }
+
+    async fn append(
+        &self,
+        head: &Head,
+        events: &[shared::Event],
+        mark: Option<&ReadModelUpdate>,
+    ) -> Result<Head, Error> {
+        Store::append(self, head, events, mark).await
+    }
+
+    async fn update_read_model(&self, head: &Head, mark: &ReadModelUpdate) -> Result<(), Error> {
+        Store::update_read_model(self, head, mark).await
+    }
+
+    async fn running(&self, thread: ThreadId) -> Result<Option<TurnId>, Error> {
+        let running =
+            TurnFilter { thread: Some(thread), status: Some(TurnStatus::Running), ..TurnFilter::default() };
+        Ok(self.turns(running, None, 1).await?.pop().map(|it| it.id))
+    }
+
+    async fn next_queued(&self, thread: ThreadId) -> Result<Option<Queued>, Error> {
+        Store::next_queued(self, thread).await
+    }
+
+    async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
+        Store::refuse_queued(self, turn, error).await
+    }
+
+    async fn runnable_after(&self, after: Option<ThreadId>, limit: u64) -> Result<Vec<Runnable>, Error> {
+        Store::runnable_after(self, after, limit).await
+    }
+
+    async fn lane(&self, thread: ThreadId) -> Result<Option<Lane>, Error> {
+        Store::lane(self, thread).await
+    }
+
+    async fn pauses(&self) -> Result<Vec<Pause>, Error> {
+        Store::pauses(self).await
+    }
+}

@@ -1,0 +1,62 @@
+//! Sequential reads of a whole log with bounded memory.
+
+use std::ops::ControlFlow;
+
+use crate::{
+    Error,
+    log::{
+        Store,
+        ids::ThreadId,
+        read::{Recorded, recorded},
+        thread_ranges::{Pages, Range},
+    },
+};
+
+impl Store {
+    /// Passes the events of a thread from number `from` up to `until`, or to the last one, to `each`. Holds one page in
+    /// memory, whatever the length of the log.
+    ///
+    /// # Errors
+    ///
+    /// Any error of `each`; [`Error::Unreadable`] if this build cannot read an event.
+    pub async fn along<E: From<Error>>(
+        &self,
+        thread: ThreadId,
+        from: u64,
+        until: Option<u64>,
+        mut each: impl FnMut(Recorded) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.along_until(thread, from, |it| {
+            if until.is_some_and(|until| until < it.seq) {
+                return Ok(ControlFlow::Break(()));
+            }
+            each(it).map(ControlFlow::Continue)
+        })
+        .await
+    }
+
+    /// Passes events to `each` until it breaks off.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::along`].
+    pub async fn along_until<E: From<Error>>(
+        &self,
+        thread: ThreadId,
+        from: u64,
+        mut each: impl FnMut(Recorded) -> Result<ControlFlow<()>, E>,
+    ) -> Result<(), E> {
+        let mut pages = Pages::of(Range::of(thread, from));
+        loop {
+            let page = pages.next(&self.database.pool).await.map_err(E::from)?;
+            if page.is_empty() {
+                return Ok(());
+            }
+            for row in &page {
+                if each(recorded(row)?)?.is_break() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}

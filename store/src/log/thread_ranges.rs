@@ -1,0 +1,242 @@
+//! A scan over the threads of a store, range by range of their ids, several ranges concurrently.
+
+use std::{collections::VecDeque, fmt, sync::Arc};
+
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect, Value,
+};
+use tokio::{sync::Mutex, task::JoinSet};
+
+use crate::{
+    Conditions, Error,
+    filter::sql,
+    log::{
+        Store,
+        database::{Database, statement},
+        ids::{ThreadId, signed},
+        tables::{events, turns},
+    },
+};
+
+/// Maximum threads per range.
+const THREADS_PER_RANGE: u64 = 64;
+
+/// Limits of a page: at most this many events, and no further event once the size limit in bytes is reached.
+const PAGE_EVENTS: u64 = 500;
+const PAGE_BYTES: u64 = 4 << 20;
+
+/// Selection of threads to scan, and the concurrency.
+#[derive(Clone)]
+pub struct ThreadScan {
+    /// Scan only this thread.
+    pub thread: Option<ThreadId>,
+    /// Scan threads with a turn that matches; without conditions, threads without turns too.
+    pub turns: Conditions,
+    /// Ranges in progress; capped at the number of connections.
+    pub jobs: usize,
+    /// Called with the number of threads scanned since the last call.
+    pub progress: Arc<dyn Fn(u64) + Send + Sync>,
+}
+
+impl fmt::Debug for ThreadScan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ThreadScan")
+            .field("thread", &self.thread)
+            .field("turns", &self.turns)
+            .field("jobs", &self.jobs)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A range of consecutive threads.
+#[derive(Clone, Debug)]
+pub(crate) struct Range {
+    /// Threads that have a row, an event or a turn.
+    pub(crate) threads: Vec<ThreadId>,
+    /// Last event before the range.
+    after: (ThreadId, i64),
+    /// Last thread of the range.
+    last: ThreadId,
+    /// True if the range may contain unselected threads.
+    sparse: bool,
+}
+
+impl Range {
+    /// Creates a range of one thread, from event `from`.
+    pub(crate) fn of(thread: ThreadId, from: u64) -> Self {
+        Self { threads: vec![thread], after: (thread, signed(from) - 1), last: thread, sparse: false }
+    }
+}
+
+impl ThreadScan {
+    /// Creates a scan of all threads with a matching turn, `jobs` ranges at a time, without progress reports.
+    pub fn of(turns: Conditions, jobs: usize) -> Self {
+        Self { thread: None, turns, jobs, progress: Arc::new(|_| ()) }
+    }
+
+    /// Restricts the scan to one thread, if given.
+    #[must_use]
+    pub fn only(self, thread: Option<ThreadId>) -> Self {
+        Self { thread, ..self }
+    }
+
+    /// Runs `work` on every range, and returns the results in no particular order.
+    pub(crate) async fn for_each<T, F, W>(&self, store: &Store, work: W) -> Result<Vec<T>, Error>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send,
+        W: Fn(Range) -> F + Clone + Send + 'static,
+    {
+        let (database, only, turns) = (store.database.clone(), self.thread, self.turns.clone());
+        let ranges = Ranges { database, only, turns, after: None, over: false };
+        let ranges = Arc::new(Mutex::new(ranges));
+        let connections = usize::try_from(store.database.connections).unwrap_or(1);
+        let mut jobs = JoinSet::new();
+        for _ in 0..self.jobs.clamp(1, connections.max(1)) {
+            let (ranges, work, progress) = (Arc::clone(&ranges), work.clone(), Arc::clone(&self.progress));
+            jobs.spawn(async move {
+                let mut done = Vec::new();
+                loop {
+                    let next = ranges.lock().await.next().await?;
+                    let Some(range) = next else { return Ok(done) };
+                    let threads = range.threads.len() as u64;
+                    done.push(work(range).await?);
+                    progress(threads);
+                }
+            });
+        }
+        let mut all = Vec::new();
+        while let Some(done) = jobs.join_next().await {
+            // Dropping the set aborts the other tasks.
+            let done: Result<Vec<T>, Error> =
+                done.map_err(|error| Error::Database(format!("the scan was interrupted: {error}")))?;
+            all.extend(done?);
+        }
+        Ok(all)
+    }
+}
+
+struct Ranges {
+    database: Database,
+    only: Option<ThreadId>,
+    turns: Conditions,
+    after: Option<ThreadId>,
+    over: bool,
+}
+
+impl Ranges {
+    async fn next(&mut self) -> Result<Option<Range>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        if let Some(thread) = self.only {
+            self.over = true;
+            return Ok(Some(Range::of(thread, 0)));
+        }
+        let after = self.after.unwrap_or_default();
+        let (db, sparse) = (&self.database.pool, self.turns != Conditions::default());
+        let threads =
+            if sparse { threads_with(db, &self.turns, after).await? } else { threads(db, after).await? };
+        let Some(last) = threads.last().copied() else {
+            self.over = true;
+            return Ok(None);
+        };
+        self.after = Some(last);
+        Ok(Some(Range { threads, after: (after, i64::MAX), last, sparse }))
+    }
+}
+
+/// Returns the next threads after `after` with a matching turn.
+async fn threads_with(
+    db: &impl ConnectionTrait,
+    conditions: &Conditions,
+    after: ThreadId,
+) -> Result<Vec<ThreadId>, Error> {
+    let rows = turns::Entity::find()
+        .select_only()
+        .column(turns::Column::ThreadId)
+        .distinct()
+        .filter(turns::Column::ThreadId.gt(after))
+        .filter(sql::all_of(db.get_database_backend(), conditions))
+        .order_by_asc(turns::Column::ThreadId)
+        .limit(THREADS_PER_RANGE)
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(rows)
+}
+
+/// Returns the next threads after `after` that have a row, a log or turns.
+async fn threads(db: &impl ConnectionTrait, after: ThreadId) -> Result<Vec<ThreadId>, Error> {
+    #[derive(FromQueryResult)]
+    struct Row {
+        id: ThreadId,
+    }
+    let sql = "SELECT id FROM (SELECT DISTINCT thread_id AS id FROM events \
+               WHERE thread_id > $1 ORDER BY 1 LIMIT $2) AS logs \
+               UNION SELECT id FROM (SELECT id FROM threads WHERE id > $1 ORDER BY 1 LIMIT $2) AS known \
+               UNION SELECT id FROM (SELECT DISTINCT thread_id AS id FROM turns \
+               WHERE thread_id > $1 ORDER BY 1 LIMIT $2) AS said \
+               ORDER BY 1 LIMIT $2";
+    let statement = statement(db, sql, [after.into(), signed(THREADS_PER_RANGE).into()]);
+    let rows = Row::find_by_statement(statement).all(db).await?;
+    Ok(rows.into_iter().map(|it| it.id).collect())
+}
+
+/// The events of a range, in pages.
+pub(crate) struct Pages {
+    /// Remaining parts, none of which contains an unselected thread.
+    left: VecDeque<Range>,
+}
+
+impl Pages {
+    pub(crate) fn of(range: Range) -> Self {
+        let left = if range.sparse {
+            range.threads.into_iter().map(|it| Range::of(it, 0)).collect()
+        } else {
+            [range].into()
+        };
+        Self { left }
+    }
+
+    /// Returns the next page; empty after the last.
+    pub(crate) async fn next(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
+        while let Some(range) = self.left.front_mut() {
+            let page = range.page(db).await?;
+            if !page.is_empty() {
+                return Ok(page);
+            }
+            self.left.pop_front();
+        }
+        Ok(Vec::new())
+    }
+}
+
+impl Range {
+    /// Reads the next page.
+    ///
+    /// ## Why the database measures the page
+    ///
+    /// An event may have megabytes. Without the limit in the query, five hundred events would be in memory before
+    /// their size is known.
+    async fn page(&mut self, db: &impl ConnectionTrait) -> Result<Vec<events::Model>, Error> {
+        let sql = "SELECT thread_id, seq, at, kind, payload, codec, hash FROM \
+                   (SELECT page.*, sum(octet_length(payload)) OVER (ORDER BY thread_id, seq) AS so_far FROM \
+                   (SELECT * FROM events WHERE (thread_id, seq) > ($1, $2) AND thread_id <= $3 \
+                   ORDER BY thread_id, seq LIMIT $4) AS page) AS measured \
+                   WHERE so_far - octet_length(payload) < $5 ORDER BY thread_id, seq";
+        let (thread, seq) = self.after;
+        let values: [Value; 5] = [
+            thread.into(),
+            seq.into(),
+            self.last.into(),
+            signed(PAGE_EVENTS).into(),
+            signed(PAGE_BYTES).into(),
+        ];
+        let rows = events::Entity::find().from_raw_sql(statement(db, sql, values)).all(db).await?;
+        if let Some(last) = rows.last() {
+            self.after = (last.thread_id, last.seq);
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,341 @@
+//! The log of one thread, open for writing: its folded state and its head.
+//!
+//! Workers and the API both write through this module, so the read model changes together with the events in one
+//! place.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use queue::Notification;
+use shared::{DynThread, Event, Graph, RunStatus};
+use tracing::debug;
+
+use crate::{
+    Backends, Error, Head, Log, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus, TurnUpdate,
+    log::turn_started_by,
+};
+
+/// The strategies that this process knows, by name.
+#[derive(Clone)]
+pub struct StrategyRegistry(BTreeMap<&'static str, &'static dyn Graph>);
+
+impl StrategyRegistry {
+    /// Creates a registry of these strategies.
+    pub fn new(graphs: impl IntoIterator<Item = &'static dyn Graph>) -> Self {
+        Self(graphs.into_iter().map(|it| (it.name(), it)).collect())
+    }
+
+    /// Adds a strategy; it replaces one with the same name.
+    pub fn with(mut self, graph: &'static dyn Graph) -> Self {
+        self.0.insert(graph.name(), graph);
+        self
+    }
+
+    /// Returns the strategy with this name.
+    pub fn find(&self, name: &str) -> Option<&'static dyn Graph> {
+        self.0.get(name).copied()
+    }
+
+    /// Returns all strategies, ordered by name.
+    pub fn all(&self) -> impl Iterator<Item = &'static dyn Graph> + '_ {
+        self.0.values().copied()
+    }
+
+    /// Returns the names in alphabetical order.
+    pub fn names(&self) -> Vec<&'static str> {
+        self.0.keys().copied().collect()
+    }
+}
+
+/// The log of one thread, open for writing.
+pub struct ThreadLog {
+    thread: Box<dyn DynThread>,
+    head: Head,
+    /// Approximate size in bytes.
+    weight: usize,
+    /// Events that are folded but not yet stored.
+    unwritten: Vec<Event>,
+    /// Status in the read model.
+    read_model: Status,
+    /// The delay before the last failed attempt is repeated.
+    wait: Option<Delay>,
+}
+
+/// A delay before a failed attempt is repeated.
+struct Delay {
+    /// End of the delay, in microseconds since the Unix epoch.
+    until: i64,
+    /// First line of the attempt's error.
+    why: String,
+}
+
+/// The status of a thread and of its current turn in the read model.
+#[derive(PartialEq)]
+pub(crate) struct Status {
+    pub(crate) thread: ThreadStatus,
+    pub(crate) turn: Option<TurnUpdate>,
+}
+
+impl Status {
+    /// Status of a thread that has just been opened.
+    pub(crate) const START: Self = Self { thread: ThreadStatus::Idle, turn: None };
+}
+
+impl ThreadLog {
+    /// Reads a log and folds it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::UnknownThread`]; [`Error::UnknownStrategy`]; [`Error::Unreadable`] and [`Error::Stuck`] if this
+    /// version of turnfold could not have written the log; [`Error::Unavailable`].
+    pub async fn open<L: Log>(
+        parts: &Backends<L>,
+        strategies: &StrategyRegistry,
+        id: ThreadId,
+    ) -> Result<Self, Error> {
+        let (head, recorded) = parts.store.load_since(&Head::start(id)).await?;
+        let mut this = Self {
+            thread: begin(strategies, id, recorded.first().map(|it| &it.event))?,
+            head: Head::start(id),
+            weight: 0,
+            unwritten: Vec::new(),
+            read_model: Status::START,
+            wait: None,
+        };
+        this.apply_stored(head, &recorded, parts.store.now())?;
+        Ok(this)
+    }
+
+    /// Reads and folds the events that others have appended since.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::open`]; this log must then be dropped.
+    pub async fn refresh<L: Log>(&mut self, parts: &Backends<L>) -> Result<(), Error> {
+        let (head, recorded) = parts.store.load_since(&self.head).await?;
+        self.apply_stored(head, &recorded, parts.store.now())
+    }
+
+    fn apply_stored(&mut self, head: Head, recorded: &[Recorded], now: i64) -> Result<(), Error> {
+        for (wanted, it) in (self.head.seq..).zip(recorded) {
+            if it.seq != wanted {
+                let what =
+                    format!("event {} was found in place of event {wanted}: events are missing", it.seq);
+                return Err(Error::Corrupt { thread: self.head.thread, what });
+            }
+            self.fold(&it.event)?;
+            self.record_delay(&it.event, it.at, now);
+        }
+        if let Some(last) = recorded.last() {
+            self.head = head;
+            self.read_model = status(&*self.thread, Some(&last.event));
+        }
+        Ok(())
+    }
+
+    fn fold(&mut self, event: &Event) -> Result<(), Error> {
+        let stuck =
+            |err: shared::InvalidLog| Error::Stuck { thread: self.head.thread, what: err.to_string() };
+        self.weight = self.weight.saturating_add(event.retained_bytes());
+        self.thread.apply(event).map_err(stuck)
+    }
+
+    /// Records the delay that an event demands, as of `now`.
+    ///
+    /// ## Why a delay may be skipped
+    ///
+    /// The clock of another worker may be ahead. If it is ahead by more than the delay, the end of the delay cannot
+    /// be known, and waiting for that worker's clock would be worse than one early attempt.
+    fn record_delay(&mut self, event: &Event, at: i64, now: i64) {
+        if ends_delay(event) {
+            self.wait = None;
+        }
+        if let Event::AttemptFailed(failed_attempt) = event {
+            let delay = i64::try_from(failed_attempt.retry_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
+            let delay = delay.saturating_mul(1_000);
+            let until = at.saturating_add(delay);
+            if at.saturating_sub(now) <= delay && self.wait.as_ref().is_none_or(|it| it.until < until) {
+                let why = failed_attempt.error.lines().next().unwrap_or_default().to_owned();
+                self.wait = Some(Delay { until, why });
+            }
+        }
+    }
+
+    /// Returns the folded state.
+    pub fn thread(&self) -> &dyn DynThread {
+        &*self.thread
+    }
+
+    /// Returns the id of the thread.
+    pub fn id(&self) -> ThreadId {
+        self.head.thread
+    }
+
+    /// Returns the approximate size in memory in bytes, without the fixed size of every thread.
+    pub fn weight(&self) -> usize {
+        self.weight
+    }
+
+    /// Returns the remaining delay as of `now` (microseconds since the Unix epoch) and the error that caused it; `None`
+    /// if a new attempt may start. A delay begins when its event is stored.
+    pub fn waits(&self, now: i64) -> Option<(Duration, &str)> {
+        let Delay { until, why } = self.wait.as_ref()?;
+        let left = u64::try_from(until.saturating_sub(now)).ok().filter(|it| *it > 0)?;
+        Some((Duration::from_micros(left), why))
+    }
+
+    /// Folds an event; [`Self::flush`] stores it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stuck`] if the event is impossible in this state.
+    pub fn push(&mut self, event: Event) -> Result<(), Error> {
+        self.fold(&event)?;
+        // At once, because the next step does not wait until this event is stored.
+        if ends_delay(&event) {
+            self.wait = None;
+        }
+        self.unwritten.push(event);
+        Ok(())
+    }
+
+    /// Stores the folded events, all or none, and updates the read model with them.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stale`] if another writer was faster: this log is then out of date and must be dropped.
+    pub async fn flush<L: Log>(&mut self, parts: &Backends<L>) -> Result<(), Error> {
+        if self.unwritten.is_empty() {
+            return Ok(());
+        }
+        let now = status(&*self.thread, self.unwritten.last());
+        let update =
+            (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
+        self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
+        debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
+        let at = parts.store.now();
+        for event in std::mem::take(&mut self.unwritten) {
+            self.record_delay(&event, at, at);
+        }
+        self.read_model = now;
+        parts.notifications.publish(self.head.thread, Notification::Appended { seq: self.head.seq }).await;
+        Ok(())
+    }
+
+    /// Writes the current read-model row again, to test whether the store accepts writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`], and any error that prevents a write.
+    pub async fn rewrite<L: Log>(&self, parts: &Backends<L>) -> Result<(), Error> {
+        let update = ReadModelUpdate { status: self.read_model.thread, turn: self.read_model.turn.clone() };
+        parts.store.update_read_model(&self.head, &update).await
+    }
+
+    /// Stores answers when they arrive, while the thread is borrowed by the requests in flight. The caller folds them
+    /// with [`Self::settle`] afterwards.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::flush`].
+    pub async fn store_landed<L: Log>(
+        head: &mut Head,
+        parts: &Backends<L>,
+        landed: &[Event],
+    ) -> Result<(), Error> {
+        *head = parts.store.append(head, landed, None).await?;
+        parts.notifications.publish(head.thread, Notification::Appended { seq: head.seq }).await;
+        Ok(())
+    }
+
+    /// Folds the events that [`Self::store_landed`] stored up to `head`, the last of them at time `at`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Stuck`] if an event is impossible in this state.
+    pub fn settle(&mut self, head: Head, landed: &[Event], at: i64) -> Result<(), Error> {
+        for event in landed {
+            self.fold(event)?;
+            self.record_delay(event, at, at);
+        }
+        self.head = head;
+        Ok(())
+    }
+
+    /// Returns true if an event that starts a turn is folded but not yet stored.
+    pub fn begins_turn(&self) -> bool {
+        self.unwritten.iter().any(|it| turn_started_by(it).is_some())
+    }
+
+    /// Returns the head of the stored log.
+    pub fn head(&self) -> &Head {
+        &self.head
+    }
+}
+
+/// Returns true if this event ends the delay of a failed attempt.
+fn ends_delay(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::Asked(_)
+            | Event::Decided(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_)
+            | Event::Forked(_)
+    )
+}
+
+/// Creates an empty thread with the strategy that the first event names.
+pub(crate) fn begin(
+    strategies: &StrategyRegistry,
+    id: ThreadId,
+    first: Option<&Event>,
+) -> Result<Box<dyn DynThread>, Error> {
+    let name = match first {
+        Some(Event::Opened(opened)) => &opened.strategy,
+        None => return Err(Error::UnknownThread(id)),
+        Some(_) => {
+            return Err(Error::Stuck {
+                thread: id,
+                what: "the log does not begin with the event `opened`".to_owned(),
+            });
+        }
+    };
+    let graph = strategies.find(name).ok_or_else(|| {
+        let known = strategies.names().into_iter().map(str::to_owned).collect();
+        Error::UnknownStrategy { thread: id, name: name.clone(), known }
+    })?;
+    Ok(graph.begin())
+}
+
+/// Returns the read-model status of a thread whose last event is `last`.
+pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
+    let (status, turn, error) = match thread.status() {
+        RunStatus::Busy => (ThreadStatus::Busy, TurnStatus::Running, None),
+        RunStatus::Waiting(_) => (ThreadStatus::Interrupted, TurnStatus::Interrupted, None),
+        RunStatus::Failed { node, reason } => {
+            (ThreadStatus::Error, TurnStatus::Failed, Some(format!("{node}: {reason}")))
+        }
+        RunStatus::Idle if matches!(last, Some(Event::Cancelled(_))) => {
+            (ThreadStatus::Idle, TurnStatus::Cancelled, None)
+        }
+        RunStatus::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
+    };
+    Status { thread: status, turn: thread.turn().map(|id| TurnUpdate { turn: id, status: turn, error }) }
+}
+
+/// Fails the running and all queued turns of a thread that cannot continue, so that it is not enqueued again.
+///
+/// # Errors
+///
+/// [`Error::Stale`] if the thread changed meanwhile; [`Error::Unavailable`].
+pub async fn park<L: Log>(parts: &Backends<L>, thread: ThreadId, error: &str) -> Result<(), Error> {
+    let head = parts.store.head(thread).await?;
+    let failed = |turn| TurnUpdate { turn, status: TurnStatus::Failed, error: Some(error.to_owned()) };
+    let turn = parts.store.running(thread).await?.map(failed);
+    parts.store.update_read_model(&head, &ReadModelUpdate { status: ThreadStatus::Error, turn }).await?;
+    while let Some(queued) = parts.store.next_queued(thread).await? {
+        parts.store.refuse_queued(queued.id, error).await?;
+    }
+    Ok(())
+}

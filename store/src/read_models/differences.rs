@@ -1,0 +1,254 @@
+//! Compares the rows of a thread with its log, and repairs them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use futures::FutureExt as _;
+use queue::Priority;
+use sea_orm::{
+    ActiveModelTrait as _,
+    ActiveValue::{NotSet, Set, Unchanged},
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
+};
+
+use crate::{
+    Error,
+    log::{
+        Store,
+        append::lock_thread,
+        database::statement,
+        error_fingerprint::error_fingerprint,
+        ids::{DryRun, ThreadId, TurnId, corrupt, signed},
+        status::{ThreadStatus, TurnStatus},
+        tables::{threads, turns},
+        turns::policy_text,
+    },
+    read_models::rebuild::{Difference, Differs, Folded, FoldedTurn},
+};
+
+/// Read model rows of one thread.
+struct Rows {
+    thread: Option<threads::Model>,
+    turns: BTreeMap<TurnId, turns::Model>,
+    /// Turns whose entry in `open_turns` contradicts their row, with the status from the row.
+    untold: Vec<(TurnId, String)>,
+}
+
+impl Store {
+    /// Returns the differences between the rows and the log.
+    pub(crate) async fn differences(&self, folded: &Folded) -> Result<Vec<Difference>, Error> {
+        Ok(compare(folded, &rows(&self.database.pool, folded.head.thread).await?))
+    }
+
+    /// Compares the rows with the log while the thread is locked at the folded head, and repairs them unless this is a
+    /// dry run.
+    pub(crate) async fn put_right(&self, folded: Folded, dry_run: DryRun) -> Result<Vec<Difference>, Error> {
+        self.database.transact(move |tx| put_right(tx, folded, dry_run).boxed()).await
+    }
+}
+
+async fn put_right(
+    tx: &DatabaseTransaction,
+    folded: Folded,
+    dry_run: DryRun,
+) -> Result<Vec<Difference>, Error> {
+    lock_thread(tx, &folded.head).await?;
+    let rows = rows(tx, folded.head.thread).await?;
+    let differences = compare(&folded, &rows);
+    if dry_run == DryRun::Yes {
+        return Ok(differences);
+    }
+    let mendable = || differences.iter().filter(|it| it.differs.is_mendable());
+    if mendable().any(|it| it.turn.is_none()) {
+        write_thread(tx, &folded, rows.thread.is_none()).await?;
+    }
+    let wrong: BTreeSet<TurnId> = mendable().filter_map(|it| it.turn).collect();
+    for id in wrong {
+        if let Some(turn) = folded.turns.get(&id) {
+            write_turn(tx, &folded, id, turn, rows.turns.get(&id)).await?;
+        }
+    }
+    if differences.iter().any(|it| it.differs == Differs::TurnOpen) {
+        tell_open_turns(tx, folded.head.thread).await?;
+    }
+    Ok(differences)
+}
+
+/// Updates `open_turns` from the rows of a thread's turns while other turns may be submitted.
+async fn tell_open_turns(tx: &DatabaseTransaction, thread: ThreadId) -> Result<(), Error> {
+    let statements = [
+        "DELETE FROM open_turns WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM turns \
+         WHERE turns.position = open_turns.position AND turns.status IN ('queued', 'running'))",
+        "INSERT INTO open_turns (thread_id, priority, position, tenant) SELECT thread_id, priority, position, tenant \
+         FROM turns WHERE thread_id = $1 AND status IN ('queued', 'running') ON CONFLICT DO NOTHING",
+    ];
+    for sql in statements {
+        tx.execute_raw(statement(tx, sql, [thread.into()])).await?;
+    }
+    Ok(())
+}
+
+/// Returns the turns whose entry in `open_turns` contradicts their row. A waiting turn without an entry would never
+/// start. This is a single statement, because turns are submitted concurrently. In SQLite `open_turns` is a view, and
+/// therefore always correct.
+async fn untold(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Vec<(TurnId, String)>, Error> {
+    if db.get_database_backend() != DbBackend::Postgres {
+        return Ok(Vec::new());
+    }
+    let sql = "SELECT id, status FROM turns WHERE thread_id = $1 AND (status IN ('queued', 'running')) <> EXISTS \
+               (SELECT 1 FROM open_turns AS open WHERE open.thread_id = turns.thread_id \
+               AND open.priority = turns.priority AND open.position = turns.position)";
+    let found = db.query_all_raw(statement(db, sql, [thread.into()])).await?;
+    Ok(found
+        .iter()
+        .map(|row| row.try_get_many("", &["id".to_owned(), "status".to_owned()]))
+        .collect::<Result<_, _>>()?)
+}
+
+async fn rows(db: &impl ConnectionTrait, thread: ThreadId) -> Result<Rows, Error> {
+    let turns = turns::Entity::find().filter(turns::Column::ThreadId.eq(thread)).all(db).await?;
+    Ok(Rows {
+        thread: threads::Entity::find_by_id(thread).one(db).await?,
+        turns: turns.into_iter().map(|it| (it.id, it)).collect(),
+        untold: untold(db, thread).await?,
+    })
+}
+
+fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
+    let mut found = Vec::new();
+    let mut find = |turn, differs, what: String| {
+        found.push(Difference { thread: folded.head.thread, turn, differs, what });
+    };
+    match &rows.thread {
+        None => {
+            find(None, Differs::ThreadMissing, format!("there is no row of this {} thread", folded.status))
+        }
+        Some(row) => {
+            if row.strategy != folded.strategy {
+                let what = format!("its row says {:?}, its log {:?}", row.strategy, folded.strategy);
+                find(None, Differs::ThreadStrategy, what);
+            }
+            if row.tenant != folded.tenant {
+                let what = format!("its row says {:?}, its log {:?}", row.tenant, folded.tenant);
+                find(None, Differs::ThreadTenant, what);
+            }
+            if row.status != folded.status.as_str() {
+                let what = format!("its row says {}, its log {}", row.status, folded.status);
+                // A worker that cannot continue a thread records that only in the thread's row.
+                let parked = row.status == ThreadStatus::Error.as_str();
+                find(None, if parked { Differs::Parked } else { Differs::ThreadStatus }, what);
+            }
+            if row.created_at != folded.created_at {
+                let what = format!("its row says {}, its log {}", row.created_at, folded.created_at);
+                find(None, Differs::ThreadCreated, what);
+            }
+        }
+    }
+    for (id, turn) in &folded.turns {
+        match rows.turns.get(id) {
+            None => {
+                let what = "there is no row; its key and its metadata are lost".to_owned();
+                find(Some(*id), Differs::TurnMissing, what);
+            }
+            Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
+        }
+    }
+    for (id, row) in rows.turns.iter().filter(|(id, _)| !folded.turns.contains_key(id)) {
+        // A turn that never started can only be queued, failed or cancelled.
+        let unheard = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
+        if row.started_seq.is_some() || !unheard.iter().any(|it| it.as_str() == row.status) {
+            let what = format!("its row says {}, and the log has never heard it", row.status);
+            find(Some(*id), Differs::Unheard, what);
+        }
+    }
+    for (id, status) in &rows.untold {
+        let is_over = status.parse().is_ok_and(TurnStatus::is_over);
+        let stands = if is_over { "stands" } else { "does not stand" };
+        find(Some(*id), Differs::TurnOpen, format!("its row says {status}, and it {stands} in open_turns"));
+    }
+    found
+}
+
+fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Differs, String)) {
+    let parked = row.status == TurnStatus::Failed.as_str() && turn.status == TurnStatus::Running;
+    if parked {
+        let why = row.error.as_deref().unwrap_or_default();
+        find(Differs::Parked, format!("its row says failed ({why}), its log {}", turn.status));
+    } else if row.status != turn.status.as_str() {
+        find(Differs::TurnStatus, format!("its row says {}, its log {}", row.status, turn.status));
+    }
+    let number = |it: Option<i64>| it.map_or_else(|| "none".to_owned(), |it| format!("event {it}"));
+    let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
+    if row.started_seq != heard {
+        let what = format!("its row says {}, its log {}", number(row.started_seq), number(heard));
+        find(Differs::TurnHeard, what);
+    }
+    if row.ended_seq != ended && !parked {
+        let what = format!("its row says {}, its log {}", number(row.ended_seq), number(ended));
+        find(Differs::TurnEnded, what);
+    }
+    if row.error != turn.error && !parked {
+        find(Differs::TurnError, format!("its row says {:?}, its log {:?}", row.error, turn.error));
+    }
+}
+
+/// **Invariant:** every new column that is derived from the log must also be written here.
+pub(crate) async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> Result<(), Error> {
+    let id = folded.head.thread;
+    let row = threads::ActiveModel {
+        id: if anew { Set(id) } else { Unchanged(id) },
+        strategy: Set(folded.strategy.clone()),
+        tenant: Set(folded.tenant.clone()),
+        status: Set(folded.status.to_string()),
+        created_at: Set(folded.created_at),
+        updated_at: Set(folded.updated_at),
+    };
+    if anew {
+        threads::Entity::insert(row).exec_without_returning(tx).await?;
+    } else {
+        row.update(tx).await?;
+    }
+    Ok(())
+}
+
+pub(crate) async fn write_turn(
+    tx: &DatabaseTransaction,
+    folded: &Folded,
+    id: TurnId,
+    turn: &FoldedTurn,
+    known: Option<&turns::Model>,
+) -> Result<(), Error> {
+    let (thread, tenant) = (folded.head.thread, &folded.tenant);
+    let told = turns::ActiveModel {
+        position: known.map_or(NotSet, |it| Unchanged(it.position)),
+        status: Set(turn.status.to_string()),
+        started_seq: Set(Some(signed(turn.started_seq))),
+        ended_seq: Set(turn.ended_seq.map(signed)),
+        error: Set(turn.error.clone()),
+        cause: Set(turn.error.as_deref().map(error_fingerprint)),
+        updated_at: Set(turn.updated_at),
+        ..Default::default()
+    };
+    if known.is_some() {
+        told.update(tx).await?;
+        return Ok(());
+    }
+    let input = serde_json::to_string(&turn.messages)
+        .map_err(|error| corrupt(thread, format_args!("the words of turn {id} have no JSON: {error}")))?;
+    let row = turns::ActiveModel {
+        id: Set(id),
+        thread_id: Set(thread),
+        policy: Set(policy_text(turn.policy).to_owned()),
+        input: Set(input),
+        metadata: Set("{}".to_owned()),
+        author: Set(turn.author.clone()),
+        idempotency_key: Set(None),
+        request_hash: Set(None),
+        due_at: Set(None),
+        tenant: Set(tenant.clone()),
+        priority: Set(Priority::Normal.rank().into()),
+        created_at: Set(turn.created_at),
+        ..told
+    };
+    turns::Entity::insert(row).exec_without_returning(tx).await?;
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Deletes threads that have been idle for long. Together with [`batches`](crate::batches)' pruning, this is the only
+//! code that deletes history.
+//!
+//! ## Concurrent access to a thread
+//!
+//! The thread's row is locked first. A second statement, which sees everything committed until then, deletes it if it
+//! may be deleted. Submitting a turn, placing a hold and updating the read model lock the same row: they either come
+//! first, and the thread stays, or find it deleted. An append without a read model update locks no row. It belongs to a
+//! running turn whose first append did update the row, and a thread that is not idle is never deleted
+//! ([`append`](super::append)).
+
+use futures::FutureExt as _;
+use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Value};
+use serde_json::json;
+use tracing::info;
+use uuid::Uuid;
+
+use crate::{
+    Error,
+    log::{
+        Store,
+        database::statement,
+        ids::{DryRun, ThreadId, plain},
+    },
+};
+
+/// Maximum number of threads deleted in one transaction.
+const THREADS: u64 = 50;
+
+/// Selection of data to delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prune {
+    /// Time limit, in microseconds since the Unix epoch: threads last updated before it, batches that ended before it,
+    /// and files created before it.
+    pub before: i64,
+    /// Strategy of the threads to delete; batches and files are kept if it is given.
+    pub strategy: Option<String>,
+    /// Author of the deletion, for traces.
+    pub by: String,
+}
+
+/// Numbers of rows deleted, or that would be deleted in a dry run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Number of threads.
+    pub threads: u64,
+    /// Number of turns.
+    pub turns: u64,
+    /// Number of events.
+    pub events: u64,
+    /// Number of batches.
+    pub batches: u64,
+    /// Number of lines of batches.
+    pub lines: u64,
+    /// Number of files.
+    pub files: u64,
+}
+
+impl Pruned {
+    fn add(&mut self, other: Self) {
+        self.threads += other.threads;
+        self.turns += other.turns;
+        self.events += other.events;
+        self.batches += other.batches;
+        self.lines += other.lines;
+        self.files += other.files;
+    }
+}
+
+/// **Invariant:** every statement that deletes a thread's row contains this condition.
+const MAY_GO: &str = "threads.status IN ('idle', 'error') AND threads.updated_at < $1 \
+    AND ($2 = '' OR threads.strategy = $2) \
+    AND NOT EXISTS (SELECT 1 FROM holds WHERE holds.thread_id = threads.id) \
+    AND NOT EXISTS (SELECT 1 FROM turns WHERE turns.thread_id = threads.id \
+    AND (turns.status = 'queued' OR turns.updated_at >= $1))";
+
+#[derive(FromQueryResult)]
+struct Row {
+    id: ThreadId,
+}
+
+impl Store {
+    /// Deletes idle threads that were not updated since the given time, with their turns and events. Threads under a
+    /// hold and threads with a queued turn are kept. Each transaction deletes a limited number of threads, so an
+    /// interrupted prune keeps its progress and the next call continues. A dry run only counts.
+    ///
+    /// The idempotency keys of turns and forks are deleted with them, so a repeated submission becomes a new one.
+    ///
+    /// Also deletes batches that ended before the given time, with their items, results and files, and files that
+    /// belong to no batch. Open batches, and batches with a thread under a hold, are kept. The result of a line is kept
+    /// as long as its batch, even if its thread is deleted earlier.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn prune(
+        &self,
+        which: &Prune,
+        dry_run: DryRun,
+        told: impl Fn(Pruned) + Send + Sync,
+    ) -> Result<Pruned, Error> {
+        let mut all = Pruned::default();
+        let mut after = ThreadId::nil();
+        loop {
+            let page = candidates(&self.database.pool, which, after).await?;
+            let Some(last) = page.last() else { break };
+            after = *last;
+            let pruned = if dry_run == DryRun::Yes {
+                count(&self.database.pool, &page).await?
+            } else {
+                let wanted = which.clone();
+                let pruned = self.database.transact(move |tx| delete(tx, wanted, page).boxed()).await?;
+                let Pruned { threads, turns, events, .. } = pruned;
+                info!(by = %which.by, before = which.before, threads, turns, events, "pruned");
+                pruned
+            };
+            all.add(pruned);
+            told(all);
+        }
+        match which.strategy {
+            None => self.prune_bulk(which, dry_run, all, told).await,
+            Some(_) => Ok(all),
+        }
+    }
+
+    /// Deletes one thread with its turns and events, whatever its age. Returns what was deleted, or `None` if the thread does
+    /// not exist or must stay: it is busy, waits for an answer, has a queued turn, or is under a hold.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn delete_thread(&self, thread: ThreadId, by: &str) -> Result<Option<Pruned>, Error> {
+        let any_age = Prune { before: i64::MAX, strategy: None, by: by.to_owned() };
+        let deleted = self.database.transact(move |tx| delete(tx, any_age, vec![thread]).boxed()).await?;
+        if deleted.threads == 0 {
+            return Ok(None);
+        }
+        info!(by, %thread, turns = deleted.turns, events = deleted.events, "deleted thread");
+        Ok(Some(deleted))
+    }
+}
+
+async fn candidates(
+    db: &impl ConnectionTrait,
+    which: &Prune,
+    after: ThreadId,
+) -> Result<Vec<ThreadId>, Error> {
+    let sql = format!(
+        "SELECT threads.id FROM threads WHERE {MAY_GO} AND threads.id > $3 ORDER BY threads.id LIMIT {THREADS}"
+    );
+    ids(db, &sql, [which.before.into(), strategy(which), after.into()]).await
+}
+
+async fn delete(tx: &DatabaseTransaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
+    if tx.get_database_backend() == DbBackend::Postgres {
+        // Locked in a fixed order, so that concurrent prunes cannot deadlock.
+        let sql = format!("SELECT id FROM threads WHERE id IN ({}) ORDER BY id FOR UPDATE", list(tx, 1));
+        ids(tx, &sql, [listed(tx, &page)]).await?;
+    }
+    let sql = format!("DELETE FROM threads WHERE id IN ({}) AND {MAY_GO} RETURNING id", list(tx, 3));
+    let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
+    let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
+    // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
+    let mut keys = 0;
+    for (table, count) in [("turns", &mut pruned.turns), ("events", &mut pruned.events), ("forks", &mut keys)]
+    {
+        let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));
+        *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
+    }
+    Ok(pruned)
+}
+
+async fn count(db: &impl ConnectionTrait, page: &[ThreadId]) -> Result<Pruned, Error> {
+    #[derive(FromQueryResult)]
+    struct Count {
+        turns: i64,
+        events: i64,
+    }
+    let list = list(db, 1);
+    let sql = format!(
+        "SELECT (SELECT count(*) FROM turns WHERE thread_id IN ({list})) AS turns, \
+         (SELECT count(*) FROM events WHERE thread_id IN ({list})) AS events"
+    );
+    let found = Count::find_by_statement(statement(db, &sql, [listed(db, page)])).one(db).await?;
+    let (turns, events) = found.map_or((0, 0), |it| (it.turns, it.events));
+    Ok(Pruned {
+        threads: page.len() as u64,
+        turns: crate::log::ids::unsigned(turns)?,
+        events: crate::log::ids::unsigned(events)?,
+        ..Pruned::default()
+    })
+}
+
+fn strategy(which: &Prune) -> Value {
+    which.strategy.as_deref().map(plain).unwrap_or_default().into()
+}
+
+/// Returns the ids as one bound value; the SQL text that expands it is independent of their number.
+pub(crate) fn listed(db: &impl ConnectionTrait, ids: &[Uuid]) -> Value {
+    if db.get_database_backend() == DbBackend::Postgres {
+        return ids.to_vec().into();
+    }
+    let ids: Vec<String> = ids.iter().map(|it| it.simple().to_string()).collect();
+    json!(ids).to_string().into()
+}
+
+pub(crate) fn list(db: &impl ConnectionTrait, nth: usize) -> String {
+    if db.get_database_backend() == DbBackend::Postgres {
+        format!("SELECT unnest(${nth}::uuid[])")
+    } else {
+        format!("SELECT unhex(value) FROM json_each(${nth})")
+    }
+}
+
+async fn ids<const N: usize>(
+    db: &impl ConnectionTrait,
+    sql: &str,
+    values: [Value; N],
+) -> Result<Vec<ThreadId>, Error> {
+    let rows = Row::find_by_statement(statement(db, sql, values)).all(db).await?;
+    Ok(rows.into_iter().map(|it| it.id).collect())
+}

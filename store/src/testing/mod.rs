@@ -1,0 +1,48 @@
+//! Support for tests: changes to a store that turnfold itself never makes. Compiled only with the feature `testing`, which
+//! only dev-dependencies enable.
+
+mod corrupt_read_models;
+pub mod tamper;
+
+use std::collections::BTreeMap;
+
+use futures::FutureExt as _;
+
+use crate::{
+    Error, Store,
+    batches::{BatchId, ItemState},
+    webhooks::{self, EventType},
+};
+
+pub use corrupt_read_models::corrupt_read_models;
+
+/// Maximum events in one insert statement.
+pub const ROWS_MAX: usize = crate::log::ROWS_MAX;
+
+/// Writes one webhook event to the outbox, as the transaction that ends a batch does.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if the database does not answer.
+pub async fn announce(
+    store: &Store,
+    tenant: &'static str,
+    what: EventType,
+    data: serde_json::Value,
+) -> Result<(), Error> {
+    store.database.transact(move |tx| webhooks::announce(tx, tenant, what, data).boxed()).await
+}
+
+/// Counts the items of a batch by state, from the item rows rather than from the counters in the batch's row.
+///
+/// # Errors
+///
+/// [`Error::Unavailable`] if the database does not answer.
+pub async fn count_items(store: &Store, batch: BatchId) -> Result<BTreeMap<ItemState, u64>, Error> {
+    let sql = "SELECT state AS name, COUNT(*) AS count FROM batch_items WHERE batch_id = $1 GROUP BY state";
+    let counted = |(state, count): (String, u64)| {
+        let state = state.parse().map_err(|error| Error::Database(format!("item state: {error}")))?;
+        Ok((state, count))
+    };
+    store.counted(sql, batch).await?.into_iter().map(counted).collect()
+}

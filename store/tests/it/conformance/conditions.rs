@@ -1,0 +1,130 @@
+//! Filters select the same turns on both engines, and failures are counted by cause.
+
+use serde_json::json;
+
+use super::{heard, of_tenant};
+use queue::{Priority, clock};
+use store::{
+    Conditions, Error, NewTurn, Order, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnId,
+    TurnStatus, TurnUpdate,
+};
+
+/// Tenant of this test alone, so that the turns of other tests do not match.
+const TENANT: &str = "conditions";
+
+fn conditions(words: &str) -> Conditions {
+    match Conditions::parse(words, clock::now()) {
+        Ok(it) => it,
+        Err(unread) => panic!("{words}: {unread}"),
+    }
+}
+
+async fn fails(store: &Store, turn: &Turn, error: &str) -> Result<(), Error> {
+    let mark = |status, turn_status, error: Option<&str>| {
+        let turn = TurnUpdate { turn: turn.id, status: turn_status, error: error.map(str::to_owned) };
+        ReadModelUpdate { status, turn: Some(turn) }
+    };
+    let head = store.head(turn.thread).await?;
+    let running = mark(ThreadStatus::Busy, TurnStatus::Running, None);
+    let head = store.append(&head, &[heard(turn)], Some(&running)).await?;
+    let failed = mark(ThreadStatus::Error, TurnStatus::Failed, Some(error));
+    store.append(&head, &[super::decided("failed")], Some(&failed)).await?;
+    Ok(())
+}
+
+pub(super) async fn find_the_same_rows(store: &Store) -> Result<(), Error> {
+    let new = |author: &str, priority, metadata| NewTurn {
+        author: author.to_owned(),
+        priority,
+        metadata,
+        ..of_tenant(TENANT, "hello")
+    };
+    let submit = async |it| Ok::<_, Error>(store.submit(it).await?.into_turn());
+    let a = submit(new("Ada", Priority::High, json!({"order": 7, "ok": true, "note": "it's 50% \"off\""})))
+        .await?;
+    let b = submit(new("Bob", Priority::Low, json!({"order": "7", "ok": false, "nul": "\0"}))).await?;
+    let c = submit(new("ada", Priority::Normal, json!({"note": "", "un_der": "x"}))).await?;
+    fails(store, &a, "openai/gpt-4o timed out after 30s").await?;
+    fails(store, &b, "it's a 50% chance").await?;
+    let all = [a.id, b.id, c.id];
+    for (words, found) in [
+        ("status = failed", vec![0, 1]),
+        ("status != failed", vec![2]),
+        ("status = failed and author = Bob", vec![1]),
+        ("author = ada", vec![2]),
+        ("author ~ da", vec![0, 2]),
+        ("author != Ada", vec![1, 2]),
+        ("priority = low", vec![1]),
+        ("priority != low", vec![0, 2]),
+        ("strategy = probe", vec![0, 1, 2]),
+        ("strategy != probe", vec![]),
+        ("strategy ~ rob and status = failed", vec![0, 1]),
+        ("error ~ 'timed out'", vec![0]),
+        ("error ~ 'TIMED'", vec![]),
+        ("error ~ \"it's a 50% c\"", vec![1]),
+        ("error ~ _t", vec![]),
+        ("error != x", vec![0, 1, 2]),
+        ("error = ''", vec![2]),
+        ("cause = 'openai/gpt-4o timed out after #'", vec![0]),
+        // Metadata that contains NUL counts as absent, because PostgreSQL cannot read it.
+        ("metadata.order = 7", vec![0]),
+        ("metadata.ok = true", vec![0]),
+        ("metadata.ok != true", vec![1, 2]),
+        ("metadata.note ~ '50% \"off'", vec![0]),
+        ("metadata.un_der = x", vec![2]),
+        ("metadata.nul ~ x", vec![]),
+        ("created > 1h", vec![0, 1, 2]),
+        ("created < 1h", vec![]),
+        ("updated < 2999-01-01 and updated > 2026-01-01", vec![0, 1, 2]),
+        (&format!("thread = {}", b.thread), vec![1]),
+        (&format!("thread != {}", b.thread), vec![0, 2]),
+        ("author ~ \"'; DROP TABLE turns; --\"", vec![]),
+    ] {
+        let conditions = conditions(&format!("tenant = {TENANT} and {words}"));
+        let filter =
+            TurnFilter { conditions: Some(&conditions), order: Order::OldestFirst, ..TurnFilter::default() };
+        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|it| it.id).collect();
+        assert_eq!(ids, found.iter().map(|it| all[*it]).collect::<Vec<_>>(), "{words}");
+        let newest = TurnFilter { order: Order::NewestFirst, ..filter };
+        let newest: Vec<TurnId> = store.turns(newest, None, 9).await?.iter().map(|it| it.id).collect();
+        let before: Vec<TurnId> = ids.iter().rev().copied().collect();
+        assert_eq!(newest, before, "{words}");
+    }
+    let oldest = TurnFilter { tenant: Some(TENANT), order: Order::OldestFirst, ..TurnFilter::default() };
+    let page: Vec<TurnId> = store.turns(oldest, Some(a.id), 1).await?.iter().map(|it| it.id).collect();
+    assert_eq!(page, [b.id]);
+    Ok(())
+}
+
+pub(super) async fn count_failures_by_cause(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "causes";
+    let new = || of_tenant(TENANT, "hello");
+    let mut turns = Vec::new();
+    for error in ["timed out after 30s", "timed out after 7s", "no paper \"A4\""] {
+        let turn = store.submit(new()).await?.into_turn();
+        fails(store, &turn, error).await?;
+        turns.push(turn.id);
+    }
+    let unheard = store.submit(new()).await?.into_turn();
+    store.refuse_queued(unheard.id, "timed out after 8s").await?;
+    store.submit(new()).await?;
+
+    let filter = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
+    let failures = store.failures(filter, 9).await?;
+    assert_eq!((failures.turns, failures.unheard), (4, 1));
+    let told: Vec<_> =
+        failures.by_cause.iter().map(|it| (it.cause.as_str(), it.turns, it.unheard, it.example)).collect();
+    assert_eq!(told, [("timed out after #", 3, 1, unheard.id), ("no paper \"…\"", 1, 0, turns[2])]);
+    assert!(failures.by_cause.iter().all(|it| it.first_at <= it.last_at));
+    let first = store.failures(filter, 1).await?;
+    assert_eq!((first.by_cause.len(), first.turns), (1, 4), "what is left out is counted");
+    let some = conditions("cause ~ paper");
+    let some = store.failures(TurnFilter { conditions: Some(&some), ..filter }, 9).await?;
+    assert_eq!((some.by_cause.len(), some.turns), (1, 1));
+    Ok(())
+}
+
+on_databases! {
+    find_the_same_rows,
+    count_failures_by_cause,
+}

@@ -1,0 +1,124 @@
+//! Turns a log into a fixture, or explains why the log cannot be one.
+
+use serde::Serialize;
+use shared::{Attempted, Event, Graph, InvalidLog, RunStatus};
+
+use crate::{
+    mutate::{Flips, flips},
+    redact::Redacted,
+    reproduce::parted,
+    request_diff::Difference,
+    secrets::Secrets,
+};
+
+/// A log that can be used as a fixture.
+#[derive(Clone, Debug)]
+pub struct Captured {
+    /// The log without secrets, and a count of the secrets that were removed.
+    pub redacted: Redacted,
+    /// Results of flipping a byte in each answer.
+    pub flips: Flips,
+}
+
+/// Reasons why a log cannot be a fixture.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[serde(tag = "refused", rename_all = "snake_case")]
+pub enum Refusal {
+    /// A turn is still running.
+    #[error("the thread has a running turn; hint: wait until the turn ends, or cancel it")]
+    UnderWay,
+    /// Today's code cannot read the log.
+    #[error("today's code rejects this log: {why}")]
+    Stuck {
+        /// The error of today's code.
+        why: String,
+    },
+    /// Today's code decides differently.
+    #[error(
+        "today's code does not reproduce event {seq}\n  then:  {then}\n  today: {today}{}",
+        told(difference)
+    )]
+    Diverged {
+        /// Sequence number of the first differing event.
+        seq: usize,
+        /// The recorded decision.
+        then: String,
+        /// The decision of today's code.
+        today: String,
+        /// The first difference between the two.
+        difference: Option<Box<Difference>>,
+    },
+    /// Removing secrets changes a decision.
+    #[error(
+        "without its secrets the log differs from event {seq} on\n  recorded: {then}\n  redacted: {today}{}\nthe code \
+         looks into a text that is taken for a secret (or counts its letters): a fixture by hand is what is left",
+        told(difference)
+    )]
+    Redaction {
+        /// Sequence number of the first differing event.
+        seq: usize,
+        /// The recorded decision.
+        then: String,
+        /// The decision without secrets.
+        today: String,
+        /// The first difference between the two.
+        difference: Option<Box<Difference>>,
+    },
+    /// The log would test nothing.
+    #[error(
+        "a flipped byte in the answer at event {seq} is not noticed by any test, so the fixture would not detect a different answer: \
+         {answer}"
+    )]
+    Green {
+        /// Sequence number of the answer.
+        seq: usize,
+        /// Text of the answer.
+        answer: String,
+    },
+}
+
+fn words(event: &Option<Event>) -> String {
+    event.as_ref().map_or_else(|| "nothing".to_owned(), ToString::to_string)
+}
+
+fn told(difference: &Option<Box<Difference>>) -> String {
+    difference.as_ref().map(|it| format!("\n  at {it}")).unwrap_or_default()
+}
+
+/// Turns a log into a fixture: removes secrets, replays it, and checks that changed answers would be noticed.
+///
+/// # Errors
+///
+/// [`Refusal`] explains why the log cannot be a fixture.
+pub fn capture(graph: &'static dyn Graph, log: &[Event], secrets: &Secrets) -> Result<Captured, Refusal> {
+    let stuck = |error: InvalidLog| Refusal::Stuck { why: error.to_string() };
+    if graph.fold(log).map_err(stuck)?.status() == RunStatus::Busy {
+        return Err(Refusal::UnderWay);
+    }
+    let mut redacted = Redacted::of(log, secrets)
+        .map_err(|error| Refusal::Stuck { why: format!("without its secrets: {error}") })?;
+    if let Some(mut it) = parted(graph, log).map_err(stuck)? {
+        // The error message must not contain secrets either.
+        let hidden = |event: Option<Event>| event.and_then(|it| redacted.hide(&it).ok());
+        (it.then, it.today) = (hidden(it.then), hidden(it.today));
+        let (seq, then, today, difference) =
+            (it.seq, words(&it.then), words(&it.today), it.difference().map(Box::new));
+        return Err(Refusal::Diverged { seq, then, today, difference });
+    }
+    // The name of the machine is irrelevant to a test.
+    for event in &mut redacted.log {
+        if let Event::Attempted(Attempted { worker, .. }) = event {
+            worker.clear();
+        }
+    }
+    if let Some(it) = parted(graph, &redacted.log).map_err(stuck)? {
+        let (seq, then, today, difference) =
+            (it.seq, words(&it.then), words(&it.today), it.difference().map(Box::new));
+        return Err(Refusal::Redaction { seq, then, today, difference });
+    }
+    let flips = flips(graph, &redacted.log).map_err(|why| Refusal::Stuck { why })?;
+    match flips.green.first() {
+        Some(&seq) => Err(Refusal::Green { seq, answer: redacted.log[seq].to_string() }),
+        None => Ok(Captured { redacted, flips }),
+    }
+}

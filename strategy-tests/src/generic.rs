@@ -1,0 +1,156 @@
+//! The four tests that every strategy gets.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shared::{Edge, Event, Graph, Next, Request, Walked, map, replay, rerun, transcript};
+
+use crate::{
+    snapshot::Snapshot,
+    suite::{Broken, Fixture, Suite},
+};
+
+impl Suite {
+    /// Returns a readable transcript of each fixture as today's code runs it, with the final state.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] if today's code rejects a fixture.
+    pub fn transcripts(&self) -> Result<Vec<Snapshot>, Broken> {
+        let one = |it: &Fixture| {
+            let contents = lived(self.graph, &it.script).map_err(|why| it.broken(0, why))?;
+            Ok(Snapshot { folder: self.folder.clone(), name: it.name.clone(), contents })
+        };
+        self.fixtures.iter().map(one).collect()
+    }
+
+    /// Checks for every event that a worker which takes over after it takes the same next step, or that the next
+    /// event is external and can arrive then.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] at the first event where this fails.
+    pub fn crash_anywhere(&self) -> Result<(), Broken> {
+        for fixture in &self.fixtures {
+            let log = self.live(fixture)?.log;
+            let mut thread = self.graph.begin();
+            for (cut, event) in log.iter().enumerate() {
+                let stuck = |error: shared::InvalidLog| fixture.broken(0, error.to_string());
+                let next = thread.next().map_err(stuck)?;
+                if !follows(&next, event) {
+                    let why = format!(
+                        "after a crash before event {cut}, another worker would not continue with {event}"
+                    );
+                    return Err(fixture.broken(0, why));
+                }
+                thread.apply(event).map_err(stuck)?;
+            }
+            let divergences =
+                replay(self.graph, &log).map_err(|error| fixture.broken(0, error.to_string()))?;
+            if let Some(it) = divergences.first() {
+                return Err(fixture.broken(0, format!("event {}: {}, then {}", it.seq, it.then, it.today)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the map of the strategy, with edges that no fixture takes dashed.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] if a fixture takes an edge that is not on the map.
+    pub fn map(&self) -> Result<Snapshot, Broken> {
+        let contents = map(&self.graph.topology(), Some(&self.walked()?));
+        Ok(Snapshot { folder: self.folder.clone(), name: "map".to_owned(), contents })
+    }
+
+    /// Returns the edges that no fixture takes, as text.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] if a fixture takes an edge that is not on the map.
+    pub fn dashed(&self) -> Result<Vec<String>, Broken> {
+        let walked = self.walked()?;
+        let dashed = edges(self.graph).into_iter().filter(|it| !walked.contains(it));
+        Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), told(&from, &to))).collect())
+    }
+
+    /// Returns every distinct prompt in full.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`] if today's code rejects a fixture.
+    pub fn prompts(&self) -> Result<Snapshot, Broken> {
+        let mut prompts = BTreeMap::<String, BTreeSet<String>>::new();
+        for fixture in &self.fixtures {
+            for event in self.live(fixture)?.log {
+                let Event::Asked(asked) = event else { continue };
+                for request in asked.requests {
+                    if let Request::Chat { system, .. } = request {
+                        prompts.entry(asked.node.clone()).or_default().insert(system);
+                    }
+                }
+            }
+        }
+        let all =
+            prompts.iter().flat_map(|(node, it)| it.iter().map(move |text| format!("── {node}\n{text}\n")));
+        let contents = all.collect::<Vec<_>>().join("\n");
+        Ok(Snapshot { folder: self.folder.clone(), name: "prompts".to_owned(), contents })
+    }
+
+    fn walked(&self) -> Result<Walked, Broken> {
+        let (known, mut walked) = (edges(self.graph), Walked::new());
+        for fixture in &self.fixtures {
+            for edge in self.live(fixture)?.log.iter().filter_map(walk) {
+                if !known.contains(&edge) {
+                    let why = format!("the fixture leaves the map: {}", told(&edge.0, &edge.1));
+                    return Err(fixture.broken(0, why));
+                }
+                walked.insert(edge);
+            }
+        }
+        Ok(walked)
+    }
+}
+
+/// Transcript of a script run by today's code, with the final state.
+pub(crate) fn lived(graph: &'static dyn Graph, script: &[Event]) -> Result<String, String> {
+    let told = |error: shared::InvalidLog| error.to_string();
+    let lived = rerun(graph, script).map_err(told)?;
+    let left = lived.unused.iter().map(|it| format!("     no longer asked for: {it}\n")).collect::<String>();
+    let state = graph.fold(&lived.log).map_err(told)?.state().map_err(|error| error.to_string())?;
+    Ok(format!("{}{left}\nstate {state:#}", transcript(&lived.log)))
+}
+
+fn follows(next: &Next, event: &Event) -> bool {
+    match next {
+        // A write that was in progress when the worker died may have happened and must not be repeated.
+        Next::Append(Event::InDoubt(_)) | Next::Wait => event.is_external(),
+        Next::Append(next) if event.is_decision() => next == event,
+        Next::Append(_) => event.is_external(),
+        Next::Perform(due) => {
+            let attempted =
+                matches!(event, Event::Attempted(it) if due.iter().any(|due| due.slot == it.slot));
+            event.is_external() || attempted
+        }
+    }
+}
+
+/// The edge that an event takes. The end by a budget belongs to the engine and is on no strategy's map.
+pub(crate) fn walk(event: &Event) -> Option<(String, Edge<String>)> {
+    let Event::Decided(it) = event else { return None };
+    it.budget_exceeded.is_none().then(|| (it.node.clone(), Edge::taken(&it.to)))
+}
+
+pub(crate) fn edges(graph: &'static dyn Graph) -> Walked {
+    let edges = graph.topology().edges;
+    edges.into_iter().flat_map(|(from, tos)| tos.into_iter().map(move |to| (from.clone(), to))).collect()
+}
+
+/// An edge as text.
+pub(crate) fn told(from: &str, to: &Edge<String>) -> String {
+    match to {
+        Edge::To(node) => format!("{from} → {node}"),
+        Edge::Ask(node) => format!("{from} → a person → {node}"),
+        Edge::End => format!("{from} → end"),
+    }
+}

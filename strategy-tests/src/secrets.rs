@@ -1,0 +1,348 @@
+//! Detects secrets by shape, by the words before them, or by random letters.
+
+use std::{cmp::Reverse, collections::BTreeMap, ops::Range};
+
+use regex::Regex;
+
+/// Patterns of secrets.
+#[derive(Clone, Debug)]
+pub struct Secrets(Vec<Pattern>);
+
+/// A pattern of secrets.
+#[derive(Clone, Debug)]
+pub struct Pattern {
+    what: String,
+    /// The secret is the first group of the expression, or the whole match.
+    shape: Regex,
+    /// If present, the match only announces a secret: the value after it is one if this function accepts the value.
+    announces: Option<fn(&str) -> bool>,
+}
+
+/// Shapes documented by providers, and words that announce a secret.
+const SHAPES: &[(&str, &str)] = &[
+    ("a private key", r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\z)"),
+    ("a JSON web token", r"(?-u:\b)eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{5,}"),
+    ("a key of a model's provider", r"(?-u:\b)sk-[A-Za-z0-9_-]{16,}"),
+    ("a key of Stripe", r"(?-u:\b)[sr]k_(?:live|test)_[A-Za-z0-9]{16,}"),
+    ("a token of GitHub", r"(?-u:\b)(?:gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,})"),
+    ("a token of GitLab", r"(?-u:\b)glpat-[A-Za-z0-9_-]{20,}"),
+    ("a key of AWS", r"(?-u:\b)(?:AKIA|ASIA)[0-9A-Z]{16}(?-u:\b)"),
+    ("a key of Google", r"(?-u:\b)AIza[A-Za-z0-9_-]{35}"),
+    ("a token of Slack", r"(?-u:\b)xox[abeoprs]-[A-Za-z0-9_-]{10,}"),
+    (
+        "a token of a registry",
+        r"(?-u:\b)(?:npm_[A-Za-z0-9]{30,}|hf_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,})",
+    ),
+    ("a password in a URL", r"://[^\s/:@]+:([^\s/@]{4,})@"),
+    ("a bearer token", r"(?i)(?-u:\b)bearer\s+([A-Za-z0-9_.~+/-]{12,}=*)"),
+    (
+        "a cookie",
+        r#"(?i)(?-u:\b)cookie\\*["']?\s*[:=]\s*\\*["']?([\w.-]+=[^\s"';,\\]+(?:;\s*[\w.-]+(?:=[^\s"';,\\]*)?)*)"#,
+    ),
+];
+
+/// Accepts values that may be secrets.
+type MayBe = fn(&str) -> bool;
+
+/// Words that announce a secret: kind of secret, expression, and a test for the value after it.
+const ANNOUNCED: &[(&str, &str, MayBe)] = &[
+    (
+        "what is called a secret",
+        r#"(?i)(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|refresh|session)[_-]?(?:key|token)|private[_-]?key)\\*["']?\s*[:=]\s*"#,
+        |value| LEAST <= value.chars().count(),
+    ),
+    // In a shell, `pwd` is a folder.
+    ("what is called a secret", r#"(?i)(?-u:\b)pwd\\*["']?\s*[:=]\s*"#, |value| {
+        LEAST <= value.chars().count() && !value.starts_with(['/', '~', '.'])
+    }),
+    // Parsers have tokens too, and count them.
+    (
+        "what is called a token",
+        r#"(?i)(?-u:\b)(?:(?:api|bearer|csrf|id)[_-]?)?token\\*["']?\s*[:=]\s*"#,
+        is_mixed,
+    ),
+    (
+        "what is called an authorization",
+        r#"(?i)authorization\\*["']?\s*[:=]\s*(?:\\*["']?(?:token|api-?key|key)\s+)?"#,
+        is_mixed,
+    ),
+    ("what is called an authorization", r#"(?i)authorization\\*["']?\s*[:=]\s*\\*["']?basic\s+"#, |value| {
+        let camel = |it: &[u8]| it[0].is_ascii_lowercase() && it[1].is_ascii_uppercase();
+        is_mixed(value)
+            || (LEAST <= value.len() && (value.ends_with('=') || value.as_bytes().windows(2).any(camel)))
+    }),
+];
+
+/// Names of fields that always contain a secret.
+const NAMES: &[&str] = &[
+    "password",
+    "passwd",
+    "passphrase",
+    "secret",
+    "apikey",
+    "token",
+    "accesstoken",
+    "refreshtoken",
+    "authorization",
+    "cookie",
+    "setcookie",
+    "pwd",
+];
+
+/// Minimum length of an announced secret.
+const LEAST: usize = 6;
+
+/// Minimum length of a token.
+const LEAST_MIXED: usize = 8;
+
+/// Minimum length of a text that is a secret by its letters alone.
+const SHORTEST: usize = 20;
+
+impl Pattern {
+    /// Compiles a regular expression. The secret is its first group, or the whole match.
+    ///
+    /// # Errors
+    ///
+    /// The expression is invalid.
+    pub fn of(shape: &str) -> Result<Self, regex::Error> {
+        Ok(Self { what: format!("what fits {shape:?}"), shape: Regex::new(shape)?, announces: None })
+    }
+}
+
+impl Secrets {
+    /// The known patterns, and `more`.
+    pub fn and(more: Vec<Pattern>) -> Self {
+        let shapes = SHAPES.iter().map(|(what, shape)| (what, shape, None));
+        let announced = ANNOUNCED.iter().map(|(what, shape, is_value)| (what, shape, Some(*is_value)));
+        let known = shapes.chain(announced).filter_map(|(what, shape, announces)| {
+            Some(Pattern { what: (*what).to_owned(), shape: Regex::new(shape).ok()?, announces })
+        });
+        Self(known.chain(more).collect())
+    }
+
+    /// Finds the secrets in a text, with their kinds. Overlapping matches become one, of the longest match's kind.
+    pub fn find(&self, text: &str) -> Vec<(Range<usize>, &str)> {
+        let mut found = Vec::new();
+        for Pattern { what, shape, announces } in &self.0 {
+            for it in shape.captures_iter(text) {
+                let Some(all) = it.get(0) else { continue };
+                let secret = match announces {
+                    None => it.get(1).unwrap_or(all).range(),
+                    Some(is_secret) => {
+                        let value = value(text, all.end());
+                        if !is_secret(&text[value.clone()]) {
+                            continue;
+                        }
+                        value
+                    }
+                };
+                found.push((secret, what.as_str()));
+            }
+        }
+        let random = words(text).filter(|it| is_random(&text[it.clone()]));
+        found.extend(random.map(|it| (it, "random letters")));
+        found.retain(|(it, _)| !it.is_empty() && !is_placeholder(&text[it.clone()]));
+        found.sort_by_key(|(it, _)| (it.start, Reverse(it.end)));
+        let mut united = Vec::<(Range<usize>, usize, &str)>::new();
+        for (it, what) in found {
+            match united.last_mut() {
+                Some((range, longest, of)) if it.start < range.end => {
+                    if *longest < it.len() {
+                        (*longest, *of) = (it.len(), what);
+                    }
+                    range.end = range.end.max(it.end);
+                }
+                Some(_) | None => united.push((it.clone(), it.len(), what)),
+            }
+        }
+        united.into_iter().map(|(range, _, what)| (range, what)).collect()
+    }
+}
+
+/// The value that begins at `from`: a quoted text up to its closing quote on the same line, else everything up to a
+/// separator.
+///
+/// In nested JSON a quote follows backslashes, and a quote that belongs to the value follows more of them.
+fn value(text: &str, from: usize) -> Range<usize> {
+    let rest = &text[from..];
+    let depth = rest.len() - rest.trim_start_matches('\\').len();
+    let Some(quote) = rest[depth..].chars().next().filter(|it| matches!(it, '"' | '\'')) else {
+        return bare(rest, from);
+    };
+    let (start, value) = (from + depth + 1, &rest[depth + 1..]);
+    for (at, _) in value.match_indices(quote).take_while(|(at, _)| !value[..*at].contains('\n')) {
+        let slashes = at - value[..at].trim_end_matches('\\').len();
+        if slashes < depth {
+            return start..start + at - slashes;
+        }
+        if slashes % (2 * (depth + 1)) == depth {
+            return start..start + at - depth;
+        }
+    }
+    bare(value, start)
+}
+
+fn bare(value: &str, from: usize) -> Range<usize> {
+    let separates = |it: char| it.is_whitespace() || "\"',;&<>{}[]".contains(it);
+    let value = &value[..value.find(separates).unwrap_or(value.len())];
+    from..from + value.trim_end_matches('\\').len()
+}
+
+/// Reports whether letters and digits are mixed, as in no word.
+fn is_mixed(value: &str) -> bool {
+    let has = |what: fn(&char) -> bool| value.chars().any(|it| what(&it));
+    LEAST_MIXED <= value.len()
+        && has(char::is_ascii_digit)
+        && has(char::is_ascii_alphabetic)
+        && !has(|it| it.is_whitespace())
+}
+
+/// Reports whether a field of this name contains a secret.
+pub(crate) fn is_secret_name(name: &str) -> bool {
+    let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
+    NAMES.contains(&plain.to_lowercase().as_str())
+}
+
+/// Placeholder of the nth secret.
+pub(crate) fn placeholder(nth: usize) -> String {
+    format!("SECRET_{nth}")
+}
+
+pub(crate) fn is_placeholder(text: &str) -> bool {
+    text.strip_prefix("SECRET_").is_some_and(|it| !it.is_empty() && it.bytes().all(|it| it.is_ascii_digit()))
+}
+
+/// Ranges of the characters that tokens consist of.
+fn words(text: &str) -> impl Iterator<Item = Range<usize>> {
+    let is_part = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'_' | b'-' | b'+' | b'=');
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        at += bytes[at..].iter().position(|it| is_part(*it))?;
+        let length = bytes[at..].iter().position(|it| !is_part(*it)).unwrap_or(bytes.len() - at);
+        at += length;
+        Some(at - length..at)
+    })
+}
+
+/// Reports whether letters are too mixed for a word, a name or an id.
+///
+/// ## Why not entropy alone
+///
+/// A long name such as `ask_which_of_the_prompts_2` has as many bits per letter as a token. In a token, letters and
+/// digits also alternate frequently.
+fn is_random(word: &str) -> bool {
+    if word.len() < SHORTEST || is_uuid(word) {
+        return false;
+    }
+    let parts: Vec<bool> =
+        word.bytes().filter(u8::is_ascii_alphanumeric).map(|it| it.is_ascii_digit()).collect();
+    let changes = parts.windows(2).filter(|it| it[0] != it[1]).count();
+    let is_hex = word.bytes().all(|it| it.is_ascii_hexdigit());
+    let least = if is_hex { 3.0 } else { 3.5 };
+    parts.len() <= changes * 6 && least <= entropy(word)
+}
+
+/// Entropy in bits per letter.
+fn entropy(word: &str) -> f64 {
+    let mut counts = BTreeMap::<u8, u32>::new();
+    word.bytes().for_each(|it| *counts.entry(it).or_default() += 1);
+    let length = word.len() as f64;
+    counts.values().map(|it| f64::from(*it) / length).map(|it| -it * it.log2()).sum()
+}
+
+/// Ids of turns and threads are no secrets.
+fn is_uuid(word: &str) -> bool {
+    let dashed = |(n, it): (usize, u8)| {
+        if matches!(n, 8 | 13 | 18 | 23) { it == b'-' } else { it.is_ascii_hexdigit() }
+    };
+    word.len() == 36 && word.bytes().enumerate().all(dashed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(text: &str) -> Vec<&str> {
+        Secrets::and(Vec::new()).find(text).into_iter().map(|(range, _)| &text[range]).collect()
+    }
+
+    #[test]
+    fn secrets_are_found_and_nothing_else_is() {
+        // Concatenated, so that scanners do not report this file.
+        let key = format!("sk-{}", "Zm9vYmFyMTIzNDU2");
+        let github = format!("ghp_{}", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8");
+        let random = format!("{}{}", "q7Zx9Lm2Vt", "8Rk4Wp6Ys1");
+        let hex = format!("{}{}", "9f86d081884c7d65", "9a2feaa0c55ad015");
+        for secret in [&key, &github, &random, &hex] {
+            assert_eq!(found(&format!("it is {secret}, he said")), [secret.as_str()]);
+        }
+        assert_eq!(found("postgres://ann:hunter2@db/x"), ["hunter2"]);
+        assert_eq!(found(r#"{"api_key": "hunter22", "n": 1}"#), ["hunter22"]);
+        assert_eq!(found("authorization: Bearer abcdefghijklmnop"), ["abcdefghijklmnop"]);
+        for plain in [
+            "Book lunch with Ann on Friday, and tell me her address",
+            "ask_which_of_the_prompts_2_a_person_chose",
+            "https://example.org/2026/11/20/how-to-book-a-flight-in-2026-with-3-children",
+            "0198c0de-7b1a-7c3d-9e2f-00112233aabb",
+            "the password is wanted",
+            "password: SECRET_1, key SECRET_12",
+            "PlanReply_with_a_Rather_Long_Name_Of_Version_2",
+        ] {
+            assert_eq!(found(plain), Vec::<&str>::new(), "{plain}");
+        }
+        for (secret, text) in [
+            ("hunter22", r#"{"body":"{\"password\":\"hunter22\"}"}"#),
+            ("hunter22", r#"{\"a\":\"{\\\"password\\\": \\\"hunter22\\\"}\"}"#),
+            ("pa,ss;w<o>r{d}[1]&", r#"password: "pa,ss;w<o>r{d}[1]&", and more"#),
+            ("it's, so", r#"{"secret":"it's, so"}"#),
+            ("say \"x\", so", "passphrase='say \"x\", so'"),
+            (r#"a\"b,c\\"#, r#"{"password":"a\"b,c\\","n":"x"}"#),
+            (r#"a\\\"b,c"#, r#"{\"password\":\"a\\\"b,c\",\"n\":\"x\"}"#),
+            ("hunter22", r#"the "password: hunter22""#),
+            ("unclosed1", "password: 'unclosed1, and\nit's more"),
+            ("12345678", r#"{"password": 12345678, "n": 1}"#),
+            ("hunter22", "pwd=hunter22"),
+            ("ab12cd34", r#"{"token":"ab12cd34"}"#),
+            ("ab12cd34", "https://example.org/?token=ab12cd34&n=1"),
+            ("ab12cd34", "X-Csrf-Token: ab12cd34"),
+            ("ab12cd34", "authorization: ab12cd34"),
+            ("ab12cd34", "Authorization: token ab12cd34"),
+            ("YW5uOmh1bnRlcg==", "Authorization: Basic YW5uOmh1bnRlcg=="),
+            ("dXNlcjpwYXNz", r#"{\"authorization\":\"Basic dXNlcjpwYXNz\"}"#),
+            ("sid=abc; theme=dark", "cookie: sid=abc; theme=dark\naccept: */*"),
+            ("sid=abc; Path=/; HttpOnly", r#"{"Set-Cookie": "sid=abc; Path=/; HttpOnly"}"#),
+        ] {
+            assert_eq!(found(text), [secret], "{text}");
+        }
+        for plain in [
+            r#"{"max_tokens": 100, "total_tokens": 123456789}"#,
+            "tokens: 5, max_tokens=100000000",
+            "put the source's token in square brackets: s1",
+            "token: whitespace",
+            r#"{"token": "the 2nd of them", "logprob": -0.1}"#,
+            r#"{"next_page_token": ""}"#,
+            "authorization: required",
+            "authorization: Basic authentication",
+            "the cookie: eat it",
+            "PWD=/home/ann/project",
+            r#"{"password": "SECRET_1", "cookie": "SECRET_2"}"#,
+            r#"{\"password\": \"SECRET_1\"}"#,
+            r#"{"password":"","next":"of no use"}"#,
+        ] {
+            assert_eq!(found(plain), Vec::<&str>::new(), "{plain}");
+        }
+        let mine = Secrets::and(vec![Pattern::of(r"ACME\{[^}]*\}").unwrap()]);
+        let whole = format!("ACME{{sk-{}:rest}}", "abcdefghijklmnopqr");
+        assert_eq!(
+            mine.find(&format!("see {whole}")),
+            [(4..4 + whole.len(), "what fits \"ACME\\\\{[^}]*\\\\}\"")]
+        );
+        let mine = Secrets::and(["one two", "two three!"].map(|it| Pattern::of(it).unwrap()).to_vec());
+        assert_eq!(mine.find("no one two three!"), [(3..17, "what fits \"two three!\"")]);
+        let mine = Secrets::and(vec![Pattern::of(r"\bcase-(\d+)").unwrap()]);
+        assert_eq!(mine.find("see case-4711"), [(9..13, "what fits \"\\\\bcase-(\\\\d+)\"")]);
+        assert!(Pattern::of("(").is_err());
+        assert_eq!(Secrets::and(Vec::new()).0.len(), SHAPES.len() + ANNOUNCED.len(), "every shape is one");
+    }
+}

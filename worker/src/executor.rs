@@ -1,0 +1,273 @@
+//! Runs jobs: executes a node of a thread, claims its successor in place, then acknowledges or re-enqueues.
+
+use std::{
+    any::Any,
+    panic::AssertUnwindSafe,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use futures::FutureExt as _;
+use queue::{BlockedBy, Job, QueueError, Schedule, Slots, rate_limits::MAX_PAUSE};
+use shared::RunStatus;
+use store::{Log, PauseKind, Store, ThreadLog};
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep},
+};
+use tokio_util::task::TaskTracker;
+use tracing::{error, warn};
+
+use crate::{
+    in_flight::InFlight,
+    shutdown::Shutdown,
+    step::{StepOutcome, StepRunner},
+    thread_cache::ThreadCache,
+    version_skew::{self, VersionSkew},
+};
+
+/// Delay before a job that failed for an internal reason is retried, and between attempts to release a lease.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Attempts to release a lease while Redis is unreachable. At one per second this covers a restart.
+const RELEASE_ATTEMPTS: usize = 10;
+
+/// Maximum decisions buffered before a commit. Bounds the batch size and the delay until a cancellation is noticed.
+const MAX_BUFFERED_DECISIONS: usize = 64;
+
+/// State shared by all jobs of a worker.
+pub(crate) struct JobExecutor<L = Store> {
+    pub(crate) steps: StepRunner<L>,
+    /// Maximum jobs of one thread that run in succession before the thread goes back through the queue; at least 1.
+    pub(crate) max_jobs_in_place: usize,
+    /// Maximum time during which jobs are claimed in place while all slots are busy.
+    pub(crate) max_continuation: Duration,
+    pub(crate) thread_cache: ThreadCache,
+    pub(crate) version_skew: VersionSkew,
+    /// Slots of this worker. A job holds one until its acknowledgement is on its way.
+    pub(crate) slots: Slots,
+    pub(crate) in_flight: InFlight,
+    /// Running jobs, tracked until they are acknowledged.
+    pub(crate) jobs: TaskTracker,
+    /// Notified when something is paused or resumed.
+    pub(crate) paused: Notify,
+    /// Set when the store refused the last write. No model or tool is called until a write succeeds again: the disk may
+    /// be full, or the database may be a read-only standby that still answers reads.
+    pub(crate) store_rejects_writes: AtomicBool,
+}
+
+impl<L: Log> JobExecutor<L> {
+    /// Runs a claimed job, and its successors in place, and returns the last outcome and the log's new head.
+    ///
+    /// A panic is treated as a bug in one strategy: the turn fails with the message, and the worker continues.
+    pub(crate) async fn run(
+        &self,
+        job: &Job,
+        wake: Arc<Notify>,
+        shutdown: &Shutdown,
+    ) -> (StepOutcome, Option<u64>) {
+        let steps = &self.steps;
+        let mut log = None;
+        let outcome =
+            match AssertUnwindSafe(self.run_in_place(job, &mut log, &wake, shutdown)).catch_unwind().await {
+                Ok(Ok((outcome, head))) => return (outcome, head),
+                Ok(Err(err @ store::Error::Stuck { .. })) => self.store_decided(log).await.and(Err(err)),
+                // The queued turn may have been cancelled, and another may wait behind it.
+                Ok(Err(store::Error::Stale { .. })) if log.as_ref().is_some_and(ThreadLog::begins_turn) => {
+                    return (StepOutcome::Continue, None);
+                }
+                Ok(Err(err)) => Err(err),
+                Err(panic) => self.park(job, log, panic_message(&*panic)).await,
+            };
+        let outcome = match outcome {
+            Err(err) if err.is_of_another_version() => self.leave_to_other_version(job, err).await,
+            outcome => outcome,
+        };
+        match steps.resolve_error(job.thread, outcome).await {
+            Ok(outcome) => (outcome, None),
+            Err(store::Error::UnknownThread(thread)) => {
+                warn!(%thread, "job names a thread that is not in the store; dropping it");
+                (StepOutcome::Idle, None)
+            }
+            Err(err) => {
+                warn!(thread = %job.thread, error = %err, "job failed, retrying in 1 s");
+                self.store_rejects_writes.store(true, Ordering::Relaxed);
+                (StepOutcome::RetryLater { after: RETRY_DELAY, why: err.to_string() }, None)
+            }
+        }
+    }
+
+    /// Executes a node, then claims the thread's next job in place until the limit, a shutdown or a waiting job ends
+    /// the run.
+    ///
+    /// The lease is kept meanwhile, so no other worker receives the thread.
+    ///
+    /// On error the log stays in `opened`, with the decisions that are not yet stored.
+    async fn run_in_place(
+        &self,
+        job: &Job,
+        opened: &mut Option<ThreadLog>,
+        wake: &Notify,
+        shutdown: &Shutdown,
+    ) -> Result<(StepOutcome, Option<u64>), store::Error> {
+        let started = Instant::now();
+        if let Some(why) =
+            self.steps.admission.pauses.block_reason(job.thread, PauseKind::Tenant, &job.lane.tenant)
+        {
+            return Ok((StepOutcome::Blocked { after: MAX_PAUSE, why }, job.head));
+        }
+        let log = opened.insert(self.thread_cache.open(&self.steps, job).await?);
+        if let Some(outcome) = self.steps.check_ownership(log, job).await? {
+            // The log is not cached: another worker wrote last, so the next job must read it again.
+            return Ok((outcome, None));
+        }
+        // An idle thread needs no probe: its next step begins with a write.
+        if self.store_rejects_writes.load(Ordering::Relaxed) && log.thread().status() == RunStatus::Busy {
+            log.rewrite(&self.steps.parts).await?;
+            self.store_rejects_writes.store(false, Ordering::Relaxed);
+        }
+        let mut jobs = 0;
+        loop {
+            let outcome = self.steps.step(log, wake).await?;
+            jobs += 1;
+            // While a slot is free, no other job waits for this one.
+            let slot_is_wanted = self.slots.free() == 0 && started.elapsed() > self.max_continuation;
+            let continues = match outcome {
+                StepOutcome::Continue => true,
+                // A turn of another priority waits in its own lane.
+                StepOutcome::NextTurn(priority) => priority == job.lane.priority,
+                StepOutcome::Idle | StepOutcome::RetryLater { .. } | StepOutcome::Blocked { .. } => false,
+            };
+            if !continues || jobs >= self.max_jobs_in_place || shutdown.is_requested() || slot_is_wanted {
+                log.flush(&self.steps.parts).await?;
+                let head = log.head().seq;
+                if let Some(log) = opened.take() {
+                    self.thread_cache.insert(log);
+                }
+                return Ok((outcome, Some(head)));
+            }
+            // The thread was enqueued again or the lease was lost: another process may have appended to the log.
+            if wake.notified().now_or_never().is_some() {
+                log.flush(&self.steps.parts).await?;
+                let head = log.head().seq;
+                log.refresh(&self.steps.parts).await?;
+                // The process that appended may still be running the thread; the next claim checks that.
+                if log.head().seq != head && log.thread().status() == RunStatus::Busy {
+                    return Ok((StepOutcome::Continue, None));
+                }
+            }
+            if jobs % MAX_BUFFERED_DECISIONS == 0 {
+                log.flush(&self.steps.parts).await?;
+            }
+        }
+    }
+
+    /// Re-enqueues a thread that only another version of turnfold can continue.
+    ///
+    /// # Errors
+    ///
+    /// Returns `err` once no such worker took the thread for [`version_skew::PATIENCE`].
+    async fn leave_to_other_version(
+        &self,
+        job: &Job,
+        err: store::Error,
+    ) -> Result<StepOutcome, store::Error> {
+        let seq = self.steps.parts.store.head(job.thread).await?.seq;
+        if !self.version_skew.should_wait(job.thread, seq) {
+            return Err(err);
+        }
+        warn!(error = %err, "job needs another version of turnfold, leaving it to another worker");
+        Ok(StepOutcome::Blocked {
+            after: version_skew::RETRY_DELAY,
+            why: BlockedBy::Worker.because(err.to_string()),
+        })
+    }
+
+    /// Fails the running turn of a thread whose strategy panicked, and parks the thread.
+    async fn park(
+        &self,
+        job: &Job,
+        log: Option<ThreadLog>,
+        panic: &str,
+    ) -> Result<StepOutcome, store::Error> {
+        let node = log.as_ref().and_then(|it| it.thread().node()).unwrap_or_default();
+        error!(node, panic, "strategy panicked; failing its turn");
+        let reason = format!(
+            "the strategy panicked at node {node:?}: {panic}; hint: fix the strategy, then run: turnfold turn retry"
+        );
+        self.store_decided(log).await?;
+        store::park(&self.steps.parts, job.thread, &reason).await.map(|()| StepOutcome::Idle)
+    }
+
+    /// Stores the answers and decisions that precede the failed node.
+    ///
+    /// A turn with nothing stored has also sent no request. Its log is discarded, as if the turn had not started, so
+    /// the thread can start another.
+    ///
+    /// # Errors
+    ///
+    /// [`store::Error::Stale`] and [`store::Error::Unavailable`]: the failure is then not this worker's to record.
+    async fn store_decided(&self, log: Option<ThreadLog>) -> Result<(), store::Error> {
+        let Some(mut log) = log.filter(|it| !it.begins_turn()) else { return Ok(()) };
+        match log.flush(&self.steps.parts).await {
+            Err(err @ (store::Error::Stale { .. } | store::Error::Unavailable(_))) => Err(err),
+            Err(err) => {
+                warn!(thread = %log.id(), error = %err, "cannot store the decisions made before the failure");
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
+    /// Acknowledges a job and enqueues its successor, if there is one.
+    ///
+    /// An unreachable queue is retried until the worker shuts down: this lease is no longer renewed, and it may be
+    /// long.
+    pub(crate) async fn finish(&self, job: &Job, next: Option<Schedule>, shutdown: &Shutdown) {
+        let mut attempts_left = RELEASE_ATTEMPTS;
+        while let Err(err) = self.release(job, next.clone()).await {
+            attempts_left -= 1;
+            if attempts_left == 0 || shutdown.is_requested() || !matches!(err, QueueError::Unavailable { .. })
+            {
+                warn!(thread = %job.thread, error = %err, "cannot acknowledge job; it is delivered again when its lease expires");
+                return;
+            }
+            sleep(RETRY_DELAY).await;
+        }
+    }
+
+    async fn release(&self, job: &Job, next: Option<Schedule>) -> Result<(), QueueError> {
+        let queue = &self.steps.parts.queue;
+        match (queue.ack(job, next.clone()).await, next) {
+            // The queue no longer knows the token, and this worker knows that the thread continues. If instead only the
+            // acknowledgement's reply was lost, the job enqueued here is a duplicate, which costs one read.
+            (Ok(false), Some(when)) => queue.enqueue(job.thread, &job.lane, when.without_seq()).await,
+            (Ok(_), _) => Ok(()),
+            (Err(err), _) => Err(err),
+        }
+    }
+
+    /// Handles a lost lease: the running job checks whether another worker took over, and continues otherwise.
+    ///
+    /// If Redis came back empty, no other worker has the thread. A delayed job keeps the sweeper from enqueuing it;
+    /// each renewal replaces the delay, so the job becomes due only after this worker is gone.
+    pub(crate) async fn continue_without_lease(&self, job: &Job) {
+        if !self.in_flight.lease_lost(job) {
+            return;
+        }
+        let why = BlockedBy::Worker.because("a worker runs it, but its lease was lost");
+        let held = Schedule::Blocked { after: MAX_PAUSE, reason: why };
+        if let Err(err) = self.steps.parts.queue.enqueue(job.thread, &job.lane, held).await {
+            warn!(thread = %job.thread, error = %err, "cannot enqueue thread; the sweeper will retry");
+        }
+    }
+}
+
+/// The message of a panic.
+fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("panic without a message")
+}

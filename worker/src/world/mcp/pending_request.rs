@@ -1,0 +1,55 @@
+//! A request in flight to an MCP server.
+
+use futures::future::{BoxFuture, Fuse, FusedFuture as _, FutureExt as _};
+use rmcp::{
+    RoleClient, ServiceError,
+    model::{CancelledNotification, CancelledNotificationParam, RequestId, ServerResult},
+    service::{Peer, RequestHandle},
+};
+use tokio::runtime::Handle;
+
+/// Reason sent with a cancelled request.
+const CANCEL_REASON: &str = "the response is no longer needed";
+
+/// A request in flight. Dropping it before its response arrives cancels it at the server.
+pub(super) struct PendingMcpRequest {
+    peer: Peer<RoleClient>,
+    id: RequestId,
+    response: Fuse<BoxFuture<'static, Result<ServerResult, ServiceError>>>,
+}
+
+impl PendingMcpRequest {
+    pub(super) fn new(sent: RequestHandle<RoleClient>) -> Self {
+        let (peer, id) = (sent.peer.clone(), sent.id.clone());
+        Self { peer, id, response: sent.await_response().boxed().fuse() }
+    }
+
+    /// Waits for the response.
+    pub(super) async fn response(mut self) -> Result<ServerResult, ServiceError> {
+        (&mut self.response).await
+    }
+}
+
+impl Drop for PendingMcpRequest {
+    /// Cancels the request, unless it has ended, and awaits its response in a task.
+    ///
+    /// ## Why the response is still awaited
+    ///
+    /// rmcp releases its state of a request only when it delivers the response. After a cancellation, that response
+    /// says so and arrives at once.
+    fn drop(&mut self) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if self.response.is_terminated() {
+            return;
+        }
+        let response = std::mem::replace(&mut self.response, Fuse::terminated());
+        let (peer, id) = (self.peer.clone(), self.id.clone());
+        runtime.spawn(async move {
+            let params = CancelledNotificationParam::new(Some(id), Some(CANCEL_REASON.to_owned()));
+            if let Err(error) = peer.send_notification(CancelledNotification::new(params).into()).await {
+                tracing::debug!(%error, "cannot cancel request");
+            }
+            let _ = response.await;
+        });
+    }
+}
