@@ -85,6 +85,10 @@ pub enum Rerun {
     Failed,
     /// Lines that expired.
     Expired,
+    /// Lines whose turns ended with the outcome `partial`.
+    Partial,
+    /// Lines whose turns ended with the outcome `declined`.
+    Declined,
 }
 
 /// Status of a batch.
@@ -209,7 +213,7 @@ pub struct InvalidLine {
 pub struct RequestCounts {
     /// Lines validated so far: all lines, once the status is no longer `validating`.
     pub total: u64,
-    /// Lines that succeeded, including reused results.
+    /// Lines that ended with a reply, including reused results and those that `turnfold` counts as `partial` and `declined`.
     pub completed: u64,
     /// Lines that failed, are invalid, expired or were cancelled individually.
     pub failed: u64,
@@ -229,6 +233,10 @@ pub struct BatchExtension {
     pub queued: u64,
     /// Lines whose result was taken from an earlier batch.
     pub reused: u64,
+    /// Lines that ended with the outcome `partial`. `completed` includes them.
+    pub partial: u64,
+    /// Lines that ended with the outcome `declined`. `completed` includes them.
+    pub declined: u64,
     /// Lines that expired.
     pub expired: u64,
     /// Lines that were cancelled.
@@ -252,7 +260,7 @@ pub struct BatchExtension {
     pub stopped: Option<StopReason>,
     /// Number of lines that a resume request would run again.
     pub resumable: Resumable,
-    /// Most frequent causes of unsuccessful lines; null in a list of batches.
+    /// Most frequent causes of lines that failed or were not answered; null in a list of batches.
     pub top_causes: Option<Vec<TopCause>>,
 }
 
@@ -274,12 +282,16 @@ pub struct Resumable {
     pub failed: u64,
     /// Lines run again by `{"only": "expired"}`.
     pub expired: u64,
+    /// Lines run again by `{"only": "partial"}`.
+    pub partial: u64,
+    /// Lines run again by `{"only": "declined"}`.
+    pub declined: u64,
 }
 
-/// A frequent cause of unsuccessful lines.
+/// A frequent cause of lines that failed or were not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct TopCause {
-    /// Kind of error, for programs.
+    /// Kind of error, or outcome, for programs.
     pub code: String,
     /// Cause, for people.
     pub message: String,

@@ -21,6 +21,35 @@ pub struct Explanation {
     pub cause: Option<String>,
     /// Question to a person; null unless the status is `waiting`.
     pub question: Option<String>,
+    /// Requests that have no usable answer yet, one line each.
+    pub pending: Vec<String>,
+    /// Other reasons for the thread not to continue; empty for an earlier event than the last one.
+    pub waits: Vec<WaitReason>,
+}
+
+/// A reason for a thread not to continue, as far as the database shows it. `GET /v1/queue` also shows limits and busy workers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum WaitReason {
+    /// The strategy or the tenant of the thread is paused.
+    Paused {
+        /// `strategy` or `tenant`.
+        kind: String,
+        /// Name of the strategy or tenant.
+        name: String,
+        /// Text given for the pause; may be empty.
+        text: String,
+    },
+    /// The first queued turn must not start yet.
+    NotDue {
+        /// Earliest start (RFC 3339).
+        until: String,
+    },
+    /// Turns are queued for the thread.
+    Queued {
+        /// Number of queued turns, at most 1,000.
+        turns: u64,
+    },
 }
 
 /// A decision and its inputs.

@@ -1,35 +1,49 @@
-//! Failed turns, grouped by cause.
+//! Turns that failed or were not answered, grouped by cause.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-/// Failed turns with the same cause.
+/// End of a turn other than an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TurnEnd {
+    /// It failed.
+    Failed,
+    /// It completed with the outcome `partial`.
+    Partial,
+    /// It completed with the outcome `declined`.
+    Declined,
+}
+
+/// Turns that ended the same way with the same cause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCause {
-    /// Error text, with numbers, ids and quoted text replaced by `#`.
+    /// End of the turns.
+    pub ended: TurnEnd,
+    /// Error text, with numbers, ids and quoted text replaced by `#`, or causes of the outcome.
     #[schema(examples("timed out after #"))]
     pub cause: String,
     /// Number of turns.
     pub turns: u64,
     /// Number of these turns that failed before they started. They cannot be retried.
     pub never_started: u64,
-    /// Time of the first failure (RFC 3339).
+    /// Time of the first of these ends (RFC 3339).
     pub first_at: String,
-    /// Time of the last failure (RFC 3339).
+    /// Time of the last of these ends (RFC 3339).
     pub last_at: String,
     /// Id of one of the turns.
     pub example: Uuid,
 }
 
-/// Causes of failed turns.
+/// Causes of turns that failed or were not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct FailureCauses {
     /// The causes, most frequent first.
     pub data: Vec<FailureCause>,
     /// True if there are more causes than these.
     pub has_more: bool,
-    /// Number of failed turns with any cause.
+    /// Number of turns with any cause.
     pub turns: u64,
     /// Number of these turns that failed before they started.
     pub never_started: u64,

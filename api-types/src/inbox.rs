@@ -2,8 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use shared::InterruptKind;
 use utoipa::ToSchema;
 use uuid::Uuid;
+
+use crate::{InterruptKindSchema, message::ProposedCall};
 
 /// A thread that is waiting for a person.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -38,12 +41,19 @@ pub struct InboxItem {
     /// The question in the format of agent inboxes.
     pub interrupt: HumanInterrupt,
     /// Kind of decision requested.
+    #[schema(value_type = InterruptKindSchema)]
     pub kind: InterruptKind,
     /// Text of the question.
     #[schema(examples("Which colour?"))]
     pub question: String,
-    /// Accepted answers, by text or by number counted from 1. Empty if any text is accepted.
+    /// Accepted answers, by text or, except for an approval, by number counted from 1. Empty if any text is accepted.
     pub options: Vec<String>,
+    /// True if any text is accepted in addition to the options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open_ended: bool,
+    /// Calls that a person is asked to approve. Only with the kind `approval`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ProposedCall>,
     /// JSON Schema of the form. Only with the kind `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Object>)]
@@ -160,55 +170,6 @@ impl AnswerKind {
             AnswerKind::Edit => "edit",
             AnswerKind::Respond => "respond",
             AnswerKind::Ignore => "ignore",
-        }
-    }
-}
-
-/// Kind of decision requested from a person.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum InterruptKind {
-    /// Explain an unclear request.
-    Clarification,
-    /// Provide a missing value.
-    SlotFill,
-    /// Choose one option.
-    Choice,
-    /// Approve or reject an action.
-    Approval,
-    /// Choose one of several interpretations.
-    Ambiguity,
-    /// State whether a call took effect.
-    InDoubt,
-    /// Provide input that a tool requested.
-    Input,
-}
-
-impl InterruptKind {
-    /// Returns the name used in JSON.
-    pub fn name(self) -> &'static str {
-        match self {
-            InterruptKind::Clarification => "clarification",
-            InterruptKind::SlotFill => "slot_fill",
-            InterruptKind::Choice => "choice",
-            InterruptKind::Approval => "approval",
-            InterruptKind::Ambiguity => "ambiguity",
-            InterruptKind::InDoubt => "in_doubt",
-            InterruptKind::Input => "input",
-        }
-    }
-}
-
-impl From<shared::InterruptKind> for InterruptKind {
-    fn from(kind: shared::InterruptKind) -> Self {
-        match kind {
-            shared::InterruptKind::Clarification => InterruptKind::Clarification,
-            shared::InterruptKind::SlotFill => InterruptKind::SlotFill,
-            shared::InterruptKind::Choice => InterruptKind::Choice,
-            shared::InterruptKind::Approval => InterruptKind::Approval,
-            shared::InterruptKind::Ambiguity => InterruptKind::Ambiguity,
-            shared::InterruptKind::InDoubt => InterruptKind::InDoubt,
-            shared::InterruptKind::Input => InterruptKind::Input,
         }
     }
 }

@@ -18,6 +18,7 @@ mod explanation;
 mod failure;
 mod file;
 mod inbox;
+mod interrupt_kind;
 mod list;
 mod message;
 mod openai_error;
@@ -38,14 +39,13 @@ pub use batch::{
 };
 pub use diff::{DiffRow, Difference, Divide, ThreadDiff, UsagePair};
 pub use event::LogEvent;
-pub use explanation::{Decision, EventText, Explanation};
-pub use failure::{FailureCause, FailureCauses};
+pub use explanation::{Decision, EventText, Explanation, WaitReason};
+pub use failure::{FailureCause, FailureCauses, TurnEnd};
 pub use file::{DeletedFile, File, UploadForm};
-pub use inbox::{
-    ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem, InterruptKind,
-};
+pub use inbox::{ActionRequest, AnswerConfig, AnswerKind, HumanInterrupt, InboxAnswer, InboxItem};
+pub use interrupt_kind::InterruptKindSchema;
 pub use list::{OpenAiList, Page};
-pub use message::{Interrupt, Message, Role, ToolCall};
+pub use message::{Interrupt, Message, ProposedCall, Role, ToolCall, options_to_text};
 pub use openai_error::{ErrorDetail, ErrorReply};
 pub use pause::{NewPause, Pause, PauseKind};
 pub use pending::{PendingCause, PendingGroup, PendingTurn, PendingTurns};
@@ -57,7 +57,8 @@ pub use thread::{
     ThreadSummary, Verdict,
 };
 pub use turn::{
-    Conversation, Input, NewMessage, NewRole, NewTurn, Output, Policy, Priority, Turn, TurnStatus,
+    Conversation, Input, NewContent, NewMessage, NewRole, NewTurn, Outcome, Output, Policy, Priority, Turn,
+    TurnStatus,
 };
 pub use usage::{BudgetExceeded, BudgetMeasure, BudgetScope, Usage};
 pub use verification::{ChainCheck, Divergence, Replay, Verification};

@@ -8,7 +8,7 @@ use shared::{Budget, RunStatus};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
-use crate::{Interrupt, Message, Usage};
+use crate::{Interrupt, Message, Outcome, Usage};
 
 /// Status of a thread in the list of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -62,6 +62,10 @@ pub struct Thread {
     pub node: Option<String>,
     /// Id of the current or last turn; null if there was none.
     pub turn_id: Option<Uuid>,
+    /// Outcome of the last turn; null unless it completed.
+    pub outcome: Option<Outcome>,
+    /// Causes of the outcome, joined by `; `; null if the turn was answered.
+    pub cause: Option<String>,
     /// The conversation, oldest message first.
     pub messages: Vec<Message>,
     /// Usage of all turns.

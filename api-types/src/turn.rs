@@ -84,9 +84,19 @@ pub struct Conversation {
 pub struct NewMessage {
     /// Author of the message.
     pub role: NewRole,
-    /// Text of the message.
-    #[schema(examples("echo hello"))]
-    pub content: String,
+    /// Text of the message, or its parts.
+    pub content: NewContent,
+}
+
+/// Content of a message in the input of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(examples("echo hello"))]
+pub enum NewContent {
+    /// Text.
+    Text(String),
+    /// Parts as in OpenAI's API: `text`, `image_url` with a `data:` URL, and `file` with `file_data`.
+    Parts(Vec<Value>),
 }
 
 /// Author of a message in the input of a turn.
@@ -172,6 +182,28 @@ impl TurnStatus {
     }
 }
 
+/// Outcome of a completed turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The work came to its end.
+    Answered,
+    /// The work stopped before its end, or was done without some of its tools.
+    Partial,
+    /// The request was not carried out: nothing fits it, the agent gave up, or a person said no.
+    Declined,
+}
+
+impl From<shared::OutcomeKind> for Outcome {
+    fn from(kind: shared::OutcomeKind) -> Self {
+        match kind {
+            shared::OutcomeKind::Answered => Outcome::Answered,
+            shared::OutcomeKind::Partial => Outcome::Partial,
+            shared::OutcomeKind::Declined => Outcome::Declined,
+        }
+    }
+}
+
 /// A turn: one input to a thread and everything that follows until the thread is idle, asks a person or fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Turn {
@@ -201,7 +233,11 @@ pub struct Turn {
     pub budget_exceeded: Option<BudgetExceeded>,
     /// Error that failed the turn.
     pub error: Option<String>,
-    /// The error with numbers, ids and quoted text replaced by `#`. Failures are grouped by it.
+    /// Outcome of the turn; null unless the status is `completed`.
+    pub outcome: Option<Outcome>,
+    /// Reason that the turn failed or was not answered: the error with numbers, ids and quoted text replaced by `#`, or the
+    /// causes of the outcome, joined by `; `. Turns are grouped by it.
+    #[schema(examples("mcp unreachable: files"))]
     pub cause: Option<String>,
     /// Earliest start (RFC 3339), if one was requested.
     pub not_before: Option<String>,

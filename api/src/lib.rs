@@ -33,4 +33,5 @@ pub use server::{
     admission::AdmissionLimits,
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    health::METRICS_TYPE,
 };

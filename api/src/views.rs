@@ -1,7 +1,7 @@
 //! Conversions between rows of the store and the types of the API.
 
 use api_types::{
-    FailureCause, LogEvent, Pause, PauseKind, Priority, ThreadStatus, ThreadSummary, TurnStatus,
+    FailureCause, LogEvent, Pause, PauseKind, Priority, ThreadStatus, ThreadSummary, TurnEnd, TurnStatus,
 };
 use queue::clock::rfc3339;
 use store::Recorded;
@@ -97,13 +97,19 @@ pub(crate) fn pause(row: store::Pause) -> Pause {
     Pause { kind, name, reason, by, at: rfc3339(at) }
 }
 
-/// Converts a group of failed turns.
+/// Converts a group of turns that failed or were not answered.
 pub(crate) fn failure_cause(row: store::Failure) -> FailureCause {
-    let store::Failure { cause, turns, unheard, first_at, last_at, example } = row;
+    let store::Failure { ended, cause, turns, never_started, first_at, last_at, example } = row;
+    let ended = match ended {
+        store::Ended::Failed => TurnEnd::Failed,
+        store::Ended::Partial => TurnEnd::Partial,
+        store::Ended::Declined => TurnEnd::Declined,
+    };
     FailureCause {
+        ended,
         cause,
         turns,
-        never_started: unheard,
+        never_started,
         first_at: rfc3339(first_at),
         last_at: rfc3339(last_at),
         example,

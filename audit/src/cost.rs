@@ -57,6 +57,8 @@ pub struct Share {
     pub node: String,
     /// The model as `provider/model`; empty if no model was asked.
     pub model: String,
+    /// Hash of the configured prompt; empty if the prompt was the node's own or no model was asked.
+    pub prompt: String,
 }
 
 /// Today's cost of a model's tokens in millionths of a US dollar, if the model has a price.
@@ -93,6 +95,7 @@ impl Spending {
             | Event::InDoubt(_)
             | Event::Reconciled(_)
             | Event::InputRequired(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
@@ -117,7 +120,7 @@ impl Spending {
         };
         let mut share = self.at.clone();
         match self.requests.get(slot) {
-            Some(Request::Chat { model, .. }) => {
+            Some(Request::Chat { model, prompt, .. }) => {
                 took.model_calls = 1;
                 took.responses_without_usage = u64::from(*input_tokens == 0 && *output_tokens == 0);
                 match (micro_usd, price(model, meter)) {
@@ -128,10 +131,12 @@ impl Spending {
                     (None, None) => took.responses_without_price = 1,
                 }
                 share.model.clone_from(model);
+                share.prompt = prompt.clone().unwrap_or_default();
             }
             Some(Request::CallTool { .. }) => took.tool_calls = 1,
             Some(
                 Request::ListTools { .. }
+                | Request::ReadMore { .. }
                 | Request::ListPrompts { .. }
                 | Request::GetPrompt { .. }
                 | Request::Describe { .. }

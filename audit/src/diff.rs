@@ -210,6 +210,7 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::Reconciled(_)
                 | Event::InputRequired(_)
                 | Event::InputProvided(_)
+                | Event::Summarised(_)
                 | Event::Retried(_)
                 | Event::Cancelled(_) => (),
             }

@@ -13,8 +13,10 @@ pub mod replay;
 pub mod schema;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod waits;
 
 pub use bisect::{Condition, Found, Search};
 pub use cost::{Price, Share, Spending, Took};
 pub use diff::{Divergence, Row, Side, Sides, ThreadDiff, diff};
-pub use explain::{Decision, Explainer, Explanation, Line};
+pub use explain::Explainer;
+pub use waits::waits;

@@ -56,7 +56,7 @@ impl Cycle {
             self.connection.xread_options(&[STREAM], &[">"], &options).await?;
         let entries = read.into_iter().flat_map(|it| it.keys).flat_map(|it| it.ids);
         let ids: Vec<String> = entries.map(|it| it.id).collect();
-        ensure!(ids.len() == self.tokens, "{} tokens go round, and {} were read", self.tokens, ids.len());
+        ensure!(ids.len() == self.tokens, "expected {} jobs in the stream, read {}", self.tokens, ids.len());
         let mut turn = redis::pipe();
         add(turn.atomic(), self.tokens);
         turn.xack(STREAM, GROUP, &ids).ignore().xdel(STREAM, &ids).ignore();

@@ -166,6 +166,7 @@ pub(crate) fn opened(config: Config) -> Opened {
         servers: Default::default(),
         actor: "bench".to_owned(),
         budget: Default::default(),
+        context: Default::default(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     }
 }

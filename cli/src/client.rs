@@ -260,6 +260,12 @@ impl Client {
         CliError::with_exit(Exit::Unreachable, message)
     }
 
+    /// Returns the bytes of a response.
+    pub(crate) async fn bytes(&self, path: &str) -> anyhow::Result<Vec<u8>> {
+        let response = self.send(self.request(Method::GET, path)).await?;
+        Ok(response.bytes().await.context("the response broke off")?.to_vec())
+    }
+
     /// Opens an event stream.
     pub(crate) async fn stream(&self, path: &str) -> anyhow::Result<Response> {
         let request = self.request(Method::GET, path).header("accept", "text/event-stream");

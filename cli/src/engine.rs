@@ -124,6 +124,8 @@ pub(crate) fn door(
         all: settings.api.waiting_max,
         tenants: settings.tenants.iter().filter_map(of_tenant).collect(),
     };
+    let servers = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.servers.clone()?));
+    let tenant_servers = settings.tenants.iter().filter_map(servers).collect();
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
     Ok(api::ApiConfig {
         parts,
@@ -131,8 +133,11 @@ pub(crate) fn door(
         experts,
         tuned,
         budget,
+        context: settings.context.clone(),
         keys,
         tenants,
+        tenant_servers,
+        accepts: world::accepts(settings),
         body_limit,
         chat_wait,
         waiting_max,

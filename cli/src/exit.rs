@@ -15,7 +15,7 @@ pub enum Exit {
     Waiting = 3,
     /// The API or another server cannot be reached.
     Unreachable = 4,
-    /// Part of the work failed.
+    /// Part of the work failed or was not done, or the awaited turn ended with the outcome `partial`.
     Partial = 5,
     /// Not checked: the log cannot be read by this version, or nothing matched.
     Unchecked = 6,
@@ -25,6 +25,8 @@ pub enum Exit {
     Unauthorized = 8,
     /// The database or Redis is missing, out of date or cannot be reached.
     Database = 9,
+    /// The awaited turn ended with the outcome `declined`.
+    Declined = 10,
     /// Interrupted by Ctrl-C or SIGTERM.
     Interrupted = 130,
 }
@@ -93,6 +95,7 @@ fn exit_code(error: &anyhow::Error) -> Exit {
             Error::Unavailable(_)
             | Error::NotMigrated { .. }
             // For example, the file is not a database. Nothing was read, so it is not a finding.
+            | Error::ContentRejected(_)
             | Error::Database(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_),

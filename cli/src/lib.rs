@@ -1,11 +1,11 @@
 //! The command line of turnfold, which runs LLM agent conversations as durable jobs.
 //!
-//! As a library, this crate builds a binary with your own strategies:
+//! As a library, this crate builds a binary with your own strategies. [`strategy`] has everything that a strategy needs.
 //!
 //! ```no_run
 //! # mod mine { pub static MINE: shared::strategies::probe::Probe = shared::strategies::probe::Probe; }
 //! fn main() -> std::process::ExitCode {
-//!     let mut strategies = shared::strategies::all();
+//!     let mut strategies = turnfold::strategy::bundled();
 //!     strategies.push(&mine::MINE);
 //!     turnfold::main(strategies)
 //! }
@@ -20,7 +20,9 @@ mod demo;
 mod engine;
 mod exit;
 mod ids;
+mod json_option;
 mod output;
+pub mod strategy;
 mod suggest;
 mod user;
 

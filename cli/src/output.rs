@@ -64,14 +64,15 @@ pub(crate) fn check_writable(file: &Path) -> io::Result<()> {
     }
 }
 
-/// Prints text and a newline on stdout. A closed pipe (`| head`) ends the process without an error.
+/// Prints text and a newline on stdout.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    piece(&format!("{}\n", text.trim_end_matches('\n')))
+}
+
+/// Prints a piece of a line on stdout. A closed pipe (`| head`) ends the process without an error.
+pub(crate) fn piece(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out
-        .write_all(text.trim_end_matches('\n').as_bytes())
-        .and_then(|()| out.write_all(b"\n"))
-        .and_then(|()| out.flush())
-    {
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => Ok(other?),
     }

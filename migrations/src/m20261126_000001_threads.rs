@@ -59,7 +59,15 @@ const TABLES: &str = "
         request_hash TEXT NOT NULL,                 -- detects the key in another request
         thread_id UUID NOT NULL                     -- the thread that was created
     );
-    CREATE INDEX forks_thread_id ON forks (thread_id)";
+    CREATE INDEX forks_thread_id ON forks (thread_id);
+
+    -- Contents of the images and files of messages. The log holds their hashes.
+    CREATE TABLE attachments (
+        thread_id UUID NOT NULL,
+        sha256 TEXT NOT NULL,   -- hash of the content, in hexadecimal
+        content BYTEA NOT NULL,
+        PRIMARY KEY (thread_id, sha256)
+    )";
 
 /// A turn's row is the only record of it while it is queued.
 fn turns(position: &str) -> String {
@@ -82,7 +90,9 @@ fn turns(position: &str) -> String {
             started_seq BIGINT,              -- event that started the turn
             ended_seq BIGINT,                -- event that ended the turn or left it waiting for a person
             error TEXT,
-            cause TEXT,                      -- error without what differs between occurrences; failures are counted by it
+            outcome TEXT,                    -- answered, partial or declined; null unless the turn completed
+            cause TEXT,                      -- why the turn failed or was not answered: the error without what differs between
+                                             -- occurrences, or the causes of the outcome; turns are counted by it
             created_at BIGINT NOT NULL,
             updated_at BIGINT NOT NULL
         );
@@ -141,14 +151,16 @@ const OPEN_TURNS_SQLITE: &str = "
     CREATE VIEW open_turns AS
     SELECT thread_id, priority, position, tenant FROM turns WHERE status IN ('queued', 'running')";
 
-/// The status of a turn that failed, waits for a person or was cancelled, and of a thread that is neither idle nor busy.
+/// The status of a turn that failed, waits for a person or was cancelled, the outcome of one that completed without an answer,
+/// and the status of a thread that is neither idle nor busy.
 fn stuck(stored: &str) -> String {
     format!(
         "ALTER TABLE threads ADD COLUMN stuck TEXT GENERATED ALWAYS AS
          (CASE WHEN status IN ('idle', 'busy') THEN NULL ELSE status END) {stored};
          CREATE INDEX threads_stuck_id ON threads (stuck, id) WHERE stuck IS NOT NULL;
          ALTER TABLE turns ADD COLUMN stuck TEXT GENERATED ALWAYS AS
-         (CASE WHEN status NOT IN ('queued', 'running', 'completed') THEN status END) {stored};
+         (CASE WHEN status NOT IN ('queued', 'running', 'completed') THEN status WHEN outcome <> 'answered' THEN outcome END) \
+         {stored};
          CREATE INDEX turns_stuck_position ON turns (stuck, position) WHERE stuck IS NOT NULL"
     )
 }

@@ -116,8 +116,8 @@ const ITEMS: &str = "
         input_tokens BIGINT NOT NULL,
         output_tokens BIGINT NOT NULL,
         micro_usd BIGINT NOT NULL,
-        code TEXT,                     -- why the item has no answer
-        message TEXT,
+        code TEXT,                     -- why the item has no answer: an error code, or its outcome
+        message TEXT,                  -- the error, or the causes of the outcome
         result_no BIGINT,              -- the result that counts
         PRIMARY KEY (batch_id, nth)
     );
@@ -126,7 +126,7 @@ const ITEMS: &str = "
     -- May be all items of a batch, whereas the submitted ones are read at every step.
     CREATE INDEX batch_items_awaiting_input ON batch_items (batch_id, submitted_at) WHERE state = 'awaiting_input';
     CREATE INDEX batch_items_without_answer ON batch_items (batch_id, state, nth)
-    WHERE state = 'failed' OR state = 'invalid' OR state = 'expired';
+    WHERE state = 'failed' OR state = 'invalid' OR state = 'expired' OR state = 'partial' OR state = 'declined';
     CREATE INDEX batch_items_reusable ON batch_items (tenant, custom_id, cache_key)
     WHERE state = 'completed' OR state = 'reused';
 

@@ -1,4 +1,5 @@
-//! Decisions of operators: holds, which prevent deletion, and pauses, which prevent new work.
+//! Decisions of operators: holds, which prevent deletion, and pauses, which prevent new work. And the row that a readiness
+//! check writes.
 
 use sea_orm_migration::prelude::*;
 
@@ -22,6 +23,12 @@ const TABLES: &str = "
         by TEXT NOT NULL,
         at BIGINT NOT NULL,
         PRIMARY KEY (kind, name)
+    );
+
+    -- One row, written by readiness checks to learn whether the database accepts writes.
+    CREATE TABLE readiness (
+        id INTEGER NOT NULL PRIMARY KEY,
+        at BIGINT NOT NULL
     )";
 
 #[async_trait::async_trait]

@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use crate::job::MAX_REASON_BYTES;
+/// Length at which the detail of a block reason is cut, in bytes.
+pub const MAX_REASON_BYTES: usize = 200;
 
 /// The obstacle that delays a job, with a detail for people.
 #[derive(Clone, Debug, PartialEq, Eq)]

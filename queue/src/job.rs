@@ -12,9 +12,6 @@ pub const MAX_CLAIM_WAIT: Duration = Duration::from_secs(1);
 /// Longest delay of a job; longer delays are shortened to it.
 pub const MAX_DELAY: Duration = Duration::from_secs(366 * 24 * 60 * 60);
 
-/// Length at which the detail of a block reason is cut, in bytes.
-pub const MAX_REASON_BYTES: usize = 200;
-
 /// Most jobs that [`Queue::list`](crate::Queue::list) returns.
 pub const MAX_LISTED: usize = 1000;
 
@@ -45,7 +42,7 @@ pub enum Schedule {
     Blocked {
         /// Delay until the thread is tried again.
         after: Duration,
-        /// Shown by [`Queue::list`](crate::Queue::list); its detail is cut to [`MAX_REASON_BYTES`].
+        /// Shown by [`Queue::list`](crate::Queue::list); its detail is cut to [`MAX_REASON_BYTES`](crate::MAX_REASON_BYTES).
         reason: BlockReason,
     },
 }

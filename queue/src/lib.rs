@@ -29,15 +29,15 @@ mod slots;
 
 pub use self::{
     batcher::{Batcher, WhenAlone},
-    block_reason::{BlockReason, BlockedBy},
+    block_reason::{BlockReason, BlockedBy, MAX_REASON_BYTES},
     enqueued::Enqueued,
     error::QueueError,
-    job::{
-        Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, MAX_REASON_BYTES, QueueEntry, Schedule,
-    },
+    job::{Depth, EntryState, Job, MAX_CLAIM_WAIT, MAX_DELAY, MAX_LISTED, QueueEntry, Schedule},
     lane::{Lane, MAX_TENANT_LEN, Priority, UnknownPriority, Weights, is_valid_tenant},
     memory::{MAX_JOBS, MemoryQueue},
-    notifications::{ALL_WORKERS, MemoryNotifications, Notification, Notifications, RedisNotifications},
+    notifications::{
+        ALL_WORKERS, Delta, MemoryNotifications, Notification, Notifications, RedisNotifications,
+    },
     queue::Queue,
     redis::RedisQueue,
     slots::{SlotGuard, Slots},

@@ -8,15 +8,19 @@ use serde_json::Value;
 
 use crate::{
     message::{Message, Prompt, Reply, ToolCall, ToolOutput},
-    request::{Description, Hit, Request, Response, Simulation, WebSearch},
+    node_config::NodeConfig,
+    request::{Description, Hit, Request, Response, SearchOptions, Simulation, WebSearch},
+    system_prompt::SystemPrompt,
 };
 
 /// A typed request to the outside world. Nodes declare effects, workers carry them out.
 pub trait Effect {
     /// Type of the answer.
     type Answer;
-    /// Converts the effect to requests, one for each slot.
-    fn requests(self) -> Vec<Request>;
+    /// True if at least one of the requests may be to a model.
+    const ASKS_MODEL: bool = false;
+    /// Converts the effect to requests, one for each slot. `node` is the configuration of the asking node.
+    fn requests(self, node: &NodeConfig) -> Vec<Request>;
     /// Reads the answer from the responses, one for each slot.
     ///
     /// An effect that accepts [`Response::Unavailable`] is optional: after the last failed attempt its request is
@@ -45,7 +49,7 @@ pub enum UnexpectedResponse {
 /// No request. The node decides from the state alone.
 impl Effect for () {
     type Answer = ();
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         Vec::new()
     }
     fn answer(_: &[Response]) -> Result<(), UnexpectedResponse> {
@@ -56,18 +60,22 @@ impl Effect for () {
 /// Several requests at once, one slot each, carried out concurrently.
 impl<E: Effect> Effect for Vec<E> {
     type Answer = Vec<E::Answer>;
-    fn requests(self) -> Vec<Request> {
-        self.into_iter().flat_map(E::requests).collect()
+    const ASKS_MODEL: bool = E::ASKS_MODEL;
+    fn requests(self, node: &NodeConfig) -> Vec<Request> {
+        self.into_iter().flat_map(|it| it.requests(node)).collect()
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         responses.chunks(1).map(E::answer).collect()
+    }
+    fn schema() -> Option<Value> {
+        E::schema()
     }
 }
 
 /// Request for the next message of a model.
 pub struct Chat {
     model: String,
-    system: String,
+    system: SystemPrompt,
     context: Range<usize>,
     tool_servers: Vec<String>,
     tools: Vec<String>,
@@ -76,7 +84,7 @@ pub struct Chat {
 
 impl Chat {
     /// Requests a message from `model`, with the system prompt `system` and the messages in `context`.
-    pub fn new(model: &str, system: impl Into<String>, context: Range<usize>) -> Self {
+    pub fn new(model: &str, system: impl Into<SystemPrompt>, context: Range<usize>) -> Self {
         Self {
             model: model.to_owned(),
             system: system.into(),
@@ -104,16 +112,31 @@ impl Chat {
         Self { web_search: WebSearch::On, ..self }
     }
 
-    fn shaped(self, response_schema: Option<String>) -> Vec<Request> {
+    fn shaped(self, node: &NodeConfig, response_schema: Option<String>) -> Vec<Request> {
         let Chat { model, system, context, tool_servers, tools, web_search } = self;
-        vec![Request::Chat { model, system, context, tool_servers, tools, response_schema, web_search }]
+        let (model, system, prompt) = node.apply(model, system);
+        let parameters = node.parameters();
+        vec![Request::Chat {
+            model,
+            system,
+            context,
+            summarised: false,
+            tool_result_tokens: None,
+            tool_servers,
+            tools,
+            response_schema,
+            web_search,
+            prompt,
+            parameters,
+        }]
     }
 }
 
 impl Effect for Chat {
     type Answer = Reply;
-    fn requests(self) -> Vec<Request> {
-        self.shaped(None)
+    const ASKS_MODEL: bool = true;
+    fn requests(self, node: &NodeConfig) -> Vec<Request> {
+        self.shaped(node, None)
     }
     fn answer(responses: &[Response]) -> Result<Reply, UnexpectedResponse> {
         match responses {
@@ -131,15 +154,16 @@ pub struct Extract<T> {
 
 impl<T> Extract<T> {
     /// Requests a `T` from `model`, with the system prompt `system` and the messages in `context`.
-    pub fn new(model: &str, system: impl Into<String>, context: Range<usize>) -> Self {
+    pub fn new(model: &str, system: impl Into<SystemPrompt>, context: Range<usize>) -> Self {
         Self { chat: Chat::new(model, system, context), shape: PhantomData }
     }
 }
 
 impl<T: JsonSchema + DeserializeOwned> Effect for Extract<T> {
     type Answer = T;
-    fn requests(self) -> Vec<Request> {
-        self.chat.shaped(Some(T::schema_name().into_owned()))
+    const ASKS_MODEL: bool = true;
+    fn requests(self, node: &NodeConfig) -> Vec<Request> {
+        self.chat.shaped(node, Some(T::schema_name().into_owned()))
     }
     fn answer(responses: &[Response]) -> Result<T, UnexpectedResponse> {
         let reply = Chat::answer(responses)?;
@@ -162,7 +186,7 @@ pub struct ListTools {
 
 impl Effect for ListTools {
     type Answer = Result<(), String>;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::ListTools { server: self.server }]
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
@@ -184,7 +208,7 @@ pub struct CallTool {
 
 impl Effect for CallTool {
     type Answer = ToolOutput;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::CallTool { server: self.server, call: self.call }]
     }
     fn answer(responses: &[Response]) -> Result<ToolOutput, UnexpectedResponse> {
@@ -204,7 +228,7 @@ pub struct ListPrompts {
 
 impl Effect for ListPrompts {
     type Answer = Result<Vec<Prompt>, String>;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::ListPrompts { server: self.server }]
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
@@ -228,7 +252,7 @@ pub struct GetPrompt {
 
 impl Effect for GetPrompt {
     type Answer = Result<Vec<Message>, String>;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         let GetPrompt { server, name, arguments } = self;
         vec![Request::GetPrompt { server, name, arguments }]
     }
@@ -249,7 +273,7 @@ pub struct Describe {
 
 impl Effect for Describe {
     type Answer = Result<Description, String>;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::Describe { server: self.server }]
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
@@ -267,18 +291,20 @@ pub struct Search {
     pub query: String,
     /// Maximum number of results.
     pub limit: usize,
+    /// Metric, filter and minimum score.
+    pub options: SearchOptions,
 }
 
 impl Effect for Search {
     type Answer = Result<Vec<Hit>, String>;
-    fn requests(self) -> Vec<Request> {
-        vec![Request::Search { query: self.query, limit: self.limit }]
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
+        vec![Request::Search { query: self.query, limit: self.limit, options: self.options }]
     }
     fn answer(responses: &[Response]) -> Result<Self::Answer, UnexpectedResponse> {
         match responses {
             [Response::SearchResults { hits, .. }] => Ok(Ok(hits.clone())),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(UnexpectedResponse::Kind { expected: "servers that fit" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "search results" }),
         }
     }
 }
@@ -302,7 +328,7 @@ pub struct Indexed {
 
 impl Effect for Index {
     type Answer = Indexed;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::Index { servers: self.servers }]
     }
     fn answer(responses: &[Response]) -> Result<Indexed, UnexpectedResponse> {
@@ -312,7 +338,7 @@ impl Effect for Index {
                 unchanged: unchanged.clone(),
                 removed: removed.clone(),
             }),
-            _ => Err(UnexpectedResponse::Kind { expected: "what became of the index" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "the result of an index update" }),
         }
     }
 }
@@ -322,7 +348,7 @@ pub struct Simulate(pub Simulation);
 
 impl Effect for Simulate {
     type Answer = String;
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, _: &NodeConfig) -> Vec<Request> {
         vec![Request::Simulate(self.0)]
     }
     fn answer(responses: &[Response]) -> Result<String, UnexpectedResponse> {

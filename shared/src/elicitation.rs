@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::answer::Answer;
+
 /// Input that a tool needs from a person before it can carry out its call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,7 +50,7 @@ pub struct InvalidAnswer(String);
 
 impl Elicitation {
     /// Parses an answer: `decline`, `cancel`, the fields as a JSON object, or the value of the only field. A form
-    /// without fields accepts a yes.
+    /// without fields accepts a yes or a no. “Forget it” and the like cancel, unless they are a choice of the form.
     ///
     /// # Errors
     ///
@@ -63,11 +65,19 @@ impl Elicitation {
         if let Ok(given @ Value::Object(_)) = serde_json::from_str(words) {
             return self.accept(given);
         }
-        let yes = ["yes", "ok", "accept", "done"].contains(&words.to_ascii_lowercase().as_str());
-        match self.only() {
-            Some((name, schema)) => self.accept(Map::from_iter([(name, typed(&schema, words))]).into()),
-            None if self.fields().is_empty() && yes => self.accept(Value::Null),
-            None => Err(InvalidAnswer(format!("{words:?} is no answer to this: {}", self.wants()))),
+        let only = self.only();
+        let is_choice = || only.as_ref().and_then(|(_, it)| chosen(&choices(it)?, words).map(drop)).is_some();
+        if Answer::is_dismissal(words) && !is_choice() {
+            return Ok(InputResponse::Cancel);
+        }
+        let is_done = words.eq_ignore_ascii_case("done");
+        match (only, Answer::of(words)) {
+            (Some((name, schema)), _) => self.accept(Map::from_iter([(name, typed(&schema, words))]).into()),
+            (None, Answer::Yes) if self.fields().is_empty() => self.accept(Value::Null),
+            (None, Answer::No) if self.fields().is_empty() => Ok(InputResponse::Decline),
+            (None, Answer::Stop) => Ok(InputResponse::Cancel),
+            (None, _) if self.fields().is_empty() && is_done => self.accept(Value::Null),
+            (None, _) => Err(InvalidAnswer(format!("{words:?} is not a valid answer: {}", self.wants()))),
         }
     }
 
@@ -81,14 +91,15 @@ impl Elicitation {
             Value::Null => Map::new(),
             Value::Object(given) => given,
             Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
-                return Err(InvalidAnswer(format!("{given} is no answer to this: {}", self.wants())));
+                return Err(InvalidAnswer(format!("{given} is not a valid answer: {}", self.wants())));
             }
         };
         // A person who fills in a form leaves a field empty instead of removing it.
         given.retain(|_, value| !value.is_null());
         let fields = self.fields();
         let unknown = given.keys().find(|it| !fields.contains_key(*it));
-        let mut wrong: Vec<String> = unknown.map(|it| format!("{it} is not asked for")).into_iter().collect();
+        let mut wrong: Vec<String> =
+            unknown.map(|it| format!("{it} is not a field of the form")).into_iter().collect();
         for (name, schema) in &fields {
             match (given.get(name), schema.get("default")) {
                 (Some(value), _) => wrong.extend(misfit(schema, value).map(|why| format!("{name} {why}"))),
@@ -192,9 +203,9 @@ fn typed(schema: &Value, words: &str) -> Value {
     }
     match schema.get("type").and_then(Value::as_str) {
         Some("number" | "integer") => words.parse().map_or_else(|_| as_said(), Value::Number),
-        Some("boolean") => match words.to_ascii_lowercase().as_str() {
-            "yes" | "true" => true.into(),
-            "no" | "false" => false.into(),
+        Some("boolean") => match (Answer::of(words), words.to_ascii_lowercase().as_str()) {
+            (Answer::Yes, _) | (_, "true") => true.into(),
+            (Answer::No, _) | (_, "false") => false.into(),
             _ => as_said(),
         },
         Some("array") => {

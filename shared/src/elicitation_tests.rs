@@ -36,6 +36,7 @@ fn words_are_the_value_of_the_one_field_that_must_be_filled() {
     let sure = form(json!({ "sure": { "type": "boolean" } }), &["sure"]);
     assert_eq!(sure.read("yes"), Ok(accepted(json!({ "sure": true }))));
     assert_eq!(sure.read("FALSE"), Ok(accepted(json!({ "sure": false }))));
+    assert_eq!(sure.read("lieber nicht"), Ok(accepted(json!({ "sure": false }))));
     assert!(sure.read("perhaps").is_err());
     let days = json!({ "days": { "type": "array", "maxItems": 2, "items": { "anyOf": [{ "const": "mon", "title": "Monday" }, { "const": "tue" }, { "const": "wed" }] } } });
     let days = form(days, &["days"]);
@@ -56,7 +57,7 @@ fn fields_are_given_as_json_and_what_is_not_said_is_the_default() {
         Ok(accepted(json!({ "to": "Rome", "nights": 3 })))
     );
     let wrong = trip.accept(json!({ "nights": "two", "with": "Ann" })).unwrap_err().to_string();
-    for why in ["with is not asked for", "nights must be integer", "to is missing"] {
+    for why in ["with is not a field of the form", "nights must be integer", "to is missing"] {
         assert!(wrong.contains(why), "{wrong}");
     }
     assert!(trip.accept(json!({ "to": "R" })).unwrap_err().to_string().contains("at least 2 characters"));
@@ -73,11 +74,30 @@ fn whoever_will_not_say_says_so() {
 }
 
 #[test]
+fn a_dismissal_is_never_the_value_of_a_field() {
+    let budget = form(json!({ "budget": { "type": "string" } }), &["budget"]);
+    for words in ["forget it", "Never mind.", "Vergiss es!", "laisse tomber", "olvídalo", "stop"] {
+        assert_eq!(budget.read(words), Ok(InputResponse::Cancel), "{words}");
+    }
+    assert_eq!(budget.read("no"), Ok(accepted(json!({ "budget": "no" }))));
+    assert_eq!(budget.read("forget-me-nots"), Ok(accepted(json!({ "budget": "forget-me-nots" }))));
+    let lever = form(json!({ "lever": { "enum": ["go", "stop"] } }), &["lever"]);
+    assert_eq!(lever.read("stop"), Ok(accepted(json!({ "lever": "stop" }))), "it is a choice of the form");
+    let two = form(json!({ "a": { "type": "string" }, "b": { "type": "string" } }), &["a", "b"]);
+    assert_eq!(two.read("cancel it"), Ok(InputResponse::Cancel));
+}
+
+#[test]
 fn a_form_without_fields_takes_a_yes_and_a_page_is_visited() {
     let sure = form(json!({}), &[]);
     assert_eq!(sure.read("yes"), Ok(accepted(json!({}))));
     assert_eq!(sure.accept(Value::Null), Ok(accepted(json!({}))));
-    assert!(sure.read("perhaps").is_err());
+    assert_eq!(sure.read("Sí, por favor"), Ok(accepted(json!({}))));
+    assert_eq!(sure.read("no, thanks"), Ok(InputResponse::Decline));
+    assert_eq!(sure.read("stop"), Ok(InputResponse::Cancel));
+    for words in ["perhaps", "yes?", "yеs"] {
+        assert!(sure.read(words).is_err(), "{words}");
+    }
     let page = Elicitation {
         question: "Sign in".to_owned(),
         schema: Value::Null,

@@ -1,20 +1,26 @@
 //! A strategy without its types, for the API, the workers and the auditor, and its diagram.
 
 use std::{
+    borrow::Cow,
     collections::{BTreeMap, BTreeSet},
     fmt::Write,
 };
 
 use schemars::schema_for;
-use serde_json::Value;
+use serde::Deserialize as _;
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use crate::{
-    event::{Event, Goto},
+    context::read_more_tool,
+    event::{Event, Goto, InterruptKind},
     message::{Message, Role, Tool},
+    node_config::{self, EngineConfig, NodeConfig},
+    outcome::Outcome,
     progress::{InvalidLog, MessageRejected, Next, Policy, Progress, RunStatus, name},
-    request::{Fault, Response},
-    strategy::{Edge, Strategy},
+    request::{Fault, Request, Response},
+    strategy::{Edge, ProposedCall, Strategy, own_tools},
+    tool_names::{OfferedTool, offered_tools},
     usage::{Usage, UsageTotal},
 };
 
@@ -29,6 +35,19 @@ pub struct Topology {
 
 /// Edges that at least one log has taken.
 pub type Walked = BTreeSet<(String, Edge<String>)>;
+
+/// A node of a strategy: its name, and its request to a model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeInfo {
+    /// Name of the node.
+    pub name: String,
+    /// True if the node may ask a model.
+    pub asks_model: bool,
+    /// Template of the system prompt, if the node declares one.
+    pub prompt: Option<&'static str>,
+    /// Key of the strategy's configuration that names the model.
+    pub model_key: &'static str,
+}
 
 /// A strategy with its types erased.
 pub trait Graph: Send + Sync {
@@ -52,8 +71,12 @@ pub trait Graph: Send + Sync {
     fn check_config(&self, config: &Value) -> Result<(), String>;
     /// Creates a thread with an empty log.
     fn begin(&self) -> Box<dyn DynThread>;
+    /// Returns true if a thread must be able to use every MCP server.
+    fn needs_all_servers(&self) -> bool;
     /// Returns the entrances and edges.
     fn topology(&self) -> Topology;
+    /// Returns the nodes, in the order of the graph.
+    fn nodes(&self) -> Vec<NodeInfo>;
 }
 
 impl dyn Graph {
@@ -112,6 +135,8 @@ pub trait DynThread: Send + Sync {
     ) -> Result<Event, MessageRejected>;
     /// Returns the thread's status.
     fn status(&self) -> RunStatus;
+    /// Returns the calls that the open question asks a person to approve, with their payloads.
+    fn proposed_calls(&self) -> Vec<ProposedCall>;
     /// Returns the current node, if a turn is under way.
     fn node(&self) -> Option<String>;
     /// Returns the current turn, or the last one.
@@ -136,23 +161,44 @@ pub trait DynThread: Send + Sync {
     ///
     /// [`serde_json::Error`] if the configuration does not serialize.
     fn config(&self) -> Result<Value, serde_json::Error>;
+    /// Returns the names of the MCP servers that the thread may use.
+    fn servers(&self) -> Vec<&str>;
     /// Returns the conversation so far.
     fn messages(&self) -> &[Message];
     /// Returns the turn's reply: the assistant's last message since the turn started.
     fn reply(&self) -> Option<&str>;
+    /// Returns the outcome of the turn so far, and of the last turn once it has ended.
+    fn outcome(&self) -> &Outcome;
     /// Returns the usage of the current turn, or of the last one.
     fn turn_usage(&self) -> &UsageTotal;
     /// Returns the usage of all turns.
     fn usage(&self) -> &UsageTotal;
+    /// Returns the names of all tools by which models steer the strategy.
+    fn own_tools(&self) -> BTreeSet<String>;
     /// Returns the known tools of an MCP server.
     fn server_tools(&self, server: &str) -> Option<&[Tool]>;
     /// Returns the slots of requests whose effect on the outside world is unknown and that no person was asked to
     /// resolve.
     fn unresolved_writes(&self) -> Vec<usize>;
-    /// Returns the tools of the node whose requests are pending.
+    /// Returns the messages of a request as its model receives them: a summary may stand for the first, and long tool
+    /// results are shortened as the request says.
+    fn messages_of(&self, request: &Request) -> Cow<'_, [Message]>;
+    /// Returns the tools of the node whose requests are pending, and the engine's own.
     fn tools(&self) -> Vec<Tool>;
     /// Returns the JSON Schema that the reply to the pending node must fit.
     fn schema(&self) -> Option<Value>;
+    /// Returns the part of the pending node's incomplete reply that the person may already read. `None` if nothing may be
+    /// read before the node decides.
+    fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>>;
+}
+
+impl dyn DynThread + '_ {
+    /// Returns the tools of these servers with the names under which a model is offered them.
+    pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
+        let servers: Vec<(&str, &[Tool])> =
+            servers.iter().map(|it| (*it, self.server_tools(it).unwrap_or_default())).collect();
+        offered_tools(&servers, &self.own_tools())
+    }
 }
 
 impl<S: Strategy> Graph for S {
@@ -177,15 +223,38 @@ impl<S: Strategy> Graph for S {
     }
 
     fn config_schema(&self) -> Value {
-        schema_for!(S::Config).to_value()
+        let mut schema = schema_for!(S::Config).to_value();
+        let asking = self.nodes().into_iter().filter(|it| it.asks_model);
+        let nodes: Map<String, Value> = asking.map(|it| (it.name, NodeConfig::schema())).collect();
+        if !nodes.is_empty() {
+            schema["properties"]["nodes"] =
+                json!({ "type": "object", "properties": nodes, "additionalProperties": false });
+        }
+        if !S::NEEDS_ALL_SERVERS {
+            schema["properties"]["servers"] = json!({
+                "description": "MCP servers that a thread may use. Default: all.",
+                "type": "array",
+                "items": { "type": "string" },
+            });
+        }
+        schema
     }
 
     fn check_config(&self, config: &Value) -> Result<(), String> {
         if config.is_null() {
             return Ok(());
         }
-        serde_json::from_value::<S::Config>(config.clone()).map_err(|err| err.to_string())?;
-        in_range(config, &self.config_schema())
+        node_config::check(config, &self.nodes())?;
+        let (engine, own) = EngineConfig::split(config).map_err(|err| err.to_string())?;
+        if S::NEEDS_ALL_SERVERS && engine.servers.is_some() {
+            return Err("servers: a thread of this strategy needs every server".to_owned());
+        }
+        S::Config::deserialize(&*own).map_err(|err| err.to_string())?;
+        in_range(&own, &schema_for!(S::Config).to_value())
+    }
+
+    fn needs_all_servers(&self) -> bool {
+        S::NEEDS_ALL_SERVERS
     }
 
     fn begin(&self) -> Box<dyn DynThread> {
@@ -203,9 +272,18 @@ impl<S: Strategy> Graph for S {
             edges: S::EDGES.iter().map(|(from, to)| (name(from), to.iter().map(erase).collect())).collect(),
         }
     }
+
+    fn nodes(&self) -> Vec<NodeInfo> {
+        let info = |place: S::NodeName| {
+            let node = S::node(place);
+            let (prompt, model_key) = (node.prompt(), node.model_key());
+            NodeInfo { name: name(&place), asks_model: node.asks_model(), prompt, model_key }
+        };
+        S::EDGES.iter().map(|(place, _)| info(*place)).collect()
+    }
 }
 
-/// Checks every number of a configuration against the minimum and maximum in its schema.
+/// Checks every number of a strategy's configuration against the minimum and maximum in its schema.
 fn in_range(config: &Value, schema: &Value) -> Result<(), String> {
     for (name, value) in config.as_object().into_iter().flatten() {
         let (Some(is), Some(field)) = (value.as_f64(), schema["properties"].get(name)) else { continue };
@@ -260,6 +338,15 @@ impl<S: Strategy> DynThread for Progress<S> {
         self.status()
     }
 
+    fn proposed_calls(&self) -> Vec<ProposedCall> {
+        match self.status() {
+            RunStatus::Waiting(it) if it.kind == InterruptKind::Approval => S::proposed_calls(&self.thread),
+            RunStatus::Waiting(_) | RunStatus::Idle | RunStatus::Busy | RunStatus::Failed { .. } => {
+                Vec::new()
+            }
+        }
+    }
+
     fn node(&self) -> Option<String> {
         self.node()
     }
@@ -281,7 +368,11 @@ impl<S: Strategy> DynThread for Progress<S> {
     }
 
     fn config(&self) -> Result<Value, serde_json::Error> {
-        serde_json::to_value(&self.thread.config)
+        self.engine.join(serde_json::to_value(&self.thread.config)?)
+    }
+
+    fn servers(&self) -> Vec<&str> {
+        self.thread.servers.keys().map(String::as_str).collect()
     }
 
     fn messages(&self) -> &[Message] {
@@ -294,12 +385,20 @@ impl<S: Strategy> DynThread for Progress<S> {
         since.iter().rfind(spoken).map(|it| it.content.as_str())
     }
 
+    fn outcome(&self) -> &Outcome {
+        &self.thread.turn.outcome
+    }
+
     fn turn_usage(&self) -> &UsageTotal {
         &self.thread.turn.usage
     }
 
     fn usage(&self) -> &UsageTotal {
         &self.thread.usage
+    }
+
+    fn own_tools(&self) -> BTreeSet<String> {
+        own_tools::<S>()
     }
 
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
@@ -310,12 +409,24 @@ impl<S: Strategy> DynThread for Progress<S> {
         self.unresolved_writes()
     }
 
+    fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {
+        self.messages_of(request)
+    }
+
     fn tools(&self) -> Vec<Tool> {
-        self.asking().map(|it| it.tools()).unwrap_or_default()
+        let mut tools = self.asking().map(|it| it.tools()).unwrap_or_default();
+        if self.reads_more() {
+            tools.push(read_more_tool());
+        }
+        tools
     }
 
     fn schema(&self) -> Option<Value> {
         self.asking().and_then(|it| it.schema())
+    }
+
+    fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
+        self.preview(partial)
     }
 }
 

@@ -13,24 +13,40 @@
 
 #![warn(missing_docs)]
 
+mod answer;
+mod arguments;
+mod attachment;
 mod budget;
+mod context;
 mod effect;
 mod elicitation;
 mod event;
 mod graph;
 mod message;
+mod node_config;
+mod outcome;
 mod progress;
+mod read_answer;
 mod replay;
 mod request;
 mod rerun;
 mod strategy;
+mod suggest;
+mod system_prompt;
 mod tool_content;
+mod tool_names;
 mod usage;
 mod value_diff;
+mod visible;
 
 pub mod strategies;
 
+pub use answer::Answer;
+pub use attachment::{Accepts, Attachment, AttachmentKind};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
+pub use context::{
+    CONTEXT_TOKENS_MIN, ContextSettings, TOOL_RESULT_TOKENS, estimated_tokens, known_context_tokens,
+};
 pub use effect::{
     CallTool, Chat, Describe, Effect, Extract, GetPrompt, Index, Indexed, ListPrompts, ListTools, Search,
     Simulate, UnexpectedResponse,
@@ -39,22 +55,33 @@ pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer}
 pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Event, FORMAT,
     Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
-    Reconciled, Retried, Shape, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
+    Reconciled, Retried, Shape, Summarised, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
 };
-pub use graph::{DynThread, Graph, Topology, Walked, map};
+pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
+pub use node_config::{EngineConfig, NodeConfig, PROMPT_MAX, prompt_hash, unknown_server};
+pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use progress::{
     ATTEMPTS_MAX, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, PendingRequest, Policy, Progress,
-    RunStatus,
+    RunStatus, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
+pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};
-pub use request::{Description, Fault, FaultKind, Hit, Request, Response, Simulation, WebSearch};
+pub use request::{
+    Description, Fault, FaultKind, Hit, Metric, ModelParameters, Request, Response, SearchOptions,
+    Simulation, WebSearch,
+};
 pub use rerun::{Rerun, rerun, transcript};
 pub use strategy::{
-    Edge, Edges, Node, PartialResult, Question, Step, Strategy, Thread, Transition, TurnSoFar,
+    Edge, Edges, Node, PartialResult, ProposedCall, Question, Step, Strategy, Thread, Transition, TurnSoFar,
+    verbatim,
 };
+pub use suggest::closest;
+pub use system_prompt::{SystemPrompt, placeholders};
 pub use tool_content::{Content, ResponseExtras};
+pub use tool_names::{OfferedTool, offered_tools};
 pub use usage::{Usage, UsageTotal, usd};
 pub use value_diff::{ValueDifference, diff_values};
+pub use visible::{visible, visible_line};

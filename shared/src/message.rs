@@ -4,6 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::attachment::Attachment;
+
 /// Message of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -18,6 +20,9 @@ pub struct Message {
     /// Id of the call that the message answers. Only tools answer calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// Images and files of the message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
 }
 
 /// Role of the author of a message.
@@ -64,7 +69,13 @@ impl Message {
 
     /// Creates a message without calls.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
-        Self { role, content: content.into(), tool_calls: Vec::new(), tool_call_id: None }
+        Self {
+            role,
+            content: content.into(),
+            tool_calls: Vec::new(),
+            tool_call_id: None,
+            attachments: Vec::new(),
+        }
     }
 }
 
@@ -123,6 +134,10 @@ pub struct Tool {
     /// Effect of repeating a call.
     #[serde(default)]
     pub safety: Safety,
+    /// Number of times that a model may repeat a call whose result stays the same. Absent: 3, or unlimited for tools that
+    /// change something with every call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_repeats: Option<u32>,
 }
 
 /// Prompt offered by an MCP server.

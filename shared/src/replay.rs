@@ -139,7 +139,7 @@ impl Replayer {
         }
         let state = |it: &Decided| self.thread.state_after(&it.facts);
         let remembered = differs("state", state(then)?, state(today)?);
-        Ok(remembered.or_else(|| ["facts", "to", "messages", "reason"].into_iter().find_map(of)))
+        Ok(remembered.or_else(|| ["facts", "to", "outcome", "messages", "reason"].into_iter().find_map(of)))
     }
 }
 
@@ -173,7 +173,7 @@ fn goes(to: &Goto) -> String {
     match to {
         Goto::Node(node) => node.clone(),
         Goto::End => "end".to_owned(),
-        Goto::Interrupt(it) => format!("asks a person for {}, heard at {}", it.kind.name(), it.resume),
+        Goto::Interrupt(it) => format!("asks a person for {}, continues at {}", it.kind.name(), it.resume),
     }
 }
 

@@ -1,10 +1,15 @@
 //! The interface of a strategy: the two traits that a new graph implements.
 
-use std::{collections::BTreeMap, fmt::Debug, ops::Range};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    ops::Range,
+};
 
 use schemars::JsonSchema;
 use serde::{Serialize, de::DeserializeOwned};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     budget::Budget,
@@ -12,8 +17,12 @@ use crate::{
     elicitation,
     event::InterruptKind,
     message::{Message, Role, Tool, ToolCall},
+    node_config::NodeConfig,
+    outcome::{Cause, Outcome, OutcomeKind},
     request::{Request, Response},
+    tool_names::{OfferedTool, offered_tools},
     usage::UsageTotal,
+    visible::visible,
 };
 
 /// Edge from a node to the next place of control.
@@ -50,6 +59,9 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
+    /// True if a thread must be able to use every MCP server. A thread that may use only some is refused then.
+    const NEEDS_ALL_SERVERS: bool = false;
+
     /// Every node with its outgoing edges.
     const EDGES: Edges<Self::NodeName>;
     /// Nodes at which a new turn may start.
@@ -63,10 +75,28 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     fn evolve(state: &mut Self::State, fact: &Self::Fact);
     /// Resets the part of the state that belongs to a turn. Called when a new request starts a turn.
     fn begin_turn(_state: &mut Self::State) {}
+    /// Returns the calls that the open question asks a person to approve, with their payloads. Empty if it asks for
+    /// something else.
+    fn proposed_calls(_: &Thread<Self>) -> Vec<ProposedCall> {
+        Vec::new()
+    }
     /// Returns the partial result of a turn that a budget ends early. No model can be called for it any more.
     fn partial(thread: &Thread<Self>) -> PartialResult<Self::Fact> {
         PartialResult { text: thread.results(), facts: Vec::new() }
     }
+}
+
+/// Call that a person is asked to approve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ProposedCall {
+    /// Server of the tool.
+    pub server: String,
+    /// Name of the tool.
+    pub tool: String,
+    /// Purpose of the call, in words that a person understands.
+    pub description: String,
+    /// Arguments, exactly as they will be sent. `None` if they are not known yet.
+    pub arguments: Option<Map<String, Value>>,
 }
 
 /// Partial result of a turn that ends before its strategy is done.
@@ -110,6 +140,11 @@ pub struct TurnSoFar {
     pub tool_calls: u32,
     /// Usage of models and tools.
     pub usage: UsageTotal,
+    /// Outcome that the strategy's decisions add up to. After the end of the turn, its recorded outcome.
+    pub outcome: Outcome,
+    /// Causes of a partial outcome that no strategy has to report: servers that did not answer, budgets, writes that
+    /// were skipped. A server that answers later is no longer among them.
+    pub causes: BTreeSet<Cause>,
 }
 
 /// Maximum number of tool results in a partial answer (the last ones are kept), and the maximum length of each, in
@@ -121,6 +156,25 @@ impl<S: Strategy> Thread<S> {
     /// Returns the range of the whole conversation, as the context of a model.
     pub fn all(&self) -> Range<usize> {
         0..self.messages.len()
+    }
+
+    /// Returns the tools of these servers with the names under which a model is offered them: their own, or
+    /// `server__tool` if there are several servers. Names that would be equal, or equal to that of a tool of the
+    /// strategy, get distinct names.
+    pub fn offered_tools<'a>(&'a self, servers: &[&'a str]) -> Vec<OfferedTool<'a>> {
+        let tools = |server: &'a str| self.server_tools.get(server).map_or(&[][..], Vec::as_slice);
+        let servers: Vec<(&str, &[Tool])> = servers.iter().map(|it| (*it, tools(it))).collect();
+        offered_tools(&servers, &own_tools::<S>())
+    }
+
+    /// Returns the tool of `server` that a model called `name`, if there is one.
+    pub fn tool_called<'a>(&'a self, server: &'a str, name: &str) -> Option<&'a Tool> {
+        let tools = self.server_tools.get(server)?;
+        let exact = tools.iter().find(|it| it.name == name);
+        // Naming all tools takes time, and few have another name.
+        exact.or_else(|| {
+            self.offered_tools(&[server]).into_iter().find(|it| it.name == name).map(|it| it.tool)
+        })
     }
 
     /// Returns the tool results of this turn, one per line, for a partial answer.
@@ -152,6 +206,11 @@ impl<S: Strategy> Thread<S> {
     }
 }
 
+/// Returns the names of all tools by which models steer a strategy.
+pub(crate) fn own_tools<S: Strategy>() -> BTreeSet<String> {
+    S::EDGES.iter().flat_map(|(node, _)| S::node(*node).tools()).map(|it| it.name).collect()
+}
+
 fn said_last(messages: &[Message]) -> &str {
     messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| &it.content)
 }
@@ -168,6 +227,31 @@ pub trait Node<S: Strategy>: Send + Sync {
     fn tools(&self) -> Vec<Tool> {
         Vec::new()
     }
+    /// Returns the template of the node's system prompt. A configured prompt may use its placeholders.
+    fn prompt(&self) -> Option<&'static str> {
+        None
+    }
+    /// Returns the key of the strategy's configuration that names the node's model.
+    fn model_key(&self) -> &'static str {
+        "model"
+    }
+    /// Returns the part of an incomplete reply that the person may read while the model writes it. `None`, the default,
+    /// if nothing may be read before [`Self::learn`].
+    ///
+    /// **Invariant:** each preview is the beginning of the message with which `learn` ends the turn. A client that
+    /// received another beginning has to discard it.
+    ///
+    /// ## Why a node whose model may call tools has no preview
+    ///
+    /// The calls follow the text. Until the reply is complete, the text may be the answer or a remark before a call.
+    fn preview<'a>(&self, _thread: &Thread<S>, _partial: &'a str) -> Option<Cow<'a, str>> {
+        None
+    }
+}
+
+/// Preview of a reply whose text is the answer as it is, unless the model writes nothing but white space.
+pub fn verbatim(partial: &str) -> Option<Cow<'_, str>> {
+    Some(if partial.trim().is_empty() { "" } else { partial }.into())
 }
 
 /// Decision of a node: messages, facts, and the next place of control.
@@ -177,6 +261,7 @@ pub struct Transition<S: Strategy> {
     pub(crate) reason: Option<String>,
     pub(crate) to: Edge<S::NodeName>,
     pub(crate) question: Option<Question>,
+    pub(crate) outcome: Option<Outcome>,
 }
 
 /// Question to a person, before the node that asks is known.
@@ -188,17 +273,24 @@ pub struct Question {
     pub question: String,
     /// Options to choose from. Empty means that any answer is accepted.
     pub options: Vec<String>,
+    /// True if answers other than the options are accepted too.
+    pub open_ended: bool,
 }
 
 impl Question {
     /// Creates a question that accepts any text.
     pub fn open(kind: InterruptKind, question: impl Into<String>) -> Self {
-        Self { kind, question: question.into(), options: Vec::new() }
+        Self { kind, question: question.into(), options: Vec::new(), open_ended: true }
     }
 
     /// Creates a question that accepts one of `options`, by number or by name.
     pub fn choice(question: impl Into<String>, options: Vec<String>) -> Self {
-        Self { kind: InterruptKind::Choice, question: question.into(), options }
+        Self { kind: InterruptKind::Choice, question: question.into(), options, open_ended: false }
+    }
+
+    /// Accepts other answers than the options. The node that receives the answer reads it.
+    pub fn open_ended(self) -> Self {
+        Self { open_ended: true, ..self }
     }
 
     /// Returns the option that `answer` names: by its number, counted from 1, or by its text, ignoring case.
@@ -219,13 +311,16 @@ impl<S: Strategy> Transition<S> {
     }
 
     /// Asks a person, with the question as a message of the assistant. The node `resume` receives the answer.
+    ///
+    /// Characters that a person cannot see are escaped, because a question may hold text of a model or of a server.
     pub fn ask(question: Question, resume: impl Into<S::NodeName>) -> Self {
+        let question = Question { question: visible(&question.question), ..question };
         let words = Message::assistant(&question.question);
         Self::along(Edge::Ask(resume.into()), Some(question)).say(words)
     }
 
     fn along(to: Edge<S::NodeName>, question: Option<Question>) -> Self {
-        Self { messages: Vec::new(), facts: Vec::new(), reason: None, to, question }
+        Self { messages: Vec::new(), facts: Vec::new(), reason: None, to, question, outcome: None }
     }
 
     /// Adds `fact` to the conclusions.
@@ -245,12 +340,28 @@ impl<S: Strategy> Transition<S> {
         self.reason = Some(reason.into());
         self
     }
+
+    /// Records that the turn will end, or ends, before its work is done. The cause is a few fixed words, by which turns
+    /// are counted: a limit has the name of its key, such as `rounds`.
+    pub fn partial(self, cause: impl Into<Cause>) -> Self {
+        self.outcome(OutcomeKind::Partial, cause.into())
+    }
+
+    /// Records that the request will not be, or is not, carried out, with the cause in a few fixed words.
+    pub fn declined(self, cause: impl Into<Cause>) -> Self {
+        self.outcome(OutcomeKind::Declined, cause.into())
+    }
+
+    fn outcome(mut self, kind: OutcomeKind, cause: Cause) -> Self {
+        self.outcome.get_or_insert_default().add(kind, cause);
+        self
+    }
 }
 
 /// A [`Node`] with its effect type erased, so that a graph can hold nodes of different types.
 pub trait Step<S: Strategy>: Send + Sync {
     #[doc(hidden)]
-    fn requests(&self, thread: &Thread<S>) -> Vec<Request>;
+    fn requests(&self, thread: &Thread<S>, node: &NodeConfig) -> Vec<Request>;
     #[doc(hidden)]
     fn check(&self, response: &Response) -> Result<(), UnexpectedResponse>;
     #[doc(hidden)]
@@ -263,11 +374,19 @@ pub trait Step<S: Strategy>: Send + Sync {
     fn schema(&self) -> Option<Value>;
     #[doc(hidden)]
     fn tools(&self) -> Vec<Tool>;
+    #[doc(hidden)]
+    fn preview<'a>(&self, thread: &Thread<S>, partial: &'a str) -> Option<Cow<'a, str>>;
+    #[doc(hidden)]
+    fn asks_model(&self) -> bool;
+    #[doc(hidden)]
+    fn prompt(&self) -> Option<&'static str>;
+    #[doc(hidden)]
+    fn model_key(&self) -> &'static str;
 }
 
 impl<S: Strategy, N: Node<S>> Step<S> for N {
-    fn requests(&self, thread: &Thread<S>) -> Vec<Request> {
-        self.ask(thread).requests()
+    fn requests(&self, thread: &Thread<S>, node: &NodeConfig) -> Vec<Request> {
+        self.ask(thread).requests(node)
     }
 
     fn check(&self, response: &Response) -> Result<(), UnexpectedResponse> {
@@ -288,6 +407,22 @@ impl<S: Strategy, N: Node<S>> Step<S> for N {
 
     fn tools(&self) -> Vec<Tool> {
         Node::tools(self)
+    }
+
+    fn preview<'a>(&self, thread: &Thread<S>, partial: &'a str) -> Option<Cow<'a, str>> {
+        Node::preview(self, thread, partial)
+    }
+
+    fn asks_model(&self) -> bool {
+        N::Effect::ASKS_MODEL
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Node::prompt(self)
+    }
+
+    fn model_key(&self) -> &'static str {
+        Node::model_key(self)
     }
 }
 

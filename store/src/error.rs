@@ -7,7 +7,7 @@ use sea_orm::{
 
 use crate::{
     batches::BatchId,
-    log::{ThreadId, TurnId},
+    log::{ThreadId, TurnId, read_only},
 };
 
 /// Error of a store operation. Each message is complete and shows no password.
@@ -15,7 +15,7 @@ use crate::{
 pub enum Error {
     /// Another writer appended first. Load the thread again and decide again.
     #[error(
-        "event {seq} of thread {thread} is not yours to write: someone else was first; load the thread again"
+        "append rejected: event {seq} of thread {thread} was already written (stale); hint: load the thread again"
     )]
     Stale {
         /// Id of the thread.
@@ -27,16 +27,16 @@ pub enum Error {
     #[error("there is no thread {0}")]
     UnknownThread(ThreadId),
     /// The thread exists already; its log is not overwritten.
-    #[error("there is a thread {0} already")]
+    #[error("thread {0} already exists")]
     ThreadExists(ThreadId),
     /// The turn does not exist.
     #[error("there is no turn {0}")]
     UnknownTurn(TurnId),
     /// The idempotency key was used for another request.
-    #[error("the idempotency key was used before for another request: choose a new key")]
+    #[error("the idempotency key was already used for another request; hint: choose a new key")]
     KeyReused,
     /// Another process holds the batch's lease, or the batch has changed. Nothing was written.
-    #[error("batch {0} is looked after by another api, or was moved on meanwhile")]
+    #[error("batch {0} is leased to another API process, or its status has changed")]
     BatchLost(BatchId),
     /// The database is unreachable or busy; a later attempt may succeed.
     #[error("the database is not available: {0}")]
@@ -45,13 +45,13 @@ pub enum Error {
     #[error("cannot use the database: {0}")]
     Address(String),
     /// The database lacks migrations of this build.
-    #[error("the database lacks migrations ({}): run `turnfold migrate`", pending.join(", "))]
+    #[error("the database lacks migrations ({}); hint: run `turnfold migrate`", pending.join(", "))]
     NotMigrated {
         /// Missing migrations, oldest first.
         pending: Vec<String>,
     },
     /// A newer version of turnfold wrote the data.
-    #[error("{what}: a newer turnfold wrote it; run that version")]
+    #[error("{what}: written by a newer version of turnfold; hint: run that version")]
     TooNew {
         /// Description of the unknown data.
         what: String,
@@ -67,7 +67,7 @@ pub enum Error {
         error: shared::Unreadable,
     },
     /// The strategy of the thread is not registered.
-    #[error("thread {thread} cannot go on: no strategy is called {name:?} here; known: {}", known.join(", "))]
+    #[error("thread {thread} cannot continue: this build has no strategy {name:?}; its strategies are: {}", known.join(", "))]
     UnknownStrategy {
         /// Id of the thread.
         thread: ThreadId,
@@ -77,7 +77,7 @@ pub enum Error {
         known: Vec<String>,
     },
     /// This build cannot continue the log, although the database is sound; a person must decide.
-    #[error("thread {thread} cannot go on: {what}")]
+    #[error("thread {thread} cannot continue: {what}")]
     Stuck {
         /// Id of the thread.
         thread: ThreadId,
@@ -92,6 +92,10 @@ pub enum Error {
         /// Description of the damage.
         what: String,
     },
+    /// The database refuses the content of a row: its encoding, its size, or a rule of the database. A later attempt
+    /// with the same content fails too.
+    #[error("the database refuses what is to be stored: {0}")]
+    ContentRejected(String),
     /// The index server is unreachable; a later attempt may succeed.
     #[error("the index is not available: {0}")]
     IndexUnavailable(String),
@@ -106,7 +110,7 @@ pub enum Error {
 impl Error {
     /// Builds the error for work that is submitted while the process shuts down.
     pub(crate) fn gone() -> Self {
-        Error::Unavailable("this process is coming to its end".to_owned())
+        Error::Unavailable("this process is shutting down".to_owned())
     }
 
     /// Returns true if another version of turnfold may be able to continue.
@@ -129,6 +133,7 @@ impl Error {
             | Error::NotMigrated { .. }
             | Error::Stuck { .. }
             | Error::Corrupt { .. }
+            | Error::ContentRejected(_)
             | Error::IndexUnavailable(_)
             | Error::IndexRefused(_)
             | Error::Database(_) => false,
@@ -140,6 +145,7 @@ impl Error {
         match self {
             Error::Unavailable(words) => Error::Unavailable(words.clone()),
             Error::Address(words) => Error::Address(words.clone()),
+            Error::ContentRejected(words) => Error::ContentRejected(words.clone()),
             Error::Database(words) => Error::Database(words.clone()),
             Error::Stale { .. }
             | Error::UnknownThread(_)
@@ -212,6 +218,9 @@ pub(crate) fn sorted(error: &sqlx::Error) -> (fn(String) -> Error, String) {
     (Error::Database, error.to_string())
 }
 
+/// PostgreSQL's code for a write on a server that only reads: a standby, or a demoted primary.
+const READ_ONLY: &str = "25006";
+
 /// Classifies a database error by what can be done about it.
 fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
     let code = error.code().unwrap_or_default();
@@ -225,17 +234,24 @@ fn refused(error: &dyn DatabaseError) -> (fn(String) -> Error, String) {
             8 | 14 => {
                 (Error::Address, format!("{said}: this user must be able to write the file and its folder"))
             }
+            // Too large, a broken constraint, a value of the wrong type.
+            18..=20 => (Error::ContentRejected, said),
             _ => (Error::Database, said),
         };
+    }
+    if code == READ_ONLY {
+        read_only::seen();
     }
     match (code.get(..2).unwrap_or_default(), &*code) {
         // Connection exceptions, insufficient resources (such as a full disk), operator intervention (such as a
         // shutdown), and system errors.
         ("08" | "53" | "57" | "58", _) => (Error::Unavailable, said),
         // Serialization failure, deadlock, lock not available, and a server that has become a standby.
-        (_, "40001" | "40P01" | "55P03" | "25006") => (Error::Unavailable, said),
+        (_, "40001" | "40P01" | "55P03" | READ_ONLY) => (Error::Unavailable, said),
         // Failed authorization, and a database that does not exist.
         ("28" | "3D", _) => (Error::Address, said),
+        // Values that the encoding or a type cannot hold, broken constraints, and rows that are too large.
+        ("22" | "23" | "54", _) => (Error::ContentRejected, said),
         _ => (Error::Database, said),
     }
 }

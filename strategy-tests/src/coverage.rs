@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use shared::{Edge, Event, FORMAT, Graph, InputResponse, Response, Scope, ToolOutput};
+use shared::{Edge, Event, FORMAT, Graph, InputResponse, Response, SUMMARISE_NODE, Scope, ToolOutput};
 
 use crate::{
     generic::{edges, told, walk},
@@ -128,6 +128,8 @@ impl Seen {
         self.points.extend(walk(event).map(|(from, to)| Point::Edge(from, to)));
         self.points.extend(trouble(event).map(Point::Trouble));
         let node = match event {
+            // The engine's own node is on no strategy's map.
+            Event::Asked(it) if it.node == SUMMARISE_NODE => None,
             Event::Asked(it) => Some(&it.node),
             Event::Decided(it) => Some(&it.node),
             Event::Failed(it) => Some(&it.node),
@@ -141,6 +143,7 @@ impl Seen {
             | Event::Reconciled(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
+            | Event::Summarised(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
             | Event::Forked(_) => None,
@@ -186,6 +189,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
         | Event::Reconciled(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)
+        | Event::Summarised(_)
         | Event::Retried(_)
         | Event::Forked(_) => None,
     }

@@ -74,26 +74,38 @@ impl Suite {
         Ok(dashed.map(|(from, to)| format!("{}: {}", self.graph.name(), told(&from, &to))).collect())
     }
 
-    /// Returns every distinct prompt in full.
+    /// Returns in full what models and operators read: of each node its own tools, the schema of the answer and every
+    /// distinct prompt; and of the strategy its purpose, the defaults and the schema of its configuration.
     ///
     /// # Errors
     ///
     /// [`Broken`] if today's code rejects a fixture.
     pub fn prompts(&self) -> Result<Snapshot, Broken> {
-        let mut prompts = BTreeMap::<String, BTreeSet<String>>::new();
+        let mut read = BTreeMap::<String, BTreeSet<(&str, String)>>::new();
         for fixture in &self.fixtures {
+            let mut thread = self.graph.begin();
             for event in self.live(fixture)?.log {
+                thread.apply(&event).map_err(|error| fixture.broken(0, error.to_string()))?;
                 let Event::Asked(asked) = event else { continue };
+                let texts = read.entry(asked.node).or_default();
+                texts.extend(thread.tools().iter().map(|it| (" · tool", json(it))));
+                texts.extend(thread.schema().iter().map(|it| (" · answer", json(it))));
                 for request in asked.requests {
                     if let Request::Chat { system, .. } = request {
-                        prompts.entry(asked.node.clone()).or_default().insert(system);
+                        texts.insert(("", system));
                     }
                 }
             }
         }
-        let all =
-            prompts.iter().flat_map(|(node, it)| it.iter().map(move |text| format!("── {node}\n{text}\n")));
-        let contents = all.collect::<Vec<_>>().join("\n");
+        let mut all: Vec<String> = read
+            .iter()
+            .flat_map(|(node, texts)| texts.iter().map(move |(of, text)| format!("── {node}{of}\n{text}\n")))
+            .collect();
+        let graph = self.graph;
+        all.push(format!("── about\n{}\n", graph.about()));
+        all.push(format!("── configuration · defaults\n{}\n", json(&graph.defaults())));
+        all.push(format!("── configuration · schema\n{}\n", json(&graph.config_schema())));
+        let contents = all.join("\n");
         Ok(Snapshot { folder: self.folder.clone(), name: "prompts".to_owned(), contents })
     }
 
@@ -110,6 +122,10 @@ impl Suite {
         }
         Ok(walked)
     }
+}
+
+fn json(value: &impl serde::Serialize) -> String {
+    serde_json::to_string_pretty(value).unwrap_or_else(|error| error.to_string())
 }
 
 /// Transcript of a script run by today's code, with the final state.

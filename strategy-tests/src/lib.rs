@@ -89,7 +89,8 @@ macro_rules! tests {
             assert!(dashed.is_empty(), "edges that no fixture walks: {dashed:#?}");
         }
 
-        /// Every distinct prompt is as accepted, so that an edited prompt must be reviewed.
+        /// Every distinct prompt, tool description, schema and default is as accepted, so that an edited one must be
+        /// reviewed.
         #[test]
         fn prompts() {
             for suite in suites() {

@@ -19,7 +19,7 @@ pub struct Flips {
     pub green: Vec<usize>,
     /// Number of irrelevant answers: the turn ended before the answer was read, nothing in it can be flipped, or it
     /// lists tools or prompts and none was used.
-    pub unheard: usize,
+    pub unread: usize,
     /// Number of answers left out because the log has more than the maximum.
     pub left_out: usize,
 }
@@ -41,7 +41,7 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
     for (n, event) in log.iter().enumerate() {
         let Event::Answered(answer) = event else { continue };
         let Ok(nth) = heard.binary_search(&n) else {
-            flips.unheard += 1;
+            flips.unread += 1;
             continue;
         };
         if nth % every != 0 {
@@ -50,7 +50,7 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
         }
         let mut flipped = flipped(answer).peekable();
         if flipped.peek().is_none() {
-            flips.unheard += 1;
+            flips.unread += 1;
             continue;
         }
         let red = flipped.any(|it| {
@@ -61,7 +61,7 @@ pub fn flips(graph: &'static dyn Graph, log: &[Event]) -> Result<Flips, String> 
         });
         script[n] = event.clone();
         match (red, is_list(&answer.response)) {
-            (false, true) => flips.unheard += 1,
+            (false, true) => flips.unread += 1,
             (false, false) => flips.green.push(n),
             (true, _) => {}
         }
@@ -80,7 +80,11 @@ fn derived(graph: &'static dyn Graph, script: &[Event]) -> Result<Vec<Value>, St
         thread.apply(event).map_err(told)?;
         derived.push(if let Event::Asked(it) = event {
             let tool_servers: Vec<_> = it.requests.iter().flat_map(named).map(|it| thread.server_tools(it)).collect();
-            json!({"event": event, "tools": thread.tools(), "tool_servers": tool_servers, "schema": thread.schema()})
+            let summaries: Vec<_> = it.requests.iter().filter(|it| is_summarised(it)).map(|it| thread.messages_of(it)).collect();
+            json!({
+                "event": event, "tools": thread.tools(), "tool_servers": tool_servers, "schema": thread.schema(),
+                "summaries": summaries,
+            })
         } else if event.is_decision() {
             json!(event)
         } else {
@@ -91,12 +95,18 @@ fn derived(graph: &'static dyn Graph, script: &[Event]) -> Result<Vec<Value>, St
     Ok(derived)
 }
 
+/// Reports whether a request shows its model a summary, which only an earlier answer contains.
+fn is_summarised(request: &Request) -> bool {
+    matches!(request, Request::Chat { summarised: true, .. })
+}
+
 /// Servers whose tools a request names.
 fn named(request: &Request) -> &[String] {
     match request {
         Request::Chat { tool_servers, .. } => tool_servers,
         Request::ListTools { .. }
         | Request::CallTool { .. }
+        | Request::ReadMore { .. }
         | Request::ListPrompts { .. }
         | Request::GetPrompt { .. }
         | Request::Describe { .. }
@@ -132,6 +142,7 @@ fn heard(log: &[Event]) -> Vec<usize> {
         match event {
             Event::Answered(_) => open.push(n),
             Event::Decided(it) if it.budget_exceeded.is_none() => heard.append(&mut open),
+            Event::Summarised(_) => heard.append(&mut open),
             Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => open.clear(),
             Event::Opened(_)
             | Event::Attempted(_)

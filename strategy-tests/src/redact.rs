@@ -67,6 +67,8 @@ const NAMES: &[&str] = &[
     "turn",
     "time",
     "hash",
+    "sha256",
+    "prompt",
     "mime_type",
     "data",
     "content_type",

@@ -114,7 +114,9 @@ fn used(outcome: &Outcome) -> ActualUsage {
         Err(fault) => match (fault.usage.as_deref().map(reported), fault.kind) {
             (Some(used @ ActualUsage { tokens: Some(_), .. }), _) => used,
             (_, FaultKind::InDoubt { .. }) => ActualUsage::default(),
-            (_, FaultKind::Transient { .. } | FaultKind::Permanent) => ActualUsage::NONE,
+            (_, FaultKind::Transient { .. } | FaultKind::Permanent | FaultKind::ContextExceeded { .. }) => {
+                ActualUsage::NONE
+            }
         },
     }
 }

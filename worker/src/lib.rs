@@ -9,6 +9,7 @@
 #![warn(missing_docs)]
 
 mod admission;
+mod answer_stream;
 mod backoff;
 mod executor;
 mod in_flight;

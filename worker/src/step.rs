@@ -2,10 +2,9 @@
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
-use async_trait::async_trait;
 use futures::{StreamExt, stream::FuturesUnordered};
 use queue::{
-    BlockReason, BlockedBy, Notification, Notifications, Priority, clock,
+    BlockReason, BlockedBy, Priority, clock,
     rate_limits::{MAX_PAUSE, Reservation},
 };
 use shared::{Attempted, Event, MessageRejected, Next, PendingRequest, Request, RunStatus};
@@ -15,6 +14,7 @@ use tracing::{Span, debug, info, warn};
 
 use crate::{
     admission::{PermitGuard, RequestAdmission},
+    answer_stream::AnswerStream,
     backoff::Backoff,
     world::{DeltaSink, DiscardDeltas, RequestContext, World},
 };
@@ -112,6 +112,7 @@ impl<L: Log> StepRunner<L> {
                 | Error::UnknownStrategy { .. }
                 | Error::Unreadable { .. }
                 | Error::Corrupt { .. }
+                | Error::ContentRejected(_)
                 | Error::TooNew { .. }),
             ) => {
                 warn!(error = %err, "thread cannot continue and is parked");
@@ -337,20 +338,15 @@ impl<L: Log> StepRunner<L> {
     ) -> Result<(Vec<Event>, Vec<Event>), Error> {
         let (id, thread) = (log.id(), log.thread());
         let node = &thread.node().unwrap_or_default();
+        let answer = match &admitted[..] {
+            [(due, _)] => AnswerStream::of(&*self.parts.notifications, thread, id, node, due),
+            _ => None,
+        };
+        let answer = &answer;
         let send_one = |(due, permit): (PendingRequest, Option<PermitGuard>)| async move {
-            let deltas = DeltaPublisher {
-                notifications: &*self.parts.notifications,
-                thread: id,
-                node,
-                slot: due.slot,
-            };
-            let context = RequestContext {
-                thread: id,
-                due: &due,
-                key: &idempotency_key(id, &due),
-                node,
-                deltas: &deltas,
-            };
+            let deltas = answer.as_ref().map_or(&DiscardDeltas as &dyn DeltaSink, |it| it);
+            let key = &idempotency_key(id, &due);
+            let context = RequestContext { thread: id, due: &due, key, node, deltas };
             let request = self.admission.with_timeout(self.world.perform(thread, &context));
             let outcome = match permit {
                 Some(permit) => permit.hold_during(request).await,
@@ -367,7 +363,12 @@ impl<L: Log> StepRunner<L> {
                 biased;
                 arrived = results.next() => arrived,
                 () = wake.notified() => match self.parts.store.head(id).await {
-                    Ok(now) if now == *head => continue,
+                    Ok(now) if now == *head => {
+                        if let Some(answer) = answer {
+                            answer.repeat().await;
+                        }
+                        continue;
+                    }
                     Ok(_) => return Err(Error::Stale { thread: id, seq: head.seq }),
                     Err(error) => {
                         // Finishing the requests in flight is worth more than knowing now: the append fails if the log
@@ -413,23 +414,7 @@ fn stuck(thread: ThreadId, err: &shared::InvalidLog) -> Error {
     Error::Stuck { thread, what: err.to_string() }
 }
 
-/// Returns true for an event that ends a node: its decision or its failure.
+/// Returns true for an event that ends a node: its decision, its summary or its failure.
 fn ends_node(event: &Event) -> bool {
-    matches!(event, Event::Decided(_) | Event::Failed(_))
-}
-
-/// Publishes the pieces of a streamed reply to subscribers of the thread.
-struct DeltaPublisher<'a> {
-    notifications: &'a dyn Notifications,
-    thread: ThreadId,
-    node: &'a str,
-    slot: usize,
-}
-
-#[async_trait]
-impl DeltaSink for DeltaPublisher<'_> {
-    async fn delta(&self, text: &str) {
-        let (node, slot, text) = (self.node.to_owned(), self.slot, text.to_owned());
-        self.notifications.publish(self.thread, Notification::Delta { node, slot, text }).await;
-    }
+    matches!(event, Event::Decided(_) | Event::Summarised(_) | Event::Failed(_))
 }

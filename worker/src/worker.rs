@@ -239,9 +239,11 @@ async fn handle_notifications<L: Log>(executor: Arc<JobExecutor<L>>) {
             Ok(mut notices) => {
                 while let Some(notice) = notices.next().await {
                     match notice {
-                        Notification::Changed { thread } => executor.in_flight.wake(thread),
+                        Notification::Changed { thread } | Notification::FollowerJoined { thread } => {
+                            executor.in_flight.wake(thread)
+                        }
                         Notification::PausesChanged => executor.paused.notify_one(),
-                        Notification::Appended { .. } | Notification::Delta { .. } => (),
+                        Notification::Appended { .. } | Notification::Delta(_) => (),
                     }
                 }
             }

@@ -16,7 +16,10 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::submit::{Overrides, messages, opened},
+    turns::{
+        content::Messages,
+        submit::{Overrides, check_attachments, messages, opened},
+    },
     views,
 };
 
@@ -105,12 +108,15 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy is missing"))?;
     let overrides = Overrides { config: new.config, budget: new.budget };
-    let opening = Opening::New(opened(app, context.principal, &strategy, overrides, context.author)?);
+    let opened = opened(app, context.principal, &strategy, overrides, context.author)?;
+    let Messages { messages, attachments } = messages(new.input)?;
+    check_attachments(app, &opened, &messages)?;
     Ok(store::NewTurn {
+        attachments,
         policy: new.policy.into(),
         priority: new.priority.map_or(context.priority, views::store_priority),
         metadata: Value::Object(new.metadata.unwrap_or_default()),
-        ..store::NewTurn::of(opening, messages(new.input)?, context.author.to_owned())
+        ..store::NewTurn::of(Opening::New(opened), messages, context.author.to_owned())
     })
 }
 

@@ -92,7 +92,7 @@ impl<'a> LineReader<'a> {
     /// Computes the cache key of a turn.
     ///
     /// The key covers everything that the result depends on, as far as turnfold knows: the strategy with its version
-    /// and prompts, the configuration completed by today's defaults, the messages and the budget. It excludes
+    /// and prompts, the configuration completed by today's defaults, the messages, the budget and the context settings. It excludes
     /// everything that only identifies the request: metadata, author, priority. It also excludes the descriptions of
     /// MCP servers, so that correcting one does not make every result be paid for again.
     fn cache_key(&self, turn: &store::NewTurn) -> Option<CacheKey> {
@@ -110,6 +110,7 @@ impl<'a> LineReader<'a> {
             "config": config,
             "messages": turn.messages,
             "budget": opened.budget,
+            "context": opened.context,
         });
         let hash = hex::encode(Sha256::digest(sorted(content).to_string()));
         Some(CacheKey { hash, strategy: opened.strategy.clone(), priority: turn.priority })

@@ -8,16 +8,37 @@ use crate::server::{problem::ApiError, state::AppState};
 
 /// Returns the number of lines that a resume request would run again.
 pub(super) async fn resumable(app: &AppState, batch: &Batch) -> Result<Resumable, ApiError> {
-    let [failed, expired] = [ItemState::Failed, ItemState::Expired].map(|state| batch.counts.of(state));
-    let is_over = !batch.status.is_open() && batch.at.in_progress.is_some() && failed + expired > 0;
+    let [failed, expired, partial, declined] = RERUNS.map(|it| batch.counts.of(state(it)));
+    let any = failed + expired + partial + declined > 0;
+    let is_over = !batch.status.is_open() && batch.at.in_progress.is_some() && any;
     if is_over && app.parts.store.file(batch.input_file).await?.is_some() {
-        return Ok(Resumable { failed, expired });
+        return Ok(Resumable { failed, expired, partial, declined });
     }
     Ok(Resumable::default())
 }
 
-const NONE_FAILED: &str = "none of its lines failed while running";
-const NONE_EXPIRED: &str = "none of its lines expired";
+/// Everything that can be run again.
+const RERUNS: [Rerun; 4] = [Rerun::Failed, Rerun::Expired, Rerun::Partial, Rerun::Declined];
+
+/// Returns the state of the lines to run again.
+pub(super) fn state(only: Rerun) -> ItemState {
+    match only {
+        Rerun::Failed => ItemState::Failed,
+        Rerun::Expired => ItemState::Expired,
+        Rerun::Partial => ItemState::Partial,
+        Rerun::Declined => ItemState::Declined,
+    }
+}
+
+/// Returns the reason that no line is run again.
+fn none(only: Rerun) -> &'static str {
+    match only {
+        Rerun::Failed => "none of its lines failed while running",
+        Rerun::Expired => "none of its lines expired",
+        Rerun::Partial => "none of its lines ended with the outcome partial",
+        Rerun::Declined => "none of its lines ended with the outcome declined",
+    }
+}
 
 /// Hint if there may be invalid or cancelled lines.
 const NEW_BATCH: &str = "correct invalid lines and send them with the cancelled lines in a new batch";
@@ -37,14 +58,17 @@ pub(super) fn no_line(batch: &Batch, only: Rerun, has_file: bool) -> ApiError {
             "it was cancelled before all lines were validated, so it would end without the others".to_owned(),
             "create a batch from the same file: it reuses successful results unless `reuse` is `none`",
         ),
-        Rerun::Failed if batch.counts.of(ItemState::Expired) > 0 => {
-            (NONE_FAILED.to_owned(), "to run the expired lines, send `{\"only\": \"expired\"}`")
+        Rerun::Failed | Rerun::Expired | Rerun::Partial | Rerun::Declined => {
+            let other = RERUNS.into_iter().find(|it| batch.counts.of(state(*it)) > 0);
+            let hint = match other {
+                Some(Rerun::Failed) => "to run the failed lines, send `{\"only\": \"failed\"}`",
+                Some(Rerun::Expired) => "to run the expired lines, send `{\"only\": \"expired\"}`",
+                Some(Rerun::Partial) => "to run the partial lines, send `{\"only\": \"partial\"}`",
+                Some(Rerun::Declined) => "to run the declined lines, send `{\"only\": \"declined\"}`",
+                None => NEW_BATCH,
+            };
+            (none(only).to_owned(), hint)
         }
-        Rerun::Expired if batch.counts.of(ItemState::Failed) > 0 => {
-            (NONE_EXPIRED.to_owned(), "to run the failed lines, send `{\"only\": \"failed\"}`")
-        }
-        Rerun::Failed => (NONE_FAILED.to_owned(), NEW_BATCH),
-        Rerun::Expired => (NONE_EXPIRED.to_owned(), NEW_BATCH),
     };
     not_now(batch, &detail).hint(hint)
 }

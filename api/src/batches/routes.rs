@@ -1,6 +1,6 @@
 //! Routes that create, list, show, cancel, pause and resume batches.
 
-use api_types::{ErrorReply, NewBatch, OpenAiList, Page, Rerun, ResumeBatch, Reuse};
+use api_types::{ErrorReply, NewBatch, OpenAiList, Page, ResumeBatch, Reuse};
 use axum::{
     Json,
     extract::State,
@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use shared::usd;
 use store::{
     Idempotency,
-    batches::{Batch, BatchStatus, ItemState, KnownBy, Stopped},
+    batches::{Batch, BatchStatus, KnownBy, Stopped},
 };
 use utoipa::IntoParams;
 
@@ -22,7 +22,7 @@ use super::{
     endpoint::BatchEndpoint,
     lookup::{find, not_now, unknown_batch},
     quote,
-    rerun::no_line,
+    rerun::{no_line, state as rerun_state},
     view::{show, show_briefly},
 };
 use crate::{
@@ -369,10 +369,7 @@ pub(crate) async fn resume(
     }
     match params.only {
         Some(only) => {
-            let state = match only {
-                Rerun::Failed => ItemState::Failed,
-                Rerun::Expired => ItemState::Expired,
-            };
+            let state = rerun_state(only);
             let seconds = window(&batch.completion_window)?;
             let reopened = store.reopen_batch(batch.id, state, seconds, cap).await?;
             if !matches!(reopened, Some(1..)) {

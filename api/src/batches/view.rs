@@ -23,7 +23,8 @@ const RATE_RESULTS: u64 = 1000;
 
 /// Converts a batch to its response.
 pub(crate) async fn show(app: &AppState, batch: Batch) -> Result<api_types::Batch, ApiError> {
-    let causes = match batch.failed() {
+    let not_answered = batch.counts.of(ItemState::Partial) + batch.counts.of(ItemState::Declined);
+    let causes = match batch.failed() + not_answered {
         0 => Vec::new(),
         1.. => app.parts.store.causes(batch.id, CAUSES_MAX).await?,
     };
@@ -52,6 +53,8 @@ pub(crate) async fn show_briefly(app: &AppState, batch: Batch) -> Result<api_typ
         running: under_way.running,
         queued: of(ItemState::Waiting) + under_way.queued,
         reused: of(ItemState::Reused),
+        partial: of(ItemState::Partial),
+        declined: of(ItemState::Declined),
         expired: of(ItemState::Expired),
         cancelled: of(ItemState::Cancelled),
         invalid: of(ItemState::Invalid),
@@ -125,7 +128,7 @@ async fn errors(app: &AppState, batch: &Batch, invalid: u64) -> Result<Option<Ba
         });
     }
     if invalid > 0 {
-        let lines = app.parts.store.bad_lines(batch.id, ERRORS_MAX).await?;
+        let lines = app.parts.store.invalid_lines(batch.id, ERRORS_MAX).await?;
         data.extend(lines.into_iter().map(|line| InvalidLine {
             param: field_of(&line.code).map(str::to_owned),
             line: Some(line.nth),

@@ -60,14 +60,15 @@ pub(super) fn action(question: &Interrupt, kind: AnswerKind, args: Value) -> Res
 
 /// Returns the kinds of answer that a question accepts.
 pub(super) fn accepted_answers(question: &Interrupt) -> AnswerConfig {
+    let is_open = question.open_ended || question.options.is_empty();
     let (allow_accept, allow_edit) = match question.kind {
         InterruptKind::InDoubt => (true, false),
         InterruptKind::Input => (true, true),
-        InterruptKind::Approval => (true, question.options.is_empty()),
+        InterruptKind::Approval => (true, is_open),
         InterruptKind::Clarification
         | InterruptKind::SlotFill
         | InterruptKind::Choice
-        | InterruptKind::Ambiguity => (false, question.options.is_empty()),
+        | InterruptKind::Ambiguity => (false, is_open),
     };
     AnswerConfig { allow_accept, allow_edit, allow_respond: true, allow_ignore: true }
 }

@@ -1,13 +1,14 @@
 //! Routes of the inbox.
 
 use api_types::{
-    ActionRequest, AnswerConfig, HumanInterrupt, InboxAnswer, InboxItem, InterruptKind, Page, Problem, Turn,
+    ActionRequest, AnswerConfig, HumanInterrupt, InboxAnswer, InboxItem, InterruptKindSchema, Page, Problem,
+    ProposedCall, Turn,
 };
 use axum::{Json, extract::State, response::Response};
 use queue::clock::rfc3339;
 use serde::Deserialize;
 use serde_json::json;
-use shared::{Event, Interrupt, Request};
+use shared::{Event, Interrupt, InterruptKind, Request};
 use store::{Idempotency, ThreadLog};
 use utoipa::IntoParams;
 use uuid::Uuid;
@@ -36,7 +37,7 @@ use crate::{
 #[into_params(parameter_in = Query)]
 pub(crate) struct ListInbox {
     /// Only questions of this kind.
-    #[param(inline)]
+    #[param(inline, value_type = Option<InterruptKindSchema>)]
     kind: Option<InterruptKind>,
     /// Only questions asked before that of this thread: the last one of the previous page. If the thread has continued,
     /// some questions may be repeated, but none is missing.
@@ -111,9 +112,11 @@ async fn item(app: &AppState, row: store::Thread) -> Result<InboxItem, ApiError>
         strategy: row.strategy,
         asked_at: rfc3339(row.updated_at),
         interrupt: human_interrupt(question, slot.and_then(|slot| request(&log, slot))),
-        kind: question.kind.into(),
+        kind: question.kind,
         question: question.question.clone(),
         options: question.options.clone(),
+        open_ended: question.open_ended,
+        calls: thread.proposed_calls().into_iter().map(ProposedCall::from).collect(),
         schema: question
             .elicitation
             .as_ref()
@@ -148,13 +151,13 @@ fn human_interrupt(question: &Interrupt, in_doubt: Option<&Request>) -> HumanInt
 /// Returns the slot of the request in doubt, if the question is about one.
 fn slot_in_doubt(question: &Interrupt, log: &Log) -> Option<usize> {
     match question.kind {
-        shared::InterruptKind::InDoubt => log.in_doubt(None).first().copied(),
-        shared::InterruptKind::Clarification
-        | shared::InterruptKind::SlotFill
-        | shared::InterruptKind::Choice
-        | shared::InterruptKind::Approval
-        | shared::InterruptKind::Ambiguity
-        | shared::InterruptKind::Input => None,
+        InterruptKind::InDoubt => log.in_doubt(None).first().copied(),
+        InterruptKind::Clarification
+        | InterruptKind::SlotFill
+        | InterruptKind::Choice
+        | InterruptKind::Approval
+        | InterruptKind::Ambiguity
+        | InterruptKind::Input => None,
     }
 }
 
@@ -172,6 +175,7 @@ fn request(log: &Log, slot: usize) -> Option<&Request> {
         | Event::Reconciled(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)
+        | Event::Summarised(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)

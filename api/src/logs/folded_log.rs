@@ -43,6 +43,11 @@ impl Log {
             .find_map(|it| if let Event::Forked(forked) = &it.event { Some(forked) } else { None })
     }
 
+    /// Reports whether the last turn was cancelled.
+    pub(crate) fn ends_cancelled(&self) -> bool {
+        self.recorded.last().is_some_and(|it| matches!(it.event, Event::Cancelled(_)))
+    }
+
     /// Returns the number of events.
     pub(crate) fn events(&self) -> u64 {
         u64::try_from(self.recorded.len()).unwrap_or(u64::MAX)
@@ -79,7 +84,7 @@ impl Log {
     fn outcome(&self, turn: &Turn, thread: &dyn DynThread, first_message: usize, last: &Event) -> Outcome {
         let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
         let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
-        let interrupt = interrupt(&thread.status(), || self.in_doubt(turn.ended_seq));
+        let interrupt = interrupt(thread, || self.in_doubt(turn.ended_seq));
         let budget_exceeded =
             if let Event::Decided(it) = last { it.budget_exceeded.map(BudgetExceeded::from) } else { None };
         let (usage, thread_usage) = (Some(Usage::from(thread.turn_usage())), *thread.usage());
@@ -118,11 +123,13 @@ impl Folded {
 
 /// Returns the open question of a thread.
 pub(crate) fn interrupt(
-    standing: &RunStatus,
+    thread: &dyn DynThread,
     in_doubt: impl FnOnce() -> BTreeSet<usize>,
 ) -> Option<Interrupt> {
-    match standing {
-        RunStatus::Waiting(it) => Some(Interrupt::new(it, in_doubt().first().copied())),
+    match thread.status() {
+        RunStatus::Waiting(it) => {
+            Some(Interrupt::new(&it, thread.proposed_calls(), in_doubt().first().copied()))
+        }
         RunStatus::Idle | RunStatus::Busy | RunStatus::Failed { .. } => None,
     }
 }
@@ -147,6 +154,7 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
         | Event::Abandoned(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)
+        | Event::Summarised(_)
         | Event::Failed(_)
         | Event::Retried(_)
         | Event::Forked(_) => (),

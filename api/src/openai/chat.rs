@@ -48,9 +48,13 @@ const TURN: HeaderName = HeaderName::from_static("x-turnfold-turn");
 /// `turnfold.interrupt` contains it with its options. The next user message of the thread answers it.
 ///
 /// **Waiting.** The response is sent when the turn has ended. After `api.chat_wait_seconds` it is a 504 that names the
-/// thread and the turn, and the turn continues. A client that disconnects does not cancel its turn. With `stream`, the
-/// first chunk names the thread at once, and the text follows when the turn has ended. `stream_options.include_usage`
-/// is supported.
+/// thread and the turn, and the turn continues. A client that disconnects does not cancel its turn.
+///
+/// **Streaming.** With `stream`, the first chunk names the thread at once, and the answer follows while the model writes
+/// it. Output of models that is not the answer, such as plans and judgements, is not sent. If the model has to be asked
+/// again after a part of its answer was sent, the stream continues where it stopped if the new answer begins with the
+/// same text; otherwise it ends with the error `answer_changed`, and `GET /v1/turns/{id}` has the answer.
+/// `stream_options.include_usage` is supported.
 ///
 /// **Repetition.** With `Idempotency-Key`, repeating the request with the same body returns the same turn. OpenAI's
 /// client libraries send no key, but repeat a request without a response and report it in `X-Stainless-Retry-Count`. A
@@ -108,7 +112,7 @@ pub(crate) async fn create(
             ended.map_err(|it| retry_key.retry_elsewhere(&app, it)).into_response()
         }
         ResponseMode::Streamed { include_usage } => {
-            streamed(Arc::clone(&app), turn.clone(), model, include_usage)
+            streamed(Arc::clone(&app), turn.clone(), model, include_usage).await
         }
     };
     // A client that disconnects before this has no response.

@@ -1,6 +1,6 @@
 //! Conversion of an ended turn to a chat completion.
 
-use api_types::{BudgetExceeded, Interrupt, Turn, TurnStatus};
+use api_types::{BudgetExceeded, Interrupt, Outcome, Turn, TurnStatus};
 use serde::Serialize;
 use utoipa::ToSchema;
 use uuid::Uuid;
@@ -86,6 +86,10 @@ pub(crate) struct CompletionExtension {
     usage: Option<api_types::Usage>,
     /// Budget that ended the turn before its strategy finished; null if none did.
     budget_exceeded: Option<BudgetExceeded>,
+    /// Outcome of the turn; null unless the status is `completed`.
+    outcome: Option<Outcome>,
+    /// Causes of the outcome, joined by `; `; null if the turn was answered.
+    cause: Option<String>,
 }
 
 impl ChatCompletion {
@@ -149,6 +153,8 @@ pub(crate) fn completion(turn: &Turn, created_at: i64) -> Result<ChatCompletion,
             interrupt: turn.interrupt.clone(),
             usage: turn.usage,
             budget_exceeded: turn.budget_exceeded,
+            outcome: turn.outcome,
+            cause: turn.cause.clone(),
         },
     })
 }

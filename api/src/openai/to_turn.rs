@@ -3,7 +3,7 @@
 use api_types::Priority;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
-use shared::{Budget, Message};
+use shared::Budget;
 use store::{Idempotency, Opening, ThreadId};
 use uuid::Uuid;
 
@@ -20,7 +20,10 @@ use crate::{
         problem::{ApiError, Kind},
         state::AppState,
     },
-    turns::submit::{Overrides, opened},
+    turns::{
+        content::Messages,
+        submit::{Overrides, check_attachments, opened},
+    },
     views,
 };
 
@@ -28,7 +31,7 @@ use crate::{
 pub(crate) struct ChatRequest {
     strategy: String,
     thread: Option<ThreadId>,
-    messages: Vec<Message>,
+    messages: Messages,
     metadata: Map<String, Value>,
     user: Option<String>,
     extension: Extension,
@@ -82,7 +85,7 @@ impl ChatRequest {
         let mut messages = conversation::parse(body.get("messages"))?;
         if thread.is_some() {
             // The thread contains the earlier messages.
-            messages = conversation::last_of_user(&messages).cloned().into_iter().collect();
+            messages.only_last_of_user();
         }
         let options: StreamOptions = field(&body, "stream_options")?.unwrap_or_default();
         let mode = match field(&body, "stream")? {
@@ -142,7 +145,9 @@ impl ChatRequest {
         let overrides =
             Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
         let opened = opened(app, principal, &self.strategy, overrides, by);
-        let thread = Opening::New(opened.map_err(|it| it.with_param("turnfold.config"))?);
+        let opened = opened.map_err(|it| it.with_param("turnfold.config"))?;
+        check_attachments(app, &opened, &self.messages.messages).map_err(|it| it.with_param("messages"))?;
+        let thread = Opening::New(opened);
         let by = by.to_owned();
         Ok(self.turn(thread, by))
     }
@@ -169,10 +174,12 @@ impl ChatRequest {
     }
 
     fn turn(self, thread: Opening, author: String) -> store::NewTurn {
+        let Messages { messages, attachments } = self.messages;
         store::NewTurn {
             priority: views::store_priority(self.extension.priority.unwrap_or_default()),
             metadata: Value::Object(self.metadata),
-            ..store::NewTurn::of(thread, self.messages, author)
+            attachments,
+            ..store::NewTurn::of(thread, messages, author)
         }
     }
 }

@@ -36,7 +36,7 @@ use crate::{
         state::AppState,
     },
     strategies,
-    threads::{answer, events, explain, fork, routes as threads},
+    threads::{answer, attachments, events, explain, fork, routes as threads},
     turns::{cancel_retry, failures, pending, routes as turns, submit},
     webhooks::{dispatcher::WebhookDispatcher, routes as webhooks},
 };
@@ -121,6 +121,7 @@ fn protected_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(threads::list))
         .routes(routes!(threads::get))
         .routes(routes!(events::events))
+        .routes(routes!(attachments::read))
         .routes(routes!(threads::state))
         .routes(routes!(threads::verify))
         .routes(routes!(threads::replay))
@@ -138,6 +139,7 @@ fn protected_routes() -> OpenApiRouter<Arc<AppState>> {
         .routes(routes!(webhooks::remove))
         .routes(routes!(webhooks::deliveries))
         .routes(routes!(webhooks::redeliver))
+        .routes(routes!(health::metrics))
         .routes(routes!(strategies::list))
         .routes(routes!(strategies::get))
         .routes(routes!(strategies::map))

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use queue::rate_limits::{RateLimit, Subject};
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::Budget;
+use shared::{Budget, ContextSettings};
 use store::{Backends, StrategyRegistry};
 
 use super::admission::AdmissionLimits;
@@ -22,10 +22,16 @@ pub struct ApiConfig {
     pub tuned: BTreeMap<String, Value>,
     /// Budget of a thread and of each of its turns. A thread keeps the budget that applies when it is created.
     pub budget: Budget,
+    /// Settings by which requests are made to fit into context windows. A thread keeps those that apply when it is created.
+    pub context: ContextSettings,
     /// Keys of operators, who see every tenant. Without any key in `keys` and `tenants`, requests need no key.
     pub keys: Vec<SecretString>,
     /// Keys by tenant. A tenant sees only its own data.
     pub tenants: BTreeMap<String, Vec<SecretString>>,
+    /// MCP servers that threads of a tenant may use, by tenant. A tenant without an entry may use all.
+    pub tenant_servers: BTreeMap<String, Vec<String>>,
+    /// Kinds of attachments that models take.
+    pub accepts: shared::Accepts,
     /// Maximum size of a request body in bytes, except for file uploads.
     pub body_limit: usize,
     /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.

@@ -1,9 +1,14 @@
 //! Liveness and readiness.
 
 use api_types::Problem;
-use axum::extract::State;
+use axum::{
+    extract::State,
+    http::header::CONTENT_TYPE,
+    response::{IntoResponse, Response},
+};
 
 use super::{
+    auth::Operator,
     problem::{ApiError, Kind},
     state::SharedState,
 };
@@ -21,7 +26,8 @@ pub(crate) async fn livez() -> &'static str {
 
 /// Check readiness
 ///
-/// Succeeds if the store is migrated and reachable, and the queue is reachable.
+/// Succeeds if the store is migrated and accepts writes, and the queue is reachable. A full disk and a read-only standby
+/// are not ready. Checked at most once per second.
 #[utoipa::path(
     get, path = "/readyz", tag = "health", operation_id = "readyz",
     responses(
@@ -30,13 +36,23 @@ pub(crate) async fn livez() -> &'static str {
     )
 )]
 pub(crate) async fn readyz(State(app): SharedState) -> Result<&'static str, ApiError> {
-    let (store, queue) = tokio::join!(app.parts.store.check_migrated(), app.parts.queue.depth());
-    let causes: Vec<String> = [
-        store.err().map(|error| format!("the store: {error}")),
-        queue.err().map(|error| format!("the queue: {error}")),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
-    if causes.is_empty() { Ok("ready") } else { Err(Kind::Unavailable.because(causes.join("; "))) }
+    match app.readiness.check(&app.parts).await {
+        None => Ok("ready"),
+        Some(cause) => Err(Kind::Unavailable.because(cause)),
+    }
+}
+
+/// Content type of metrics in the text format of Prometheus.
+pub const METRICS_TYPE: &str = "text/plain; version=0.0.4";
+
+/// Read metrics
+///
+/// Returns the number of turns that ended in this process, by strategy and outcome, in the text format of Prometheus. Workers
+/// have their own counts, at `worker.metrics_listen`. Requires an operator.
+#[utoipa::path(
+    get, path = "/metrics", tag = "health", operation_id = "metrics",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain", example = "turnfold_turns_total{strategy=\"probe\",outcome=\"answered\"} 1"))
+)]
+pub(crate) async fn metrics(State(app): SharedState, _: Operator) -> Response {
+    ([(CONTENT_TYPE, METRICS_TYPE)], app.parts.store.metrics()).into_response()
 }

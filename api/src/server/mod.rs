@@ -10,4 +10,5 @@ pub(crate) mod health;
 pub(crate) mod openai_ids;
 pub(crate) mod pagination;
 pub(crate) mod problem;
+pub(crate) mod readiness;
 pub(crate) mod state;

@@ -97,6 +97,8 @@ kinds! {
     TurnCancelled = CONFLICT "turn-cancelled" "turn was cancelled",
     /// The awaited turn failed.
     TurnFailed = INTERNAL_SERVER_ERROR "turn-failed" "turn failed",
+    /// The turn's answer does not begin with the part that was sent.
+    AnswerChanged = CONFLICT "answer-changed" "answer changed while it was sent",
     /// The awaited turn is still running.
     NotYet = GATEWAY_TIMEOUT "not-yet" "turn has not ended yet",
     /// Too many turns are queued.
@@ -232,6 +234,7 @@ impl From<Error> for ApiError {
                 error!(error = detail, "cannot read a log");
                 Kind::Damaged.because(detail)
             }
+            Error::ContentRejected(_) => Kind::Invalid.because(detail).hint("send other content"),
             Error::Address(_) | Error::IndexRefused(_) | Error::Database(_) => {
                 error!(error = detail, "store operation failed");
                 Kind::Internal.because("the store failed").hint("the cause is in the API's own log")

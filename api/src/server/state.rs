@@ -6,7 +6,7 @@ use axum::extract::State;
 use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::Budget;
+use shared::{Budget, ContextSettings, SUMMARISE_PROMPT};
 use store::{Backends, StrategyRegistry, ThreadId};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
@@ -16,6 +16,7 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    readiness::Readiness,
 };
 
 /// Maximum number of files read for quotes at the same time.
@@ -28,9 +29,13 @@ pub(crate) struct AppState {
     /// Hash of the prompts of each strategy.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
+    pub(crate) tenant_servers: BTreeMap<String, Vec<String>>,
     pub(crate) tuned: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
+    pub(crate) context: ContextSettings,
     pub(crate) keys: ApiKeys,
+    /// Kinds of attachments that models take.
+    pub(crate) accepts: shared::Accepts,
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
     pub(crate) admission: AdmissionControl,
@@ -44,6 +49,8 @@ pub(crate) struct AppState {
     pub(crate) quotes: Semaphore,
     /// Wakes the webhook dispatcher of this process.
     pub(crate) deliveries_changed: Notify,
+    /// Outcome of the last readiness check.
+    pub(crate) readiness: Readiness,
     /// Start of the API, in microseconds since the Unix epoch.
     pub(crate) started: i64,
     /// Cancelled on shutdown. Everything that waits must then return.
@@ -61,8 +68,11 @@ impl AppState {
             experts,
             tuned,
             budget,
+            context,
             keys,
             tenants,
+            tenant_servers,
+            accepts,
             body_limit: _,
             chat_wait,
             waiting_max,
@@ -72,16 +82,22 @@ impl AppState {
         } = config;
         let keys = ApiKeys::new(&keys, &tenants);
         let admission = AdmissionControl::new(waiting_max);
-        let named = |name: &str| Some((name.to_owned(), hash_of_texts(strategies.find(name)?.prompts())));
+        let named = |name: &str| {
+            let texts = [strategies.find(name)?.prompts(), &[SUMMARISE_PROMPT]].concat();
+            Some((name.to_owned(), hash_of_texts(&texts)))
+        };
         let prompts = strategies.names().into_iter().filter_map(named).collect();
         Self {
             parts,
             strategies,
             prompts,
             experts,
+            tenant_servers,
             tuned,
             budget,
+            context: context.without_defaults(),
             keys,
+            accepts,
             chat_wait,
             admission,
             bulk,
@@ -90,6 +106,7 @@ impl AppState {
             capacity,
             quotes: Semaphore::new(CONCURRENT_QUOTES),
             deliveries_changed: Notify::new(),
+            readiness: Readiness::default(),
             started: clock::now(),
             stop,
         }
@@ -115,6 +132,11 @@ impl AppState {
     /// Makes the worker that is running the thread, if any, reread its log at once. Its current request may be obsolete.
     pub(crate) async fn wake_worker(&self, thread: ThreadId) {
         self.parts.notifications.publish(ALL_WORKERS, Notification::Changed { thread }).await;
+    }
+
+    /// Makes the worker that is running the thread, if any, repeat the answer that is being written, for a new follower.
+    pub(crate) async fn repeat_answer(&self, thread: ThreadId) {
+        self.parts.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
     }
 
     /// Makes the followers of the thread reread it, after a change without an event.

@@ -98,13 +98,26 @@ pub(crate) fn check_answer(standing: &RunStatus, text: &str) -> Result<(), ApiEr
             .hint("POST /v1/threads/{id}/reconcile"));
     }
     if let Some(form) = &question.elicitation {
-        return form.read(text).map(drop).map_err(|why| Kind::Unfit.because(format!("text: {why}")));
+        let unfit = |why| Kind::Unfit.because(format!("text: {why}"));
+        let hint = "to ask for something else instead, POST /v1/turns with `\"policy\": \"replan\"`";
+        return form.read(text).map(drop).map_err(|why| unfit(why).hint(hint));
     }
-    if question.options.is_empty() || Question::chosen(&question.options, text).is_some() {
+    if question.open_ended && is_number(text) && question.kind == InterruptKind::Approval {
+        let options = question.options.join(", ");
+        let detail =
+            format!("text: {text:?} may be the number of a step or of an option; the options are: {options}");
+        return Err(Kind::NotAnOption.because(detail));
+    }
+    let accepts_any = question.open_ended || question.options.is_empty();
+    if accepts_any || Question::chosen(&question.options, text).is_some() {
         return Ok(());
     }
     let options = question.options.join(", ");
     Err(Kind::NotAnOption.because(format!("text: {text:?} is not one of the options: {options}")))
+}
+
+fn is_number(text: &str) -> bool {
+    text.trim().trim_end_matches('.').parse::<u64>().is_ok()
 }
 
 /// Returns the open question of a thread.

@@ -12,9 +12,10 @@ use axum::{
     },
 };
 use futures::stream;
-use queue::Notification;
+use queue::{Delta, Notification};
 use serde::Deserialize;
 use serde_json::json;
+use shared::Role;
 use store::{Error, ThreadId, ThreadStatus};
 use tracing::warn;
 use utoipa::{IntoParams, ToSchema};
@@ -22,6 +23,7 @@ use uuid::Uuid;
 
 use crate::{
     logs::{
+        live_answer::{Change, LiveAnswer},
         lookup::find_thread,
         subscription::{Signal, Subscription},
     },
@@ -54,7 +56,7 @@ pub(crate) struct ListEvents {
     /// Maximum number of events on a page. Default: 50. Streams have no limit.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
-    /// If true, a stream includes the output of models while it is generated. Default: false.
+    /// If true, a stream includes the answer of a turn while a model writes it. Default: false.
     deltas: Option<bool>,
     /// Condition that ends a stream. Default: the stream does not end.
     #[param(inline)]
@@ -73,8 +75,13 @@ pub(crate) enum Until {
 ///
 /// Returns a page of JSON. With `Accept: text/event-stream`, returns a stream that follows the log: `id` is the position of
 /// the event, `event` its kind, and `data` the same JSON as in a page. A client that was disconnected continues after
-/// `Last-Event-ID`. With `deltas=true`, events of kind `delta`, without an id, contain the output of a model while it is
-/// generated. An event of kind `problem` contains the error that ends the stream.
+/// `Last-Event-ID`. An event of kind `problem` contains the error that ends the stream.
+///
+/// With `deltas=true`, events of kind `delta`, without an id, contain the answer of a turn while a model writes it, in
+/// pieces to append: `turn_id`, `node`, `seq` of the request, and `text`. Output of models that is not the answer, such as
+/// plans and judgements, is not among them. An event of kind `reset` says that the pieces received so far must be
+/// discarded, because the attempt failed or the answer became another one. The event `decided` contains the complete
+/// answer; its beginning is the text of the pieces since the last `reset`.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/events", tag = "threads", operation_id = "list_thread_events",
     params(
@@ -109,6 +116,10 @@ pub(crate) async fn events(
 async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params: &ListEvents) -> Response {
     // The subscription starts before the first read, so no event is missed in between.
     let subscription = Subscription::listen(&app, thread, RECHECK).await;
+    let deltas = params.deltas.unwrap_or_default();
+    if deltas {
+        app.repeat_answer(thread).await;
+    }
     let next = after.map_or(0, |it| it.saturating_add(1));
     let follower = Follower {
         app,
@@ -118,7 +129,8 @@ async fn follow(app: Arc<AppState>, thread: ThreadId, after: Option<u64>, params
         known: None,
         unread: true,
         ready: VecDeque::new(),
-        deltas: params.deltas.unwrap_or_default(),
+        deltas,
+        answer: LiveAnswer::default(),
         until: params.until,
         over: false,
     };
@@ -140,6 +152,8 @@ struct Follower {
     /// Events that were read and not sent yet.
     ready: VecDeque<Event>,
     deltas: bool,
+    /// Answer that is being written, as sent to the client.
+    answer: LiveAnswer,
     until: Option<Until>,
     over: bool,
 }
@@ -181,7 +195,10 @@ impl Follower {
         let rests = self.until == Some(Until::Rest) && self.rests().await?;
         let store = &self.app.parts.store;
         let page = store.events(self.thread, self.next.checked_sub(1), READ_AT_ONCE).await?;
-        self.ready.extend(page.iter().map(sse_event));
+        for it in &page {
+            self.end_answer(&it.event);
+            self.ready.push_back(sse_event(it));
+        }
         if let Some(last) = page.last() {
             self.next = last.seq + 1;
         }
@@ -217,17 +234,69 @@ impl Follower {
                 self.unread = self.next < seq || self.until.is_some();
             }
             // A delta that precedes an event the client has received is obsolete: the event contains the whole text.
-            Signal::Notification(Notification::Delta { node, slot, text })
+            Signal::Notification(Notification::Delta(delta))
                 if self.deltas && Some(self.next) <= self.known =>
             {
-                let delta = json!({"node": node, "slot": slot, "text": text}).to_string();
-                self.ready.push_back(Event::default().event("delta").data(delta));
+                self.add_delta(&delta);
             }
             Signal::Notification(
-                Notification::Delta { .. } | Notification::Changed { .. } | Notification::PausesChanged,
+                Notification::Delta(_)
+                | Notification::Changed { .. }
+                | Notification::FollowerJoined { .. }
+                | Notification::PausesChanged,
             ) => (),
         }
     }
+
+    fn add_delta(&mut self, delta: &Delta) {
+        let from = match self.answer.add(delta) {
+            Change::None => return,
+            Change::Grew(from) => from,
+            Change::Restarted => {
+                self.ready.push_back(reset("the model was asked again"));
+                0
+            }
+        };
+        let Delta { turn, node, seq, .. } = delta;
+        let text = &self.answer.text()[from..];
+        let delta = json!({"turn_id": turn, "node": node, "seq": seq, "text": text}).to_string();
+        self.ready.push_back(Event::default().event("delta").data(delta));
+    }
+
+    /// Ends the answer that is being written if this event ends it. Tells the client if the answer does not begin with what
+    /// was sent.
+    fn end_answer(&mut self, event: &shared::Event) {
+        let is_whole = match event {
+            shared::Event::Decided(it) => {
+                let answer = it.messages.iter().rfind(|it| it.role == Role::Assistant);
+                answer.is_some_and(|it| it.content.starts_with(self.answer.text()))
+            }
+            shared::Event::AttemptFailed(_)
+            | shared::Event::Abandoned(_)
+            | shared::Event::Failed(_)
+            | shared::Event::Cancelled(_) => false,
+            shared::Event::Opened(_)
+            | shared::Event::TurnStarted(_)
+            | shared::Event::Asked(_)
+            | shared::Event::Attempted(_)
+            | shared::Event::Answered(_)
+            | shared::Event::InDoubt(_)
+            | shared::Event::Reconciled(_)
+            | shared::Event::Summarised(_)
+            | shared::Event::InputRequired(_)
+            | shared::Event::InputProvided(_)
+            | shared::Event::Retried(_)
+            | shared::Event::Forked(_) => return,
+        };
+        if !is_whole && !self.answer.text().is_empty() {
+            self.ready.push_back(reset("the answer did not come to its end, or became another one"));
+        }
+        self.answer.end();
+    }
+}
+
+fn reset(reason: &str) -> Event {
+    Event::default().event("reset").data(json!({"reason": reason}).to_string())
 }
 
 fn sse_event(recorded: &store::Recorded) -> Event {

@@ -1,19 +1,17 @@
 //! Routes that explain a thread's last decision and compare two threads.
 
-use api_types::{
-    Decision, DiffRow, Difference, Divide, EventText, Explanation, LogStatus, Problem, ThreadDiff, UsagePair,
-};
+use api_types::{DiffRow, Difference, Divide, Explanation, Problem, ThreadDiff, UsagePair};
 use audit::{Explainer, Side};
 use axum::{Json, extract::State};
 use serde::Deserialize;
-use shared::{Event, RunStatus};
+use shared::Event;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::routes::AtParams;
 use crate::{
     logs::{
-        folded_log::{Folded, Log, graph_of, invalid_log, up_to},
+        folded_log::{Log, graph_of, invalid_log, up_to},
         lookup::find_thread,
     },
     server::{
@@ -27,7 +25,8 @@ use crate::{
 /// Explain the status of a thread
 ///
 /// Returns the last decision up to an event and its inputs: the reason given by the node, its requests and their answers,
-/// and the other steps that were possible. `GET /v1/queue` explains why a queued turn is not running.
+/// and the other steps that were possible. Without `at`, it also returns pauses and queued turns. `GET /v1/queue` explains why
+/// a queued turn is not running.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/why", tag = "threads", operation_id = "explain_thread",
     params(("id" = Uuid, Path, description = "Id of the thread."), AtParams),
@@ -48,40 +47,11 @@ pub(crate) async fn why(
     let mut explainer = Explainer::new(graph_of(&app, id).await?);
     let each = |it: store::Recorded| explainer.see(&it.event).map_err(|err| invalid_log(&err));
     app.parts.store.along(id, 0, Some(last), each).await?;
-    let why = explainer.finish().map_err(|err| invalid_log(&err))?;
-    let thread = Folded::load(&app, id, Some(last)).await?.thread;
-    let standing = thread.status();
-    let (node, cause, question) = match &standing {
-        RunStatus::Idle => (None, None, None),
-        RunStatus::Busy => (thread.node(), None, None),
-        RunStatus::Waiting(it) => (thread.node(), None, Some(it.question.clone())),
-        RunStatus::Failed { node, reason } => (Some(node.to_string()), Some(reason.clone()), None),
-    };
-    Ok(Json(Explanation {
-        seq: why.seq as u64,
-        decision: why.decision.map(decision),
-        status: LogStatus::from(&standing),
-        node,
-        cause,
-        question,
-    }))
-}
-
-fn decision(it: audit::Decision) -> Decision {
-    let audit::Decision { seq, node, to, because, asked, heard, learned, instead } = it;
-    let lines = |all: Vec<audit::Line>| {
-        all.into_iter().map(|audit::Line { seq, text }| EventText { seq: seq as u64, text }).collect()
-    };
-    Decision {
-        seq: seq as u64,
-        node,
-        to,
-        reason: because,
-        requests: lines(asked),
-        answers: lines(heard),
-        facts: learned,
-        alternatives: instead,
+    let mut why = explainer.finish().map_err(|err| invalid_log(&err))?;
+    if at.is_none() {
+        why.waits = audit::waits(&app.parts.store, id).await?;
     }
+    Ok(Json(why))
 }
 
 /// Query parameters of a comparison.

@@ -1,5 +1,7 @@
 //! Route that forks a thread.
 
+use std::collections::BTreeMap;
+
 use api_types::{ForkRequest, Problem, Thread};
 use axum::{
     Json,
@@ -8,8 +10,8 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use queue::{Lane, Priority, Schedule};
-use serde_json::Value;
-use shared::{DynThread, Event, Forked, Message, Policy, RunStatus};
+use serde_json::{Map, Value, json};
+use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, RunStatus, unknown_server};
 use store::{Idempotency, NewFork};
 use uuid::Uuid;
 
@@ -69,9 +71,10 @@ pub(crate) async fn fork(
     }
     let ForkRequest { at, config, budget, prompts, facts, answer } = fork;
     let mut source = Folded::load(&app, id, at).await?;
-    check_prompts(&app, id, prompts.keys()).await?;
+    let graph = graph_of(&app, id).await?;
+    check_prompts(graph, &prompts)?;
     let config = match config {
-        Some(over) => configured(&app, id, &*source.thread, Value::Object(over)).await?,
+        Some(over) => configured(graph, &*source.thread, Value::Object(over))?,
         None => Value::Null,
     };
     let invalid_fact = |err: serde_json::Error| {
@@ -81,11 +84,11 @@ pub(crate) async fn fork(
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
     let budget = budget.map(|it| it.within(&app.budget));
-    let (at, hears) = (source.seq, None);
-    let mut new = NewFork { source: id, at, config, budget, prompts, learned: facts, hears, by, idempotency };
+    let (at, input) = (source.seq, None);
+    let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(&mut source, &new, &text)?;
-        new.hears = Some((policy, vec![Message::user(text)]));
+        new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admission.admit(&app.parts.store, &tenant).await?;
     let forked = app.parts.store.fork(&app.strategies, new).await?;
@@ -107,42 +110,31 @@ async fn respond(app: &AppState, forked: store::Fork) -> Result<Response, ApiErr
 }
 
 /// Merges changes over the configuration in effect.
-async fn configured(
-    app: &AppState,
-    id: Uuid,
-    thread: &dyn DynThread,
-    over: Value,
-) -> Result<Value, ApiError> {
+fn configured(graph: &dyn Graph, thread: &dyn DynThread, over: Value) -> Result<Value, ApiError> {
     let unserializable = |err: serde_json::Error| {
         Kind::Internal.because(format!("the configuration cannot be serialized: {err}"))
     };
     let mut config = thread.config().map_err(unserializable)?;
     overlay(&mut config, over);
-    let graph = graph_of(app, id).await?;
-    graph.check_config(&config).map_err(|err| {
+    let invalid = |why: String| {
         Kind::Invalid
-            .because(format!("config: {err}"))
+            .because(format!("config: {why}"))
             .hint(format!("GET /v1/strategies/{} shows the configuration", graph.name()))
-    })?;
-    Ok(config)
+    };
+    graph.check_config(&config).map_err(invalid)?;
+    let (engine, _) = EngineConfig::split(&config).map_err(|err| invalid(err.to_string()))?;
+    match unknown_server(engine.servers.iter().flatten(), &thread.servers()) {
+        Some(why) => Err(invalid(format!("{why} (a fork can only use servers of its source)"))),
+        None => Ok(config),
+    }
 }
 
-/// Checks that the strategy has nodes with these names.
-async fn check_prompts(
-    app: &AppState,
-    id: Uuid,
-    mut nodes: impl Iterator<Item = &String>,
-) -> Result<(), ApiError> {
-    let graph = graph_of(app, id).await?;
-    let known: Vec<String> = graph.topology().edges.into_iter().map(|(node, _)| node).collect();
-    match nodes.find(|node| !known.contains(node)) {
-        None => Ok(()),
-        Some(node) => Err(Kind::Invalid.because(format!(
-            "prompts: strategy {} has no node {node:?}; its nodes: {}",
-            graph.name(),
-            known.join(", ")
-        ))),
-    }
+/// Checks the prompts of the fork like those of a configuration.
+fn check_prompts(graph: &dyn Graph, prompts: &BTreeMap<String, String>) -> Result<(), ApiError> {
+    let nodes: Map<String, Value> =
+        prompts.iter().map(|(node, prompt)| (node.clone(), json!({ "prompt": prompt }))).collect();
+    let refused = |why: String| Kind::Invalid.because(format!("prompts: {why}"));
+    graph.check_config(&json!({ "nodes": nodes })).map_err(refused)
 }
 
 /// Returns the policy of the fork's first message: an answer if a question is open at that event.
@@ -154,7 +146,7 @@ fn policy_of_answer(source: &mut Folded, new: &NewFork, text: &str) -> Result<Po
         config: new.config.clone(),
         budget: new.budget.clone(),
         prompts: new.prompts.clone(),
-        facts: new.learned.clone(),
+        facts: new.facts.clone(),
         actor: String::new(),
     };
     source.thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;

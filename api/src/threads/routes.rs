@@ -121,7 +121,7 @@ pub(crate) async fn state(
         state: thread.state().map_err(unserializable)?,
         messages: thread.messages().iter().map(Message::from).collect(),
         log_status: LogStatus::from(&standing),
-        interrupt: interrupt(&standing, || in_doubt),
+        interrupt: interrupt(&*thread, || in_doubt),
         node: thread.node(),
         config: thread.config().map_err(unserializable)?,
     }))

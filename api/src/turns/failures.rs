@@ -1,6 +1,6 @@
-//! Route that groups failed turns by cause.
+//! Route that groups turns that failed or were not answered by cause.
 
-use api_types::{FailureCauses, Problem};
+use api_types::{FailureCauses, Problem, TurnStatus};
 use axum::{Json, extract::State};
 use queue::clock;
 use serde::Deserialize;
@@ -21,14 +21,18 @@ pub(crate) struct ListCauses {
     /// Only turns that match these conditions, as in the list of turns.
     #[param(example = "strategy = planner and age < 7d")]
     r#where: Option<String>,
+    /// Only turns with this status: `failed`, or `completed` for those that were not answered. Default: both.
+    #[param(inline)]
+    status: Option<TurnStatus>,
     /// Maximum number of causes. Default: 50.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<u64>,
 }
 
-/// List causes of failed turns
+/// List causes of turns that failed or were not answered
 ///
-/// Groups failed turns by their error with numbers, ids and quoted text removed. The most frequent cause is first.
+/// Groups failed turns by their error with numbers, ids and quoted text removed, and completed turns with the outcome `partial`
+/// or `declined` by their causes. The most frequent cause is first.
 #[utoipa::path(
     get, path = "/v1/turns/causes", tag = "turns", operation_id = "list_causes", params(ListCauses),
     responses(
@@ -43,14 +47,18 @@ pub(crate) async fn causes(
 ) -> Result<Json<FailureCauses>, ApiError> {
     let limit = limit(params.limit)?;
     let conditions = conditions(params.r#where.as_deref(), clock::now())?;
-    let filter =
-        TurnFilter { tenant: principal.only(), conditions: conditions.as_ref(), ..TurnFilter::default() };
+    let filter = TurnFilter {
+        tenant: principal.only(),
+        status: params.status.map(views::store_turn_status),
+        conditions: conditions.as_ref(),
+        ..TurnFilter::default()
+    };
     let failures = app.parts.store.failures(filter, limit).await?;
     let shown: u64 = failures.by_cause.iter().map(|cause| cause.turns).sum();
     Ok(Json(FailureCauses {
         data: failures.by_cause.into_iter().map(views::failure_cause).collect(),
         has_more: shown < failures.turns,
         turns: failures.turns,
-        never_started: failures.unheard,
+        never_started: failures.never_started,
     }))
 }

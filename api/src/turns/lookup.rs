@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use api_types::{Message, Turn};
+use api_types::{Message, Outcome, Turn};
 use queue::clock::rfc3339;
 use serde::Deserialize;
 use shared::UsageTotal;
@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded_log::{Log, Outcome},
+        folded_log::{Log, Outcome as TurnResult},
         subscription::{Signal, Subscription},
     },
     server::{
@@ -27,7 +27,7 @@ use crate::{
 const WAIT_MAX: u64 = 60;
 
 /// Interval at which a waiting request rereads its turn. A queued turn may be rejected or cancelled without an event.
-const RECHECK: Duration = Duration::from_secs(2);
+pub(crate) const RECHECK: Duration = Duration::from_secs(2);
 
 /// Query parameters of a request that can wait for a turn.
 #[derive(Clone, Copy, Debug, Deserialize, IntoParams)]
@@ -91,8 +91,9 @@ async fn next_change(subscription: &mut Subscription) -> Signal {
     loop {
         match subscription.next().await {
             Signal::Notification(
-                queue::Notification::Delta { .. }
+                queue::Notification::Delta(_)
                 | queue::Notification::Changed { .. }
+                | queue::Notification::FollowerJoined { .. }
                 | queue::Notification::PausesChanged,
             ) => (),
             signal @ (Signal::Notification(queue::Notification::Appended { .. })
@@ -137,7 +138,7 @@ pub(crate) async fn thread_usage(app: &AppState, thread: ThreadId) -> Result<Usa
 /// Part of a thread that the responses of its turns need.
 struct ThreadOutcomes {
     strategy: String,
-    outcomes: BTreeMap<TurnId, Outcome>,
+    outcomes: BTreeMap<TurnId, TurnResult>,
     /// Reason why the log cannot be read.
     unreadable: Option<String>,
 }
@@ -183,7 +184,7 @@ fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>)
             let outcome = thread.outcomes.remove(&turn.id).unwrap_or_default();
             (thread.strategy.clone(), outcome, thread.unreadable.clone())
         }
-        None => (String::new(), Outcome::default(), None),
+        None => (String::new(), TurnResult::default(), None),
     };
     Turn {
         id: turn.id,
@@ -198,6 +199,7 @@ fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>)
         usage: outcome.usage,
         budget_exceeded: outcome.budget_exceeded,
         error: turn.error.or(unreadable),
+        outcome: turn.outcome.map(Outcome::from),
         cause: turn.cause,
         not_before: turn.due_at.map(rfc3339),
         metadata: turn.metadata,

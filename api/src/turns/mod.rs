@@ -1,6 +1,7 @@
 //! Turns: submit, list, show, cancel and retry.
 
 pub(crate) mod cancel_retry;
+pub(crate) mod content;
 pub(crate) mod failures;
 pub(crate) mod lookup;
 pub(crate) mod pending;

@@ -91,7 +91,7 @@ pub(crate) async fn list(
 pub(crate) fn conditions(text: Option<&str>, now: i64) -> Result<Option<Conditions>, ApiError> {
     let parse = |text| {
         Conditions::parse(text, now).map_err(|it| {
-            Kind::Invalid.because(format!("where: at character {}: {}", it.at, it.what)).hint(it.mend)
+            Kind::Invalid.because(format!("where: at character {}: {}", it.at, it.what)).hint(it.hint)
         })
     };
     text.map(parse).transpose()

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api_types::{Input, NewTurn, Problem, Turn};
+use api_types::{Input, NewContent, NewTurn, Problem, Turn};
 use axum::{
     Json,
     extract::State,
@@ -12,10 +12,13 @@ use axum::{
 use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::{Budget, FORMAT, Graph, Message, Opened};
+use shared::{Budget, EngineConfig, FORMAT, Graph, Message, Opened, Role, unknown_server};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
-use super::lookup::{WaitParams, show, wait_until_ended};
+use super::{
+    content::Messages,
+    lookup::{WaitParams, show, wait_until_ended},
+};
 use crate::{
     logs::lookup::find_thread,
     server::{
@@ -66,10 +69,13 @@ pub(crate) async fn submit(
     Body { value: new, raw }: Body<NewTurn>,
 ) -> Result<Response, ApiError> {
     let wait = params.check()?;
+    let messages = messages(new.input)?;
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
-            Opening::New(opened(&app, &principal, &strategy, overrides, &author)?)
+            let opened = opened(&app, &principal, &strategy, overrides, &author)?;
+            check_attachments(&app, &opened, &messages.messages)?;
+            Opening::New(opened)
         }
         (None, Some(_)) if new.config.is_some() => {
             return Err(Kind::Invalid
@@ -91,7 +97,8 @@ pub(crate) async fn submit(
         thread,
         policy: new.policy.into(),
         priority: views::store_priority(new.priority.unwrap_or_default()),
-        messages: messages(new.input)?,
+        messages: messages.messages,
+        attachments: messages.attachments,
         metadata: Value::Object(new.metadata.unwrap_or_default()),
         author,
         idempotency: key.map(|key| Idempotency { key, request_hash: hex::encode(Sha256::digest(&raw)) }),
@@ -238,14 +245,24 @@ pub(crate) fn opened(
 ) -> Result<Opened, ApiError> {
     let graph =
         app.strategies.find(name).ok_or_else(|| unknown_strategy(Kind::NamesNoStrategy, app, name))?;
+    let is_chosen = overrides.config.as_ref().is_some_and(|it| it.contains_key("servers"));
     let config = configure(graph, app.tuned.get(name), overrides.config)?;
+    let servers = usable_servers(app, principal.tenant(), name, is_chosen.then_some(&config))?;
+    if graph.needs_all_servers() && servers.len() < app.experts.len() {
+        let why =
+            format!("strategy {name} needs every MCP server, and this tenant may use only some of them");
+        return Err(Kind::Invalid.because(why).hint("run it as an operator, for a tenant without `servers`"));
+    }
+    let is_usable = |(name, _): &(&String, &String)| servers.contains(&name.as_str());
+    let servers = app.experts.iter().filter(is_usable).map(|(name, it)| (name.clone(), it.clone())).collect();
     Ok(Opened {
         format: FORMAT,
         strategy: graph.name().to_owned(),
         version: graph.version(),
         config,
-        servers: app.experts.clone(),
+        servers,
         budget: overrides.budget.unwrap_or_default().within(&app.budget),
+        context: app.context.clone(),
         actor: by.to_owned(),
         tenant: principal.tenant().to_owned(),
     })
@@ -275,6 +292,34 @@ fn configure(
     Ok(config)
 }
 
+/// Returns the servers that a new thread may use. A client can only choose among those of its tenant and of the strategy.
+fn usable_servers<'a>(
+    app: &'a AppState,
+    tenant: &str,
+    strategy: &str,
+    chosen: Option<&Value>,
+) -> Result<Vec<&'a str>, ApiError> {
+    let listed = |config: &Value| {
+        let split = EngineConfig::split(config).map_err(|err| invalid_config(&err.to_string()))?;
+        Ok::<_, ApiError>(split.0.servers)
+    };
+    let of_strategy = app.tuned.get(strategy).map(listed).transpose()?.flatten();
+    let limits = [app.tenant_servers.get(tenant), of_strategy.as_ref()];
+    let may = |it: &&str| limits.iter().flatten().all(|names| names.iter().any(|name| name == it));
+    let mut usable: Vec<&str> = app.experts.keys().map(String::as_str).filter(may).collect();
+    if let Some(chosen) = chosen.map(listed).transpose()?.flatten() {
+        if let Some(why) = unknown_server(&chosen, &usable) {
+            return Err(invalid_config(&why));
+        }
+        usable.retain(|it| chosen.iter().any(|name| name == it));
+    }
+    Ok(usable)
+}
+
+fn invalid_config(why: &str) -> ApiError {
+    Kind::Invalid.because(format!("config: {why}"))
+}
+
 /// Merges `over` into `under`: objects field by field, all other values as a whole.
 pub(crate) fn overlay(under: &mut Value, over: Value) {
     match (under, over) {
@@ -288,23 +333,41 @@ pub(crate) fn overlay(under: &mut Value, over: Value) {
 }
 
 /// Converts the input of a turn to messages. Fails if there is none, or one is empty.
-pub(crate) fn messages(input: Input) -> Result<Vec<Message>, ApiError> {
-    let messages = match input {
-        Input::Text(text) => vec![Message::user(text)],
-        Input::Messages(conversation) => conversation
-            .messages
-            .into_iter()
-            .map(|message| Message::new(message.role.into(), message.content))
-            .collect(),
-    };
-    if messages.is_empty() {
-        return Err(Kind::Invalid.because("input: there are no messages"));
-    }
-    match messages.iter().position(|message| message.content.trim().is_empty()) {
-        Some(nth) if messages.len() > 1 => {
-            Err(Kind::Invalid.because(format!("input: message {nth} is empty")))
+pub(crate) fn messages(input: Input) -> Result<Messages, ApiError> {
+    let mut messages = Messages::default();
+    match input {
+        Input::Text(text) => messages.add(Role::User, "input", &Value::String(text))?,
+        Input::Messages(conversation) => {
+            for (nth, message) in conversation.messages.into_iter().enumerate() {
+                let content = match message.content {
+                    NewContent::Text(text) => Value::String(text),
+                    NewContent::Parts(parts) => Value::Array(parts),
+                };
+                messages.add(message.role.into(), &format!("input.messages[{nth}].content"), &content)?;
+            }
         }
-        Some(_) => Err(Kind::Invalid.because("input is empty")),
-        None => Ok(messages),
+    }
+    match messages.messages.is_empty() {
+        true => Err(Kind::Invalid.because("input: there are no messages")),
+        false => Ok(messages),
+    }
+}
+
+/// Checks that the model of a new thread takes the images and files of these messages. Nodes may use other models, which are
+/// checked when they are called.
+pub(crate) fn check_attachments(
+    app: &AppState,
+    opened: &Opened,
+    messages: &[Message],
+) -> Result<(), ApiError> {
+    let mut attachments = messages.iter().flat_map(|it| &it.attachments).peekable();
+    if attachments.peek().is_none() {
+        return Ok(());
+    }
+    let defaults = app.strategies.find(&opened.strategy).map(|it| it.defaults()).unwrap_or_default();
+    let model = opened.config["model"].as_str().or(defaults["model"].as_str());
+    match model.and_then(|model| app.accepts.refusal(model, attachments)) {
+        Some(refusal) => Err(Kind::Unsupported.because(refusal)),
+        None => Ok(()),
     }
 }

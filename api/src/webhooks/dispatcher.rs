@@ -6,7 +6,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use queue::clock;
 use reqwest::header::{CONTENT_TYPE, RETRY_AFTER};
 use secrecy::ExposeSecret as _;
-use store::webhooks::{AtOnce, Delivery, Endpoint, Outcome, Webhook};
+use store::webhooks::{Delivery, DeliveryLimits, Endpoint, Outcome, Webhook};
 use tokio::{
     task::{self, JoinError, JoinSet},
     time::sleep,
@@ -18,7 +18,7 @@ use super::ssrf_guard::{Clients, TargetPolicy};
 use crate::server::{problem::ApiError, state::AppState};
 
 /// Limits of concurrent deliveries. A slow receiver delays few others.
-const AT_ONCE: AtOnce = AtOnce { all: 64, tenant: 16, webhook: 4 };
+const AT_ONCE: DeliveryLimits = DeliveryLimits { all: 64, tenant: 16, webhook: 4 };
 
 /// Maximum `Retry-After` that is honoured, in seconds.
 const RETRY_AFTER_MAX: u64 = 24 * 60 * 60;

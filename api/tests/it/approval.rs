@@ -2,9 +2,13 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use shared::{Edge, Edges, InterruptKind, Message, Node, Question, Step, Strategy, Thread, Transition};
+use serde_json::json;
+use shared::{
+    Edge, Edges, InterruptKind, Message, Node, ProposedCall, Question, Step, Strategy, Thread, Transition,
+};
 
-/// Asks a question. Its options are the parts of the message between bars; without bars there are none.
+/// Asks a question. Its options are the parts of the message between bars; without bars there are none. A question that
+/// begins with “book” is about a call, and takes other answers than its options.
 pub(crate) struct Leave;
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -42,6 +46,18 @@ impl Strategy for Leave {
     }
 
     fn evolve((): &mut (), (): &()) {}
+
+    fn proposed_calls(thread: &Thread<Self>) -> Vec<ProposedCall> {
+        let arguments = json!({"hour": 12}).as_object().cloned();
+        let text = |it: &str| it.to_owned();
+        let call = ProposedCall {
+            server: text("calendar"),
+            tool: text("book"),
+            description: text("lunch"),
+            arguments,
+        };
+        if is_booking(thread) { vec![call] } else { Vec::new() }
+    }
 }
 
 struct Ask;
@@ -54,9 +70,18 @@ impl Node<Leave> for Ask {
     fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
         let mut pieces = thread.user_message().split('|').map(|it| it.trim().to_owned());
         let question = pieces.next().unwrap_or_default();
-        let question = Question { kind: InterruptKind::Approval, question, options: pieces.collect() };
+        let question = Question {
+            kind: InterruptKind::Approval,
+            question,
+            options: pieces.collect(),
+            open_ended: is_booking(thread),
+        };
         Transition::ask(question, NodeName::Hear)
     }
+}
+
+fn is_booking(thread: &Thread<Leave>) -> bool {
+    thread.messages.first().is_some_and(|it| it.content.starts_with("book"))
 }
 
 struct Hear;
@@ -67,6 +92,6 @@ impl Node<Leave> for Hear {
     fn ask(&self, _: &Thread<Leave>) {}
 
     fn learn(&self, thread: &Thread<Leave>, (): ()) -> Transition<Leave> {
-        Transition::end().say(Message::assistant(format!("heard {:?}", thread.user_message())))
+        Transition::end().say(Message::assistant(format!("answered {:?}", thread.user_message())))
     }
 }

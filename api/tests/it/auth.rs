@@ -68,7 +68,7 @@ async fn every_route_under_v1_requires_a_key() {
                     "{path}"
                 );
                 guarded += 1;
-            } else if path.starts_with("/v1/") {
+            } else if path.starts_with("/v1/") || path == "/metrics" {
                 reply.problem(401, "unauthorized");
                 guarded += 1;
             } else {
@@ -76,7 +76,7 @@ async fn every_route_under_v1_requires_a_key() {
             }
         }
     }
-    assert_eq!(guarded, 49);
+    assert_eq!(guarded, 51);
 }
 
 #[tokio::test]

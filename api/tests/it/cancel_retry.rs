@@ -156,7 +156,7 @@ async fn an_answer_is_a_turn() {
     room.post_with(&path, &key, json!({"text": "1"})).await.problem(409, "key-reused");
     room.live(thread).await;
     let turn = room.get(&format!("/v1/turns/{}", id_of(&reply.json()))).await.json();
-    assert_eq!(turn["output"]["reply"], "Done: heard \"green\".");
+    assert_eq!(turn["output"]["reply"], "Done: answered \"green\".");
 }
 
 #[tokio::test]

@@ -5,11 +5,12 @@ use serde_json::Value;
 
 use crate::test_api::Room;
 
-const ROUTES: [&str; 52] = [
+const ROUTES: [&str; 54] = [
     "delete /v1/files/{id}",
     "delete /v1/pauses/{kind}/{name}",
     "delete /v1/webhooks/{id}",
     "get /livez",
+    "get /metrics",
     "get /openapi.json",
     "get /readyz",
     "get /v1/batches",
@@ -32,6 +33,7 @@ const ROUTES: [&str; 52] = [
     "get /v1/strategies/{name}/map",
     "get /v1/threads",
     "get /v1/threads/{id}",
+    "get /v1/threads/{id}/attachments/{sha256}",
     "get /v1/threads/{id}/diff",
     "get /v1/threads/{id}/events",
     "get /v1/threads/{id}/replay",

@@ -54,6 +54,7 @@ async fn an_unrecorded_turn_is_cancelled_with_its_batch() {
         config: json!({}),
         servers: [].into(),
         budget: shared::Budget::default(),
+        context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use queue::Notification;
+use queue::{Delta, Notification};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use crate::test_api::{Frame, Room, Stream, id_of, thread_of};
 
@@ -112,8 +113,9 @@ async fn a_stream_longer_than_one_read_is_complete() {
     assert!(250 < ids.len());
 }
 
-fn delta(text: &str) -> Notification {
-    Notification::Delta { node: "stream".to_owned(), slot: 0, text: text.to_owned() }
+fn delta(attempt: u64, offset: usize, text: &str) -> Notification {
+    let (turn, node, text) = (Uuid::nil(), "stream".to_owned(), text.to_owned());
+    Notification::Delta(Delta { turn, node, seq: 2, attempt, offset, text })
 }
 
 #[tokio::test]
@@ -126,10 +128,10 @@ async fn deltas_are_sent_on_request_and_have_no_id() {
     let mut without = room.stream(&format!("/v1/threads/{thread}/events"), &[]).await;
     frames(&mut with, count).await;
     frames(&mut without, count).await;
-    room.parts.notifications.publish(thread, delta("hel")).await;
+    room.parts.notifications.publish(thread, delta(1, 0, "hel")).await;
     let heard = soon(with.next()).await.unwrap();
     assert_eq!((heard.id, heard.kind.as_str()), (None, "delta"));
-    assert_eq!(heard.data, json!({"node": "stream", "slot": 0, "text": "hel"}));
+    assert_eq!(heard.data, json!({"turn_id": Uuid::nil(), "node": "stream", "seq": 2, "text": "hel"}));
     let body = json!({"thread_id": thread, "input": "echo b"});
     room.post("/v1/turns", body).await;
     room.hear(thread).await;
@@ -145,7 +147,7 @@ async fn deltas_older_than_a_sent_event_are_dropped() {
     frames(&mut stream, 1).await;
     // The client does not read while the thread starts the turn, emits deltas and then records the whole text.
     room.hear(thread).await;
-    room.parts.notifications.publish(thread, delta("hel")).await;
+    room.parts.notifications.publish(thread, delta(1, 0, "hel")).await;
     room.step(thread).await;
     let told = frames(&mut stream, 2).await;
     let kinds: Vec<&str> = told.iter().map(|it| it.kind.as_str()).collect();
@@ -154,7 +156,7 @@ async fn deltas_older_than_a_sent_event_are_dropped() {
         ["turn_started", "decided"],
         "the piece is older than the decision, and comes after it no more"
     );
-    room.parts.notifications.publish(thread, delta("lo")).await;
+    room.parts.notifications.publish(thread, delta(2, 0, "lo")).await;
     assert_eq!(
         frames(&mut stream, 1).await[0].data["text"],
         "lo",

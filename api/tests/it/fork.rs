@@ -114,7 +114,7 @@ async fn invalid_changes_are_named() {
     let wrong = BTreeMap::from([
         ("config: ", json!({"config": {"model": "x"}})),
         ("facts: not a fact of strategy probe", json!({"facts": ["nonsense"]})),
-        ("has no node \"plan\"; its nodes: ", json!({"prompts": {"plan": "hi"}})),
+        ("prompts: nodes: there is no node \"plan\"", json!({"prompts": {"plan": "hi"}})),
         ("event 99 does not exist yet", json!({"at": 99})),
     ]);
     for (words, body) in wrong {

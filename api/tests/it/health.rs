@@ -40,6 +40,23 @@ async fn an_unready_api_names_the_unavailable_backend() {
     assert!(detail.contains("the queue") && detail.contains("the store"), "{detail}");
 }
 
+/// A standby answers every read. An API that cannot accept turns is not ready.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_whose_store_only_reads_is_not_ready() {
+    let postgres = test_servers::Postgres::shared();
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    store.migrate().await.unwrap();
+    let room = Room::with(|door| door.parts.store = store).await;
+    assert_eq!(room.get("/readyz").await.status, StatusCode::OK);
+
+    let name = postgres.url().rsplit('/').next().unwrap().to_owned();
+    postgres.query(&format!("ALTER DATABASE \"{name}\" SET default_transaction_read_only = on"));
+    let store = Store::connect(&postgres.url()).await.unwrap();
+    let room = Room::with(|door| door.parts.store = store).await;
+    let detail = room.get("/readyz").await.problem(503, "unavailable");
+    assert!(detail.contains("the store") && detail.contains("read-only"), "{detail}");
+}
+
 #[tokio::test]
 async fn database_errors_are_not_exposed() {
     let bare = Store::connect("sqlite::memory:").await.unwrap();

@@ -116,7 +116,7 @@ async fn an_option_is_chosen_by_number_or_text() {
         let detail = answer(&room, thread, json!({"type": "respond", "args": "blue"})).await;
         assert!(detail.problem(422, "not-an-option").contains("red, green"));
         let said = reply(&room, thread, json!({"type": "respond", "args": args})).await;
-        assert_eq!(said, "Done: heard \"green\".", "{args}");
+        assert_eq!(said, "Done: answered \"green\".", "{args}");
     }
 }
 
@@ -135,7 +135,7 @@ async fn a_question_without_options_accepts_text_or_json() {
     ] {
         let thread = asking(&room, "probe", "ask Well?").await;
         let said = reply(&room, thread, body.clone()).await;
-        assert_eq!(said, format!("Done: heard {heard:?}."), "{body}");
+        assert_eq!(said, format!("Done: answered {heard:?}."), "{body}");
     }
     let thread = asking(&room, "probe", "ask Well?").await;
     for nonsense in [
@@ -156,12 +156,36 @@ async fn an_approval_is_given_by_accepting() {
     let room = room().await;
     let accept = json!({"type": "accept"});
     let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
-    assert_eq!(reply(&room, thread, accept.clone()).await, "heard \"go ahead\"");
+    assert_eq!(reply(&room, thread, accept.clone()).await, "answered \"go ahead\"");
     let thread = asking(&room, "leave", "May I?").await;
     let as_inboxes_do = json!({"type": "accept", "args": {"action": "approval", "args": {}}});
-    assert_eq!(reply(&room, thread, as_inboxes_do).await, "heard \"yes\"");
+    assert_eq!(reply(&room, thread, as_inboxes_do).await, "answered \"yes\"");
     let thread = asking(&room, "leave", "May I? | go ahead | stop").await;
-    assert_eq!(reply(&room, thread, json!({"type": "respond", "args": 2})).await, "heard \"2\"");
+    assert_eq!(reply(&room, thread, json!({"type": "respond", "args": 2})).await, "answered \"2\"");
+}
+
+#[tokio::test]
+async fn an_approval_lists_its_calls_and_takes_the_words_of_the_person() {
+    let room = room().await;
+    let thread = asking(&room, "leave", "book lunch? | yes | no").await;
+    let calls =
+        json!([{"server": "calendar", "tool": "book", "description": "lunch", "arguments": {"hour": 12}}]);
+    let item = room.get(&format!("/v1/inbox/{thread}")).await.json();
+    let interrupt = &room.get(&format!("/v1/threads/{thread}")).await.json()["interrupt"];
+    for shown in [&item, interrupt] {
+        assert_eq!((&shown["calls"], &shown["open_ended"]), (&calls, &json!(true)), "{shown}");
+    }
+    assert_eq!(interrupt["schema"], json!({"type": "string", "examples": ["yes", "no"]}));
+    for number in [json!(1), json!("2.")] {
+        let detail = answer(&room, thread, json!({"type": "respond", "args": number})).await;
+        let detail = detail.problem(422, "not-an-option");
+        assert!(detail.contains("the number of a step or of an option"), "{detail}");
+    }
+    let words = json!({"type": "respond", "args": "Yes, please"});
+    assert_eq!(reply(&room, thread, words).await, "answered \"Yes, please\"");
+    let other = asking(&room, "leave", "May I? | yes").await;
+    let item = room.get(&format!("/v1/inbox/{other}")).await.json();
+    assert_eq!((&item["calls"], &item["open_ended"]), (&Value::Null, &Value::Null));
 }
 
 #[tokio::test]
@@ -350,7 +374,7 @@ async fn a_form_accepts_every_kind_of_answer() {
     assert_eq!(inbox(&room, "?kind=input").await.0, [thread.to_string()]);
     for (wrong, why) in [
         (json!({"type": "respond", "args": "many"}), "guests must be integer"),
-        (json!({"type": "edit", "args": {"guest": 3}}), "guest is not asked for"),
+        (json!({"type": "edit", "args": {"guest": 3}}), "guest is not a field of the form"),
     ] {
         assert!(answer(&room, thread, wrong).await.problem(422, "unfit").contains(why), "{why}");
     }

@@ -6,6 +6,7 @@ mod auth;
 mod batch_run;
 mod batches;
 mod cancel_retry;
+mod config;
 mod delayed;
 mod document;
 mod endings;

@@ -142,7 +142,11 @@ async fn a_question_is_a_completion_and_the_next_message_answers_it() {
     more["messages"].as_array_mut().unwrap().extend(said.as_array().unwrap().clone());
     more["metadata"] = json!({"thread_id": thread});
     let answered = chat(&room, more).await;
-    assert_eq!(answered.json()["choices"][0]["message"]["content"], "Done: heard \"green\".", "{answered:?}");
+    assert_eq!(
+        answered.json()["choices"][0]["message"]["content"],
+        "Done: answered \"green\".",
+        "{answered:?}"
+    );
     assert_eq!(answered.headers["x-turnfold-thread"], thread.as_str());
     let turn = answered.json()["turnfold"]["turn_id"].as_str().unwrap().to_owned();
     let row = room.get(&format!("/v1/turns/{turn}")).await.json();
@@ -212,8 +216,12 @@ async fn unsupported_parameters_are_rejected_by_name() {
     }
     let parts = [
         (
-            json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}),
+            json!({"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "x"}}]}),
             "messages[0].content[0]",
+        ),
+        (
+            json!({"role": "user", "content": [{"type": "image_url", "image_url": {"url": "https://a.example/p"}}]}),
+            "messages[0].content[0].image_url.url",
         ),
         (json!({"role": "tool", "tool_call_id": "a", "content": "x"}), "messages[0].role"),
     ];
@@ -402,4 +410,65 @@ async fn a_missing_key_is_reported_in_openais_shape() {
     assert_eq!(reply.headers[header::WWW_AUTHENTICATE], "Bearer");
     error(&room.get("/v1/models/turnfold/probe").await, 401, "invalid_api_key", None);
     room.get("/v1/turns").await.problem(401, "unauthorized");
+}
+
+/// A picture of 1 × 1 pixels.
+const PIXEL: &str = "data:image/gif;base64,R0lGODlhAQABAIAAAAAAAP///yH5BAEAAAAALAAAAAABAAEAAAIBRAA7";
+
+#[tokio::test]
+async fn images_and_files_are_kept_by_their_hash() {
+    let room = Room::new().await;
+    let file =
+        json!({"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}});
+    let image = json!({"type": "image_url", "image_url": {"url": PIXEL}});
+    let content = json!([{"type": "text", "text": "echo hi"}, image, file]);
+    let reply =
+        chat(&room, json!({"model": "probe", "messages": [{"role": "user", "content": content}]})).await;
+    let thread = reply.headers["x-turnfold-thread"].to_str().unwrap().to_owned();
+    let shown = room.get(&format!("/v1/threads/{thread}")).await.json();
+    let message = &shown["messages"][0];
+    assert_eq!(message["content"], "echo hi");
+    let [image, file] = message["attachments"].as_array().unwrap().as_slice() else { panic!("{message}") };
+    assert_eq!((&image["kind"], &image["media_type"]), (&json!("image"), &json!("image/gif")));
+    assert_eq!((&file["kind"], &file["name"], &file["bytes"]), (&json!("file"), &json!("a.txt"), &json!(2)));
+    let path = format!("/v1/threads/{thread}/attachments/{}", file["sha256"].as_str().unwrap());
+    let content = room.get(&path).await;
+    assert_eq!((content.status.as_u16(), content.text()), (200, "hi"));
+    assert_eq!(content.headers["x-content-type-options"], "nosniff");
+    let unknown = room.get(&format!("/v1/threads/{thread}/attachments/beef")).await;
+    assert!(unknown.problem(404, "unknown-file").contains("beef"));
+    let log = room.get(&format!("/v1/threads/{thread}/events")).await;
+    assert!(!log.text().contains("R0lGOD"), "the log holds no content: {}", log.text());
+
+    // The same over turns. An address is refused, whatever it is of.
+    let body = |url: &str| {
+        let content =
+            json!([{"type": "text", "text": "echo hi"}, {"type": "image_url", "image_url": {"url": url}}]);
+        json!({"strategy": "probe", "input": {"messages": [{"role": "user", "content": content}]}})
+    };
+    let turn = room.post("/v1/turns", body(PIXEL)).await.json();
+    assert_eq!(turn["input"][0]["attachments"][0]["sha256"], image["sha256"]);
+    let refused = room.post("/v1/turns", body("https://example.com/a.png")).await;
+    let why = refused.problem(400, "unsupported-parameter");
+    assert!(why.contains("input.messages[0].content[1].image_url.url: addresses are not supported"), "{why}");
+}
+
+#[tokio::test]
+async fn a_model_that_takes_no_images_refuses_them_at_the_door() {
+    let room = Room::with(|door| {
+        door.tuned = [("planner".to_owned(), json!({"model": "blind/m"}))].into();
+        door.accepts = shared::Accepts([("blind".to_owned(), [].into())].into());
+    })
+    .await;
+    let content = json!([{"type": "image_url", "image_url": {"url": PIXEL}}]);
+    let messages = json!([{"role": "user", "content": content}]);
+    let reply = chat(&room, json!({"model": "planner", "messages": messages})).await;
+    let why = error(&reply, 400, "unsupported_parameter", Some("messages"));
+    assert!(why.contains("model blind/m takes no images"), "{why}");
+    let turn = room.post("/v1/turns", json!({"strategy": "planner", "input": {"messages": messages}})).await;
+    assert!(turn.problem(400, "unsupported-parameter").contains("model blind/m takes no images"));
+    // A model of another provider, chosen for this turn, is not known here.
+    let config =
+        json!({"strategy": "planner", "config": {"model": "other/m"}, "input": {"messages": messages}});
+    assert_eq!(room.post("/v1/turns", config).await.status.as_u16(), 202);
 }

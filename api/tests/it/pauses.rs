@@ -41,7 +41,7 @@ async fn a_pause_is_listed_until_it_ends_and_workers_are_notified_of_both() {
 async fn an_invalid_pause_is_rejected_with_its_cause() {
     let room = Room::new().await;
     let detail = send(&room, "PUT", "/v1/pauses/mood/sombre", json!({})).await.problem(422, "invalid");
-    assert_eq!(detail, r#""mood" cannot be paused: a strategy, a model or a tenant can"#);
+    assert_eq!(detail, r#""mood" cannot be paused; hint: pause a strategy, a model or a tenant"#);
     let gone = send(&room, "PUT", "/v1/pauses/strategy/gone", json!({})).await;
     let detail = gone.problem(422, "names-no-strategy");
     assert!(detail.contains("known strategies: ") && detail.contains("probe"), "{detail}");

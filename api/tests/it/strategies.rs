@@ -32,7 +32,7 @@ async fn a_strategy_shows_its_graph_and_configuration() {
     let edges = probe["edges"].as_array().unwrap();
     for edge in [
         json!({"from": "read", "kind": "to", "to": "step"}),
-        json!({"from": "ask", "kind": "ask", "to": "hear"}),
+        json!({"from": "ask", "kind": "ask", "to": "receive_answer"}),
         json!({"from": "finish", "kind": "end", "to": null}),
     ] {
         assert!(edges.contains(&edge), "{edge}");
@@ -45,7 +45,7 @@ async fn a_strategy_is_drawn_as_a_flowchart() {
     let reply = room.get("/v1/strategies/probe/map").await;
     assert_eq!(reply.headers[header::CONTENT_TYPE], "text/plain; charset=utf-8");
     assert!(reply.text().starts_with("flowchart TD\n"));
-    assert!(reply.text().contains("ask -->|asks a person| hear"));
+    assert!(reply.text().contains("ask -->|asks a person| receive_answer"));
 }
 
 #[tokio::test]

@@ -114,7 +114,7 @@ async fn an_invalid_request_is_rejected_with_its_field() {
         (say(json!({"messages": [{"role": "user", "content": ""}]})), vec!["input"]),
         (
             say(json!({"messages": [{"role": "user", "content": "a"}, {"role": "user", "content": " "}]})),
-            vec!["message 1"],
+            vec!["messages[1]"],
         ),
         (say(json!({"messages": [{"role": "tool", "content": "hi"}]})), vec!["tool", "assistant"]),
         (say(json!({"messages": [{"role": "user", "content": "hi", "name": "x"}]})), vec!["name"]),

@@ -58,8 +58,11 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         experts: BTreeMap::from([("post".to_owned(), "sends letters".to_owned())]),
         tuned: BTreeMap::new(),
         budget: shared::Budget::default(),
+        context: shared::ContextSettings::default(),
         keys: Vec::new(),
         tenants: BTreeMap::new(),
+        tenant_servers: BTreeMap::new(),
+        accepts: shared::Accepts::default(),
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
         waiting_max: api::AdmissionLimits::default(),
@@ -217,6 +220,7 @@ fn outcome(request: &Wish, faltered: u32) -> Result<Response, Fault> {
         Wish::Simulate(it) => Ok(Response::Echo { text: it.text.clone() }),
         Wish::CallTool { .. } => Err(Fault::in_doubt("the line was cut")),
         Wish::Chat { .. }
+        | Wish::ReadMore { .. }
         | Wish::ListTools { .. }
         | Wish::ListPrompts { .. }
         | Wish::GetPrompt { .. }

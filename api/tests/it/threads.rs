@@ -117,6 +117,7 @@ async fn a_replay_reports_where_todays_code_decides_differently() {
             reason: None,
             to: Goto::End,
             budget_exceeded: None,
+            outcome: None,
         },
     )
     .await;
@@ -138,6 +139,7 @@ async fn a_log_of_a_newer_version_is_reported() {
         config: Value::Null,
         servers: [].into(),
         budget: shared::Budget::default(),
+        context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.to_owned(),
     };
@@ -145,11 +147,11 @@ async fn a_log_of_a_newer_version_is_reported() {
     let thread = room.parts.store.submit(new).await.unwrap().into_turn().thread;
     for tail in ["", "/events", "/state"] {
         let detail = room.get(&format!("/v1/threads/{thread}{tail}")).await.problem(500, "damaged");
-        assert!(detail.contains("newer turnfold"), "{detail}");
+        assert!(detail.contains("newer version of turnfold"), "{detail}");
     }
     let verified = room.get(&format!("/v1/threads/{thread}/verify")).await.json();
     assert_eq!((&verified["ok"], &verified["chain"]["intact"]), (&json!(true), &json!(true)));
     let replay = room.get(&format!("/v1/threads/{thread}/replay")).await.json();
     assert_eq!(replay["ok"], false, "{replay}");
-    assert!(replay["unreadable"].as_str().unwrap().contains("newer turnfold"), "{replay}");
+    assert!(replay["unreadable"].as_str().unwrap().contains("newer version of turnfold"), "{replay}");
 }

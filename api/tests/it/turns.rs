@@ -60,7 +60,7 @@ async fn an_interrupted_turn_shows_its_question_with_a_schema() {
     let body = json!({"thread_id": choice["thread_id"], "input": "green", "policy": "answer"});
     let answered = room.post("/v1/turns", body).await.json();
     room.live(thread_of(&answered)).await;
-    assert_eq!(get(&room, &answered).await["output"]["reply"], "Done: heard \"green\".");
+    assert_eq!(get(&room, &answered).await["output"]["reply"], "Done: answered \"green\".");
     assert_eq!(get(&room, &choice).await["interrupt"], choice["interrupt"], "what it asked is still its end");
 }
 
@@ -176,6 +176,7 @@ async fn a_failure_appended_to_the_log_is_shown() {
             reason: None,
             to: Goto::Node("wait".into()),
             budget_exceeded: None,
+            outcome: None,
         },
     )
     .await;

@@ -170,7 +170,10 @@ async fn the_end_of_a_batch_is_delivered_with_a_signature() {
     );
     let ids: Vec<String> = told.iter().map(|it| said(&it["data"], "id")).collect();
     assert_eq!(ids, [well, badly, off, late]);
-    assert_eq!(told[1]["data"]["request_counts"], json!({"total": 3, "completed": 2, "failed": 1}));
+    assert_eq!(
+        told[1]["data"]["request_counts"],
+        json!({"total": 3, "completed": 2, "partial": 0, "declined": 0, "failed": 1})
+    );
     assert_eq!((&told[0]["data"]["metadata"]["night"], &told[0]["object"]), (&json!("1"), &json!("event")));
     let failed = |it: &(HeaderMap, Bytes)| serde_json::from_slice::<Value>(&it.1).unwrap();
     assert!(came[4..].iter().all(|it| failed(it)["data"]["id"] == json!(empty)));

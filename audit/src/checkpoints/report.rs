@@ -22,8 +22,7 @@ pub struct Found {
     pub thread: Option<ThreadId>,
     /// Sequence number of the affected event, if there is one.
     pub seq: Option<u64>,
-    /// Kind of the change: `edited`, `missing`, `reordered`, `inserted`, `truncated`, `rewritten`, `exchanged`,
-    /// `removed`, `reappeared`; `read_model`; for checkpoints `forged`, `forked`, `rolled_back`.
+    /// Kind of the change: `broken`, `missing`, `truncated`, `rewritten`, `exchanged`, `removed`, `reappeared`; `read_model`; for checkpoints `forged`, `forked`, `rolled_back`.
     pub wrong: &'static str,
     /// Description of the change.
     pub what: String,

@@ -38,7 +38,7 @@ def chain():
         number, time = n.to_bytes(8, "big"), it["at"].to_bytes(8, "big", signed=True)
         head = sha256(head, number, time, it["kind"].encode(), b"\0", it["payload"].encode())
         if head.hex() != it["hash"]:
-            raise Tampered(f"event {n} is not what was appended: its hash does not fit")
+            raise Tampered(f"event {n} does not fit the events before it")
         hashes.append(head)
         codecs.append(it["codec"])
     return hashes, codecs

@@ -136,13 +136,12 @@ fn set_back(index: &Index, findings: &[Finding]) -> Option<String> {
             Wrong::Truncated | Wrong::Removed => {
                 ends.insert(it.thread, it.seq);
             }
-            Wrong::Edited
+            Wrong::Broken
             | Wrong::Missing
-            | Wrong::Reordered
-            | Wrong::Inserted
             | Wrong::Rewritten
             | Wrong::Exchanged
             | Wrong::Reappeared
+            | Wrong::Attachment
             | Wrong::Unreadable => return None,
         }
     }
@@ -185,11 +184,12 @@ async fn read_models(
             | Differs::ThreadCreated
             | Differs::TurnMissing
             | Differs::TurnStatus
-            | Differs::TurnHeard
+            | Differs::TurnStarted
             | Differs::TurnEnded
             | Differs::TurnError
+            | Differs::TurnOutcome
             | Differs::TurnOpen
-            | Differs::Unheard => {
+            | Differs::NeverStarted => {
                 report.found += count;
                 for it in differences.iter().filter(|it| it.differs == *differs) {
                     let of = it.turn.map_or_else(String::new, |it| format!("turn {it}: "));

@@ -209,6 +209,7 @@ fn kind(request: &Request) -> &'static str {
         Request::Chat { .. } => "chat",
         Request::ListTools { .. } => "list_tools",
         Request::CallTool { .. } => "call_tool",
+        Request::ReadMore { .. } => "read_more",
         Request::ListPrompts { .. } => "list_prompts",
         Request::GetPrompt { .. } => "get_prompt",
         Request::Describe { .. } => "describe",

@@ -1,9 +1,11 @@
 //! Today's code with one wrong edge: a replay must name the node.
 
+use std::borrow::Cow;
+
 use serde_json::Value;
 use shared::{
-    DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, Policy, Response,
-    RunStatus, Tool, Topology, Usage, UsageTotal,
+    DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo, Policy,
+    ProposedCall, Request, Response, RunStatus, Tool, Topology, Usage, UsageTotal,
 };
 use uuid::Uuid;
 
@@ -39,6 +41,12 @@ impl Graph for Mutant {
     }
     fn topology(&self) -> Topology {
         self.0.topology()
+    }
+    fn needs_all_servers(&self) -> bool {
+        self.0.needs_all_servers()
+    }
+    fn nodes(&self) -> Vec<NodeInfo> {
+        self.0.nodes()
     }
 }
 
@@ -82,6 +90,9 @@ impl DynThread for Thread {
     fn status(&self) -> RunStatus {
         self.0.status()
     }
+    fn proposed_calls(&self) -> Vec<ProposedCall> {
+        self.0.proposed_calls()
+    }
     fn node(&self) -> Option<String> {
         self.0.node()
     }
@@ -100,17 +111,26 @@ impl DynThread for Thread {
     fn config(&self) -> Result<Value, serde_json::Error> {
         self.0.config()
     }
+    fn servers(&self) -> Vec<&str> {
+        self.0.servers()
+    }
     fn messages(&self) -> &[Message] {
         self.0.messages()
     }
     fn reply(&self) -> Option<&str> {
         self.0.reply()
     }
+    fn outcome(&self) -> &shared::Outcome {
+        self.0.outcome()
+    }
     fn turn_usage(&self) -> &UsageTotal {
         self.0.turn_usage()
     }
     fn usage(&self) -> &UsageTotal {
         self.0.usage()
+    }
+    fn own_tools(&self) -> std::collections::BTreeSet<String> {
+        self.0.own_tools()
     }
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.0.server_tools(server)
@@ -121,7 +141,13 @@ impl DynThread for Thread {
     fn tools(&self) -> Vec<Tool> {
         self.0.tools()
     }
+    fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {
+        self.0.messages_of(request)
+    }
     fn schema(&self) -> Option<Value> {
         self.0.schema()
+    }
+    fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
+        self.0.preview(partial)
     }
 }

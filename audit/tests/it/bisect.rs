@@ -22,9 +22,9 @@ fn a_predicate_on_the_thread() {
     assert_eq!(holds(&it, "state.plan.tasks.0.expert = calendar"), Some(4));
     assert_eq!(holds(&it, "node = assess"), Some(14));
     assert_eq!(holds(&it, "state.plan.rounds > 0"), Some(17));
-    assert_eq!(holds(&it, "reply ~ booked and standing = busy"), Some(20));
+    assert_eq!(holds(&it, "reply ~ booked and status = busy"), Some(20));
     assert_eq!(holds(&it, "state.ending = finished"), Some(24));
-    assert_eq!(holds(&it, "standing = failed"), None);
+    assert_eq!(holds(&it, "status = failed"), None);
 }
 
 #[test]

@@ -111,7 +111,7 @@ async fn tampered(bundle: &Bundle, scene: &Scene) {
     };
     let events = "events.jsonl";
     let edit = |it: String| lines(&it, |all| all[3]["payload"] = json!("{}"));
-    found(bundle.with(events, edit, vkey), "event 3 is not what was appended");
+    found(bundle.with(events, edit, vkey), "event 3 does not fit the events before it");
     let delete = |it: String| lines(&it, |all| drop(all.remove(4)));
     found(bundle.with(events, delete, vkey), "event 4 is missing");
     let swap = |it: String| lines(&it, |all| all.swap(2, 3));

@@ -22,7 +22,7 @@ fn a_log_is_the_same_as_itself_under_other_names() {
 /// The length of the pause after a failure is random; its presence is not.
 #[test]
 fn how_long_a_fault_made_it_wait_is_no_difference() {
-    let one = lived("probe", "falters_then_goes_on");
+    let one = lived("probe", "flaky_then_succeeds");
     let with = |pause: fn(u64) -> Option<u64>| {
         let mut log = one.log.clone();
         for event in &mut log {

@@ -1,6 +1,7 @@
 //! A decision is explained by the node's reason and by its basis.
 
-use audit::{Explainer, Explanation};
+use api_types::{Explanation, LogStatus};
+use audit::Explainer;
 use serde_json::json;
 use shared::{Event, Graph, Next, strategies};
 
@@ -14,28 +15,33 @@ fn why(it: &Lived, at: usize) -> Explanation {
 
 #[test]
 fn every_decision_is_explained_by_its_own_question_and_answers() {
-    let mut because = 0;
+    let mut reasons = 0;
     for it in all() {
         for (seq, event) in it.log.iter().enumerate() {
             let Event::Decided(decided) = event else { continue };
             let why = why(&it, seq).decision.unwrap();
             assert_eq!(
-                (why.seq, &why.node, &why.because),
-                (seq, &decided.node, &decided.reason),
+                (why.seq, &why.node, &why.reason),
+                (seq as u64, &decided.node, &decided.reason),
                 "{}",
                 it.name
             );
-            because += usize::from(why.because.is_some());
+            reasons += usize::from(why.reason.is_some());
             // The requests are the last ones before the decision, if they belong to the same turn and to no earlier
             // decision.
             let ends = |it: &Event| matches!(it, Event::Decided(_) | Event::TurnStarted(_));
             let since = it.log[..seq].iter().rposition(ends).unwrap_or(0);
             let asked = it.log[since..seq].iter().rposition(|it| matches!(it, Event::Asked(_)));
-            assert_eq!(why.asked.first().map(|it| it.seq), asked.map(|it| it + since), "{} {seq}", it.name);
-            assert!(!why.instead.contains(&why.to), "{} {seq}", it.name);
+            assert_eq!(
+                why.requests.first().map(|it| it.seq),
+                asked.map(|it| (it + since) as u64),
+                "{} {seq}",
+                it.name
+            );
+            assert!(!why.alternatives.contains(&why.to), "{} {seq}", it.name);
         }
     }
-    assert!(50 < because, "{because} decisions gave a reason");
+    assert!(50 < reasons, "{reasons} decisions gave a reason");
 }
 
 #[test]
@@ -43,22 +49,27 @@ fn a_threshold_is_told_with_what_was_held_against_it() {
     let it = lived("planner", "confidence_at_the_threshold");
     let why = why(&it, 17);
     let decision = why.decision.unwrap();
-    assert_eq!(decision.because.as_deref(), Some("done with confidence 0.69 < 0.7"));
+    assert_eq!(decision.reason.as_deref(), Some("done with confidence 0.69 < 0.7"));
     assert_eq!((decision.node.as_str(), decision.to.as_str()), ("assess", "orchestrate"));
-    assert!(decision.heard[0].text.contains("0.69") && decision.instead.contains(&"advance".to_owned()));
-    assert!(why.stands.starts_with("under way at orchestrate"), "{}", why.stands);
+    assert!(
+        decision.answers[0].text.contains("0.69") && decision.alternatives.contains(&"advance".to_owned())
+    );
+    assert_eq!((why.status, why.node.as_deref()), (LogStatus::Busy, Some("orchestrate")));
 }
 
 #[test]
 fn what_a_thread_waits_for_is_told() {
     let it = lived("planner", "clarification");
     let asks = it.log.iter().position(|it| it.to_string().contains("asks for clarification")).unwrap();
-    assert_eq!(why(&it, asks).stands, "asks a person for clarification: Book what?");
-    let next = format!("under way at plan; next comes: {}", it.log[asks]);
-    assert_eq!(why(&it, asks - 1).stands, next);
-    assert!(why(&it, asks - 2).stands.contains("waits for: chat openai/gpt-4o"));
+    let asking = why(&it, asks);
+    assert_eq!((asking.status, asking.question.as_deref()), (LogStatus::Waiting, Some("Book what?")));
+    let before = why(&it, asks - 1);
+    assert_eq!((before.status, before.pending), (LogStatus::Busy, vec![]));
+    let calling = why(&it, asks - 2);
+    assert!(calling.pending[0].starts_with("chat openai/gpt-4o"), "{calling:?}");
+    assert_eq!(calling.pending.len(), 1);
     assert_eq!(why(&it, 1).decision, None, "nothing is decided when a turn begins");
-    assert_eq!(why(&it, it.log.len() - 1).stands, "idle: a person speaks next");
+    assert_eq!(why(&it, it.log.len() - 1).status, LogStatus::Idle);
 }
 
 /// A log of the probe: after each of these events it continues as far as it can without answers.
@@ -94,7 +105,7 @@ fn a_decision_does_not_stand_on_what_another_turn_heard() {
         let read =
             it.log.iter().rposition(|it| matches!(it, Event::Decided(it) if it.node == "read")).unwrap();
         let decision = why(&it, read).decision.unwrap();
-        assert_eq!((decision.asked, decision.heard), (vec![], vec![]));
+        assert_eq!((decision.requests, decision.answers), (vec![], vec![]));
     }
 
     // A retry continues with the answers received before.
@@ -109,20 +120,20 @@ fn a_decision_does_not_stand_on_what_another_turn_heard() {
     let it = probed(&script);
     let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
     let decision = why(&it, called).decision.unwrap();
-    assert_eq!((decision.asked.len(), decision.heard.len()), (1, 3));
+    assert_eq!((decision.requests.len(), decision.answers.len()), (1, 3));
 
     // A fork repeats requests without an outcome; facts that it adds may leave nothing to request.
     let forked = |learned: serde_json::Value| json!({"event": "forked", "thread": uuid::Uuid::nil(), "seq": 4, "hash": "", "facts": learned});
-    let falter = json!({"event": "attempt_failed", "slot": 0, "error": "busy", "retry_after_ms": 100});
+    let failed = json!({"event": "attempt_failed", "slot": 0, "error": "busy", "retry_after_ms": 100});
     let nothing = forked(json!([{"read": [{"call": 0}]}, "began"]));
-    let it = probed(&[opened.clone(), heard("call 1"), falter, nothing]);
+    let it = probed(&[opened.clone(), heard("call 1"), failed, nothing]);
     let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
     let decision = why(&it, called).decision.unwrap();
-    assert_eq!((decision.asked, decision.heard), (vec![], vec![]));
+    assert_eq!((decision.requests, decision.answers), (vec![], vec![]));
 
     let rest = json!({"event": "answered", "slot": 1, "response": {"response": "echo", "text": "call 2"}});
     let it = probed(&[opened, heard("call 2"), answered, forked(json!([])), rest]);
     let called = it.log.iter().position(|it| matches!(it, Event::Decided(it) if it.node == "call")).unwrap();
     let decision = why(&it, called).decision.unwrap();
-    assert_eq!((decision.asked.len(), decision.heard.len()), (1, 2), "what has an answer is kept");
+    assert_eq!((decision.requests.len(), decision.answers.len()), (1, 2), "what has an answer is kept");
 }

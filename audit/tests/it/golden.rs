@@ -12,9 +12,10 @@ use shared::{Event, strategies};
 
 /// Values that can be read and are never written: shown to a person because of other events, or passed within the
 /// code.
-const NEVER_WRITTEN: [&str; 13] = [
+const NEVER_WRITTEN: [&str; 16] = [
     "answered.response.messages[].role=:system",
     "answered.response.messages[].role=:tool",
+    "answered.response.messages[]:attachments",
     "answered.response.messages[]:tool_call_id",
     "answered.response.messages[]:tool_calls",
     "answered.response.response=:unavailable",
@@ -22,6 +23,8 @@ const NEVER_WRITTEN: [&str; 13] = [
     "answered.response.response=:output_with_extras",
     "asked.requests[].web_search=:off",
     "decided.messages[].role=:system",
+    "decided.messages[]:attachments",
+    "decided.outcome.kind=:answered",
     "decided.messages[].role=:user",
     "decided.to.interrupt.kind=:in_doubt",
     "decided.to.interrupt.kind=:input",

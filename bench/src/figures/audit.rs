@@ -75,7 +75,7 @@ impl Figure for Replay {
             floor.push(events as f64 / meter.read()?.cpu);
         }
         let (strategy, node) = BROKEN;
-        let graph = strategies::find(strategy).context("the strategy that is to be broken is not there")?;
+        let graph = strategies::find(strategy).context("the strategy of the mutant does not exist")?;
         let broken = strategies.with(Box::leak(Box::new(Mutant(graph, node))));
         let report = replay(&store, &broken, &round, true).await?;
         ensure!((report.threads, report.events) == (threads, events), "not all was read: {report:?}");
@@ -94,7 +94,10 @@ fn found(report: &Report) -> Result<String> {
     let (strategy, node) = BROKEN;
     let told = || report.clusters.iter().map(|it| format!("\n  {} × {}", it.threads, it.place()));
     let [cluster] = report.clusters.as_slice() else {
-        bail!("one route was broken, and not one cluster found:{}", told().collect::<String>());
+        bail!(
+            "one transition was broken, but the differences do not form one group:{}",
+            told().collect::<String>()
+        );
     };
     let place = cluster.place();
     ensure!(place == format!("{strategy}/{node}/to"), "{strategy}/{node} was broken, and {place} is named");
@@ -122,7 +125,7 @@ mod tests {
     fn one_cluster_that_names_the_node_is_wanted_and_nothing_else() {
         let of = |clusters: Vec<Cluster>| found(&Report { clusters, ..Report::default() });
         assert_eq!(of(vec![cluster("assess")]).unwrap(), "5 in one cluster, planner/assess/to");
-        assert!(of(vec![]).unwrap_err().to_string().contains("not one cluster"));
+        assert!(of(vec![]).unwrap_err().to_string().contains("do not form one group"));
         assert!(of(vec![cluster("plan")]).unwrap_err().to_string().contains("planner/plan/to is named"));
         let both = of(vec![cluster("assess"), cluster("plan")]).unwrap_err().to_string();
         assert!(both.contains("5 × planner/assess/to") && both.contains("5 × planner/plan/to"), "{both}");

@@ -143,7 +143,7 @@ async fn watch(
             installation.kill_all().await?;
             eprint(&format!("  killed api, workers and Redis, for the {}. time", seen.kills))?;
         }
-        ensure!(moved.elapsed() < PATIENCE || last == 0 || last == items, "nothing happens any more: {it:#}");
+        ensure!(moved.elapsed() < PATIENCE || last == 0 || last == items, "no progress for too long: {it:#}");
         sleep(LOOK).await;
     }
 }
@@ -183,18 +183,18 @@ fn lines(items: u64, wall: f64, nodes: f64, steps: &[f64], turns: &[f64], seen: 
             )),
         Line::new("bulk.turns", "items/s", &rates)
             .over("the same turns, submitted one by one to one worker of this process, without a batch", &rates, turns)
-            .note("what a batch adds: its lines are looked at and become items, and their answers are read and kept"),
+            .note("cost of the batch itself: lines are validated and stored as items, results are read and stored"),
         Line::new("bulk.first_result", "s", &[first])
             .target(Target { id: "B2", of: Of::Value, bound: Bound::AtMost(2.0) })
-            .note("from the batch's making; later lines are looked at meanwhile"),
+            .note("from the creation of the batch; later lines are still being validated"),
         Line::new("bulk.poll", "ms", &seen.polls).note("GET /v1/batches/{id} while it runs"),
     ];
     for (name, most) in &seen.most {
         let early = seen.early.get(name).copied().unwrap_or(*most);
         lines.push(
             Line::new(format!("bulk.memory.{name}"), "MiB", &[*most])
-                .over("the same when a tenth was done", &[*most], &[early])
-                .note("the most that it held"),
+                .over("the same at a tenth of the lines", &[*most], &[early])
+                .note("peak resident memory"),
         );
     }
     Ok(lines)

@@ -51,10 +51,10 @@ impl Figure for FirstEvent {
         }
         stop.drain();
         worker.await?;
-        let what = "two bare commits and a bare cycle of Redis";
+        let what = "two bare commits and one bare cycle in Redis";
         Ok(vec![
             Line::new("first_event.p50", "µs", &p50).over(what, &p50, &floor).note(
-                "from the submission to the news of `heard`, in a thread at rest, on PostgreSQL and Redis",
+                "from the submission to the notification of `turn_started`, in an idle thread, on PostgreSQL and Redis",
             ),
             Line::new("first_event.p99", "µs", &p99),
         ])
@@ -70,7 +70,7 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
     engine.parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await?;
     let mut first = None;
     loop {
-        match news.next().await.context("the news ended")? {
+        match news.next().await.context("the notifications ended")? {
             Notification::Appended { seq } => {
                 let took = *first.get_or_insert(began.elapsed().as_secs_f64() * 1e6);
                 // The events `turn_started` and `decided`.
@@ -78,7 +78,10 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
                     return Ok(took);
                 }
             }
-            Notification::Delta { .. } | Notification::Changed { .. } | Notification::PausesChanged => {}
+            Notification::Delta(_)
+            | Notification::Changed { .. }
+            | Notification::FollowerJoined { .. }
+            | Notification::PausesChanged => {}
         }
     }
 }

@@ -77,11 +77,12 @@ impl Figure for Lone {
             }
         };
         Ok(vec![
-            over_commit.note("from one decision's stamp to the next"),
+            over_commit.note("time between the timestamps of two decisions"),
             over_both,
             Line::new(format!("{name}.p99"), "µs", &p99),
-            Line::new(format!("{name}.cpu"), "CPU s/1000 steps", &cpu).note("of bench, PostgreSQL and Redis"),
-            Line::new(format!("{name}.wal"), "bytes/1000 steps", &wal).note("what PostgreSQL's WAL grew by"),
+            Line::new(format!("{name}.cpu"), "CPU s/1000 steps", &cpu)
+                .note("of the benchmark, PostgreSQL and Redis together"),
+            Line::new(format!("{name}.wal"), "bytes/1000 steps", &wal).note("growth of PostgreSQL's WAL"),
             Line::new(format!("{name}.stored"), "bytes/1000 steps", &stored).note("tables and their indexes"),
         ])
     }

@@ -74,10 +74,10 @@ impl Figure for Memory {
             Line::new("memory.waiting", "MiB", &[many])
                 .over("the same worker with no turn waiting", &[many], &[none])
                 .target(Target { id: "M1", of: Of::Ratio, bound: Bound::AtMost(1.1) })
-                .note(format!("{waiting} turns wait behind {SLOTS} under way; the most over three sweeps")),
+                .note(format!("{waiting} turns wait behind {SLOTS} running ones; maximum over three sweeps")),
             Line::new("memory.per_waiting_turn", "bytes", &[(many - none) * 1_048_576.0 / waiting as f64]),
             Line::new("memory.submit", "turns/s", &[submitted])
-                .note("how fast they were submitted and rung for, 32 at a time, synchronous_commit = off"),
+                .note("rate of submitting and enqueueing them, 32 at a time, synchronous_commit = off"),
         ])
     }
 }

@@ -66,10 +66,10 @@ impl Statements {
             line("sql.reads", "per step", each(|it| it.reads))
                 .target(at_most(0.01))
                 .note("calls of SELECT in pg_stat_statements"),
-            line("sql.writes", "per commit", each(|it| it.writes / it.commits)).target(at_most(1.0)).note(
-                "calls of INSERT, UPDATE and DELETE, behind WITH too, over the transaction numbers used",
-            ),
-            line("sql.commits", "per step", each(|it| it.commits)).note("transaction numbers used"),
+            line("sql.writes", "per commit", each(|it| it.writes / it.commits))
+                .target(at_most(1.0))
+                .note("calls of INSERT, UPDATE and DELETE, also after WITH, per transaction id used"),
+            line("sql.commits", "per step", each(|it| it.commits)).note("transaction ids used"),
             line(
                 "redis.writes",
                 "per commit",
@@ -79,9 +79,10 @@ impl Statements {
             .note("EVALSHA, EVAL and EXEC in INFO commandstats: the round trips that write"),
             line("redis.reads", "per step", each(|it| it.redis(&["xreadgroup", "xautoclaim"])))
                 .note("XREADGROUP and XAUTOCLAIM"),
-            line("redis.publish", "per step", each(|it| it.redis(&["publish"]))).note("PUBLISH: the news"),
+            line("redis.publish", "per step", each(|it| it.redis(&["publish"])))
+                .note("PUBLISH: the notifications"),
             line("redis.commands", "per step", each(|it| it.commands.values().sum()))
-                .note("every command, those within scripts included"),
+                .note("all commands, including those in scripts"),
         ]
     }
 }

@@ -135,7 +135,7 @@ impl Seen {
         let what = "the same rows into a table in as many parts, 256 steps an INSERT, the better of 1 and 2 connections";
         let mut wall = Line::new(&name, "steps/s", &self.rate)
             .over(what, &self.rate, &self.floor.rate)
-            .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, its share of `heard` included"));
+            .note(format!("a step appends {events:.1} events, {bytes:.0} bytes of payload, with its share of `turn_started`"));
         let mut cpu = Line::new(format!("{name}.cpu"), "steps/CPU s", &self.per_cpu)
             .over(what, &self.per_cpu, &self.floor.per_cpu)
             .note(format!(
@@ -153,7 +153,7 @@ impl Seen {
             cpu = cpu.target(Target { id, of: Of::Ratio, bound: Bound::AtLeast(of.1) });
         }
         let wal = Line::new(format!("{name}.wal"), "bytes/step", &self.wal)
-            .note("what PostgreSQL's WAL grew by, submitting the turns included");
+            .note("growth of PostgreSQL's WAL, including the submission of the turns");
         let others = [
             (
                 "streamed",
@@ -162,7 +162,7 @@ impl Seen {
             ),
             (
                 "over_both",
-                "the bare insert, beside a bare cycle in Redis for each token, 256 together",
+                "the bare insert beside a bare cycle in Redis for each job, 256 at once",
                 &self.both,
             ),
         ];

@@ -210,6 +210,10 @@ pub(crate) enum Only {
     Failed,
     /// Lines that expired
     Expired,
+    /// Lines that ended with the outcome partial
+    Partial,
+    /// Lines that ended with the outcome declined
+    Declined,
 }
 
 /// File format of results.
@@ -218,7 +222,7 @@ pub(crate) enum ResultFormat {
     /// Each result as the API returns it, with all fields
     #[default]
     Jsonl,
-    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd
+    /// line (its number in the file), custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause
     Csv,
     /// The same columns, for a data frame
     Parquet,

@@ -93,7 +93,7 @@ pub(crate) enum Thread {
     Bisect {
         /// Thread; `last` is the most recent one
         id: String,
-        /// Condition over node, standing, event, reply, messages, tokens, usd and state paths:
+        /// Condition over node, status, event, reply, messages, tokens, usd and state paths:
         /// "state.plan.current > 0 and node = assess"
         #[arg(long = "where", value_name = "CONDITION", group = "sought")]
         condition: Option<String>,
@@ -182,7 +182,7 @@ pub(crate) struct Fork {
     /// Use this model from there on; short for --tune '{"model": "..."}'
     #[arg(long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Replace a node's prompt by a text or by the contents of @FILE; {prompt} stands for the current prompt
+    /// Replace a node's prompt by a text or by the contents of @FILE; {prompt} stands for the built-in prompt
     #[arg(long, value_name = "NODE=TEXT")]
     pub(crate) prompt: Vec<String>,
     /// Add a fact that the strategy treats as learned, as JSON; see `facts` in the events
@@ -257,4 +257,6 @@ pub(crate) enum CostBy {
     Strategy,
     /// Model
     Model,
+    /// Node and the hash of its configured prompt
+    Prompt,
 }

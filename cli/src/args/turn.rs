@@ -9,6 +9,9 @@ use super::duration;
 #[derive(Subcommand)]
 pub(crate) enum Turn {
     /// Send a message to an agent, or answer the question it asked
+    ///
+    /// With --wait or --follow the exit code says how the turn ended: 0 answered, 5 partial, 10 declined, 3 a question to a
+    /// person, 1 failed or cancelled.
     Send(Send),
     /// List turns, newest first
     #[command(name = "list", visible_alias = "ls")]
@@ -21,13 +24,13 @@ pub(crate) enum Turn {
         status: Option<String>,
         /// Only turns that match this filter: FIELD OPERATOR VALUE, joined by `and`
         ///
-        /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, strategy, tenant, priority,
-        /// author, thread, error, cause, age, created, updated and metadata.KEY. Operators: = != ~ (contains) < and >. An
+        /// Example: "status = failed and error ~ 'timed out' and age < 7d". Fields: status, outcome (answered,
+        /// partial or declined), strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY. Operators: = != ~ (contains) < and >. An
         /// age is 7d, 12h or 30m. `created` and `updated` are compared with a time (RFC 3339), a day, or an age: created >
         /// 7d means created after the moment seven days ago, the same as age < 7d.
         #[arg(long = "where", value_name = "FILTER")]
         filter: Option<String>,
-        /// Count failed turns by this field instead of listing turns
+        /// Count the turns that failed or were not answered by this field, instead of listing turns
         #[arg(long, value_enum, value_name = "FIELD", conflicts_with_all = ["thread", "status"])]
         group_by: Option<GroupBy>,
         /// Maximum number of turns
@@ -113,16 +116,16 @@ pub(crate) struct Send {
     pub(crate) wait: bool,
     /// Print events as they happen, until the turn ends
     ///
-    /// A turn that is not due yet is waited for. With -o jsonl each event is one line; with -o json all events are one list,
+    /// As text, the answer is printed while the model writes it. A turn that is not due yet is waited for. With -o jsonl each event is one line; with -o json all events are one list,
     /// printed at the end.
     #[arg(short, long, conflicts_with = "wait")]
     pub(crate) follow: bool,
 }
 
-/// Field by which failed turns are counted.
+/// Field by which turns are counted.
 #[derive(Clone, Copy, clap::ValueEnum)]
 pub(crate) enum GroupBy {
-    /// The error without numbers, ids and quoted texts
+    /// The error without numbers, ids and quoted texts, or the causes of the outcome
     Cause,
 }
 

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::{
     Context, checkpoint,
-    maintenance::{select_visible, spinner},
+    selection::{select_visible, spinner},
 };
 use crate::{
     args::{Audit, Selection},

@@ -6,7 +6,7 @@ use audit::checkpoints::{self, Asked, Error, Gone, Key, Place, Report, Verdict};
 use serde_json::json;
 use store::Store;
 
-use super::{Context, maintenance, thread};
+use super::{Context, selection, source};
 use crate::{
     args::{AuditKey, Selection},
     engine,
@@ -48,8 +48,8 @@ pub(super) async fn checkpoint(
     jobs: Option<u16>,
 ) -> anyhow::Result<Exit> {
     let key = Key::read(key).map_err(with_exit_code)?;
-    let spinner = maintenance::spinner()?;
-    let round = maintenance::select(store, Selection { jobs, ..Selection::default() }, &spinner).await?;
+    let spinner = selection::spinner()?;
+    let round = selection::select(store, Selection { jobs, ..Selection::default() }, &spinner).await?;
     let made = checkpoints::checkpoint(store, &round, to, &key, gone).await.map_err(with_exit_code)?;
     spinner.finish_and_clear();
     let thing = json!({
@@ -89,8 +89,8 @@ pub(super) async fn verify(
     asked: &Asked,
     selection: Selection,
 ) -> anyhow::Result<Exit> {
-    let spinner = maintenance::spinner()?;
-    let round = maintenance::select_visible(ctx, store, selection, &spinner).await?;
+    let spinner = selection::spinner()?;
+    let round = selection::select_visible(ctx, store, selection, &spinner).await?;
     let report = checkpoints::verify(store, &ctx.strategies, &round, asked).await.map_err(with_exit_code)?;
     spinner.finish_and_clear();
     output::one(ctx.format, &report, || to_text(&report))?;
@@ -149,7 +149,7 @@ pub(super) async fn export(
     proof: Option<PathBuf>,
     to: Option<PathBuf>,
 ) -> anyhow::Result<Exit> {
-    let id = thread::seen(ctx, store, id).await?;
+    let id = source::find_visible(ctx, store, id).await?;
     let to = to.unwrap_or_else(|| PathBuf::from(format!("proof-{id}")));
     let place = proof.as_deref().map(Place::of);
     let done = checkpoints::export(store, id, place.as_ref(), &to).await.map_err(with_exit_code)?;

@@ -7,16 +7,13 @@ use api_types::{LogEvent, Page, Thread, ThreadStatus, Turn};
 use futures::StreamExt as _;
 use indicatif::{ProgressBar, ProgressStyle};
 use queue::clock;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 use shared::Event;
 use sse_stream::SseStream;
 use store::Recorded;
 use tokio::time::{Instant, sleep};
 
-use super::{
-    Context,
-    thread::{events::EventPrinter, recorded},
-};
+use super::{Context, source::recorded, thread::events::EventPrinter};
 use crate::{
     client::{Client, OUTAGE_MAX, is_outage, path},
     exit::{CliError, Exit},
@@ -203,6 +200,12 @@ async fn follow<T: DeserializeOwned>(
     Ok(resource)
 }
 
+/// Piece of an answer that is being written.
+#[derive(Deserialize)]
+struct Delta {
+    text: String,
+}
+
 /// Reads event streams, one after the other, and prints what they bring.
 struct Reader<'a> {
     client: &'a Client,
@@ -242,18 +245,30 @@ impl Reader<'_> {
 
     async fn stream(&mut self) -> anyhow::Result<()> {
         let after = self.next.get().checked_sub(1).map(|it| format!("&after={it}")).unwrap_or_default();
-        let stream = self.client.stream(&format!("{}?until=rest{after}", self.events)).await?;
+        let deltas = if self.printer.prints_answers() { "&deltas=true" } else { "" };
+        let stream = self.client.stream(&format!("{}?until=rest{after}{deltas}", self.events)).await?;
         let mut events = SseStream::from_bytes_stream(stream.bytes_stream());
         while let Some(event) = events.next().await {
             let event = event.map_err(|err| {
                 CliError::with_exit(Exit::Unreachable, format!("the stream broke off: {err}"))
             })?;
             self.outage = OutageTolerance::new();
-            let Some(data) = event.data.filter(|_| event.id.is_some()) else { continue };
-            let event = serde_json::from_str(&data).context("cannot read an event from the API")?;
-            let event = recorded(event)?;
-            self.next.set(event.seq + 1);
-            self.printer.print(&event)?;
+            let Some(data) = event.data else { continue };
+            match (event.id, event.event.as_deref()) {
+                (Some(_), _) => {
+                    let event = serde_json::from_str(&data).context("cannot read an event from the API")?;
+                    let event = recorded(event)?;
+                    self.next.set(event.seq + 1);
+                    self.printer.print(&event)?;
+                }
+                (None, Some("delta")) => {
+                    let delta: Delta = serde_json::from_str(&data)
+                        .context("cannot read a piece of an answer from the API")?;
+                    self.printer.print_piece(&delta.text)?;
+                }
+                (None, Some("reset")) => self.printer.end_answer()?,
+                (None, Some(_) | None) => {}
+            }
         }
         Ok(())
     }

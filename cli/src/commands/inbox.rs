@@ -2,15 +2,17 @@
 
 use std::time::Duration;
 
-use api_types::{InboxItem, Page, Thread, Turn};
+use api_types::{InboxItem, Page, ProposedCall, Thread, Turn, options_to_text};
 use reqwest::Method;
 use serde_json::{Value, json};
+use shared::{visible, visible_line};
 
-use super::{Context, follow, thread::named, turn};
+use super::{Context, follow, source::named, turn};
 use crate::{
     args::{Answer, Inbox},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
+    json_option::parse_json,
     output::{self, Format},
 };
 
@@ -78,7 +80,9 @@ fn list(ctx: &Context, items: &[InboxItem]) -> anyhow::Result<()> {
 fn question_start(question: &str) -> String {
     let line = question.lines().next().unwrap_or_default();
     let short: String = line.chars().take(MAX_QUESTION_CHARS).collect();
-    if short.len() < question.len() { format!("{short}…") } else { short }
+    let is_cut = short.len() < question.len();
+    let short = visible_line(&short);
+    if is_cut { format!("{short}…") } else { short }
 }
 
 async fn show(ctx: &Context, client: &Client, id: &str) -> anyhow::Result<Exit> {
@@ -95,7 +99,7 @@ async fn show(ctx: &Context, client: &Client, id: &str) -> anyhow::Result<Exit> 
 }
 
 fn to_text(item: &InboxItem) -> String {
-    let options = item.options.iter().enumerate().map(|(n, it)| format!("\n  {}. {it}", n + 1));
+    let options = options_to_text(item.kind, &item.options, "  ");
     let config = &item.interrupt.config;
     let forms = [
         (config.allow_respond, "ANSWER"),
@@ -105,15 +109,26 @@ fn to_text(item: &InboxItem) -> String {
     ];
     let forms: Vec<&str> = forms.into_iter().filter(|(allowed, _)| *allowed).map(|(_, form)| form).collect();
     format!(
-        "{}: {}{}\nasked by {} at {}\n(answer with: turnfold inbox answer {} {})",
+        "{}: {}{}{}\nasked by {} at {}\n(answer with: turnfold inbox answer {} {})",
         item.kind.name(),
-        item.question,
-        options.collect::<String>(),
+        visible(&item.question),
+        visible(&options),
+        calls(&item.calls),
         item.strategy,
         item.asked_at,
         item.thread_id,
         forms.join(" | ")
     )
+}
+
+/// Renders the calls to approve, one a line, with their arguments as JSON.
+fn calls(calls: &[ProposedCall]) -> String {
+    let line = |it: &ProposedCall| {
+        let arguments = it.arguments.as_ref().map_or("not known yet".to_owned(), |it| json!(it).to_string());
+        visible_line(&format!("  {}.{} {arguments}", it.server, it.tool))
+    };
+    let lines: Vec<String> = calls.iter().map(line).collect();
+    if lines.is_empty() { String::new() } else { format!("\ncalls to approve:\n{}", lines.join("\n")) }
 }
 
 async fn answer(ctx: &Context, client: &Client, args: Answer) -> anyhow::Result<Exit> {
@@ -124,7 +139,7 @@ async fn answer(ctx: &Context, client: &Client, args: Answer) -> anyhow::Result<
             json!({"type": "respond", "args": text})
         }
         (None, Some(edit), ..) => {
-            json!({"type": "edit", "args": turn::parse_json("--edit", &edit)?})
+            json!({"type": "edit", "args": parse_json("--edit", &edit)?})
         }
         (None, None, true, _) => json!({"type": "accept"}),
         (None, None, false, true) => json!({"type": "ignore"}),

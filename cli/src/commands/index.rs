@@ -1,7 +1,9 @@
 //! `turnfold index`: builds, inspects and searches the index of MCP servers.
 
 use queue::clock;
+use serde::Deserialize as _;
 use serde_json::json;
+use shared::SearchOptions;
 use store::Entry;
 
 use super::{Context, turn};
@@ -78,7 +80,9 @@ async fn search(ctx: &Context, query: &str, limit: usize) -> anyhow::Result<Exit
     let store = ctx.store().await?;
     let entries = engine::entries(&ctx.settings, &store)?;
     let index = engine::index(&ctx.settings, entries, engine::models(&ctx.settings)?);
-    let found = index.search(query, limit).await;
+    let configured = ctx.settings.strategies.get("retriever").map(|it| it["search"].clone());
+    let options = configured.and_then(|it| SearchOptions::deserialize(it).ok()).unwrap_or_default();
+    let found = index.search(query, limit, &options, &[]).await;
     let found = found.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
     let things: Vec<_> = found
         .hits

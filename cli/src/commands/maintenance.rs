@@ -1,17 +1,16 @@
-//! `turnfold store`: verifies, rebuilds and prunes the database. Also selects threads for other commands.
+//! `turnfold store`: verifies, rebuilds and prunes the database.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
-use anyhow::Context as _;
-use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use indicatif::{HumanBytes, ProgressStyle};
 use queue::clock;
 use serde_json::json;
-use store::{Conditions, Differs, DryRun, Prune, Pruned, Rebuilt, TurnFilter, Verified};
+use store::{Differs, DryRun, Prune, Pruned, Rebuilt, Verified};
 
-use super::{Context, thread, turn};
+use super::{
+    Context,
+    selection::{before, select_visible, spinner},
+};
 use crate::{
     args::{Selection, Store},
     confirm,
@@ -158,106 +157,4 @@ async fn prune(
     });
     output::one(ctx.format, &thing, || describe(if dry_run { "would delete" } else { "deleted" }, pruned))?;
     Ok(Exit::Ok)
-}
-
-/// Returns the time `age` ago, in microseconds since the Unix epoch.
-fn before(age: Duration) -> anyhow::Result<i64> {
-    let age = i64::try_from(age.as_micros()).context("the age is too large")?;
-    Ok(clock::now().saturating_sub(age))
-}
-
-/// Selects threads of the tenant that the command acts for. Fails if the filter names an unknown strategy.
-pub(super) async fn select_visible(
-    ctx: &Context,
-    store: &store::Store,
-    mut selection: Selection,
-    spinner: &ProgressBar,
-) -> anyhow::Result<store::ThreadScan> {
-    if let Some(id) = &selection.thread {
-        selection.thread = Some(thread::seen(ctx, store, id).await?.to_string());
-    }
-    let mut round = select(store, selection, spinner).await?;
-    check_strategies(ctx, store, &round.turns).await?;
-    if let (None, Some(tenant)) = (round.thread, &ctx.tenant) {
-        round.turns = round.turns.and_tenant(tenant);
-    }
-    Ok(round)
-}
-
-/// Parses a filter on turns and limits it to the tenant that the command acts for.
-pub(super) async fn conditions(
-    ctx: &Context,
-    store: &store::Store,
-    text: &str,
-) -> anyhow::Result<Conditions> {
-    let parsed = parse_filter(text)?;
-    check_strategies(ctx, store, &parsed).await?;
-    Ok(match &ctx.tenant {
-        Some(tenant) => parsed.and_tenant(tenant),
-        None => parsed,
-    })
-}
-
-fn parse_filter(text: &str) -> anyhow::Result<Conditions> {
-    Conditions::parse(text, clock::now())
-        .map_err(|it| CliError::with_exit(Exit::Usage, format!("--where {text:?}: {it}")))
-}
-
-/// Fails if a filter names a strategy that neither this binary nor any recorded turn has: the empty result of a typo would
-/// look like an answer.
-async fn check_strategies(
-    ctx: &Context,
-    store: &store::Store,
-    conditions: &Conditions,
-) -> anyhow::Result<()> {
-    for name in conditions.strategies().filter(|it| ctx.strategies.find(it).is_none()) {
-        let same_strategy = Conditions::parse(&format!("strategy = \"{name}\""), clock::now());
-        let is_recorded = match &same_strategy {
-            Ok(it) => {
-                let turns = TurnFilter { conditions: Some(it), ..TurnFilter::default() };
-                !store.turns(turns, None, 1).await?.is_empty()
-            }
-            Err(_) => false,
-        };
-        if !is_recorded {
-            return Err(turn::unknown_strategy(name, &ctx.strategies.names()));
-        }
-    }
-    Ok(())
-}
-
-/// Selects threads of all tenants.
-pub(super) async fn select(
-    store: &store::Store,
-    selection: Selection,
-    spinner: &ProgressBar,
-) -> anyhow::Result<store::ThreadScan> {
-    let thread = match &selection.thread {
-        Some(id) => Some(thread::find(store, id).await?),
-        None => None,
-    };
-    let turns = match &selection.filter {
-        Some(text) => parse_filter(text)?,
-        None => Conditions::default(),
-    };
-    let turns = match selection.since {
-        Some(age) => turns.and_since(before(age)?),
-        None => turns,
-    };
-    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
-    let spinner = spinner.clone();
-    Ok(store::ThreadScan {
-        thread,
-        turns,
-        jobs: selection.jobs.map_or_else(cores, usize::from),
-        progress: Arc::new(move |threads| spinner.inc(threads)),
-    })
-}
-
-/// Creates a spinner that counts threads.
-pub(super) fn spinner() -> anyhow::Result<ProgressBar> {
-    let spinner = ProgressBar::new_spinner();
-    spinner.set_style(ProgressStyle::with_template("{spinner} {pos} threads, {per_sec}, {elapsed}")?);
-    spinner.enable_steady_tick(Duration::from_millis(120));
-    Ok(spinner)
 }

@@ -1,5 +1,7 @@
 //! `turnfold mcp`: the configured MCP servers and their tools.
 
+use std::collections::BTreeMap;
+
 use serde_json::json;
 
 use super::{Context, pins};
@@ -63,17 +65,76 @@ pub(super) fn check_name(ctx: &Context, name: &str) -> anyhow::Result<()> {
 
 async fn tools(ctx: &Context, servers: &worker::world::Servers, name: &str) -> anyhow::Result<Exit> {
     check_name(ctx, name)?;
-    let tools =
-        servers.tools(name).await.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
-    output::many(ctx.format, &tools, || {
+    let listed = servers.tools(name).await;
+    let listed = listed.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
+    let tools = servers.with_read_tool(name, listed.clone()).await;
+    let tools = tools.map_err(|fault| CliError::with_exit(Exit::Unreachable, fault.error))?;
+    let graphs: Vec<&dyn shared::Graph> = ctx.strategies.all().collect();
+    let names = model_names(&graphs, name, &tools);
+    let things: Vec<_> = tools
+        .iter()
+        .map(|it| {
+            let mut thing = json!(it);
+            thing["model_names"] = json!(names.get(it.name.as_str()));
+            thing
+        })
+        .collect();
+    output::many(ctx.format, &things, || {
         let safety = |it: &shared::Tool| match it.safety {
             shared::Safety::Read => "reads",
             shared::Safety::Idempotent => "writes, repeatable",
             shared::Safety::Write => "writes, not repeatable",
         };
-        let row = |it: &shared::Tool| vec![it.name.clone(), safety(it).to_owned(), it.description.clone()];
-        output::table(&["tool", "effect", "description"], tools.iter().map(row))
+        let offered = |it: &shared::Tool| {
+            let names = names.get(it.name.as_str()).into_iter().flatten();
+            let names = names.map(|(name, strategies)| match strategies.len() == graphs.len() {
+                true => name.clone(),
+                false => format!("{name} ({})", strategies.join(", ")),
+            });
+            names.collect::<Vec<_>>().join("; ")
+        };
+        let row = |it: &shared::Tool| {
+            vec![it.name.clone(), offered(it), safety(it).to_owned(), it.description.clone()]
+        };
+        output::table(&["tool", "called by models", "effect", "description"], tools.iter().map(row))
     })?;
-    pins::note_changes(ctx, name, &tools).await;
+    pins::note_changes(ctx, name, &listed).await;
     Ok(Exit::Ok)
+}
+
+/// Returns the names under which models are offered tools, by tool and name, with the strategies that use each name.
+/// Tools that keep their name are left out.
+fn model_names<'a>(
+    graphs: &[&dyn shared::Graph],
+    server: &'a str,
+    tools: &'a [shared::Tool],
+) -> BTreeMap<&'a str, BTreeMap<String, Vec<&'static str>>> {
+    let mut names = BTreeMap::<&str, BTreeMap<String, Vec<&str>>>::new();
+    for graph in graphs {
+        for it in shared::offered_tools(&[(server, tools)], &graph.begin().own_tools()) {
+            if it.name != it.tool.name {
+                names.entry(&it.tool.name).or_default().entry(it.name).or_default().push(graph.name());
+            }
+        }
+    }
+    names
+}
+
+#[test]
+fn only_names_that_differ_are_told_with_the_strategies_that_use_them() {
+    let tool = |name: &str| shared::Tool {
+        name: name.to_owned(),
+        description: String::new(),
+        parameters: serde_json::Value::Null,
+        safety: shared::Safety::Read,
+        max_repeats: None,
+    };
+    let tools = ["find", "list.day", "hand_over"].map(tool);
+    let graphs: Vec<&dyn shared::Graph> =
+        shared::strategies::all().into_iter().map(|it| it as &dyn shared::Graph).collect();
+    let names = model_names(&graphs, "desk", &tools);
+    assert_eq!(names.keys().copied().collect::<Vec<_>>(), ["hand_over", "list.day"]);
+    assert_eq!(names["list.day"]["list_day"].len(), graphs.len());
+    let (name, strategies) = names["hand_over"].iter().next().unwrap();
+    assert!(name.starts_with("hand_over_") && strategies == &["retriever"], "{names:?}");
 }

@@ -2,7 +2,7 @@
 
 use queue::clock;
 use serde_json::{Value, json};
-use shared::{Fault, Tool};
+use shared::{Fault, Tool, visible_line};
 use store::{Pin, Store};
 use worker::world::{FieldChange, Servers, ToolChange, decode_pin, diff_tools, encode_tools};
 
@@ -150,14 +150,15 @@ fn to_json(change: &ToolChange) -> Value {
 
 /// Renders a change in full. Texts are shown as JSON, so that they cannot contain terminal control sequences.
 fn to_text(change: &ToolChange) -> String {
-    let json = |it: &Option<Value>| it.as_ref().map_or("nothing".to_owned(), Value::to_string);
+    let json =
+        |it: &Option<Value>| it.as_ref().map_or("nothing".to_owned(), |it| visible_line(&it.to_string()));
     let lines: Vec<String> = match change {
         ToolChange::Added(it) => definition(it).into_iter().map(|it| format!("\n  + {it}")).collect(),
         ToolChange::Removed(it) => definition(it).into_iter().map(|it| format!("\n  - {it}")).collect(),
         ToolChange::Changed { fields: places, .. } => places
             .iter()
             .map(|it| {
-                format!("\n  {}\n  - {}\n  + {}", it.path.escape_debug(), json(&it.before), json(&it.after))
+                format!("\n  {}\n  - {}\n  + {}", visible_line(&it.path), json(&it.before), json(&it.after))
             })
             .collect(),
     };
@@ -165,5 +166,6 @@ fn to_text(change: &ToolChange) -> String {
 }
 
 fn definition(tool: &Tool) -> [String; 2] {
-    [Value::from(tool.description.as_str()).to_string(), tool.parameters.to_string()]
+    let lines = [Value::from(tool.description.as_str()).to_string(), tool.parameters.to_string()];
+    lines.map(|it| visible_line(&it))
 }

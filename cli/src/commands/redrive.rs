@@ -1,4 +1,4 @@
-//! `turnfold turn redrive`: retries many failed turns. Also counts failed turns by cause.
+//! `turnfold turn redrive`: retries many failed turns. Also counts turns that failed or were not answered by cause.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use tokio::time::{MissedTickBehavior, interval};
 
 use super::{
     Context,
-    turn::{check_strategies, filter_query},
+    selection::{check_known_strategies, filter_query},
 };
 use crate::{
     client::Client,
@@ -49,45 +49,52 @@ struct Summary {
     reasons: Vec<String>,
 }
 
-/// Prints failed turns counted by cause.
+/// Prints the turns that failed or were not answered, counted by cause.
 pub(super) async fn causes(
     ctx: &Context,
     client: &Client,
     filter: Option<&str>,
     limit: u64,
 ) -> anyhow::Result<Exit> {
-    let page = by_cause(client, filter, limit).await?;
+    let page = by_cause(client, filter, "", limit).await?;
     if page.turns == 0 {
-        check_strategies(client, filter).await?;
+        check_known_strategies(client, filter).await?;
     }
     output::many(ctx.format, &page.data, || table(&page))?;
     Ok(Exit::Ok)
 }
 
-async fn by_cause(client: &Client, filter: Option<&str>, limit: u64) -> anyhow::Result<FailureCauses> {
-    client.get(&format!("/v1/turns/causes?limit={limit}{}", filter_query(filter)?)).await
+async fn by_cause(
+    client: &Client,
+    filter: Option<&str>,
+    status: &str,
+    limit: u64,
+) -> anyhow::Result<FailureCauses> {
+    client.get(&format!("/v1/turns/causes?limit={limit}{status}{}", filter_query(filter)?)).await
 }
 
 fn table(page: &FailureCauses) -> String {
     let causes = &page.data;
     if causes.is_empty() {
-        return "no failed turns".to_owned();
+        return "no turn failed or ended without a full answer".to_owned();
     }
     let row = |it: &FailureCause| {
         let (turns, example) = (it.turns.to_string(), it.example.to_string());
-        vec![turns, it.first_at.clone(), it.last_at.clone(), example, it.cause.clone()]
+        let ended = output::json_name(&it.ended);
+        vec![turns, ended, it.first_at.clone(), it.last_at.clone(), example, it.cause.clone()]
     };
-    let table = output::table(&["turns", "first", "last", "for example", "cause"], causes.iter().map(row));
+    let table =
+        output::table(&["turns", "ended", "first", "last", "for example", "cause"], causes.iter().map(row));
     let more = if page.has_more { "\n(there are more causes; see --limit)" } else { "" };
     format!("{table}{more}")
 }
 
 /// Retries all failed turns that match the filter.
 pub(super) async fn run(ctx: &Context, client: &Client, options: &Options) -> anyhow::Result<Exit> {
-    let page = by_cause(client, options.filter.as_deref(), 50).await?;
+    let page = by_cause(client, options.filter.as_deref(), "&status=failed", 50).await?;
     let (all, never_started) = (page.turns, page.never_started);
     if all == 0 {
-        check_strategies(client, options.filter.as_deref()).await?;
+        check_known_strategies(client, options.filter.as_deref()).await?;
     }
     let retryable = all.saturating_sub(never_started);
     let excluded = if never_started == 0 {

@@ -6,6 +6,8 @@ use std::{
     sync::Arc,
 };
 
+use anyhow::Context as _;
+use axum::{Router, http::header::CONTENT_TYPE, routing::get};
 use secrecy::SecretString;
 use serde_json::json;
 use store::{Store, StrategyRegistry};
@@ -13,15 +15,15 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
 };
-use tokio_util::sync::CancellationToken;
-use tracing::info;
+use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
+use tracing::{info, warn};
 use worker::{Shutdown, Worker, world::LiveWorld};
 
 use super::Context;
 use crate::{
-    config::{LogFormat, ProviderSettings, Settings},
+    config::{LogFormat, Settings},
     engine::{self, Alone, Claim},
-    exit::Exit,
+    exit::{CliError, Exit},
     output,
 };
 
@@ -86,8 +88,7 @@ fn quoted_for_shell(word: &str) -> String {
 fn without_key(settings: &Settings) -> String {
     let mut lines = String::new();
     for (name, provider) in &settings.providers {
-        let ProviderSettings::Http { api_key: Some(key), .. } = provider else { continue };
-        let Err(error) = key.resolve() else { continue };
+        let Some(error) = provider.missing_secret() else { continue };
         let strategies: Vec<&str> = settings.strategies_of(name).collect();
         if !strategies.is_empty() {
             lines += &format!(
@@ -212,8 +213,14 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
 
 /// Runs a worker.
 pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
+    let metrics = match ctx.settings.worker.metrics_listen {
+        Some(address) => Some(metrics_listener(address).await?),
+        None => None,
+    };
     let store = ctx.store().await?;
     let parts = engine::parts(&ctx.settings, store, Alone::No, &engine::name(&ctx.settings)).await?;
+    let served =
+        metrics.map(|it| AbortOnDropHandle::new(tokio::spawn(serve_metrics(it, parts.store.clone()))));
     let world = Arc::new(engine::world(&ctx.settings, &parts.store)?);
     let bounds = engine::bounds(&ctx.settings).await?;
     let worker = engine::worker(&ctx.settings, parts, ctx.strategies, world.clone(), bounds);
@@ -221,8 +228,29 @@ pub(crate) async fn worker(ctx: Context) -> anyhow::Result<Exit> {
     let signals = tokio::spawn(handle_signals(stop.clone(), CancellationToken::new()));
     worker.run(stop).await;
     signals.abort();
+    drop(served);
     world.close().await;
     Ok(Exit::Ok)
+}
+
+/// Opens the port for the metrics of a worker. They need no key, so the address must be a loopback address.
+async fn metrics_listener(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    if api::check_bind(address, 0).is_err() {
+        let message = format!(
+            "worker.metrics_listen: {address} is reachable from other machines, and metrics need no key\nhint: use 127.0.0.1"
+        );
+        return Err(CliError::with_exit(Exit::Usage, message));
+    }
+    let listening = TcpListener::bind(address).await;
+    listening.with_context(|| format!("worker.metrics_listen: cannot listen on {address}"))
+}
+
+/// Serves the metrics of this process at `/metrics`.
+async fn serve_metrics(listener: TcpListener, store: Store) {
+    let metrics = async move || ([(CONTENT_TYPE, api::METRICS_TYPE)], store.metrics());
+    if let Err(error) = axum::serve(listener, Router::new().route("/metrics", get(metrics))).await {
+        warn!(%error, "cannot serve metrics any more");
+    }
 }
 
 /// Migrates the database, or lists the missing migrations.

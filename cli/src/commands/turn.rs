@@ -2,19 +2,22 @@
 
 use std::io::{ErrorKind, Read as _};
 
-use api_types::{Interrupt, InterruptKind, Page, StrategySummary, Thread, TurnStatus};
-use queue::clock;
-use reqwest::{Method, Url};
+use api_types::{Interrupt, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
+use reqwest::Method;
 use serde_json::{Map, Value, json};
-use shared::Question;
-use store::Conditions;
+use shared::{InterruptKind, Question, visible};
 
-use super::{Context, follow, redrive, thread};
+use super::{
+    Context, follow, redrive,
+    selection::{check_known_strategies, filter_query},
+    source,
+};
 use crate::{
     args::{GroupBy, Send, Turn, value_name},
     client::{Client, path, with_idempotency_key},
     exit::{CliError, Exit},
     ids::{self, IdArg},
+    json_option::parse_json,
     output::{self, Format},
     suggest,
 };
@@ -99,7 +102,7 @@ async fn list(
     limit: u64,
 ) -> anyhow::Result<Exit> {
     let thread = match thread {
-        Some(id) => format!("&thread_id={}", thread::named(client, &id).await?),
+        Some(id) => format!("&thread_id={}", source::named(client, &id).await?),
         None => String::new(),
     };
     let status = status.map(|it| format!("&status={it}")).unwrap_or_default();
@@ -108,14 +111,15 @@ async fn list(
         client.get(&format!("/v1/turns?limit={limit}{thread}{status}{query}")).await?;
     let turns = page.data;
     if turns.is_empty() {
-        check_strategies(client, filter.as_deref()).await?;
+        check_known_strategies(client, filter.as_deref()).await?;
     }
     output::many(ctx.format, &turns, || {
         if turns.is_empty() {
             return "no turns".to_owned();
         }
         let row = |it: &api_types::Turn| {
-            let status = output::json_name(&it.status);
+            let (status, outcome) = (output::json_name(&it.status), not_answered(it));
+            let status = outcome.map_or(status.clone(), |outcome| format!("{status}, {outcome}"));
             vec![it.id.to_string(), it.strategy.clone(), status, it.created_at.clone(), input_start(it)]
         };
         output::table(&["turn", "strategy", "status", "created", "input"], turns.iter().map(row))
@@ -124,31 +128,6 @@ async fn list(
         output::note("(there are more; see --limit)");
     }
     Ok(Exit::Ok)
-}
-
-/// Fails if a filter names a strategy that the API does not have: the empty result of a typo would look like an answer.
-pub(super) async fn check_strategies(client: &Client, filter: Option<&str>) -> anyhow::Result<()> {
-    let parsed = filter.and_then(|it| Conditions::parse(it, clock::now()).ok());
-    let Some(parsed) = parsed.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
-    let page: Page<StrategySummary> = client.get("/v1/strategies").await?;
-    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
-    match parsed.strategies().find(|it| !known.contains(it)) {
-        Some(name) => Err(unknown_strategy(name, &known)),
-        None => Ok(()),
-    }
-}
-
-/// The error for a filter that names an unknown strategy.
-pub(super) fn unknown_strategy(name: &str, known: &[&str]) -> anyhow::Error {
-    CliError::with_exit(Exit::Usage, format!("--where: {}", suggest::unknown("strategy", name, known)))
-}
-
-/// Encodes a filter for a query.
-pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
-    let Some(filter) = filter else { return Ok(String::new()) };
-    // The URL type does the escaping.
-    let url = Url::parse_with_params("http://api/", [("where", filter)])?;
-    Ok(format!("&{}", url.query().unwrap_or_default()))
 }
 
 async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<Exit> {
@@ -161,7 +140,7 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
     let mut before: Option<Thread> = None;
     match &args.thread {
         Some(thread) => {
-            let id = thread::named(client, thread).await?;
+            let id = source::named(client, thread).await?;
             if wait || follow {
                 before = Some(client.get(&path(&["threads", &id])?).await?);
             }
@@ -186,6 +165,7 @@ async fn send(ctx: &Context, client: &Client, mut args: Send) -> anyhow::Result<
     follow::announce(&turn);
     let turn = if follow {
         let turn = follow::turn(ctx, client, &turn, before.as_ref().map_or(0, |it| it.events)).await?;
+        note_outcome(ctx, &turn);
         hint(&turn).iter().for_each(|it| output::note(it));
         turn
     } else {
@@ -245,13 +225,7 @@ async fn with_suggestion(client: &Client, strategy: &str, err: anyhow::Error) ->
 fn is_asked_again(before: Option<&Interrupt>, now: Option<&Interrupt>, text: &str) -> bool {
     let (Some(before), Some(now)) = (before, now) else { return false };
     let same = (&before.question, &before.options) == (&now.question, &now.options);
-    same && !now.options.is_empty() && Question::chosen(&now.options, text).is_none()
-}
-
-/// Parses the value of an option as JSON.
-pub(super) fn parse_json(option: &str, text: &str) -> anyhow::Result<Value> {
-    serde_json::from_str(text)
-        .map_err(|err| CliError::with_exit(Exit::Usage, format!("{option} is not valid JSON: {err}")))
+    same && !now.open_ended && !now.options.is_empty() && Question::chosen(&now.options, text).is_none()
 }
 
 /// Parses `KEY=VALUE`. A value that is not JSON is text.
@@ -267,6 +241,7 @@ fn pair(text: &str) -> anyhow::Result<(String, Value)> {
 
 /// Prints a turn.
 pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> {
+    note_outcome(ctx, turn);
     output::one(ctx.format, turn, || {
         let hint = hint(turn).map(|it| format!("\n{it}")).unwrap_or_default();
         match turn.status {
@@ -288,10 +263,24 @@ pub(super) fn show(ctx: &Context, turn: &api_types::Turn) -> anyhow::Result<()> 
     })
 }
 
+/// Notes the outcome of a turn that was not answered, and its causes.
+fn note_outcome(ctx: &Context, turn: &api_types::Turn) {
+    if let Some(outcome) = not_answered(turn).filter(|_| ctx.format == Format::Text) {
+        let cause = turn.cause.as_deref().unwrap_or_default();
+        output::note(&visible(&format!("outcome: {outcome} ({cause})")));
+    }
+}
+
+/// Returns the outcome of a turn that was not answered.
+fn not_answered(turn: &api_types::Turn) -> Option<String> {
+    let outcome = turn.outcome.filter(|it| *it != Outcome::Answered);
+    outcome.map(|it| output::json_name(&it))
+}
+
 /// Renders a question and its numbered options.
 fn question(it: &Interrupt) -> String {
-    let options = it.options.iter().enumerate().map(|(n, it)| format!("\n  {}. {it}", n + 1));
-    format!("{}{}", it.question, options.collect::<String>())
+    let options = options_to_text(it.kind, &it.options, "  ");
+    visible(&format!("{}{options}", it.question))
 }
 
 /// Returns the command that continues a turn, if a person must act.
@@ -315,7 +304,12 @@ pub(super) fn exit_of(turn: &api_types::Turn) -> Exit {
     match turn.status {
         TurnStatus::Failed | TurnStatus::Cancelled => Exit::Finding,
         TurnStatus::Interrupted => Exit::Waiting,
-        TurnStatus::Completed | TurnStatus::Queued | TurnStatus::Running => Exit::Ok,
+        TurnStatus::Completed => match turn.outcome {
+            Some(Outcome::Partial) => Exit::Partial,
+            Some(Outcome::Declined) => Exit::Declined,
+            Some(Outcome::Answered) | None => Exit::Ok,
+        },
+        TurnStatus::Queued | TurnStatus::Running => Exit::Ok,
     }
 }
 

@@ -25,6 +25,8 @@ pub struct CommandSettings {
     pub headers: BTreeMap<String, MaybeSecret>,
     /// The effect of repeating a request.
     pub safety: Safety,
+    /// Number of times that a model may repeat a call whose result stays the same.
+    pub max_repeats: Option<u32>,
     /// Maximum time until the answer, in seconds. Default: 60.
     pub timeout_seconds: u64,
 }
@@ -57,6 +59,7 @@ pub(super) struct CommandKeys {
     headers: BTreeMap<String, MaybeSecret>,
     #[serde(default)]
     safety: Safety,
+    max_repeats: Option<u32>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
 }
@@ -81,6 +84,7 @@ impl TryFrom<CommandKeys> for CommandSettings {
             method: it.method,
             headers: it.headers,
             safety: it.safety,
+            max_repeats: it.max_repeats,
             timeout_seconds: it.timeout_seconds.unwrap_or(TIMEOUT_SECONDS),
         })
     }

@@ -4,6 +4,7 @@ use ::config::{Map, Value, ValueKind};
 
 use super::{
     error::ConfigError,
+    key::join,
     schema::{Schema, Shape},
     secret,
 };
@@ -128,13 +129,6 @@ impl Fit<'_> {
     fn refused(&self, key: &str, why: String) -> ConfigError {
         ConfigError::Refused { key: key.to_owned(), origin: self.origin.to_owned(), why }
     }
-}
-
-/// Joins a section and a name to a key. A name that is not a bare TOML key is quoted.
-pub(super) fn join(section: &str, name: &str) -> String {
-    let bare = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    let name = if !name.is_empty() && name.chars().all(bare) { name.to_owned() } else { format!("{name:?}") };
-    if section.is_empty() { name } else { format!("{section}.{name}") }
 }
 
 /// Parses a string as JSON if none of the allowed `types` is a string. A string that is not JSON is returned unchanged.

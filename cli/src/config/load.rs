@@ -15,13 +15,12 @@ use worker::world::COMMANDS;
 
 use super::{
     MANUAL,
+    check_limits::check_limits,
     error::ConfigError,
-    fit::join,
-    layer,
-    limits::check_limits,
-    mcp_file, mistyped,
+    key::join,
+    layer, mcp_file, mistyped,
     models::check_models,
-    named,
+    named, node_prompts,
     origins::{DEFAULT, Origins},
     schema::Schema,
     settings::Settings,
@@ -92,22 +91,25 @@ impl Settings {
     ///
     /// [`ConfigError`] for the first invalid key or value, weakest layer first.
     pub fn load(sources: Sources) -> Result<(Self, Origins), ConfigError> {
-        let schema = Schema::new(&sources.strategies);
+        let schema = Settings::schema(&sources.strategies);
         let mut layers = layers(&schema, &sources)?;
         if let Some(servers) = mcp_servers(&schema, &sources, &layers)? {
             layers.insert(DEFAULTS, servers);
         }
         layer::remove_excluded(&mut layers);
-        let merged = merged(layers)?;
+        node_prompts::remove_excluded(&mut layers);
+        let mut merged = merged(layers)?;
         for warning in mistyped::mistyped(&schema, &sources.environment, &merged) {
             note(&format!("warning: {warning}"));
         }
         let origins = Origins::of(&merged, schema.root());
+        node_prompts::read_files(&mut merged, &sources.folder)?;
         let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
             .map_err(|err| refused(&err, &origins))?;
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;
+        check_servers(&settings, &origins)?;
         check_models(&settings, &origins)?;
         check_limits(&settings, &origins)?;
         Ok((settings, origins))
@@ -261,6 +263,32 @@ fn check_nodes(
                 return refused(join(&key, node), format!("is not a node of {strategy} ({})", known(nodes)));
             }
         }
+    }
+    Ok(())
+}
+
+/// Checks that the servers to which strategies and tenants are limited exist.
+fn check_servers(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
+    let commands = (!settings.commands.is_empty()).then_some(COMMANDS);
+    let known: Vec<&str> = settings.mcp.keys().map(String::as_str).chain(commands).collect();
+    let of_strategies = settings.strategies.iter().map(|(name, config)| {
+        let names = config["servers"].as_array().into_iter().flatten().filter_map(Json::as_str);
+        (join("strategies", name), names.collect::<Vec<_>>())
+    });
+    let of_tenants = settings
+        .tenants
+        .iter()
+        .map(|(name, it)| (join("tenants", name), it.servers.iter().flatten().map(String::as_str).collect()));
+    for (section, names) in of_strategies.chain(of_tenants) {
+        let Some(nth) = names.iter().position(|it| !known.contains(it)) else { continue };
+        let hint = match (shared::closest(names[nth], known.iter().copied()), known.is_empty()) {
+            (Some(near), _) => format!("did you mean {near:?}?"),
+            (None, true) => "none is configured".to_owned(),
+            (None, false) => format!("available: {}", known.join(", ")),
+        };
+        let key = format!("{section}.servers[{nth}]");
+        let origin = origins.of_key(&format!("{section}.servers"));
+        return Err(ConfigError::Refused { key, origin, why: format!("is not an MCP server ({hint})") });
     }
     Ok(())
 }

@@ -10,9 +10,12 @@
 //! afterwards. The schema is generated from [`Settings`] and from the strategies, so the keys that are accepted, suggested and
 //! read are always the same.
 
+mod check_limits;
 mod commands;
 mod error;
 mod fit;
+mod format;
+mod key;
 mod layer;
 mod limits;
 mod load;
@@ -20,6 +23,7 @@ mod mcp_file;
 mod mistyped;
 mod models;
 mod named;
+mod node_prompts;
 mod origins;
 mod schema;
 mod secret;
@@ -33,8 +37,8 @@ pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{
-    McpSettings, McpTransport, PriceSettings, ProviderSettings, SessionSettings, SightSettings,
-    StructuredForm, ToolSettings,
+    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, SessionSettings,
+    SightSettings, StructuredForm, ToolSettings,
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,

@@ -1,19 +1,25 @@
-//! Checks that every configured model belongs to a configured provider.
+//! Checks that every configured model belongs to a configured provider, and the sizes of context windows.
 
-use super::{error::ConfigError, limits::known, origins::Origins, settings::Settings};
+use shared::CONTEXT_TOKENS_MIN;
 
-/// Checks the models of the strategies and of the index. A model without a provider would fail every turn.
-///
-/// The models of a strategy are its keys `model` and `…_model`.
+use super::{
+    check_limits::known,
+    error::ConfigError,
+    origins::Origins,
+    settings::{Settings, models_of},
+};
+
+/// Checks the models of the strategies, of the index and of summaries. A model without a provider would fail every turn.
 pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
     let embedding = settings.index.embedding_model.as_deref();
     let mut models: Vec<_> =
         embedding.map(|it| ("index.embedding_model".to_owned(), it)).into_iter().collect();
+    let summary = settings.context.summary_model.as_deref();
+    models.extend(summary.map(|it| ("context.summary_model".to_owned(), it)));
+    let windows = settings.context.context_tokens.iter();
+    models.extend(windows.clone().map(|(model, _)| ("context.context_tokens".to_owned(), model.as_str())));
     for (strategy, config) in &settings.strategies {
-        let keys = config.as_object().into_iter().flatten();
-        for (key, model) in keys.filter(|(key, _)| *key == "model" || key.ends_with("_model")) {
-            models.extend(model.as_str().map(|it| (format!("strategies.{strategy}.{key}"), it)));
-        }
+        models.extend(models_of(config).map(|(key, model)| (format!("strategies.{strategy}.{key}"), model)));
     }
     for (key, model) in models {
         let why = match model.split_once('/') {
@@ -24,6 +30,11 @@ pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(),
                 known(settings.providers.keys())
             ),
         };
+        return Err(ConfigError::Refused { origin: origins.of_key(&key), key, why });
+    }
+    if let Some((model, tokens)) = windows.into_iter().find(|(_, tokens)| **tokens < CONTEXT_TOKENS_MIN) {
+        let key = "context.context_tokens".to_owned();
+        let why = format!("must be at least {CONTEXT_TOKENS_MIN} for {model}, and is {tokens}");
         return Err(ConfigError::Refused { origin: origins.of_key(&key), key, why });
     }
     Ok(())

@@ -1,22 +1,10 @@
 //! Attaches to every secret the name of its setting.
 
 use ::config::{Map, Value, ValueKind};
-use serde::Deserialize;
 
-use super::{fit::join, schema::Shape};
+use super::{key::join, schema::Shape};
 
-/// A string with the name of its setting. Secrets are deserialized from it.
-///
-/// ## Why the name is needed
-///
-/// A missing secret is noticed when it is first used, long after loading. Its error must still name the setting.
-#[derive(Deserialize)]
-pub(super) struct Named {
-    pub(super) setting: String,
-    pub(super) text: String,
-}
-
-/// Replaces every secret in `value` by a [`Named`] one.
+/// Replaces every secret in `value` by a [`Named`](super::secret::Named) one.
 pub(super) fn named(value: Value, shape: Shape<'_>, key: &str) -> Value {
     let origin = value.origin().map(str::to_owned);
     let kind = match value.kind {

@@ -5,11 +5,7 @@ use std::collections::BTreeMap;
 use ::config::{Value, ValueKind};
 use serde_json::{Value as Json, json};
 
-use super::{
-    fit::join,
-    schema::{Format, Shape},
-    secret::is_reference,
-};
+use super::{format::Format, key::join, schema::Shape, secret::is_reference};
 
 /// The origin of a default value.
 pub(super) const DEFAULT: &str = "default";
@@ -33,6 +29,13 @@ impl Origins {
     /// Secrets are shown by reference and URLs without credentials; values of `env` and `headers` are masked.
     pub fn shown(&self) -> Vec<Shown> {
         self.0.iter().map(|(key, (value, origin))| (key.clone(), value.clone(), origin.clone())).collect()
+    }
+
+    /// The origin of the value at `key`, or of the key that ends with `suffix` and stands for it.
+    pub(crate) fn of_either(&self, key: &str, suffix: &str) -> String {
+        let named = format!("{key}{suffix}");
+        let is_set = self.0.contains_key(&named);
+        self.of_key(if is_set { &named } else { key })
     }
 
     /// The origin of the value at `key`, or of the values below it. Defaults are omitted if another origin exists.

@@ -1,12 +1,11 @@
-//! The schema of the configuration, generated from [`Settings`] and the strategies, and suggestions for unknown keys.
+//! The schema of the configuration, of its sections and of the strategies, and suggestions for unknown keys.
 
 use std::collections::BTreeSet;
 
-use schemars::schema_for;
 use serde_json::{Value as Json, json};
 use shared::Graph;
 
-use super::{fit::join, settings::Settings};
+use super::{format::Format, key::join, node_prompts};
 
 /// The JSON Schema of the configuration, with all references inlined.
 pub(super) struct Schema(Json);
@@ -15,29 +14,18 @@ pub(super) struct Schema(Json);
 #[derive(Clone, Copy)]
 pub(super) struct Shape<'a>(&'a Json);
 
-/// String formats that concern secrets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Format {
-    /// A reference to a secret.
-    Secret,
-    /// A reference, or a literal that is treated as a secret.
-    MaybeSecret,
-    /// A URL that may contain a password.
-    Address,
-}
-
 /// Maximum depth of inlining. Below it everything is accepted, so that recursive schemas terminate.
 const DEPTH_MAX: usize = 16;
 
 static ANYTHING: Json = Json::Bool(true);
 
 impl Schema {
-    /// Generates the schema of [`Settings`] with these strategies.
-    pub(super) fn new(strategies: &[&'static dyn Graph]) -> Self {
-        let settings = schema_for!(Settings).to_value();
-        let mut schema = inlined(&settings, &settings, 0);
+    /// Combines the schema of the settings with those of the strategies.
+    pub(super) fn new(settings: &Json, strategies: &[&'static dyn Graph]) -> Self {
+        let mut schema = inlined(settings, settings, 0);
         let of_strategy = |it: &&dyn Graph| {
-            let schema = it.config_schema();
+            let mut schema = it.config_schema();
+            node_prompts::add_to_schema(&mut schema);
             (it.name().to_owned(), inlined(&schema, &schema, 0))
         };
         let sections: serde_json::Map<_, _> = strategies.iter().map(of_strategy).collect();
@@ -149,16 +137,6 @@ impl<'a> Shape<'a> {
 impl Default for Shape<'_> {
     fn default() -> Self {
         Self(&ANYTHING)
-    }
-}
-
-impl Format {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Format::Secret => "secret-reference",
-            Format::MaybeSecret => "maybe-secret",
-            Format::Address => "address",
-        }
     }
 }
 

@@ -7,7 +7,18 @@ use secrecy::{ExposeSecret as _, SecretString};
 use serde::Deserialize;
 use thiserror::Error;
 
-use super::{named::Named, schema::Format};
+use super::format::Format;
+
+/// A string with the name of its setting. Secrets are deserialized from it.
+///
+/// ## Why the name is needed
+///
+/// A missing secret is noticed when it is first used, long after loading. Its error must still name the setting.
+#[derive(Deserialize)]
+pub(super) struct Named {
+    pub(super) setting: String,
+    pub(super) text: String,
+}
 
 /// A reference to a secret: `env:NAME` or `file:PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -9,32 +9,53 @@ use std::{
 use schemars::{JsonSchema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::json;
-use shared::Safety;
+use shared::{AttachmentKind, Safety};
 
-use super::secret::{Address, MaybeSecret, SecretRef};
+use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
 
 /// A provider of models.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ProviderKeys")]
 pub enum ProviderSettings {
     /// An OpenAI-compatible endpoint.
-    Http {
-        /// URL of the endpoint, including the version, as in `https://api.openai.com/v1`.
-        base_url: String,
-        /// API key. `None` for endpoints without authentication.
-        api_key: Option<SecretRef>,
-        /// Maximum time for one answer, in seconds. Default: 120.
-        timeout_seconds: u64,
-        /// Method to obtain structured answers.
-        structured: StructuredForm,
-        /// Prices by model name, without the provider.
-        prices: BTreeMap<String, PriceSettings>,
-    },
+    Http(HttpProviderSettings),
     /// Scripted answers from a file. No model is called.
     Script {
         /// Path of the script.
         script: PathBuf,
     },
+}
+
+/// An OpenAI-compatible endpoint.
+#[derive(Clone, Debug)]
+pub struct HttpProviderSettings {
+    /// URL of the endpoint, including the version, as in `https://api.openai.com/v1`.
+    pub base_url: String,
+    /// API key. `None` for endpoints without authentication.
+    pub api_key: Option<SecretRef>,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, MaybeSecret>,
+    /// Parameters in the query of every request.
+    pub query: BTreeMap<String, MaybeSecret>,
+    /// True if replies are streamed. Default: true.
+    pub stream: bool,
+    /// Maximum time for one answer, in seconds. Default: 120.
+    pub timeout_seconds: u64,
+    /// Method to obtain structured answers.
+    pub structured: StructuredForm,
+    /// Prices by model name, without the provider.
+    pub prices: BTreeMap<String, PriceSettings>,
+    /// Attachments that its models take.
+    pub accepts: BTreeSet<AttachmentKind>,
+}
+
+impl ProviderSettings {
+    /// The first secret that cannot be read.
+    pub(crate) fn missing_secret(&self) -> Option<SecretError> {
+        let Self::Http(it) = self else { return None };
+        let named = it.headers.values().chain(it.query.values()).find_map(|it| it.resolve().err());
+        it.api_key.as_ref().and_then(|it| it.resolve().err()).or(named)
+    }
 }
 
 /// Method to make a model answer in a given JSON structure.
@@ -120,6 +141,8 @@ pub struct ToolSettings {
     pub timeout_seconds: Option<u64>,
     /// Maximum number of calls in flight per worker.
     pub concurrency: Option<usize>,
+    /// Number of times that a model may repeat a call whose result stays the same.
+    pub max_repeats: Option<u32>,
 }
 
 /// Transport to an MCP server.
@@ -151,11 +174,16 @@ pub enum McpTransport {
 pub(super) struct ProviderKeys {
     base_url: Option<String>,
     api_key: Option<SecretRef>,
+    headers: Option<BTreeMap<String, MaybeSecret>>,
+    query: Option<BTreeMap<String, MaybeSecret>>,
+    stream: Option<bool>,
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
     structured: Option<StructuredForm>,
     #[serde(default)]
     prices: BTreeMap<String, PriceSettings>,
+    #[serde(default)]
+    accepts: BTreeSet<AttachmentKind>,
     script: Option<PathBuf>,
 }
 
@@ -201,14 +229,15 @@ struct ToolSection {
     safety: Option<Safety>,
     timeout_seconds: Option<u64>,
     concurrency: Option<usize>,
+    max_repeats: Option<u32>,
 }
 
 impl From<ToolKeys> for ToolSettings {
     fn from(keys: ToolKeys) -> Self {
         match keys {
             ToolKeys::Safety(safety) => Self { safety: Some(safety), ..Self::default() },
-            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency }) => {
-                Self { safety, timeout_seconds, concurrency }
+            ToolKeys::Section(ToolSection { safety, timeout_seconds, concurrency, max_repeats }) => {
+                Self { safety, timeout_seconds, concurrency, max_repeats }
             }
         }
     }
@@ -227,6 +256,7 @@ impl JsonSchema for ToolKeys {
             "oneOf": [{"const": "read"}, {"const": "idempotent"}, {"const": "write"}, {"type": "object"}],
             "properties": {
                 "safety": generator.subschema_for::<Safety>(), "timeout_seconds": number, "concurrency": number,
+                "max_repeats": {"type": "integer", "minimum": 0},
             },
             "additionalProperties": false,
         })
@@ -238,10 +268,32 @@ impl JsonSchema for ToolKeys {
 /// A stronger layer that sets the key removes the excluded keys from weaker layers. A layer has no other way to unset a key.
 pub(super) const EXCLUSIVE_KEYS: [(&str, &str, &[&str]); 4] = [
     ("providers", "base_url", &["script"]),
-    ("providers", "script", &["base_url", "api_key", "timeout_seconds", "structured", "prices"]),
+    (
+        "providers",
+        "script",
+        &[
+            "base_url",
+            "api_key",
+            "headers",
+            "query",
+            "stream",
+            "timeout_seconds",
+            "structured",
+            "prices",
+            "accepts",
+        ],
+    ),
     ("mcp", "command", &["url", "headers"]),
     ("mcp", "url", &["command", "args", "env", "cwd"]),
 ];
+
+/// Headers that a provider cannot set.
+const ENGINE_HEADERS: [&str; 3] = ["content-type", "content-length", "host"];
+
+/// True if HTTP allows the name of a header.
+fn is_header_name(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it))
+}
 
 const PROVIDER_TIMEOUT_SECONDS: u64 = 120;
 const CONNECT_TIMEOUT_SECONDS: u64 = 30;
@@ -256,23 +308,40 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                 if !base_url.starts_with("http://") && !base_url.starts_with("https://") {
                     return Err("needs a base_url that starts with http:// or https://");
                 }
-                let timeout_seconds = it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS);
-                let structured = it.structured.unwrap_or_default();
-                Ok(Self::Http {
+                let headers = it.headers.unwrap_or_default();
+                if !headers.keys().all(|it| is_header_name(it)) {
+                    return Err("has a name in headers that HTTP does not allow");
+                }
+                let sets = |name: &str| headers.keys().any(|it| it.eq_ignore_ascii_case(name));
+                if ENGINE_HEADERS.iter().any(|it| sets(it)) {
+                    return Err("sets a header that the engine sets: content-type, content-length or host");
+                }
+                if it.api_key.is_some() && sets("authorization") {
+                    return Err("has both an api_key and the header authorization; remove one");
+                }
+                Ok(Self::Http(HttpProviderSettings {
                     base_url,
                     api_key: it.api_key,
-                    timeout_seconds,
-                    structured,
+                    headers,
+                    query: it.query.unwrap_or_default(),
+                    stream: it.stream.unwrap_or(true),
+                    timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
+                    structured: it.structured.unwrap_or_default(),
                     prices: it.prices,
-                })
+                    accepts: it.accepts,
+                }))
             }
             (None, Some(_))
                 if it.api_key.is_some()
+                    || it.headers.is_some()
+                    || it.query.is_some()
+                    || it.stream.is_some()
                     || it.timeout_seconds.is_some()
                     || it.structured.is_some()
-                    || !it.prices.is_empty() =>
+                    || !it.prices.is_empty()
+                    || !it.accepts.is_empty() =>
             {
-                Err("has a script, so api_key, timeout_seconds, structured and prices are not allowed")
+                Err("has a script, so it can have no other key")
             }
             (None, Some(script)) => Ok(Self::Script { script }),
             (Some(_), Some(_)) => Err("has both a base_url and a script; remove one"),

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 
-use schemars::JsonSchema;
+use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value as Json;
-use shared::{Budget, Graph};
+use shared::{Budget, ContextSettings, Graph};
 
 use super::{
     commands::{CommandKeys, CommandSettings},
@@ -60,6 +60,9 @@ pub struct Settings {
     /// Budgets of a turn and of a thread, for all strategies.
     #[serde(default)]
     pub budget: Budget,
+    /// Context windows of models, and what is done about requests that do not fit.
+    #[serde(default)]
+    pub context: ContextSettings,
     /// Limits that all workers share.
     #[serde(default)]
     pub limits: LimitSettings,
@@ -72,16 +75,9 @@ pub struct Settings {
 
 impl Settings {
     /// The strategies that use a model of this provider.
-    ///
-    /// The models of a strategy are its keys `model` and `…_model`.
     pub(crate) fn strategies_of<'a>(&'a self, provider: &'a str) -> impl Iterator<Item = &'a str> {
-        let is_of = move |model: &Json| {
-            model.as_str().and_then(|it| it.split_once('/')).is_some_and(|it| it.0 == provider)
-        };
-        let uses = move |config: &Json| {
-            let keys = config.as_object().into_iter().flatten();
-            keys.filter(|(key, _)| *key == "model" || key.ends_with("_model")).any(|(_, model)| is_of(model))
-        };
+        let is_of = move |model: &str| model.split_once('/').is_some_and(|it| it.0 == provider);
+        let uses = move |config: &Json| models_of(config).any(|(_, model)| is_of(model));
         self.strategies.iter().filter(move |(_, config)| uses(config)).map(|(name, _)| name.as_str())
     }
 
@@ -89,6 +85,17 @@ impl Settings {
     pub(crate) fn has_keys(&self) -> bool {
         !self.api.keys.is_empty() || self.tenants.values().any(|it| !it.keys.is_empty())
     }
+}
+
+/// The models of a strategy's configuration, with their keys: `model`, `…_model`, and `model` of each node.
+pub(super) fn models_of(config: &Json) -> impl Iterator<Item = (String, &str)> {
+    fn fields(it: &Json) -> impl Iterator<Item = (&String, &Json)> {
+        it.as_object().into_iter().flatten()
+    }
+    let own = fields(config).map(|(key, model)| (key.clone(), model));
+    let of_nodes = fields(&config["nodes"]).map(|(node, it)| (format!("nodes.{node}.model"), &it["model"]));
+    let is_model = |key: &str| key == "model" || key.ends_with("_model") || key.ends_with(".model");
+    own.chain(of_nodes).filter_map(move |(key, model)| is_model(&key).then_some((key, model.as_str()?)))
 }
 
 /// The section `[store]`.
@@ -183,6 +190,9 @@ pub struct TenantSettings {
     #[serde(default)]
     #[schemars(range(min = 1))]
     pub waiting_max: Option<u64>,
+    /// MCP servers that threads of this tenant may use. `None`: all.
+    #[serde(default)]
+    pub servers: Option<Vec<String>>,
 }
 
 fn one() -> u32 {
@@ -204,6 +214,8 @@ pub struct WorkerSettings {
     /// Maximum seconds of one request. `None`: only the timeouts of models, servers and tools apply.
     #[schemars(range(min = 1))]
     pub node_timeout_seconds: Option<u64>,
+    /// Loopback address at which `turnfold worker` serves `/metrics`. `None`: it serves nothing.
+    pub metrics_listen: Option<SocketAddr>,
     /// Name in the queue and in log messages. Empty: host name and process id.
     pub name: String,
 }
@@ -251,7 +263,12 @@ pub enum LogFormat {
 impl Settings {
     /// Every key. `*` stands for a name that a person chooses.
     pub fn keys(strategies: &[&'static dyn Graph]) -> Vec<String> {
-        Schema::new(strategies).keys().into_iter().collect()
+        Self::schema(strategies).keys().into_iter().collect()
+    }
+
+    /// Generates the schema of the settings with these strategies.
+    pub(super) fn schema(strategies: &[&'static dyn Graph]) -> Schema {
+        Schema::new(&schema_for!(Settings).to_value(), strategies)
     }
 }
 

@@ -11,10 +11,7 @@ use serde::Serialize;
 use shared::{Event, Request, Response, ToolOutput, Verdict};
 use store::{Chain, Recorded, Store, Thread, ThreadFilter, ThreadId, ThreadStatus, TurnFilter, TurnStatus};
 
-use crate::commands::{
-    Context,
-    thread::{graph_of, status_of},
-};
+use crate::commands::{Context, source::graph_of, thread::status_of};
 
 /// Everything found in the logs and in the servers' data.
 #[derive(Default)]

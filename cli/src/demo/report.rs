@@ -99,7 +99,7 @@ fn problems(run: &Run, audit: &Audit) -> String {
 fn proof(audit: &Audit) -> String {
     if audit.is_clean() {
         return format!(
-            "Proof: every log ({}) was folded again and gives the stored state, today's code decides every step as it was\n\
+            "Proof: every log ({}) was folded again and matches the tables, today's code decides every step as it was\n\
              decided, and every hash chain holds.\n",
             audit.threads
         );

@@ -4,18 +4,19 @@ use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use queue::rate_limits::RateLimit;
 use secrecy::{ExposeSecret as _, SecretString};
+use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::world::{
-    COMMANDS, Command, Commands, Index, LiveWorld, Method, Models, Price, Provider, Providers,
+    COMMANDS, Command, Commands, Index, LiveWorld, Method, Models, OpenAi, Price, Provider, Providers,
     RateLimitConfig, Script, Server, Servers, Session, Structured, ToolFilter, ToolRule, Transport,
     describe_commands,
 };
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, LimitSettings, McpSettings, McpTransport, ModelLimits, PriceSettings,
-        ProviderSettings, ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm,
-        ToolSettings,
+        CommandMethod, CommandSettings, HttpProviderSettings, LimitSettings, MaybeSecret, McpSettings,
+        McpTransport, ModelLimits, PriceSettings, ProviderSettings, SecretError, ServerLimits,
+        SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
     },
     exit::{CliError, Exit},
 };
@@ -25,7 +26,8 @@ pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<LiveWo
     let models = models(settings)?;
     let index = index(settings, entries(settings, store)?, models.clone());
     let servers = servers(settings)?.with_pins(store.clone());
-    Ok(LiveWorld::new(models, servers, commands(settings)?, index).with_rate_limits(caps(&settings.limits)))
+    let world = LiveWorld::new(models, servers, commands(settings)?, index);
+    Ok(world.with_rate_limits(caps(&settings.limits)).with_attachments(Arc::new(store.clone())))
 }
 
 /// The experts that strategies choose from, with their descriptions: the MCP servers, and the plain commands as one more.
@@ -42,28 +44,56 @@ pub(crate) fn experts(settings: &Settings) -> BTreeMap<String, String> {
 pub(crate) fn models(settings: &Settings) -> anyhow::Result<Arc<Models>> {
     let providers: anyhow::Result<Providers> =
         settings.providers.iter().map(|(name, it)| Ok((name.clone(), provider(it)?))).collect();
-    Ok(Arc::new(Models::new(providers?)?))
+    Ok(Arc::new(Models::new(providers?)?.with_accepts(accepts(settings))))
+}
+
+/// The attachments that models take, by provider. A script reads none, so it takes all.
+pub(crate) fn accepts(settings: &Settings) -> Accepts {
+    let of_provider = |(name, it): (&String, &ProviderSettings)| match it {
+        ProviderSettings::Http(it) => Some((name.clone(), it.accepts.clone())),
+        ProviderSettings::Script { .. } => None,
+    };
+    Accepts(settings.providers.iter().filter_map(of_provider).collect())
 }
 
 fn provider(settings: &ProviderSettings) -> anyhow::Result<Provider> {
     Ok(match settings {
         ProviderSettings::Script { script } => Provider::Scripted(scripted(script)?),
-        ProviderSettings::Http { base_url, api_key, timeout_seconds, structured, prices } => {
-            match api_key.as_ref().map(|it| it.resolve()).transpose() {
-                Ok(api_key) => {
-                    let timeout = Duration::from_secs(*timeout_seconds);
-                    let structured = match structured {
-                        StructuredForm::Auto => Structured::Auto,
-                        StructuredForm::JsonSchema => Structured::JsonSchema,
-                        StructuredForm::Tool => Structured::Tool,
-                        StructuredForm::Json => Structured::Json,
-                    };
-                    let prices = prices.iter().map(|(model, it)| (model.clone(), price(it))).collect();
-                    Provider::OpenAi { base_url: base_url.clone(), api_key, timeout, structured, prices }
-                }
-                Err(err) => Provider::Unavailable { reason: err.to_string() },
-            }
-        }
+        ProviderSettings::Http(it) => match endpoint(it) {
+            Ok(endpoint) => Provider::OpenAi(endpoint),
+            Err(err) => Provider::Unavailable { reason: err.to_string() },
+        },
+    })
+}
+
+fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
+    let HttpProviderSettings {
+        base_url,
+        api_key,
+        headers,
+        query,
+        stream,
+        timeout_seconds,
+        structured,
+        prices,
+        accepts: _,
+    } = settings;
+    let resolved = |named: &BTreeMap<String, MaybeSecret>| -> Result<BTreeMap<_, _>, SecretError> {
+        named.iter().map(|(name, it)| Ok((name.clone(), it.resolve()?))).collect()
+    };
+    Ok(OpenAi {
+        api_key: api_key.as_ref().map(|it| it.resolve()).transpose()?,
+        headers: resolved(headers)?,
+        query: resolved(query)?,
+        stream: *stream,
+        structured: match structured {
+            StructuredForm::Auto => Structured::Auto,
+            StructuredForm::JsonSchema => Structured::JsonSchema,
+            StructuredForm::Tool => Structured::Tool,
+            StructuredForm::Json => Structured::Json,
+        },
+        prices: prices.iter().map(|(model, it)| (model.clone(), price(it))).collect(),
+        ..OpenAi::new(base_url, Duration::from_secs(*timeout_seconds))
     })
 }
 
@@ -132,6 +162,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
         },
         headers,
         safety: settings.safety,
+        max_repeats: settings.max_repeats,
         timeout: Duration::from_secs(settings.timeout_seconds),
     })
 }
@@ -197,6 +228,7 @@ fn rule(settings: &ToolSettings) -> ToolRule {
         safety: settings.safety,
         timeout: settings.timeout_seconds.map(Duration::from_secs),
         concurrency: settings.concurrency,
+        max_repeats: settings.max_repeats,
     }
 }
 

@@ -82,7 +82,7 @@ async fn a_store_is_attested_verified_and_exported() {
         found["findings"].as_array().unwrap().iter().find(of).map(|it| it["wrong"].clone())
     };
     assert_eq!((exit, &found["verdict"]), (1, &json!("tampered")), "{found}");
-    assert_eq!((wrong(thread), wrong(other)), (Some(json!("edited")), Some(json!("removed"))), "{found}");
+    assert_eq!((wrong(thread), wrong(other)), (Some(json!("broken")), Some(json!("removed"))), "{found}");
     assert!(words(folder, &held).starts_with("TAMPERED: "));
     let (exit, made, _) = run(folder, &["audit", "checkpoint", "--to", "witness"]);
     assert_eq!((exit, &made["found"]), (1, &json!(1)), "a log whose end has not moved is not read: {made}");

@@ -183,6 +183,8 @@ pub(crate) fn batch(id: &str, status: BatchStatus, lines: u64, results: u64) -> 
             running: 0,
             queued: 0,
             reused: 0,
+            partial: 0,
+            declined: 0,
             expired: 0,
             cancelled: 0,
             invalid: 0,
@@ -193,7 +195,7 @@ pub(crate) fn batch(id: &str, status: BatchStatus, lines: u64, results: u64) -> 
             usd: 0.0,
             max_usd: None,
             stopped: None,
-            resumable: Resumable { failed: 0, expired: 0 },
+            resumable: Resumable::default(),
             top_causes: None,
         },
     }

@@ -307,8 +307,77 @@ fn a_wait_reports_failed_attempts() {
     let dev = Dev::start();
     let sent = run(
         dev.folder(),
-        &["turn", "send", "-g", "probe", "falter 3; echo done", "--wait", "--url", &dev.url],
+        &["turn", "send", "-g", "probe", "flaky 3; echo done", "--wait", "--url", &dev.url],
     );
     assert_eq!(sent.0, 0, "{sent:?}");
     assert!(sent.2.contains("attempt failed") && sent.2.contains("next try in"), "{sent:?}");
+}
+
+/// The cost of each prompt is shown under its hash, as `strategy show` prints it.
+#[test]
+fn costs_are_grouped_by_prompt() {
+    let folder = migrated();
+    import(folder.path(), "planner/nodes_are_configured.jsonl");
+    import(folder.path(), "planner/two_tasks.jsonl");
+    let costs = json_of(folder.path(), &["thread", "cost", "--by", "prompt"]).to_string();
+    for group in ["planner/plan built-in", "planner/respond built-in", "(no model)"] {
+        assert!(costs.contains(&format!("\"{group}\"")), "{group} in {costs}");
+    }
+    let hash = shared::prompt_hash("{ending} Answer in one sentence.");
+    assert!(costs.contains(&format!("\"planner/respond {}\"", &hash[..12])), "{hash} in {costs}");
+}
+
+/// Each setting of a node is shown with its effective value and with the layer that set it.
+#[test]
+fn strategy_show_names_models_prompts_and_parameters_with_their_origins() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("respond.md"), "Answer in Latin.\n\n{ending}\n").unwrap();
+    let toml = "[strategies.planner]\nmodel = 'openai/big'\nservers = ['calendar']\n\
+        [strategies.planner.nodes]\nplan = { model = 'openai/small', temperature = 0.5, prompt = '{prompt} Plan {experts}.' }\n\
+        respond = { prompt_file = 'respond.md', extra = { seed = 7 } }\n\
+        [mcp.calendar]\ndescription = 'x'\ncommand = 'x'\n";
+    fs::write(folder.path().join("turnfold.toml"), toml).unwrap();
+    let set = "strategies.planner.nodes.plan.max_tokens=90";
+    let shown = json_of(folder.path(), &["--set", set, "strategy", "show", "planner"]);
+    assert_eq!(
+        (&shown["name"], &shown["servers"]),
+        (&json!("planner"), &json!({"value": ["calendar"], "origin": "turnfold.toml"}))
+    );
+    let node = |name: &str| {
+        let mut nodes = shown["nodes"].as_array().unwrap().iter();
+        nodes.find(|it| it["name"] == name).unwrap_or_else(|| panic!("{name}: {shown}"))
+    };
+    let setting = |value: Value, origin: &str| json!({"value": value, "origin": origin});
+    let plan = node("plan");
+    assert_eq!(plan["model"], setting(json!("openai/small"), "turnfold.toml"));
+    assert_eq!(
+        plan["parameters"],
+        json!({"temperature": setting(json!(0.5), "turnfold.toml"), "max_tokens": setting(json!(90), "--set")})
+    );
+    assert_eq!(plan["prompt"]["origin"], "turnfold.toml");
+    assert_eq!(plan["prompt"]["hash"], shared::prompt_hash("{prompt} Plan {experts}."));
+    assert_eq!(
+        plan["prompt"]["placeholders"],
+        json!(["{prompt}", "{experts}", "{plan}", "{time}", "{problem}"])
+    );
+    let respond = node("respond");
+    assert_eq!(respond["model"], setting(json!("openai/big"), "turnfold.toml"));
+    assert_eq!(
+        (&respond["prompt"]["first_line"], &respond["prompt"]["text"]),
+        (&json!("Answer in Latin."), &Value::Null)
+    );
+    let assess = node("assess");
+    assert_eq!((&assess["prompt"]["origin"], &assess["parameters"]), (&json!("built-in"), &json!({})));
+    assert_eq!((&node("equip")["asks_model"], &node("equip")["model"]), (&json!(false), &Value::Null));
+
+    let text = run(folder.path(), &["strategy", "show", "planner", "--prompts"]).1;
+    let expected =
+        ["asks no model", "openai/small", "temperature 0.5 (turnfold.toml)", "Answer in Latin.\n\n{ending}"];
+    for words in expected {
+        assert!(text.contains(words), "{words:?} in {text}");
+    }
+    let without = run(folder.path(), &["strategy", "show", "planner"]).1;
+    assert!(without.contains("Answer in Latin.") && !without.contains("{ending}"), "{without}");
+    let wrong = run(folder.path(), &["strategy", "show", "plannr"]);
+    assert!(wrong.0 == 2 && wrong.2.contains("did you mean \"planner\"?"), "{wrong:?}");
 }

@@ -5,6 +5,7 @@ mod layers;
 mod limits;
 mod manual;
 mod mistakes;
+mod nodes;
 mod secrets;
 
 use std::fs;

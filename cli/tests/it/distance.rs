@@ -17,7 +17,7 @@ use async_trait::async_trait;
 use futures::{StreamExt, stream};
 use queue::{RedisNotifications, RedisQueue};
 use serde_json::{Value, json};
-use shared::{DynThread, Event, Graph, InputResponse, TurnKind, Verdict, rerun, strategies};
+use shared::{DynThread, Event, Graph, InputResponse, Opened, TurnKind, Verdict, rerun, strategies};
 use store::{Backends, Store, StrategyRegistry};
 use tokio::sync::Mutex;
 use uuid::Uuid;
@@ -39,30 +39,42 @@ const SIDE_BY_SIDE: usize = 8;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_servers_give_the_same_transcripts() {
-    // The pins of the servers belong to the API, so each set of servers has its own deployment.
-    let mut by_experts = BTreeMap::<BTreeMap<String, String>, Vec<(&'static dyn Graph, PathBuf)>>::new();
+    // The pins of the servers and the context settings belong to the API, so each set of them has its own deployment.
+    let mut by_config = BTreeMap::<String, Vec<(&'static dyn Graph, PathBuf)>>::new();
     for graph in strategies::all() {
         for path in paths(graph.name()) {
             let Some(Event::Opened(opened)) = read(&path).into_iter().next() else { panic!("{path:?}") };
-            by_experts.entry(opened.servers).or_default().push((graph, path));
+            by_config.entry(config(&opened)).or_default().push((graph, path));
         }
     }
     let lived = AtomicUsize::new(0);
-    stream::iter(by_experts)
-        .for_each_concurrent(ENGINES, async |(experts, fixtures)| {
-            live_all(&experts, &fixtures).await;
+    stream::iter(by_config)
+        .for_each_concurrent(ENGINES, async |(config, fixtures)| {
+            live_all(&config, &fixtures).await;
             lived.fetch_add(fixtures.len(), Ordering::Relaxed);
         })
         .await;
     assert!(lived.load(Ordering::Relaxed) > 200, "{lived:?} fixtures");
 }
 
-/// Runs the fixtures that share a set of MCP servers on one deployment.
-async fn live_all(experts: &BTreeMap<String, String>, fixtures: &[(&'static dyn Graph, PathBuf)]) {
+/// Configuration with which threads open like this one.
+fn config(opened: &Opened) -> String {
     let server = |(name, what): (&String, &String)| {
         format!("[mcp.{name}]\ndescription = {}\ncommand = \"true\"\n", json!(what))
     };
-    let engine = Engine::start(&experts.iter().map(server).collect::<String>()).await;
+    let context = &opened.context;
+    let windows: Vec<String> =
+        context.context_tokens.iter().map(|(model, tokens)| format!("{} = {tokens}", json!(model))).collect();
+    let result = context.tool_result_tokens.map(|it| format!("tool_result_tokens = {it}\n"));
+    let summary = context.summary_model.as_ref().map(|it| format!("summary_model = {}\n", json!(it)));
+    let servers: String = opened.servers.iter().map(server).collect();
+    let (result, summary) = (result.unwrap_or_default(), summary.unwrap_or_default());
+    format!("{servers}[context]\ncontext_tokens = {{ {} }}\n{result}{summary}", windows.join(", "))
+}
+
+/// Runs the fixtures that share a configuration on one deployment.
+async fn live_all(config: &str, fixtures: &[(&'static dyn Graph, PathBuf)]) {
+    let engine = Engine::start(config).await;
     let library = engine.folder().join("library");
     fs::create_dir(&library).unwrap();
     let mut worker = Command::new(std::env::current_exe().unwrap());
@@ -163,6 +175,12 @@ fn paths(strategy: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(fixtures().join(strategy)).unwrap().map(|it| it.unwrap().path()).collect();
     paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
+    // Two kinds of fixtures cannot be lived by this deployment yet: its scripted model refuses no request as too large, and
+    // its threads have all servers.
+    paths.retain(|it| {
+        let refuses = |it: &Event| matches!(it, Event::AttemptFailed(it) if it.context_tokens.is_some());
+        !it.ends_with("a_search_with_options_among_few_servers.jsonl") && !read(it).iter().any(refuses)
+    });
     paths.sort();
     paths
 }

@@ -42,6 +42,12 @@ async fn dev(script: &[Value]) -> Dev {
 }
 
 impl Dev {
+    /// Returns the lines of the engine's log with this message.
+    fn logged(&self, message: &str) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("dev.log")).unwrap();
+        text.lines().filter(|it| it.contains(message)).map(str::to_owned).collect()
+    }
+
     async fn post(&self, path: &str, body: Value) -> Value {
         let response = self.http.post(format!("{}{path}", self.url)).json(&body).send().await.unwrap();
         response.json().await.unwrap()
@@ -86,6 +92,11 @@ async fn a_model_that_answers_malformed_json_four_times() {
     for words in ["plan", "does not fit its schema", "tried 4 times", "retry the turn"] {
         assert!(error.contains(words), "{words:?} in {error}");
     }
+    let warned = dev.logged("turn failed");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    for words in ["WARN", "node=\"plan\"", "does not fit its schema", turn["id"].as_str().unwrap()] {
+        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
+    }
     dev.goes_on(&turn).await;
 }
 
@@ -101,6 +112,22 @@ async fn a_dead_server() {
     let reply = turn["output"]["reply"].as_str().unwrap();
     for words in ["Not done", "dead", "[mcp.dead]", "tried 4 times"] {
         assert!(reply.contains(words), "{words:?} in {reply}");
+    }
+    assert_eq!(
+        (&turn["outcome"], &turn["cause"]),
+        (&json!("partial"), &json!("mcp unreachable: dead")),
+        "{turn}"
+    );
+    let warned = dev.logged("turn ended without a full answer");
+    assert_eq!(warned.len(), 1, "{warned:?}");
+    for words in [
+        "WARN",
+        "node=\"respond\"",
+        "outcome=\"partial\"",
+        "mcp unreachable: dead",
+        turn["thread_id"].as_str().unwrap(),
+    ] {
+        assert!(warned[0].contains(words), "{words:?} in {warned:?}");
     }
     dev.goes_on(&turn).await;
 }

@@ -209,7 +209,7 @@ fn an_engine_a_turn_and_its_log() {
     assert!(asked.1.contains("2. green") && asked.1.contains("--thread"), "{}", asked.1);
     let thread = asked.1.split("--thread ").nth(1).unwrap().split(' ').next().unwrap().to_owned();
     let answered = run(&["turn", "send", "--thread", &thread, "green", "--wait"]);
-    assert_eq!((answered.0, answered.1.trim()), (0, "Done: heard \"green\"."), "{answered:?}");
+    assert_eq!((answered.0, answered.1.trim()), (0, "Done: answered \"green\"."), "{answered:?}");
     assert_eq!(run(&["thread", "verify", &thread]).0, 0);
     assert_eq!(run(&["thread", "replay", &thread]).0, 0);
     let (_, state, _) = run(&["thread", "state", &thread, "--at", "4", "-o", "json"]);

@@ -71,7 +71,7 @@ async fn a_captured_thread_has_no_secrets_and_is_maintained() {
     assert_eq!(exit, 0, "{told}");
     assert_eq!(captured["fixture"], "fixtures/planner/book_lunch_with_ann_on_friday_and_tell_me_her.jsonl");
     assert_eq!(captured["secrets"], json!({"a token of GitHub": 1}));
-    assert!(captured["flipped"].as_u64() > Some(5), "{captured}");
+    assert!(captured["changed_answers"].as_u64() > Some(5), "{captured}");
     let path = folder.join(captured["fixture"].as_str().unwrap());
     let text = fs::read_to_string(&path).unwrap();
     assert!(text.contains("SECRET_1") && !text.contains("ghp_"), "{text}");

@@ -104,7 +104,7 @@ fn captures_one_of(folder: &Path, strategy: &str) {
     let thread = first["thread"].as_str().unwrap();
     let (exit, captured, told) = fixtures(folder, &["capture", thread, "--name", "of_the_demo"]);
     assert_eq!(exit, 0, "{told}");
-    assert!(captured["flipped"].as_u64() > Some(1), "{captured:#}");
+    assert!(captured["changed_answers"].as_u64() > Some(1), "{captured:#}");
     let snapshot = folder.join(format!("fixtures/{strategy}/of_the_demo.snap.new"));
     assert!(fs::read_to_string(&snapshot).unwrap().contains("opened"), "{}", snapshot.display());
 }

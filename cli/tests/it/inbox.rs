@@ -68,7 +68,7 @@ fn a_question_is_listed_shown_and_answered() {
     assert_eq!(run(&["inbox", "answer", &choice, "red", "--ignore"]).0, 2, "and not two");
 
     let answered = run(&["inbox", "answer", &choice, "2", "--wait"]);
-    assert_eq!((answered.0, answered.1.trim()), (0, "Done: heard \"green\"."), "{answered:?}");
+    assert_eq!((answered.0, answered.1.trim()), (0, "Done: answered \"green\"."), "{answered:?}");
     let shown = run(&["inbox", "show", &choice]);
     assert_eq!(shown.0, 0, "{shown:?}");
     assert!(shown.1.contains("has no open question"), "{}", shown.1);
@@ -76,7 +76,7 @@ fn a_question_is_listed_shown_and_answered() {
     let replanned = run(&["turn", "send", "--thread", &open, "ask In JSON?", "--replan", "--wait"]);
     assert_eq!(replanned.0, 3, "a new matter, and no answer: {replanned:?}");
     let edited = run(&["inbox", "answer", &open, "--edit", "{\"a\": 1}", "--wait"]);
-    assert_eq!((edited.0, edited.1.trim()), (0, "Done: heard \"{\\\"a\\\":1}\"."), "{edited:?}");
+    assert_eq!((edited.0, edited.1.trim()), (0, "Done: answered \"{\\\"a\\\":1}\"."), "{edited:?}");
 
     let open = ask("ask Well?");
     let ignored = run(&["inbox", "answer", &open, "--ignore"]);

@@ -147,7 +147,7 @@ impl Figures {
                     let calls = reply["tool_calls"].as_array().is_some_and(|it| !it.is_empty());
                     format!("answered: {}", form.unwrap_or(if calls { "a call" } else { "words" }))
                 }
-                "decided" if event.to_string().contains("this very call was just answered") => {
+                "decided" if event.to_string().contains("this very call was answered before") => {
                     "a repeated call refused".to_owned()
                 }
                 _ => continue,

@@ -77,8 +77,8 @@ fn an_exported_log_is_imported_byte_for_byte() {
 fn a_decision_is_explained() {
     let (folder, id) = home("planner/confidence_at_the_threshold.jsonl");
     let (exit, why) = run(folder.path(), &["thread", "why", &id, "--at", "17"]);
-    assert_eq!((exit, &why["decision"]["because"]), (0, &json!("done with confidence 0.69 < 0.7")));
-    assert_eq!(run(folder.path(), &["thread", "why", &id]).1["stands"], "idle: a person speaks next");
+    assert_eq!((exit, &why["decision"]["reason"]), (0, &json!("done with confidence 0.69 < 0.7")));
+    assert_eq!(run(folder.path(), &["thread", "why", &id]).1["status"], "idle");
     let (exit, told) = run(folder.path(), &["thread", "why", &id, "--at", "99"]);
     assert!(
         exit == 2 && told.as_str().unwrap().contains("the thread has no event 99: its last event is 27"),
@@ -97,7 +97,7 @@ fn bisect_finds_the_first_event() {
     let folder = folder.path();
     let (exit, found) = run(folder, &["thread", "bisect", &id, "--where", "state.plan.rounds > 0"]);
     assert_eq!((exit, &found["seq"]), (0, &json!(17)), "{found}");
-    assert_eq!(run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]), (1, Value::Null));
+    assert_eq!(run(folder, &["thread", "bisect", &id, "--where", "status = failed"]), (1, Value::Null));
     assert_eq!(run(folder, &["thread", "bisect", &id, "--diverges"]), (0, Value::Null));
     let told = |words: &str| {
         let output = turnfold(folder).args(["thread", "bisect", &id, "--where", words]).output().unwrap();
@@ -108,8 +108,8 @@ fn bisect_finds_the_first_event() {
         "a typo is told of"
     );
     assert_eq!(told("state.plan.rounds > 99"), "", "and what is there is none");
-    let (exit, told) = run(folder, &["thread", "bisect", &id, "--where", "status = failed"]);
-    assert!(exit == 2 && told.as_str().unwrap().contains("there is no field status"), "{told}");
+    let (exit, told) = run(folder, &["thread", "bisect", &id, "--where", "standing = failed"]);
+    assert!(exit == 2 && told.as_str().unwrap().contains("there is no field standing"), "{told}");
     assert_eq!(run(folder, &["thread", "bisect", &id]).0, 2, "something must be looked for");
 }
 

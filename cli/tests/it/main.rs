@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 
+mod attachments;
 mod audit;
 mod batch;
 mod book;
@@ -27,6 +28,7 @@ mod local;
 mod looks;
 #[cfg(feature = "milvus")]
 mod milvus;
+mod new_strategy;
 mod openai_batches;
 mod openai_clients;
 mod person;
@@ -36,6 +38,7 @@ mod real_servers;
 mod redrive;
 mod results;
 mod soak;
+mod streaming;
 mod submissions;
 mod tour;
 mod upkeep;

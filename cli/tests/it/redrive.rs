@@ -39,7 +39,7 @@ fn failed_turns_are_found_counted_and_redriven() {
     assert_eq!(ids, [&failed[1], &failed[0]]);
     let wrong = dev.run(&["turn", "list", "--where", "status = failed or status = queued"]);
     assert!(
-        wrong.0 == 2 && wrong.2.contains("character 17") && wrong.2.contains("there is only"),
+        wrong.0 == 2 && wrong.2.contains("character 17") && wrong.2.contains("only `and` is supported"),
         "{wrong:?}"
     );
     let causes = dev.run(&["turn", "list", "--group-by", "cause", "--where", "cause ~ paper"]);
@@ -82,7 +82,7 @@ fn the_queue_explains_why_turns_wait() {
     assert!(sent.1.contains("is queued"), "{sent:?}");
     let asks = dev.send("probe", "ask Well?");
     dev.until(&asks, "interrupted");
-    let falters = dev.send("probe", "falter 9; echo end");
+    let falters = dev.send("probe", "flaky 9; echo end");
     let began = Instant::now();
     loop {
         let told = dev.run(&["queue", "list"]);

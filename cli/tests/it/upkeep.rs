@@ -66,7 +66,7 @@ async fn a_store_is_verified_and_rebuilt() {
     let finding = &verified["findings"][0];
     assert_eq!(
         (&finding["thread"], &finding["seq"], &finding["wrong"]),
-        (&json!(thread), &json!(1), &json!("missing"))
+        (&json!(thread), &json!(1), &json!("broken"))
     );
     assert!(words(folder, &["store", "verify"]).contains("events 1 to 2 are missing"));
 }

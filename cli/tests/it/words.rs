@@ -113,7 +113,7 @@ fn a_log_of_a_newer_version_is_not_checked() {
         }
     });
     for verb in ["events", "replay", "state", "show"] {
-        fails(&run(folder.path(), &["thread", verb, &thread]), 6, &["a newer turnfold wrote it"]);
+        fails(&run(folder.path(), &["thread", verb, &thread]), 6, &["newer version of turnfold"]);
     }
 }
 

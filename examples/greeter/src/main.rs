@@ -1,19 +1,15 @@
-//! An example of your own strategy: it asks for a name, remembers it, and lets a model greet.
+//! The strategy `greeter`: it asks for a name once, remembers it, and lets a model greet.
 //!
-//! `cargo run -p greeter -- dev` is `turnfold dev` with this strategy; `cargo run -p greeter -- strategy map greeter` prints its
-//! map. `docs/your-own-strategy.md` explains the code.
+//! `cargo run -p greeter -- dev` is `turnfold dev` with this strategy, `cargo run -p greeter -- strategy map greeter` prints its map,
+//! and `cargo test -p greeter` runs its tests. The page "Your own strategy" of turnfold's book explains the code.
 
 #[cfg(test)]
 mod tests;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use shared::{
-    Chat, Edge, Edges, InterruptKind, Message, Node, Question, Reply, Step, Strategy, Thread, Transition,
-};
+use turnfold::strategy::*;
 
 fn main() -> std::process::ExitCode {
-    let mut strategies = shared::strategies::all();
+    let mut strategies = bundled();
     strategies.push(&Greeter);
     turnfold::main(strategies)
 }
@@ -24,7 +20,7 @@ struct Greeter;
 #[serde(rename_all = "snake_case")]
 enum NodeName {
     AskName,
-    HearName,
+    ReceiveName,
     Greet,
 }
 
@@ -62,8 +58,8 @@ impl Strategy for Greeter {
     type NodeName = NodeName;
 
     const EDGES: Edges<NodeName> = &[
-        (NodeName::AskName, &[Edge::Ask(NodeName::HearName)]),
-        (NodeName::HearName, &[Edge::To(NodeName::Greet)]),
+        (NodeName::AskName, &[Edge::Ask(NodeName::ReceiveName)]),
+        (NodeName::ReceiveName, &[Edge::To(NodeName::Greet)]),
         (NodeName::Greet, &[Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::AskName, NodeName::Greet];
@@ -75,7 +71,7 @@ impl Strategy for Greeter {
     fn node(name: NodeName) -> &'static dyn Step<Self> {
         match name {
             NodeName::AskName => &AskName,
-            NodeName::HearName => &HearName,
+            NodeName::ReceiveName => &ReceiveName,
             NodeName::Greet => &Greet,
         }
     }
@@ -90,12 +86,12 @@ impl Node<Greeter> for AskName {
     type Effect = ();
     fn ask(&self, _: &Thread<Greeter>) {}
     fn learn(&self, _: &Thread<Greeter>, (): ()) -> Transition<Greeter> {
-        Transition::ask(Question::open(InterruptKind::SlotFill, "Who are you?"), NodeName::HearName)
+        Transition::ask(Question::open(InterruptKind::SlotFill, "Who are you?"), NodeName::ReceiveName)
     }
 }
 
-struct HearName;
-impl Node<Greeter> for HearName {
+struct ReceiveName;
+impl Node<Greeter> for ReceiveName {
     type Effect = ();
     fn ask(&self, _: &Thread<Greeter>) {}
     fn learn(&self, thread: &Thread<Greeter>, (): ()) -> Transition<Greeter> {

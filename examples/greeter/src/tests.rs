@@ -2,4 +2,4 @@
 
 use super::Greeter;
 
-strategy_tests::tests!(&[&Greeter], "fixtures");
+turnfold::strategy::tests!(&[&Greeter], "fixtures");

@@ -28,17 +28,34 @@ pub enum Notification {
         /// Thread whose log changed.
         thread: Uuid,
     },
+    /// Sent to [`ALL_WORKERS`]: a subscriber came while a turn of this thread was running. The worker that runs it repeats
+    /// the answer that is being written.
+    FollowerJoined {
+        /// Thread that is followed.
+        thread: Uuid,
+    },
     /// Sent to [`ALL_WORKERS`]: a pause was added or removed.
     PausesChanged,
-    /// A model streams a piece of its answer. The complete answer becomes an event.
-    Delta {
-        /// Node that made the request.
-        node: String,
-        /// Index of the request among those of the node.
-        slot: usize,
-        /// Text to append to the previous pieces.
-        text: String,
-    },
+    /// A model writes its answer to the person. The complete answer becomes an event.
+    Delta(Delta),
+}
+
+/// A piece of the answer that a model is writing.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// Turn that the answer ends.
+    pub turn: Uuid,
+    /// Node that made the request.
+    pub node: String,
+    /// Number of the event that recorded the request.
+    pub seq: u64,
+    /// Random id of the attempt. A repeated attempt writes its answer from the start.
+    pub attempt: u64,
+    /// Position of the text in the answer, in bytes. Some pieces begin at 0 and repeat the answer so far, for subscribers
+    /// that came late or missed a piece.
+    pub offset: usize,
+    /// Text of the piece.
+    pub text: String,
 }
 
 /// Publishes and delivers notifications.

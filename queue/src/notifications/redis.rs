@@ -119,7 +119,10 @@ async fn publish_batches(
         for (thread, notification) in batch.drain(..) {
             match notification {
                 Notification::Appended { seq } => appended.push((thread, seq)),
-                Notification::Changed { .. } | Notification::PausesChanged | Notification::Delta { .. } => {
+                Notification::Changed { .. }
+                | Notification::FollowerJoined { .. }
+                | Notification::PausesChanged
+                | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
                     if appended.iter().any(|(it, _)| *it == thread) {
                         publish(APPENDED_CHANNEL, serde_json::to_string(&appended));

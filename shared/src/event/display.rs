@@ -78,6 +78,10 @@ impl fmt::Display for Event {
             },
             Event::InputRequired(it) => fmt_input_required(it, f),
             Event::InputProvided(it) => fmt_input_provided(it, f),
+            Event::Summarised(it) => match it.upto {
+                0 | 1 => write!(f, "message 0"),
+                upto => write!(f, "messages 0–{}", upto - 1),
+            },
             Event::Decided(_) => Ok(()),
             Event::Failed(it) => write!(f, "{}: {}", it.node, it.reason),
             Event::Retried(_) => write!(f, "by an operator"),
@@ -93,6 +97,7 @@ fn fmt_opened(it: &Opened, f: &mut Formatter<'_>) -> fmt::Result {
     (it.tenant != DEFAULT_TENANT).then(|| write!(f, " · tenant {}", it.tenant)).transpose()?;
     (!it.config.is_null()).then(|| write!(f, " · {}", json(&it.config, full))).transpose()?;
     (!it.budget.is_none()).then(|| line(f, format_args!("budget {}", it.budget))).transpose()?;
+    (!it.context.is_default()).then(|| line(f, format_args!("context {}", it.context))).transpose()?;
     it.servers
         .iter()
         .try_for_each(|(name, description)| line(f, format_args!("server {name}: {description}")))
@@ -114,6 +119,9 @@ fn fmt_usage(it: &Usage, f: &mut Formatter<'_>) -> fmt::Result {
 
 fn fmt_attempt_failed(it: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result {
     write!(f, "{}", it.error)?;
+    if let Some(tokens) = it.context_tokens {
+        return write!(f, " · to be asked again with at most {tokens} tokens");
+    }
     match it.retry_after_ms {
         None => return write!(f, " · not retried automatically"),
         Some(_) if it.in_doubt => write!(f, " · may have taken effect, safe to repeat")?,
@@ -154,13 +162,19 @@ fn fmt_decided(it: &Decided, f: &mut Formatter<'_>) -> fmt::Result {
         Goto::Interrupt(_) => "a person",
     };
     write!(f, "{} → {to}", it.node)?;
+    match (&it.outcome, &it.to) {
+        (Some(outcome), Goto::End) => write!(f, " · {outcome}")?,
+        (Some(outcome), Goto::Node(_) | Goto::Interrupt(_)) => line(f, format_args!("outcome {outcome}"))?,
+        (None, _) => {}
+    }
     it.reason.iter().try_for_each(|reason| line(f, format_args!("because {reason}")))?;
     it.messages.iter().try_for_each(|it| line(f, format_args!("message {}", message(it, full))))?;
     it.facts.iter().try_for_each(|fact| line(f, format_args!("fact {}", json(fact, full))))?;
     match &it.to {
-        Goto::Interrupt(Interrupt { kind, question, options, elicitation: _, resume }) => {
+        Goto::Interrupt(Interrupt { kind, question, options, open_ended, elicitation: _, resume }) => {
             line(f, format_args!("asks for {}: {}", kind.name().replace('_', " "), quoted(question, full)))?;
             options.iter().enumerate().try_for_each(|(n, it)| line(f, format_args!("  {}. {it}", n + 1)))?;
+            open_ended.then(|| line(f, format_args!("  or any other text"))).transpose()?;
             line(f, format_args!("answer goes to {resume}"))
         }
         Goto::Node(_) | Goto::End => Ok(()),
@@ -185,7 +199,13 @@ fn line(f: &mut Formatter<'_>, text: fmt::Arguments<'_>) -> fmt::Result {
 fn message(message: &Message, full: bool) -> String {
     let calls =
         message.tool_calls.iter().map(|it| format!("{}({})", it.name, arguments(&it.arguments, full)));
-    let text = (!message.content.is_empty() || message.tool_calls.is_empty())
-        .then(|| quoted(&message.content, full));
-    format!("{}: {}", message.role.name(), text.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))
+    let attachments = message.attachments.iter().map(ToString::to_string);
+    let is_text =
+        !message.content.is_empty() || (message.tool_calls.is_empty() && message.attachments.is_empty());
+    let text = is_text.then(|| quoted(&message.content, full)).into_iter();
+    format!(
+        "{}: {}",
+        message.role.name(),
+        text.chain(attachments).chain(calls).collect::<Vec<_>>().join(" + ")
+    )
 }

@@ -10,8 +10,10 @@ use uuid::Uuid;
 
 use crate::{
     budget::{Budget, BudgetExceeded},
+    context::ContextSettings,
     elicitation::{Elicitation, InputResponse},
     message::Message,
+    outcome::Outcome,
     request::{Request, Response},
     tool_content::ResponseExtras,
     usage::Usage,
@@ -38,6 +40,9 @@ pub struct Opened {
     /// Budget of the thread and of each turn.
     #[serde(default, skip_serializing_if = "Budget::is_none")]
     pub budget: Budget,
+    /// Settings by which requests are made to fit into the context windows of models.
+    #[serde(default, skip_serializing_if = "ContextSettings::is_default")]
+    pub context: ContextSettings,
     /// Person or program that opened the thread.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actor: String,
@@ -162,6 +167,13 @@ pub struct AttemptFailed {
     /// Usage of the failed attempt. Unusable responses are billed too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The server offers other tools than its pin, so nothing was sent to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub pin_changed: bool,
+    /// Context window of the model in tokens, learned from its refusal. Later requests of the thread to this model are
+    /// made to fit into it, and the node issues its requests anew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_tokens: Option<u64>,
 }
 
 /// A request was given up. Its node continues without a response.
@@ -246,6 +258,17 @@ pub struct InputProvided {
     pub turn: Uuid,
 }
 
+/// Messages were summarised, because they do not fit into the context window of a model.
+///
+/// The text is the answer before this event. Models whose context window is too small for all messages receive it in
+/// their place; the messages themselves remain in the log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Summarised {
+    /// Number of messages that the summary covers, counted from the beginning of the conversation.
+    pub upto: usize,
+}
+
 /// A node decided.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -266,6 +289,10 @@ pub struct Decided {
     /// Budget that ended the turn before the node ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget_exceeded: Option<BudgetExceeded>,
+    /// Outcome of the turn. The decision that ends the turn has all causes, and without this field the turn was
+    /// answered. An earlier decision has what it adds to the outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<Outcome>,
 }
 
 /// Destination of control after a decision.
@@ -291,6 +318,9 @@ pub struct Interrupt {
     /// Accepted answers. Empty if any text is accepted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub options: Vec<String>,
+    /// True if any text is accepted in addition to the options.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub open_ended: bool,
     /// Input that a tool requests, with its schema.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub elicitation: Option<Box<Elicitation>>,
@@ -319,6 +349,17 @@ pub enum InterruptKind {
 }
 
 impl InterruptKind {
+    /// All kinds, in the order of their declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Clarification,
+        Self::SlotFill,
+        Self::Choice,
+        Self::Approval,
+        Self::Ambiguity,
+        Self::InDoubt,
+        Self::Input,
+    ];
+
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
@@ -389,4 +430,11 @@ pub struct Forked {
     /// Person or program that caused the event.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub actor: String,
+}
+
+#[test]
+fn all_kinds_of_interrupts_are_listed() {
+    let unknown = serde_json::from_str::<InterruptKind>("\"unknown\"").unwrap_err().to_string();
+    let names = InterruptKind::ALL.map(|it| format!("`{}`", it.name()));
+    assert!(unknown.contains(&format!("expected one of {} at", names.join(", "))), "{unknown}");
 }

@@ -4,7 +4,8 @@
 //! thread  = opened turn*
 //! turn    = turn_started step*                the last step decides `end` or `interrupt`
 //! step    = [asked attempt+] decided
-//!         | asked attempt+ failed [retried …]
+//!         | [asked attempt+] failed [retried …]
+//!         | asked attempt+ summarised          by the engine, before the step that it makes room for
 //! attempt = [attempted] (answered | attempt_failed | abandoned | in_doubt reconciled | input_required input_provided*)
 //! anywhere between events of a turn: cancelled
 //! anywhere after the first event, once: forked
@@ -29,10 +30,12 @@ use serde::{Deserialize, Serialize};
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Failed, Forked,
     Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reconciled, Retried,
-    TurnKind, TurnStarted, Verdict,
+    Summarised, TurnKind, TurnStarted, Verdict,
 };
 
 pub use upcast::{Shape, Upcast};
+
+use crate::attachment::Attachment;
 
 /// Format version that this build writes, and the newest that it reads.
 pub const FORMAT: u32 = 1;
@@ -42,7 +45,7 @@ pub const FORMAT: u32 = 1;
 pub enum Unreadable {
     /// Unknown kind.
     #[error(
-        "event kind {kind:?} is unknown: a newer turnfold wrote it; run that version (this one reads format {FORMAT})"
+        "event kind {kind:?} is unknown: written by a newer version of turnfold (this one reads format {FORMAT}); hint: run that version"
     )]
     Kind {
         /// Kind as stored.
@@ -50,7 +53,7 @@ pub enum Unreadable {
     },
     /// Log format newer than this build.
     #[error(
-        "the log has format {format} and this build reads up to {FORMAT}: a newer turnfold wrote it; run that version"
+        "the log has format {format}, but this build reads formats up to {FORMAT}; hint: run a newer version of turnfold"
     )]
     Format {
         /// Format version as stored.
@@ -58,7 +61,7 @@ pub enum Unreadable {
     },
     /// Payload that does not fit its kind.
     #[error(
-        "cannot read a payload of kind {kind:?}: {error}; a newer turnfold wrote it, or the log is damaged (`turnfold thread verify` tells)"
+        "cannot read the payload of a {kind:?} event: {error}; hint: run turnfold thread verify; if the log is intact, a newer version of turnfold wrote it"
     )]
     Payload {
         /// Kind as stored.
@@ -84,6 +87,30 @@ macro_rules! events {
         })*
 
         impl Event {
+    /// Returns the images and files of the event's messages.
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        let messages = match self {
+            Event::TurnStarted(it) => &it.messages[..],
+            Event::Decided(it) => &it.messages,
+            Event::Opened(_)
+            | Event::Asked(_)
+            | Event::Attempted(_)
+            | Event::Answered(_)
+            | Event::AttemptFailed(_)
+            | Event::Abandoned(_)
+            | Event::InDoubt(_)
+            | Event::Reconciled(_)
+            | Event::InputRequired(_)
+            | Event::InputProvided(_)
+            | Event::Summarised(_)
+            | Event::Failed(_)
+            | Event::Retried(_)
+            | Event::Cancelled(_)
+            | Event::Forked(_) => &[],
+        };
+        messages.iter().flat_map(|it| &it.attachments)
+    }
+
             /// All kinds, in the order of the enum.
             pub const KINDS: &[&str] = &[$($kind),*];
 
@@ -136,6 +163,8 @@ events! {
     "input_required" InputRequired,
     /// A person provided one input, or refused to.
     "input_provided" InputProvided,
+    /// Messages were summarised.
+    "summarised" Summarised,
     /// A node decided.
     "decided" Decided,
     /// A node failed. An operator may retry it.
@@ -189,6 +218,7 @@ impl Event {
             Event::Asked(_)
             | Event::Attempted(_)
             | Event::Abandoned(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_) => false,
         }
@@ -208,6 +238,7 @@ impl Event {
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Asked(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
@@ -219,7 +250,11 @@ impl Event {
     /// Returns true for decisions of the code, which replay compares with the decisions of the current code.
     pub fn is_decision(&self) -> bool {
         match self {
-            Event::Asked(_) | Event::Abandoned(_) | Event::Decided(_) | Event::Failed(_) => true,
+            Event::Asked(_)
+            | Event::Abandoned(_)
+            | Event::Summarised(_)
+            | Event::Decided(_)
+            | Event::Failed(_) => true,
             Event::Opened(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)

@@ -47,6 +47,7 @@ impl Event {
             | Event::Reconciled(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
+            | Event::Summarised(_)
             | Event::Failed(_)
             | Event::Retried(_)
             | Event::Cancelled(_) => 0,
@@ -56,7 +57,7 @@ impl Event {
 
 fn of_message(it: &Message) -> usize {
     let calls = it.tool_calls.iter().map(|it| ENTRY + of_value(&it.arguments)).sum::<usize>();
-    ENTRY + it.content.len() + calls
+    ENTRY + it.content.len() + calls + it.attachments.len() * 4 * ENTRY
 }
 
 fn of_output(it: &ToolOutput) -> usize {

@@ -6,11 +6,12 @@
 //! the outside world, so a new strategy gets it without any code. The end is not part of the strategy's diagram,
 //! because it can precede any node that issues requests.
 
-use super::{InvalidLog, PendingRequest, Progress, name, slot::Slot};
+use super::{InvalidLog, PendingRequest, Place, Progress, slot::Slot};
 use crate::{
     budget::{BudgetExceeded, Scope},
     event::{Abandoned, Decided, Event, Goto, InDoubt},
     message::Message,
+    outcome::{Cause, Outcome, OutcomeKind},
     request::Response,
     strategy::{PartialResult, Strategy},
 };
@@ -24,7 +25,7 @@ impl<S: Strategy> Progress<S> {
     /// Stops before `due` is carried out. A node that can continue without a response does so.
     pub(super) fn withhold(
         &self,
-        place: S::NodeName,
+        place: Place<S::NodeName>,
         due: &PendingRequest,
         slot: &Slot,
         exceeded: BudgetExceeded,
@@ -41,22 +42,22 @@ impl<S: Strategy> Progress<S> {
             Some(error) => format!("{error}; not tried again: {why}"),
         };
         let unavailable = Response::Unavailable { reason: reason.clone() };
-        if S::node(place).check(&unavailable).is_ok() {
+        if self.check(place, &unavailable).is_ok() {
             return Ok(Abandoned { slot: due.slot, reason }.into());
         }
-        self.stop(place, exceeded)
+        self.stop(place.name(), exceeded)
     }
 
     /// Returns the decision that ends the turn.
     ///
     /// **Invariant:** the turn ends with a text, and every tool call in the conversation has a result.
-    pub(super) fn stop(&self, place: S::NodeName, exceeded: BudgetExceeded) -> Result<Event, InvalidLog> {
+    pub(super) fn stop(&self, node: String, exceeded: BudgetExceeded) -> Result<Event, InvalidLog> {
         let why = self.thread.budget.describe(exceeded);
         let PartialResult { text, facts } = S::partial(&self.thread);
         let facts = facts.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let there_is = match text.trim() {
-            "" => format!("Nothing came of this turn: {why}."),
-            told => format!("The work stopped before its end: {why}.\n\nWhat came of it so far:\n{told}"),
+            "" => format!("This turn has no result: {why}."),
+            told => format!("The work stopped before its end: {why}.\n\nResults so far:\n{told}"),
         };
         let then = match exceeded.scope {
             Scope::Turn => "Say how to go on, and the next turn begins with a new budget.",
@@ -64,13 +65,16 @@ impl<S: Strategy> Progress<S> {
         };
         let mut messages = self.open_calls(&why);
         messages.push(Message::assistant(format!("{there_is}\n\n{then}")));
+        let mut outcome = Outcome::default();
+        outcome.add(OutcomeKind::Partial, Cause::budget(exceeded));
         Ok(Decided {
-            node: name(&place),
+            node,
             messages,
             facts,
             reason: Some(why),
             to: Goto::End,
             budget_exceeded: Some(exceeded),
+            outcome: self.outcome_with(outcome),
         }
         .into())
     }

@@ -3,12 +3,19 @@
 use serde_json::Value;
 
 use super::{
-    InvalidLog, Phase, Progress, SESSION_LOST, name, read,
+    InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
     slot::{Slot, SlotState},
 };
 use crate::{
-    event::{Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, TurnKind, TurnStarted},
-    message::{Message, Role, ToolCall},
+    budget::BudgetExceeded,
+    context::read_more,
+    event::{
+        Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, Reconciled, Summarised, TurnKind,
+        TurnStarted, Verdict,
+    },
+    message::{Message, Role, ToolCall, ToolOutput},
+    node_config::EngineConfig,
+    outcome::Cause,
     request::{Request, Response},
     strategy::{Strategy, TurnSoFar},
     usage::{Usage, UsageTotal},
@@ -19,33 +26,33 @@ impl<S: Strategy> Progress<S> {
     pub(super) fn fold(&mut self, event: &Event) -> Result<bool, InvalidLog> {
         match event {
             Event::Opened(opened) if self.seq == 0 => {
-                if !opened.config.is_null() {
-                    self.thread.config = read(&opened.config)?;
-                }
-                self.tenant.clone_from(&opened.tenant);
                 self.thread.servers.clone_from(&opened.servers);
+                self.configure(&opened.config)?;
+                self.tenant.clone_from(&opened.tenant);
                 self.thread.budget.clone_from(&opened.budget);
+                self.window.open(&opened.context);
             }
             Event::TurnStarted(started) => return Ok(self.fold_turn_started(started)),
             Event::Asked(Asked { node, requests }) => {
                 let Phase::Ready(place) = self.at else { return Ok(false) };
-                if *node != name(&place) {
-                    return Ok(false);
-                }
+                let place = match requests.as_slice() {
+                    _ if is_node(&place, node) => Place::Node(place),
+                    [Request::Chat { .. }] if node == SUMMARISE_NODE => Place::Summarise(place),
+                    _ => return Ok(false),
+                };
                 self.fold_asked(place, requests);
             }
             Event::Decided(decided) => return self.fold_decided(decided),
-            Event::Failed(Failed { node, reason }) => {
-                let Phase::AwaitingResponses(place, asked, slots) = &mut self.at else { return Ok(false) };
-                if *node != name(place) {
-                    return Ok(false);
-                }
-                self.at = Phase::Failed(*place, *asked, std::mem::take(slots), reason.clone());
-            }
+            Event::Summarised(Summarised { upto }) => return Ok(self.fold_summarised(*upto)),
+            Event::Failed(failed) => return Ok(self.fold_failed(failed)),
             Event::Retried(_) => {
                 let Phase::Failed(place, asked, slots, _) = &mut self.at else { return Ok(false) };
+                self.window.retry();
                 slots.iter_mut().for_each(Slot::retry);
-                self.at = Phase::AwaitingResponses(*place, *asked, std::mem::take(slots));
+                self.at = match slots.is_empty() {
+                    true => Phase::Ready(place.node()),
+                    false => Phase::AwaitingResponses(*place, *asked, std::mem::take(slots)),
+                };
             }
             Event::Cancelled(_) => match &self.at {
                 Phase::Idle => return Ok(false),
@@ -54,6 +61,7 @@ impl<S: Strategy> Progress<S> {
                 | Phase::AwaitingResponses(..)
                 | Phase::Failed(..) => {
                     self.settle("the turn was cancelled");
+                    self.window.end_node();
                     self.at = Phase::Idle;
                 }
             },
@@ -80,19 +88,19 @@ impl<S: Strategy> Progress<S> {
     /// A request without any history is issued again, because its content may have changed.
     fn fold_forked(&mut self, forked: &Forked) -> Result<(), InvalidLog> {
         let state = self.state_after(&forked.facts)?;
-        if !forked.config.is_null() {
-            self.thread.config = read(&forked.config)?;
-        }
+        self.configure(&forked.config)?;
         if let Some(budget) = &forked.budget {
             self.thread.budget.clone_from(budget);
         }
         self.thread.state = state;
-        self.prompts.clone_from(&forked.prompts);
+        for (node, prompt) in &forked.prompts {
+            self.engine.nodes.entry(node.clone()).or_default().prompt = Some(prompt.clone());
+        }
         self.at = match std::mem::replace(&mut self.at, Phase::Idle) {
             Phase::AwaitingResponses(place, _, slots) | Phase::Failed(place, _, slots, _)
                 if !slots.iter().any(Slot::is_begun) =>
             {
-                Phase::Ready(place)
+                Phase::Ready(place.node())
             }
             Phase::AwaitingResponses(place, asked, mut slots) | Phase::Failed(place, asked, mut slots, _) => {
                 slots.iter_mut().for_each(Slot::retry);
@@ -100,6 +108,20 @@ impl<S: Strategy> Progress<S> {
             }
             other @ (Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_)) => other,
         };
+        Ok(())
+    }
+
+    /// Replaces the configuration. Null leaves it as it is.
+    fn configure(&mut self, config: &Value) -> Result<(), InvalidLog> {
+        if config.is_null() {
+            return Ok(());
+        }
+        let (engine, own) = EngineConfig::split(config)?;
+        self.thread.config = read(&own)?;
+        if let Some(servers) = &engine.servers {
+            self.thread.servers.retain(|name, _| servers.contains(name));
+        }
+        self.engine = engine;
         Ok(())
     }
 
@@ -112,13 +134,22 @@ impl<S: Strategy> Progress<S> {
             (Phase::Idle | Phase::Failed(..) | Phase::AwaitingAnswer(..), TurnKind::New) => None,
         };
         self.settle(if self.is_awaiting_input() {
-            "what was wanted for it was not supplied"
+            "the input that it required was not provided"
         } else {
-            "the turn failed before it came to this"
+            "the turn failed before this call"
         });
         let from = self.thread.messages.len();
-        self.thread.turn = TurnSoFar { time: started.time.clone(), from, ..TurnSoFar::default() };
-        self.thread.messages.extend(started.messages.iter().cloned());
+        // An answer continues the request, so what it lacked so far is still missing.
+        let TurnSoFar { outcome, mut causes, .. } = match resume {
+            Some(_) => std::mem::take(&mut self.thread.turn),
+            None => TurnSoFar::default(),
+        };
+        // The turn of the answer has a budget of its own.
+        causes.retain(|it| !it.is_budget());
+        let time = started.time.clone();
+        self.thread.turn = TurnSoFar { time, from, outcome, causes, ..TurnSoFar::default() };
+        self.window.begin_turn(from, &started.messages);
+        started.messages.iter().cloned().for_each(|it| self.say(it));
         self.turn = Some(started.turn);
         if resume.is_none() {
             S::begin_turn(&mut self.thread.state);
@@ -127,11 +158,16 @@ impl<S: Strategy> Progress<S> {
         true
     }
 
-    fn fold_asked(&mut self, place: S::NodeName, requests: &[Request]) {
+    fn fold_asked(&mut self, place: Place<S::NodeName>, requests: &[Request]) {
         for request in requests {
             match request {
-                Request::Chat { .. } => self.thread.turn.model_calls += 1,
-                Request::CallTool { .. } => self.thread.turn.tool_calls += 1,
+                // The limits of a strategy are for its own calls. Those of the engine count against budgets.
+                Request::Chat { tool_result_tokens, .. } if matches!(place, Place::Node(_)) => {
+                    self.thread.turn.model_calls += 1;
+                    self.window.shown_tokens = tool_result_tokens.or(self.window.shown_tokens);
+                }
+                Request::Chat { .. } => (),
+                Request::CallTool { .. } | Request::ReadMore { .. } => self.thread.turn.tool_calls += 1,
                 Request::ListTools { .. }
                 | Request::ListPrompts { .. }
                 | Request::GetPrompt { .. }
@@ -141,7 +177,7 @@ impl<S: Strategy> Progress<S> {
                 | Request::Simulate(_) => (),
             }
         }
-        let slot = |request: &Request| Slot {
+        let slot = |(nth, request): (usize, &Request)| Slot {
             request: request.clone(),
             failures: 0,
             attempts: 0,
@@ -149,15 +185,86 @@ impl<S: Strategy> Progress<S> {
             rounds: 0,
             input_responses: None,
             in_doubt: false,
-            state: SlotState::Open,
+            pin_changed: false,
+            state: match (request, self.window.kept(nth)) {
+                (_, Some(answer)) if matches!(place, Place::Node(_)) => SlotState::Answered(answer.clone()),
+                (Request::ReadMore { call, tokens }, _) => {
+                    let output = read_more(&self.thread.messages, call, *tokens);
+                    SlotState::Answered(Response::Output(output))
+                }
+                _ => SlotState::Open,
+            },
         };
-        self.at = Phase::AwaitingResponses(place, self.seq, requests.iter().map(slot).collect());
+        let slots = requests.iter().enumerate().map(slot).collect();
+        self.at = Phase::AwaitingResponses(place, self.seq, slots);
+    }
+
+    /// A node fails while its requests are carried out, or before they are issued because they are too large.
+    fn fold_failed(&mut self, Failed { node, reason }: &Failed) -> bool {
+        self.at = match &mut self.at {
+            Phase::AwaitingResponses(place, asked, slots) if place.is_named(node) => {
+                Phase::Failed(*place, *asked, std::mem::take(slots), reason.clone())
+            }
+            Phase::Ready(place) if is_node(place, node) => {
+                Phase::Failed(Place::Node(*place), self.seq, Vec::new(), reason.clone())
+            }
+            Phase::Idle
+            | Phase::AwaitingAnswer(..)
+            | Phase::Ready(_)
+            | Phase::AwaitingResponses(..)
+            | Phase::Failed(..) => return false,
+        };
+        true
+    }
+
+    fn fold_summarised(&mut self, upto: usize) -> bool {
+        let Phase::AwaitingResponses(Place::Summarise(place), _, slots) = &self.at else { return false };
+        let [Slot { request: Request::Chat { context, .. }, state: SlotState::Answered(response), .. }] =
+            slots.as_slice()
+        else {
+            return false;
+        };
+        let Response::Reply(reply) = response else { return false };
+        if context.end != upto || self.thread.messages.len() < upto {
+            return false;
+        }
+        self.window.summarise(upto, &reply.content);
+        self.at = Phase::Ready(*place);
+        true
+    }
+
+    /// Returns to the node once nothing else of it is under way, if a model refused a request of it as too large. The
+    /// node issues its requests again, and keeps the answers that it has.
+    fn return_after_refusal(&mut self) {
+        let Phase::AwaitingResponses(place, _, slots) = &self.at else { return };
+        let waits = |it: &Slot| {
+            it.can_move() || matches!(it.state, SlotState::InDoubt(_) | SlotState::AwaitingInput(_))
+        };
+        if slots.iter().any(waits) || !slots.iter().any(|it| it.state == SlotState::TooLarge) {
+            return;
+        }
+        let place = *place;
+        if let Place::Node(_) = place {
+            let answers = slots.iter().map(Slot::answer).collect();
+            self.window.keep(answers);
+        }
+        self.at = Phase::Ready(place.node());
     }
 
     fn fold_slot(&mut self, event: &Event) -> bool {
+        let exceeded = if let Event::Abandoned(_) = event { self.budget_exceeded() } else { None };
         let Phase::AwaitingResponses(_, _, slots) = &mut self.at else { return false };
         let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
+        let cause = lacking(slot, event, exceeded);
         let Some(mut state) = slot.after(event) else { return false };
+        self.thread.turn.causes.extend(cause);
+        if let (Event::Answered(it), Some(server)) = (event, slot.request.server())
+            && !matches!(it.response, Response::Output(ToolOutput::Refused(_)))
+        {
+            let is_of =
+                |it: &Cause| matches!(it, Cause::McpUnreachable(of) | Cause::PinChanged(of) if of == server);
+            self.thread.turn.causes.retain(|it| !is_of(it));
+        }
         if let (Event::Answered(answered), Request::CallTool { server, .. }) = (event, &slot.request)
             && let Some(session) = answered.extras.as_ref().and_then(|it| it.session.as_ref())
             && let Some(before) = self.sessions.insert(server.clone(), session.clone())
@@ -169,13 +276,20 @@ impl<S: Strategy> Progress<S> {
         if let (SlotState::Answered(Response::Tools { tools }), Request::ListTools { server }) =
             (&state, &slot.request)
         {
+            self.window.list_tools(server, tools);
             self.thread.server_tools.insert(server.clone(), tools.clone());
+        }
+        if let (Event::AttemptFailed(failed), Request::Chat { model, .. }) = (event, &slot.request)
+            && let Some(tokens) = failed.context_tokens
+        {
+            self.window.learn(model, tokens, &failed.error);
         }
         slot.state = state;
         let add = match slot.request {
             Request::Chat { .. } => UsageTotal::add_of_model,
             Request::ListTools { .. }
             | Request::CallTool { .. }
+            | Request::ReadMore { .. }
             | Request::ListPrompts { .. }
             | Request::GetPrompt { .. }
             | Request::Describe { .. }
@@ -190,6 +304,7 @@ impl<S: Strategy> Progress<S> {
             // An attempt without a response contributes nothing but its time.
             self.count(if usage.model.is_empty() { UsageTotal::add } else { add }, usage);
         }
+        self.return_after_refusal();
         true
     }
 
@@ -208,7 +323,13 @@ impl<S: Strategy> Progress<S> {
             Goto::Interrupt(it) => Phase::AwaitingAnswer(it.clone(), read(&Value::from(it.resume.as_str()))?),
         };
         let facts: Vec<S::Fact> = decided.facts.iter().map(read).collect::<Result<_, _>>()?;
-        self.thread.messages.extend(decided.messages.iter().cloned());
+        decided.messages.iter().cloned().for_each(|it| self.say(it));
+        self.window.end_node();
+        if decided.to == Goto::End {
+            self.thread.turn.outcome = decided.outcome.clone().unwrap_or_default();
+        } else if let Some(outcome) = &decided.outcome {
+            self.thread.turn.outcome = std::mem::take(&mut self.thread.turn.outcome).and(outcome);
+        }
         facts.iter().for_each(|fact| S::evolve(&mut self.thread.state, fact));
         self.at = at;
         Ok(true)
@@ -223,27 +344,26 @@ impl<S: Strategy> Progress<S> {
     }
 
     /// Adds a result for every open tool call, because no model accepts a call without a result.
-    fn settle(&mut self, because: &str) {
-        let results = self.open_calls(because);
-        self.thread.messages.extend(results);
+    fn settle(&mut self, reason: &str) {
+        self.open_calls(reason).into_iter().for_each(|it| self.say(it));
     }
 
     /// Returns the results for the open tool calls.
-    pub(super) fn open_calls(&self, because: &str) -> Vec<Message> {
+    pub(super) fn open_calls(&self, reason: &str) -> Vec<Message> {
         let slots: &[Slot] = match &self.at {
             Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _) => slots,
             Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_) => &[],
         };
         let fate = |call: &ToolCall| {
-            let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } if asked.id == call.id);
+            let same = |it: &&Slot| matches!(&it.request, Request::CallTool { call: asked, .. } | Request::ReadMore { call: asked, .. } if asked.id == call.id);
             let slot = slots.iter().find(same);
             match slot.map(|it| &it.state) {
                 Some(SlotState::Answered(Response::Output(output))) => output.model_text(),
                 Some(SlotState::Answered(Response::Unavailable { reason })) => reason.clone(),
                 _ if slot.is_some_and(Slot::may_have_happened) => {
-                    format!("nobody knows whether this happened: {because}")
+                    format!("it is unknown whether this call took effect: {reason}")
                 }
-                _ => format!("not carried out: {because}"),
+                _ => format!("not carried out: {reason}"),
             }
         };
         let last = self.thread.messages.iter().rposition(|it| it.role == Role::Assistant);
@@ -254,4 +374,22 @@ impl<S: Strategy> Progress<S> {
             self.thread.messages[last].tool_calls.iter().filter(|it| !answered.contains(&it.id.as_str()));
         open.map(|call| Message::tool(call, fate(call))).collect()
     }
+}
+
+/// Returns the cause by which a turn is partial after `event`: a server's answer or a write that it will lack.
+fn lacking(slot: &Slot, event: &Event, exceeded: Option<BudgetExceeded>) -> Option<Cause> {
+    if let Event::Reconciled(Reconciled { verdict: Verdict::Skip, .. }) = event
+        && let Request::CallTool { server, call } = &slot.request
+    {
+        return Some(Cause::WriteSkipped(format!("{server}.{}", call.name)));
+    }
+    let Event::Abandoned(_) = event else { return None };
+    if let Some(exceeded) = exceeded.filter(|_| !slot.is_exhausted()) {
+        return Some(Cause::budget(exceeded));
+    }
+    if let Request::Search { .. } = slot.request {
+        return Some("index unreachable".into());
+    }
+    let server = slot.request.server()?.to_owned();
+    Some(if slot.pin_changed { Cause::PinChanged(server) } else { Cause::McpUnreachable(server) })
 }

@@ -1,28 +1,36 @@
 //! Progress of a thread: folds its log, determines the next step, and turns the outcomes of requests into events.
 
 mod budget_end;
+mod fit;
 mod fold;
 mod receive;
 mod slot;
 mod status;
+mod window;
 
-use std::collections::BTreeMap;
+use std::{borrow::Cow, collections::BTreeMap};
 
 use serde_json::Value;
 use uuid::Uuid;
 
-use self::slot::{Slot, SlotState};
 pub use self::{
+    fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
     receive::{ATTEMPTS_MAX, INPUT_ROUNDS_MAX},
     status::RunStatus,
+};
+use self::{
+    slot::{Slot, SlotState},
+    window::Window,
 };
 
 use crate::{
     budget::Budget,
     effect::UnexpectedResponse,
     elicitation::{InputResponses, InvalidAnswer},
-    event::{Asked, Decided, Event, Goto, InputProvided, Interrupt, TurnKind, TurnStarted, Unreadable},
+    event::{Decided, Event, Goto, InputProvided, Interrupt, Summarised, TurnKind, TurnStarted, Unreadable},
     message::{Message, Role, Safety},
+    node_config::{EngineConfig, NodeConfig},
+    outcome::{Outcome, OutcomeKind},
     request::{Request, Response},
     strategy::{Edge, Strategy, Thread, Transition, TurnSoFar},
     usage::UsageTotal,
@@ -91,7 +99,7 @@ pub enum MessageRejected {
     #[error("nothing was asked, so there is nothing to answer")]
     NothingAsked,
     /// A tool waits for input, and the message does not fit its form.
-    #[error("this does not answer what a tool wants to hear, which still waits: {0}")]
+    #[error("the message does not fit the form of the tool that waits for it: {0}")]
     InvalidAnswer(InvalidAnswer),
 }
 
@@ -103,8 +111,10 @@ pub struct Progress<S: Strategy> {
     turn: Option<Uuid>,
     /// Session that each server kept for the thread at its last call.
     sessions: BTreeMap<String, String>,
-    /// Replacements of the nodes' system prompts, by node.
-    prompts: BTreeMap<String, String>,
+    /// Configuration that belongs to the engine: that of the nodes, and the usable servers.
+    pub(crate) engine: EngineConfig,
+    /// Limits, sizes and the summary by which requests are made to fit.
+    window: Window,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -117,22 +127,55 @@ enum Phase<P> {
     /// The node's requests are about to be recorded.
     Ready(P),
     /// The event of this number recorded the requests, and their answers are arriving.
-    AwaitingResponses(P, usize, Vec<Slot>),
-    /// The node failed and waits for an operator.
-    Failed(P, usize, Vec<Slot>, String),
+    AwaitingResponses(Place<P>, usize, Vec<Slot>),
+    /// The node failed and waits for an operator. Without requests, it failed before it could issue any.
+    Failed(Place<P>, usize, Vec<Slot>, String),
+}
+
+/// Issuer of requests.
+#[derive(Clone, Copy)]
+enum Place<P> {
+    /// A node of the strategy.
+    Node(P),
+    /// The engine, which summarises messages to make room for the requests of this node.
+    Summarise(P),
+}
+
+impl<P: serde::Serialize + serde::de::DeserializeOwned> Place<P> {
+    /// Returns true if this name stands for the issuer: its name now, or an earlier one.
+    fn is_named(&self, wanted: &str) -> bool {
+        match self {
+            Self::Node(node) => is_node(node, wanted),
+            Self::Summarise(_) => wanted == SUMMARISE_NODE,
+        }
+    }
+
+    /// Returns the node, or the node that follows.
+    fn node(self) -> P {
+        let (Self::Node(node) | Self::Summarise(node)) = self;
+        node
+    }
+
+    /// Returns the name as written in the log.
+    fn name(&self) -> String {
+        match self {
+            Self::Node(node) => name(node),
+            Self::Summarise(_) => SUMMARISE_NODE.to_owned(),
+        }
+    }
 }
 
 /// Notice in front of a server's output after the server has lost its session.
-const SESSION_LOST: &str = "[the session with this server is a new one: whatever it was told or did for you before, it may have forgotten]";
+const SESSION_LOST: &str = "[the server started a new session and may have forgotten earlier calls]";
 
 /// Result of a call in doubt that a person has left unresolved. A strategy that repeats failed calls checks for it.
-pub(crate) const SKIPPED: &str = "nobody knows whether this happened, and it shall not be repeated";
+pub(crate) const SKIPPED: &str = "it is unknown whether this call took effect, and it must not be repeated";
 
 /// Error of a log that no thread of this strategy could have written.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidLog {
     /// An event that cannot follow the ones before it.
-    #[error("event {seq} cannot happen here: {event}")]
+    #[error("event {seq} cannot occur at this point: {event}")]
     UnexpectedEvent {
         /// Number of the event.
         seq: usize,
@@ -143,10 +186,10 @@ pub enum InvalidLog {
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// A fact, a node or a configuration that this version of the strategy cannot read.
-    #[error("this version of the strategy cannot read what the log holds: {0}")]
+    #[error("this version of the strategy cannot read the log: {0}")]
     Incompatible(#[from] serde_json::Error),
     /// An answer of the wrong kind.
-    #[error("the log holds an answer of the wrong kind: {0}")]
+    #[error("the log contains an answer of the wrong kind: {0}")]
     Refused(#[from] UnexpectedResponse),
 }
 
@@ -168,7 +211,8 @@ impl<S: Strategy> Progress<S> {
             tenant: String::new(),
             turn: None,
             sessions: BTreeMap::new(),
-            prompts: BTreeMap::new(),
+            engine: EngineConfig::default(),
+            window: Window::default(),
             seq: 0,
             at: Phase::Idle,
         }
@@ -211,9 +255,9 @@ impl<S: Strategy> Progress<S> {
                     return Ok(Next::Append(self.decide(*place, &[])?));
                 }
                 if let Some(exceeded) = self.budget_exceeded() {
-                    return Ok(Next::Append(self.stop(*place, exceeded)?));
+                    return Ok(Next::Append(self.stop(name(place), exceeded)?));
                 }
-                Ok(Next::Append(Asked { node: name(place), requests }.into()))
+                Ok(Next::Append(self.issue(*place, requests)))
             }
             Phase::AwaitingResponses(place, asked, slots) => {
                 if let Some(event) =
@@ -233,22 +277,31 @@ impl<S: Strategy> Progress<S> {
                 if responses.len() < slots.len() {
                     return Ok(Next::Wait);
                 }
-                Ok(Next::Append(self.decide(*place, &responses)?))
+                Ok(Next::Append(match place {
+                    Place::Node(node) => self.decide(*node, &responses)?,
+                    Place::Summarise(_) => summarised(slots),
+                }))
             }
         }
     }
 
-    /// Returns the requests of a node, with the thread's prompt overrides applied.
+    /// Returns the requests of a node, with the configuration of the node applied, and tools called by their servers' own
+    /// names.
     fn requests(&self, place: S::NodeName) -> Vec<Request> {
-        let mut requests = S::node(place).requests(&self.thread);
-        if let Some(words) = self.prompts.get(&name(&place)) {
-            for request in &mut requests {
-                if let Request::Chat { system, .. } = request {
-                    *system = words.replace("{prompt}", system);
-                }
+        let node = match self.engine.nodes.is_empty() {
+            true => None,
+            false => self.engine.nodes.get(&name(&place)),
+        };
+        let mut requests = S::node(place).requests(&self.thread, node.unwrap_or(&NodeConfig::default()));
+        for request in &mut requests {
+            if let Request::CallTool { server, call } = request
+                && let Some(tool) =
+                    self.thread.tool_called(server, &call.name).filter(|it| it.name != call.name)
+            {
+                call.name.clone_from(&tool.name);
             }
         }
-        requests
+        requests.into_iter().map(|it| self.answered_by_log(it)).collect()
     }
 
     fn pending(&self, asked_seq: usize, slot: usize, it: &Slot) -> Option<PendingRequest> {
@@ -298,23 +351,49 @@ impl<S: Strategy> Progress<S> {
     /// Returns the node whose requests are pending, for its schema and its tools.
     pub(crate) fn asking(&self) -> Option<&'static dyn crate::strategy::Step<S>> {
         match &self.at {
-            Phase::AwaitingResponses(place, ..) => Some(S::node(*place)),
-            Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Ready(_) | Phase::Failed(..) => None,
+            Phase::AwaitingResponses(Place::Node(node), ..) => Some(S::node(*node)),
+            Phase::AwaitingResponses(Place::Summarise(_), ..)
+            | Phase::Idle
+            | Phase::AwaitingAnswer(..)
+            | Phase::Ready(_)
+            | Phase::Failed(..) => None,
+        }
+    }
+
+    /// Returns the part of the pending node's incomplete reply that the person may already read. The answer of a node with
+    /// several requests follows from all of them, so it has no preview.
+    pub fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
+        match &self.at {
+            Phase::AwaitingResponses(Place::Node(node), _, slots) if slots.len() == 1 => {
+                S::node(*node).preview(&self.thread, partial)
+            }
+            Phase::Idle
+            | Phase::AwaitingAnswer(..)
+            | Phase::Ready(_)
+            | Phase::AwaitingResponses(..)
+            | Phase::Failed(..) => None,
         }
     }
 
     /// Returns the current node, if a turn is under way.
     pub fn node(&self) -> Option<String> {
         match &self.at {
-            Phase::Ready(place) | Phase::AwaitingResponses(place, ..) | Phase::Failed(place, ..) => {
-                Some(name(place))
-            }
+            Phase::Ready(node) => Some(name(node)),
+            Phase::AwaitingResponses(place, ..) | Phase::Failed(place, ..) => Some(place.name()),
             Phase::Idle | Phase::AwaitingAnswer(..) => None,
         }
     }
 
+    /// Returns the outcome of the turn if it ends with a decision that adds `last`, or `None` if the turn was answered.
+    fn outcome_with(&self, last: Outcome) -> Option<Outcome> {
+        let TurnSoFar { outcome, causes, .. } = &self.thread.turn;
+        let mut all = last.and(outcome);
+        causes.iter().for_each(|it| all.add(OutcomeKind::Partial, it.clone()));
+        (!all.is_answered()).then_some(all)
+    }
+
     fn decide(&self, place: S::NodeName, responses: &[Response]) -> Result<Event, InvalidLog> {
-        let Transition { messages, facts, reason, to, question } =
+        let Transition { messages, facts, reason, to, question, outcome } =
             S::node(place).transition(&self.thread, responses)?;
         let facts = facts.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let to = match (to, question) {
@@ -322,13 +401,15 @@ impl<S: Strategy> Progress<S> {
             (Edge::Ask(resume), Some(it)) => Goto::Interrupt(Interrupt {
                 kind: it.kind,
                 question: it.question,
+                open_ended: it.open_ended && !it.options.is_empty(),
                 options: it.options,
                 elicitation: None,
                 resume: name(&resume),
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
-        Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None }.into())
+        let outcome = if to == Goto::End { self.outcome_with(outcome.unwrap_or_default()) } else { outcome };
+        Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None, outcome }.into())
     }
 }
 
@@ -338,18 +419,33 @@ impl<S: Strategy> Default for Progress<S> {
     }
 }
 
-impl<P: serde::Serialize> Phase<P> {
+impl<P: serde::Serialize + serde::de::DeserializeOwned> Phase<P> {
     /// Returns true if this decision may be recorded now. A decision for an exceeded budget needs no answers.
     fn may_decide(&self, decided: &Decided) -> bool {
         match self {
             Phase::Idle | Phase::AwaitingAnswer(..) | Phase::Failed(..) => false,
-            Phase::Ready(place) => name(place) == decided.node,
+            Phase::Ready(place) => is_node(place, &decided.node),
             Phase::AwaitingResponses(place, _, slots) => {
                 let answered = || slots.iter().all(|it| it.answer().is_some());
-                name(place) == decided.node && (decided.budget_exceeded.is_some() || answered())
+                place.is_named(&decided.node) && (decided.budget_exceeded.is_some() || answered())
             }
         }
     }
+}
+
+/// Returns the event that accepts the answer to a request for a summary.
+fn summarised(slots: &[Slot]) -> Event {
+    let upto = slots.iter().find_map(|it| {
+        let Request::Chat { context, .. } = &it.request else { return None };
+        Some(context.end)
+    });
+    Summarised { upto: upto.unwrap_or_default() }.into()
+}
+
+/// Returns true if this name stands for the node: the name that it has now, or an earlier one that serde still reads.
+fn is_node<P: serde::Serialize + serde::de::DeserializeOwned>(place: &P, wanted: &str) -> bool {
+    let now = name(place);
+    now == wanted || read::<P>(&Value::from(wanted)).is_ok_and(|it| name(&it) == now)
 }
 
 /// Returns a node's name as written in the log.

@@ -1,10 +1,11 @@
 //! Outcomes of requests: decides which ones enter the log as answers, and gives up requests that get none.
 
 use super::{
-    Phase, Progress, name,
+    Phase, Place, Progress,
     slot::{Slot, SlotState},
 };
 use crate::{
+    effect::UnexpectedResponse,
     event::{Abandoned, Answered, AttemptFailed, Event, Failed, InDoubt, InputRequired},
     message::{Safety, ToolOutput},
     request::{Fault, FaultKind, Request, Response},
@@ -14,6 +15,9 @@ use crate::{
 
 /// Maximum number of attempts of one request. After that it is abandoned, or its node fails.
 pub const ATTEMPTS_MAX: u32 = 4;
+
+/// Smallest context window, in tokens, that is believed if an endpoint names it in an error.
+const NAMED_MIN: u64 = 256;
 
 /// Maximum number of input rounds of one request. After that its answer is an error.
 pub const INPUT_ROUNDS_MAX: u32 = 10;
@@ -34,8 +38,7 @@ impl<S: Strategy> Progress<S> {
         backoff_ms: u64,
     ) -> Event {
         let Phase::AwaitingResponses(place, _, slots) = &self.at else {
-            let error = "nothing was asked".to_owned();
-            return AttemptFailed { slot, error, retry_after_ms: None, in_doubt: false, usage: None }.into();
+            return failed(slot, "no request is pending".to_owned(), None, None);
         };
         let (outcome, extras) = match outcome {
             Ok((Response::OutputWithExtras { output, extras }, usage)) => {
@@ -51,8 +54,7 @@ impl<S: Strategy> Progress<S> {
                 return InputRequired { slot, input_requests, request_state }.into();
             }
             Ok((Response::InputRequired { .. }, usage)) => {
-                let words =
-                    format!("it came to nothing: after {rounds} rounds it still wanted more of a person");
+                let words = format!("no result: the tool still required input after {rounds} rounds");
                 return Answered {
                     slot,
                     response: Response::Output(ToolOutput::Error(words)),
@@ -61,13 +63,10 @@ impl<S: Strategy> Progress<S> {
                 }
                 .into();
             }
-            Ok((response, usage)) => match S::node(*place).check(&response) {
+            Ok((response, usage)) => match self.usable(*place, slots.get(slot), &response) {
                 Ok(()) => return Answered { slot, response, usage, extras }.into(),
-                Err(refused) => {
-                    // The server was reachable, so the request is repeated without a delay.
-                    let (error, retry_after_ms) = (refused.to_string(), Some(0));
-                    return AttemptFailed { slot, error, retry_after_ms, in_doubt: false, usage }.into();
-                }
+                // The server was reachable, so the request is repeated without a delay.
+                Err(error) => return failed(slot, error, Some(0), usage),
             },
             Err(fault) => fault,
         };
@@ -79,51 +78,121 @@ impl<S: Strategy> Progress<S> {
             FaultKind::Transient { retry_after_ms } | FaultKind::InDoubt { retry_after_ms } => {
                 Some(retry_after_ms.unwrap_or_default().max(backoff_ms))
             }
+            FaultKind::ContextExceeded { context_tokens } => {
+                let request = slots.get(slot).map(|it| &it.request);
+                if let Some(request @ Request::Chat { .. }) = request {
+                    let tokens = self.learned(*place, request, context_tokens);
+                    return AttemptFailed {
+                        slot,
+                        error: fault.error,
+                        retry_after_ms: Some(0),
+                        in_doubt: false,
+                        usage: fault.usage.map(|it| *it),
+                        pin_changed: false,
+                        context_tokens: Some(tokens),
+                    }
+                    .into();
+                }
+                None
+            }
             FaultKind::Permanent => None,
         };
         let in_doubt = matches!(fault.kind, FaultKind::InDoubt { .. }) && safety != Safety::Read;
         let usage = fault.usage.map(|it| *it);
-        AttemptFailed { slot, error: fault.error, retry_after_ms, in_doubt, usage }.into()
+        let Fault { error, pin_changed, .. } = fault;
+        AttemptFailed { slot, error, retry_after_ms, in_doubt, usage, pin_changed, context_tokens: None }
+            .into()
+    }
+
+    /// Checks a response against the node that issued its request.
+    pub(super) fn check(
+        &self,
+        place: Place<S::NodeName>,
+        response: &Response,
+    ) -> Result<(), UnexpectedResponse> {
+        match (place, response) {
+            (Place::Node(node), _) => S::node(node).check(response),
+            (Place::Summarise(_), Response::Reply(_)) => Ok(()),
+            (Place::Summarise(_), _) => Err(UnexpectedResponse::Kind { expected: "a reply" }),
+        }
+    }
+
+    /// Checks a response, and asks again for an empty summary. An empty one is accepted in the end, so that a model
+    /// that writes none cannot block the thread.
+    fn usable(
+        &self,
+        place: Place<S::NodeName>,
+        slot: Option<&Slot>,
+        response: &Response,
+    ) -> Result<(), String> {
+        self.check(place, response).map_err(|refused| refused.to_string())?;
+        let may_repeat = slot.is_some_and(|it| it.attempts + 1 < ATTEMPTS_MAX);
+        match (place, response) {
+            (Place::Summarise(_), Response::Reply(reply))
+                if may_repeat && reply.content.trim().is_empty() =>
+            {
+                Err("the summary is empty".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the context window to assume after a refusal.
+    ///
+    /// It is the one that the endpoint names, if the request has more tokens than that by estimate. Otherwise the estimate
+    /// was too low, and the window is set so that the next request is smaller by a known part.
+    fn learned(&self, place: Place<S::NodeName>, request: &Request, named: Option<u64>) -> u64 {
+        let node = match place {
+            Place::Node(node) => Some(node),
+            Place::Summarise(_) => None,
+        };
+        let issued = self.issued_tokens(node, request);
+        match named.filter(|it| NAMED_MIN <= *it) {
+            Some(named) if named < issued => named,
+            Some(_) => issued * 3 / 4,
+            None => issued * 2 / 3,
+        }
     }
 
     /// Returns the event that must be appended for a slot before any request is carried out, if there is one.
-    pub(super) fn verdict(&self, place: S::NodeName, nth: usize, slot: &Slot) -> Option<Event> {
+    pub(super) fn verdict(&self, place: Place<S::NodeName>, nth: usize, slot: &Slot) -> Option<Event> {
         match &slot.state {
             SlotState::Attempted if self.safety(&slot.request) == Safety::Write => {
-                let reason = "the worker that attempted it is gone, and the answer with it".to_owned();
+                let reason = "the worker stopped before the result was recorded".to_owned();
                 Some(InDoubt { slot: nth, reason }.into())
             }
-            SlotState::NotRetryable => Some(self.give_up(place, nth, slot)),
-            SlotState::Open | SlotState::Attempted if ATTEMPTS_MAX <= slot.attempts => {
+            SlotState::Open | SlotState::Attempted | SlotState::NotRetryable if slot.is_exhausted() => {
                 Some(self.give_up(place, nth, slot))
             }
             SlotState::Open
             | SlotState::Attempted
+            | SlotState::NotRetryable
             | SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)
+            | SlotState::TooLarge
             | SlotState::Answered(_) => None,
         }
     }
 
     /// **Invariant:** a request that may have taken effect is never reported as not carried out. A model would request it
     /// again, under another idempotency key.
-    fn give_up(&self, place: S::NodeName, nth: usize, slot: &Slot) -> Event {
+    fn give_up(&self, place: Place<S::NodeName>, nth: usize, slot: &Slot) -> Event {
         let error = slot.error.as_deref().unwrap_or("no reason was given");
         let reason = match (&slot.state, slot.attempts) {
             (SlotState::NotRetryable, _) | (_, 1) => error.to_owned(),
             (_, attempts) => format!("{error} (tried {attempts} times)"),
         };
         if slot.in_doubt {
-            let reason = format!("{reason}; the answer to a try was lost");
+            let reason = format!("{reason}; the result of an attempt was lost");
             return InDoubt { slot: nth, reason }.into();
         }
         let unavailable = Response::Unavailable { reason: reason.clone() };
-        if S::node(place).check(&unavailable).is_ok() {
+        if self.check(place, &unavailable).is_ok() {
             return Abandoned { slot: nth, reason }.into();
         }
         Failed {
-            node: name(&place),
-            reason: format!("{reason}; mend it and retry the turn, or say something new"),
+            node: place.name(),
+            reason: format!("{reason}; hint: fix the cause and retry the turn, or send a new message"),
         }
         .into()
     }
@@ -147,6 +216,7 @@ impl<S: Strategy> Progress<S> {
             }
             // Indexing the same content twice changes nothing, so the update needs no protection from repetition.
             Request::Chat { .. }
+            | Request::ReadMore { .. }
             | Request::ListTools { .. }
             | Request::ListPrompts { .. }
             | Request::GetPrompt { .. }
@@ -156,4 +226,18 @@ impl<S: Strategy> Progress<S> {
             | Request::Simulate(_) => Safety::Read,
         }
     }
+}
+
+/// Returns the event of an attempt whose response is of no use.
+fn failed(slot: usize, error: String, retry_after_ms: Option<u64>, usage: Option<Usage>) -> Event {
+    AttemptFailed {
+        slot,
+        error,
+        retry_after_ms,
+        in_doubt: false,
+        usage,
+        pin_changed: false,
+        context_tokens: None,
+    }
+    .into()
 }

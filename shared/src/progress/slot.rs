@@ -22,6 +22,8 @@ pub(super) struct Slot {
     /// True if the response of an attempt was lost. The request may have taken effect, whatever happened to later
     /// attempts.
     pub(super) in_doubt: bool,
+    /// True if the last attempt failed because the server offers other tools than its pin.
+    pub(super) pin_changed: bool,
     pub(super) state: SlotState,
 }
 
@@ -33,6 +35,8 @@ pub(super) enum SlotState {
     /// The request waits for these inputs.
     AwaitingInput(BTreeMap<String, Elicitation>),
     NotRetryable,
+    /// The model refused the request as too large. Its node issues a smaller one.
+    TooLarge,
     Answered(Response),
 }
 
@@ -44,10 +48,24 @@ impl Slot {
         }
     }
 
+    /// Returns true if the request is not attempted again, because of its last error or the number of attempts.
+    pub(super) fn is_exhausted(&self) -> bool {
+        match &self.state {
+            SlotState::NotRetryable => true,
+            SlotState::Open | SlotState::Attempted => super::ATTEMPTS_MAX <= self.attempts,
+            SlotState::InDoubt(_)
+            | SlotState::AwaitingInput(_)
+            | SlotState::TooLarge
+            | SlotState::Answered(_) => false,
+        }
+    }
+
     /// Returns true if the request has any history other than failed attempts.
     pub(super) fn is_begun(&self) -> bool {
         match &self.state {
-            SlotState::Open | SlotState::NotRetryable => 0 < self.rounds || self.in_doubt,
+            SlotState::Open | SlotState::NotRetryable | SlotState::TooLarge => {
+                0 < self.rounds || self.in_doubt
+            }
             SlotState::Attempted
             | SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)
@@ -60,7 +78,7 @@ impl Slot {
         match &self.state {
             SlotState::Attempted | SlotState::InDoubt(_) => true,
             SlotState::Open | SlotState::AwaitingInput(_) | SlotState::NotRetryable => self.in_doubt,
-            SlotState::Answered(_) => false,
+            SlotState::TooLarge | SlotState::Answered(_) => false,
         }
     }
 
@@ -68,7 +86,10 @@ impl Slot {
     pub(super) fn can_move(&self) -> bool {
         match &self.state {
             SlotState::Open | SlotState::Attempted | SlotState::NotRetryable => true,
-            SlotState::InDoubt(_) | SlotState::AwaitingInput(_) | SlotState::Answered(_) => false,
+            SlotState::InDoubt(_)
+            | SlotState::AwaitingInput(_)
+            | SlotState::TooLarge
+            | SlotState::Answered(_) => false,
         }
     }
 
@@ -79,7 +100,8 @@ impl Slot {
             | SlotState::Attempted
             | SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)
-            | SlotState::NotRetryable => None,
+            | SlotState::NotRetryable
+            | SlotState::TooLarge => None,
         }
     }
 
@@ -99,7 +121,12 @@ impl Slot {
                 self.attempts += 1;
                 self.in_doubt |= it.in_doubt;
                 self.error = Some(it.error.clone());
-                Some(if it.retry_after_ms.is_some() { SlotState::Open } else { SlotState::NotRetryable })
+                self.pin_changed = it.pin_changed;
+                Some(match (it.context_tokens, it.retry_after_ms) {
+                    (Some(_), _) if matches!(self.request, Request::Chat { .. }) => SlotState::TooLarge,
+                    (_, Some(_)) => SlotState::Open,
+                    (_, None) => SlotState::NotRetryable,
+                })
             }
             (Event::Abandoned(it), SlotState::Open | SlotState::Attempted | SlotState::NotRetryable) => {
                 Some(SlotState::Answered(Response::Unavailable { reason: it.reason.clone() }))

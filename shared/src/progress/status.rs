@@ -2,7 +2,7 @@
 //! doubt, and the input that a tool requires.
 
 use super::{
-    Phase, Progress, name,
+    Phase, Progress,
     slot::{Slot, SlotState},
 };
 use crate::{
@@ -10,6 +10,7 @@ use crate::{
     event::{Interrupt, InterruptKind},
     request::Request,
     strategy::Strategy,
+    visible::visible,
 };
 
 /// Status of a thread for observers.
@@ -38,7 +39,7 @@ impl<S: Strategy> Progress<S> {
             Phase::AwaitingAnswer(interrupt, _) => RunStatus::Waiting(interrupt.clone()),
             Phase::Ready(_) => RunStatus::Busy,
             Phase::Failed(place, _, _, reason) => {
-                RunStatus::Failed { node: name(place), reason: reason.clone() }
+                RunStatus::Failed { node: place.name(), reason: reason.clone() }
             }
             Phase::AwaitingResponses(place, _, slots) => {
                 let doubted = |(n, it): (usize, &Slot)| match &it.state {
@@ -47,16 +48,17 @@ impl<S: Strategy> Progress<S> {
                     | SlotState::Attempted
                     | SlotState::AwaitingInput(_)
                     | SlotState::NotRetryable
+                    | SlotState::TooLarge
                     | SlotState::Answered(_) => None,
                 };
                 if slots.iter().any(Slot::can_move) {
                     return RunStatus::Busy;
                 }
                 if let Some((slot, request, reason)) = slots.iter().enumerate().find_map(doubted) {
-                    return RunStatus::Waiting(in_doubt(name(place), slot, &request, &reason));
+                    return RunStatus::Waiting(in_doubt(place.name(), slot, &request, &reason));
                 }
                 self.pending_input()
-                    .map_or(RunStatus::Busy, |pending| RunStatus::Waiting(input(name(place), &pending)))
+                    .map_or(RunStatus::Busy, |pending| RunStatus::Waiting(input(place.name(), &pending)))
             }
         }
     }
@@ -83,8 +85,9 @@ impl<S: Strategy> Progress<S> {
 fn in_doubt(node: String, slot: usize, request: &Request, reason: &str) -> Interrupt {
     Interrupt {
         kind: InterruptKind::InDoubt,
-        question: format!("[{slot}] {request} may or may not have happened: {reason}. Did it?"),
+        question: visible(&format!("[{slot}] {request} may or may not have happened: {reason}. Did it?")),
         options: ["happened", "did not", "skip"].map(str::to_owned).to_vec(),
+        open_ended: false,
         elicitation: None,
         resume: node,
     }
@@ -104,6 +107,7 @@ fn input(node: String, pending: &PendingInput<'_>) -> Interrupt {
         Request::CallTool { server, call } => format!("{} of {server}", call.name),
         Request::GetPrompt { server, name, .. } => format!("the prompt {name} of {server}"),
         other @ (Request::Chat { .. }
+        | Request::ReadMore { .. }
         | Request::ListTools { .. }
         | Request::ListPrompts { .. }
         | Request::Describe { .. }
@@ -113,8 +117,13 @@ fn input(node: String, pending: &PendingInput<'_>) -> Interrupt {
     };
     Interrupt {
         kind: InterruptKind::Input,
-        question: format!("{who} asks: {} ({})", pending.elicitation.question, pending.elicitation.wants()),
+        question: visible(&format!(
+            "{who} asks: {} ({})",
+            pending.elicitation.question,
+            pending.elicitation.wants()
+        )),
         options: Vec::new(),
+        open_ended: false,
         elicitation: Some(Box::new(pending.elicitation.clone())),
         resume: node,
     }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use super::{Request, Response, Simulation, WebSearch};
+use super::{Metric, ModelParameters, Request, Response, SearchOptions, Simulation, WebSearch};
 use crate::message::{Reply, ToolOutput};
 
 /// Maximum number of characters of a text that `{}` shows.
@@ -68,6 +68,9 @@ impl fmt::Display for Request {
             Request::CallTool { server, call } => {
                 write!(f, "{server}.{}({})", call.name, arguments(&call.arguments, full))
             }
+            Request::ReadMore { call, .. } => {
+                write!(f, "{}({})", call.name, arguments(&call.arguments, full))
+            }
             Request::ListPrompts { server } => write!(f, "list prompts of {server}"),
             Request::GetPrompt { server, name, arguments } => {
                 let filled: Vec<String> =
@@ -75,8 +78,12 @@ impl fmt::Display for Request {
                 write!(f, "get prompt {server}.{name}({})", filled.join(", "))
             }
             Request::Describe { server } => write!(f, "describe {server}"),
-            Request::Search { query, limit } => {
-                write!(f, "search index: {} · at most {limit} servers", quoted(query, full))
+            Request::Search { query, limit, options } => {
+                write!(f, "search index: {} · at most {limit} servers", quoted(query, full))?;
+                let SearchOptions { metric, filter, min_score } = options;
+                (*metric != Metric::Cosine).then(|| write!(f, " · by {metric:?}")).transpose()?;
+                (!filter.is_empty()).then(|| write!(f, " · among {}", filter.join(", "))).transpose()?;
+                (*min_score > 0.0).then(|| write!(f, " · score at least {min_score}")).transpose().map(drop)
             }
             Request::Index { servers } => {
                 let changed = servers.values().filter(|it| it.is_some()).count();
@@ -95,26 +102,54 @@ impl fmt::Display for Request {
 
 impl Request {
     fn fmt_chat(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Request::Chat { model, system: _, context, tool_servers, tools, response_schema, web_search } =
-            self
+        let Request::Chat {
+            model,
+            system: _,
+            context,
+            summarised,
+            tool_result_tokens,
+            tool_servers,
+            tools,
+            response_schema,
+            web_search,
+            prompt,
+            parameters,
+        } = self
         else {
             return Ok(());
         };
         write!(f, "chat {model}")?;
+        summarised.then(|| write!(f, " · summary")).transpose()?;
         match context.len() {
             0 => write!(f, " · no messages")?,
             1 => write!(f, " · message {}", context.start)?,
             _ => write!(f, " · messages {}–{}", context.start, context.end - 1)?,
         }
+        tool_result_tokens.iter().try_for_each(|it| write!(f, " · tool results up to {it} tokens"))?;
         if !tool_servers.is_empty() || !tools.is_empty() {
             let of_servers = tool_servers.iter().map(|it| format!("{it}.*"));
             write!(f, " · tools {}", of_servers.chain(tools.iter().cloned()).collect::<Vec<_>>().join(", "))?;
         }
         response_schema.iter().try_for_each(|it| write!(f, " · answer as {it}"))?;
         match web_search {
-            WebSearch::Off => Ok(()),
-            WebSearch::On => write!(f, " · web search"),
+            WebSearch::Off => (),
+            WebSearch::On => write!(f, " · web search")?,
         }
+        prompt.iter().try_for_each(|it| write!(f, " · prompt {}", it.get(..12).unwrap_or(it)))?;
+        parameters.iter().try_for_each(|it| write!(f, " · {it}"))
+    }
+}
+
+impl fmt::Display for ModelParameters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { temperature, max_tokens, reasoning_effort, extra } = self;
+        let named = [
+            temperature.map(|it| format!("temperature {it}")),
+            max_tokens.map(|it| format!("max_tokens {it}")),
+            reasoning_effort.as_ref().map(|it| format!("reasoning_effort {it}")),
+        ];
+        let extra = extra.iter().map(|(name, it)| format!("{name} {}", json(it, f.alternate())));
+        write!(f, "{}", named.into_iter().flatten().chain(extra).collect::<Vec<_>>().join(" · "))
     }
 }
 

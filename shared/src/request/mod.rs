@@ -1,10 +1,14 @@
 //! Requests to models, MCP servers and the index, and their responses, as recorded in the log.
 
 mod display;
+mod search;
 
 use std::{collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+pub use search::{Metric, SearchOptions};
 
 pub(crate) use display::{arguments, json, quoted};
 
@@ -32,6 +36,14 @@ pub enum Request {
         system: String,
         /// Range of messages that the model receives.
         context: Range<usize>,
+        /// True if the summary of all messages before `context` precedes them, and the person's own messages of the turn
+        /// that are among those.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        summarised: bool,
+        /// Maximum size of a tool result that the model receives, in tokens. Larger ones are shown as head and tail.
+        /// Absent if none is larger.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        tool_result_tokens: Option<u64>,
         /// Servers whose tools the model may call: by their own names if there is one server, otherwise as
         /// `server__tool`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,6 +57,12 @@ pub enum Request {
         /// Web search by the provider.
         #[serde(default, skip_serializing_if = "WebSearch::is_off")]
         web_search: WebSearch,
+        /// Hash of the configured prompt that `system` was made from. Absent if it is the node's own prompt.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        prompt: Option<String>,
+        /// Parameters of the model's reply, if any were configured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        parameters: Option<Box<ModelParameters>>,
     },
     /// List the tools of an MCP server.
     ListTools {
@@ -57,6 +75,14 @@ pub enum Request {
         server: String,
         /// Tool and arguments.
         call: ToolCall,
+    },
+    /// Read on in a tool result of which the model received only head and tail. Answered from the log, without a
+    /// server.
+    ReadMore {
+        /// Call of the model, with the number of the result and the position to read from.
+        call: ToolCall,
+        /// Maximum size of the answer, in tokens.
+        tokens: u64,
     },
     /// List the prompts of an MCP server.
     ListPrompts {
@@ -84,6 +110,9 @@ pub enum Request {
         query: String,
         /// Maximum number of results.
         limit: usize,
+        /// Metric, filter and minimum score, if any were configured.
+        #[serde(default, skip_serializing_if = "SearchOptions::is_default")]
+        options: SearchOptions,
     },
     /// Update the index. Servers not listed are removed.
     Index {
@@ -92,6 +121,42 @@ pub enum Request {
     },
     /// Simulate work, without a model or a server.
     Simulate(Simulation),
+}
+
+/// Parameters of a model's reply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ModelParameters {
+    /// Sampling temperature of the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub temperature: Option<f64>,
+    /// Maximum number of tokens in the reply.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u32>,
+    /// Effort of a reasoning model, such as `low`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reasoning_effort: Option<String>,
+    /// Further fields of the request, passed to the endpoint unchanged.
+    #[serde(skip_serializing_if = "Map::is_empty")]
+    pub extra: Map<String, Value>,
+}
+
+impl Request {
+    /// Returns the MCP server that the request goes to.
+    pub(crate) fn server(&self) -> Option<&str> {
+        match self {
+            Request::ListTools { server }
+            | Request::CallTool { server, .. }
+            | Request::ListPrompts { server }
+            | Request::GetPrompt { server, .. }
+            | Request::Describe { server } => Some(server),
+            Request::Chat { .. }
+            | Request::ReadMore { .. }
+            | Request::Search { .. }
+            | Request::Index { .. }
+            | Request::Simulate(_) => None,
+        }
+    }
 }
 
 /// Web search by a model's provider.
@@ -229,6 +294,8 @@ pub struct Fault {
     pub kind: FaultKind,
     /// Usage of the failed attempt. Boxed, because it is rare and would enlarge every result.
     pub usage: Option<Box<Usage>>,
+    /// The server offers other tools than its pin.
+    pub pin_changed: bool,
 }
 
 /// Permitted reaction to a failed request.
@@ -241,6 +308,11 @@ pub enum FaultKind {
     },
     /// Retrying does not help. An operator must act.
     Permanent,
+    /// The model takes fewer tokens than the request has. A smaller request may succeed.
+    ContextExceeded {
+        /// Context window of the model in tokens, if the endpoint names it.
+        context_tokens: Option<u64>,
+    },
     /// The request was sent and its response was lost. It may have taken effect.
     InDoubt {
         /// Delay that the server requested, in milliseconds, for requests that are safe to repeat.
@@ -251,7 +323,7 @@ pub enum FaultKind {
 impl Fault {
     /// Creates a fault without usage.
     pub fn new(error: impl Into<String>, kind: FaultKind) -> Self {
-        Self { error: error.into(), kind, usage: None }
+        Self { error: error.into(), kind, usage: None, pin_changed: false }
     }
 
     /// Creates a fault that may be retried.
@@ -262,6 +334,11 @@ impl Fault {
     /// Creates a fault that only an operator can resolve.
     pub fn permanent(error: impl Into<String>) -> Self {
         Self::new(error, FaultKind::Permanent)
+    }
+
+    /// Creates the permanent fault of a server that offers other tools than its pin.
+    pub fn pin_changed(error: impl Into<String>) -> Self {
+        Self { pin_changed: true, ..Self::permanent(error) }
     }
 
     /// Creates a fault of a request that may have taken effect.

@@ -33,6 +33,7 @@ impl<M> ControlTool<M> {
                 "additionalProperties": false,
             }),
             safety: Safety::Read,
+            max_repeats: None,
         }
     }
 

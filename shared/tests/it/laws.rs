@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shared::{DynThread, Event, MessageRejected, Policy, Role, RunStatus, rerun, strategies};
+use shared::{DynThread, Event, Goto, MessageRejected, Policy, Response, Role, RunStatus, rerun, strategies};
 
 use crate::fixtures::each_fixture;
 
@@ -18,13 +18,13 @@ fn every_event_survives_the_store() {
         }
     });
     // A fork needs a stored thread, so the worker's tests fork every fixture.
-    assert_eq!(kinds.len(), 15, "the fixtures hold every kind there is but `forked`: {kinds:?}");
+    assert_eq!(kinds.len(), 16, "the fixtures hold every kind there is but `forked`: {kinds:?}");
 }
 
 #[test]
 fn what_a_newer_version_wrote_is_said_to_be_newer() {
     let says = |kind: &str, payload: &str| Event::decode(kind, payload).unwrap_err().to_string();
-    assert!(says("teleported", "{}").contains("a newer turnfold wrote it"));
+    assert!(says("teleported", "{}").contains("written by a newer version of turnfold"));
     assert!(says("opened", r#"{"format":2,"strategy":"probe"}"#).contains("format 2"));
     assert!(says("retried", r#"{"actor":"ann","mood":"good"}"#).contains("unknown field `mood`"));
 }
@@ -60,6 +60,60 @@ fn no_turn_ends_in_silence() {
             assert!(!ended || thread.reply().is_some_and(|it| !it.is_empty()), "{name}: {event}");
         }
     });
+}
+
+/// A person who reads an answer while it is written reads the beginning of the answer.
+#[test]
+fn every_preview_is_the_beginning_of_the_answer() {
+    let mut previewed = BTreeSet::new();
+    each_fixture(|graph, name, script| {
+        let log = rerun(graph, &script).unwrap().log;
+        let mut thread = graph.begin();
+        for (seq, event) in log.iter().enumerate() {
+            if let Some(words) =
+                reply(event).filter(|it| !it.trim().is_empty() && thread.preview("").is_some())
+            {
+                let node = thread.node().unwrap();
+                let Some(Event::Decided(decided)) = log.get(seq + 1) else {
+                    panic!("{name}: {node} decides")
+                };
+                let answer = decided.messages.last().unwrap();
+                for (at, _) in words.char_indices().chain([(words.len(), ' ')]) {
+                    let preview = thread.preview(&words[..at]).unwrap();
+                    assert!(
+                        answer.content.starts_with(&*preview),
+                        "{name}, {node}: {preview:?} is not in it"
+                    );
+                    assert!(
+                        at < words.len() || !preview.is_empty() || words.trim().is_empty(),
+                        "{name}, {node}"
+                    );
+                }
+                assert_eq!((answer.role, &decided.to), (Role::Assistant, &Goto::End), "{name}, {node}");
+                previewed.insert(format!("{}.{node}", graph.name()));
+            }
+            thread.apply(event).unwrap();
+        }
+    });
+    let previewed: Vec<&str> = previewed.iter().map(String::as_str).collect();
+    let expected = [
+        "action_plan.report",
+        "planner.respond",
+        "planner_with_prompts.respond",
+        "probe.stream",
+        "retriever.respond",
+    ];
+    assert_eq!(previewed, expected);
+}
+
+/// Returns the text of a reply.
+fn reply(event: &Event) -> Option<&str> {
+    let Event::Answered(answered) = event else { return None };
+    match &answered.response {
+        Response::Reply(reply) => Some(&reply.content),
+        Response::Echo { text } => Some(text),
+        _ => None,
+    }
 }
 
 #[test]

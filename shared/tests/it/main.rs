@@ -1,11 +1,16 @@
 //! Integration tests, in one binary.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "a test looks for one thing among many")]
 #![expect(clippy::disallowed_methods, reason = "fixtures are files, and cargo is a program")]
 
+mod approvals;
 mod budgets;
+mod context;
 mod fixtures;
 mod fork;
 mod laws;
+mod nodes;
+mod outcomes;
 mod pauses;
 mod prompts;
 mod purity;

@@ -6,7 +6,7 @@ use shared::{Event, Fault, FaultKind, Next, Response, strategies};
 fn no_pause_that_is_named_is_shorter_than_the_one_that_grows() {
     let probe = strategies::all().into_iter().find(|it| it.name() == "probe").unwrap();
     let mut thread = probe.begin();
-    let fixture = include_str!("../../../fixtures/probe/falters_then_goes_on.jsonl");
+    let fixture = include_str!("../../../fixtures/probe/flaky_then_succeeds.jsonl");
     for line in fixture.lines().take(2) {
         thread.apply(&serde_json::from_str(line).unwrap()).unwrap();
     }

@@ -263,7 +263,7 @@ pub(crate) fn is_open() -> sea_orm::sea_query::SimpleExpr {
 }
 
 fn vanished() -> Error {
-    Error::Database("a batch was made and is not there".to_owned())
+    Error::Database("a created batch cannot be found".to_owned())
 }
 
 fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
@@ -318,8 +318,11 @@ impl TryFrom<batches::Model> for Batch {
             cancelling: row.cancelling_at,
             cancelled: row.cancelled_at,
         };
-        let stopped: Option<Stopped> =
-            row.stopped.map(|it| it.parse()).transpose().map_err(|error| unread("why it stopped", &error))?;
+        let stopped: Option<Stopped> = row
+            .stopped
+            .map(|it| it.parse())
+            .transpose()
+            .map_err(|error| unread("its reason for stopping is unknown", &error))?;
         let status: BatchStatus = row.status.parse().map_err(|error| unread("its status", &error))?;
         Ok(Self {
             id,

@@ -78,7 +78,7 @@ impl Store {
         self.database.transact(move |tx| begin(tx, row, id).boxed()).await
     }
 
-    /// Starts a result file of a batch that `keeper` is finishing.
+    /// Starts a result file of a batch that `owner` is finishing.
     ///
     /// ## Why the batch is checked
     ///
@@ -87,19 +87,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BatchLost`] if `keeper` no longer holds the batch, or if the batch has ended or has no such file, and
+    /// [`Error::BatchLost`] if `owner` no longer holds the batch, or if the batch has ended or has no such file, and
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn begin_results(
         &self,
         batch: BatchId,
-        keeper: &str,
+        owner: &str,
         id: FileId,
         new: NewFile,
     ) -> Result<(), Error> {
         // Earlier content is deleted in parts, so that the batch's row is not locked for long.
         for _ in 0..2 {
-            let (row, keeper) = (row(id, new.clone()), keeper.to_owned());
-            if self.database.transact(move |tx| begin_results(tx, batch, keeper, row, id).boxed()).await? {
+            let (row, owner) = (row(id, new.clone()), owner.to_owned());
+            if self.database.transact(move |tx| begin_results(tx, batch, owner, row, id).boxed()).await? {
                 return Ok(());
             }
             self.erase(id).await?;
@@ -297,11 +297,11 @@ async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) ->
 async fn begin_results(
     tx: &DatabaseTransaction,
     batch: BatchId,
-    keeper: String,
+    owner: String,
     row: files::ActiveModel,
     id: FileId,
 ) -> Result<bool, Error> {
-    let kept = lock_batch(tx, batch, &keeper).await?;
+    let kept = lock_batch(tx, batch, &owner).await?;
     let is_its = [kept.output_file, kept.error_file].contains(&Some(id));
     if !is_its || kept.status != BatchStatus::Finalizing.as_str() {
         return Err(Error::BatchLost(batch));

@@ -42,7 +42,7 @@ pub struct Item {
     /// Submission time of the turn, in microseconds since the Unix epoch.
     pub submitted_at: Option<i64>,
     /// Usage of the thread as recorded so far: tokens and cost.
-    pub took: UsageTotal,
+    pub usage: UsageTotal,
 }
 
 impl Item {
@@ -237,7 +237,8 @@ impl TryFrom<items::Model> for Item {
     type Error = Error;
 
     fn try_from(row: items::Model) -> Result<Self, Error> {
-        let wrong = |_| Error::Database(format!("item {} of batch {} is no item", row.nth, row.batch_id));
+        let wrong =
+            |_| Error::Database(format!("item {} of batch {} has an invalid number", row.nth, row.batch_id));
         let number = |it: i32| u32::try_from(it).map_err(wrong);
         let place =
             LinePlace { chunk: number(row.chunk)?, start: number(row.start)?, length: number(row.length)? };
@@ -255,7 +256,7 @@ impl TryFrom<items::Model> for Item {
             thread: row.thread_id,
             turn: row.turn_id,
             submitted_at: row.submitted_at,
-            took: UsageTotal {
+            usage: UsageTotal {
                 input_tokens: unsigned(row.input_tokens)?,
                 output_tokens: unsigned(row.output_tokens)?,
                 micro_usd: unsigned(row.micro_usd)?,

@@ -26,7 +26,7 @@ use crate::{
 };
 
 impl Store {
-    /// Leases open batches to `keeper` for `lease` microseconds: those it already holds and those without a valid
+    /// Leases open batches to `owner` for `lease` microseconds: those it already holds and those without a valid
     /// lease. Returns them oldest first.
     ///
     /// A lease is renewed once less than half of it is left, so an idle coordinator writes nothing.
@@ -34,14 +34,14 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn acquire_batch_leases(&self, keeper: &str, lease: i64) -> Result<Vec<Batch>, Error> {
+    pub async fn acquire_batch_leases(&self, owner: &str, lease: i64) -> Result<Vec<Batch>, Error> {
         let now = clock::now();
-        let mine = || Column::LeaseOwner.eq(keeper);
+        let mine = || Column::LeaseOwner.eq(owner);
         let free = Column::LeaseExpiresAt.lt(now).or(mine().and(Column::LeaseExpiresAt.lt(now + lease / 2)));
         let some = batches::Entity::find().filter(is_open()).filter(free.clone());
         if some.one(&self.database.pool).await?.is_some() {
             let row = batches::ActiveModel {
-                lease_owner: Set(Some(keeper.to_owned())),
+                lease_owner: Set(Some(owner.to_owned())),
                 lease_expires_at: Set(now + lease),
                 ..Default::default()
             };
@@ -52,30 +52,30 @@ impl Store {
         rows.all(&self.database.pool).await?.into_iter().map(Batch::try_from).collect()
     }
 
-    /// Returns the current state of a batch if it is open and `keeper` holds it.
+    /// Returns the current state of a batch if it is open and `owner` holds it.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn kept_batch(&self, id: BatchId, keeper: &str) -> Result<Option<Batch>, Error> {
-        let rows = batches::Entity::find_by_id(id).filter(is_open()).filter(Column::LeaseOwner.eq(keeper));
+    pub async fn leased_batch(&self, id: BatchId, owner: &str) -> Result<Option<Batch>, Error> {
+        let rows = batches::Entity::find_by_id(id).filter(is_open()).filter(Column::LeaseOwner.eq(owner));
         rows.one(&self.database.hot).await?.map(Batch::try_from).transpose()
     }
 
-    /// Releases all leases of `keeper`, so that other coordinators can take the batches at once.
+    /// Releases all leases of `owner`, so that other coordinators can take the batches at once.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn leave_batches(&self, keeper: &str) -> Result<(), Error> {
+    pub async fn release_batch_leases(&self, owner: &str) -> Result<(), Error> {
         let row = batches::ActiveModel { lease_expires_at: Set(0), ..Default::default() };
         let update =
-            batches::Entity::update_many().set(row).filter(is_open()).filter(Column::LeaseOwner.eq(keeper));
+            batches::Entity::update_many().set(row).filter(is_open()).filter(Column::LeaseOwner.eq(owner));
         update.exec(&self.database.writer).await?;
         Ok(())
     }
 
-    /// Advances a batch from the status in `batch`. Returns true if it still had that status and `keeper` still holds
+    /// Advances a batch from the status in `batch`. Returns true if it still had that status and `owner` still holds
     /// it. Deliveries to the interested webhooks are written in the same transaction as the end of the batch.
     ///
     /// # Errors
@@ -84,7 +84,7 @@ impl Store {
     pub async fn advance_batch(
         &self,
         batch: &Batch,
-        keeper: &str,
+        owner: &str,
         to: BatchStatus,
         fault: Option<&str>,
     ) -> Result<bool, Error> {
@@ -110,8 +110,8 @@ impl Store {
         if !to.is_open() {
             row.stopped = Set(None);
         }
-        let (batch, keeper) = (batch.clone(), keeper.to_owned());
-        self.database.transact(move |tx| advance(tx, row, batch, keeper, to).boxed()).await
+        let (batch, owner) = (batch.clone(), owner.to_owned());
+        self.database.transact(move |tx| advance(tx, row, batch, owner, to).boxed()).await
     }
 
     /// Records the ids of a batch's result files.
@@ -122,13 +122,13 @@ impl Store {
     pub async fn name_results(
         &self,
         batch: &Batch,
-        keeper: &str,
+        owner: &str,
         output: Option<FileId>,
         error: Option<FileId>,
     ) -> Result<bool, Error> {
         let row =
             batches::ActiveModel { output_file: Set(output), error_file: Set(error), ..Default::default() };
-        self.change(row, batch.id, &[BatchStatus::Finalizing], Some(keeper)).await
+        self.change(row, batch.id, &[BatchStatus::Finalizing], Some(owner)).await
     }
 
     /// Cancels a batch. Returns true if that changed anything.
@@ -199,9 +199,9 @@ impl Store {
         row: batches::ActiveModel,
         id: BatchId,
         from: &[BatchStatus],
-        keeper: Option<&str>,
+        owner: Option<&str>,
     ) -> Result<bool, Error> {
-        change(&self.database.writer, row, id, from, keeper).await
+        change(&self.database.writer, row, id, from, owner).await
     }
 }
 
@@ -215,14 +215,14 @@ async fn change(
     row: batches::ActiveModel,
     id: BatchId,
     from: &[BatchStatus],
-    keeper: Option<&str>,
+    owner: Option<&str>,
 ) -> Result<bool, Error> {
     let from = from.iter().map(|it| it.as_str());
     let update = batches::Entity::update_many()
         .set(row)
         .filter(Column::Id.eq(id))
         .filter(Column::Status.is_in(from))
-        .apply_if(keeper, |update, it| update.filter(Column::LeaseOwner.eq(it)));
+        .apply_if(owner, |update, it| update.filter(Column::LeaseOwner.eq(it)));
     Ok(update.exec(db).await?.rows_affected == 1)
 }
 
@@ -230,10 +230,10 @@ async fn advance(
     tx: &DatabaseTransaction,
     row: batches::ActiveModel,
     batch: Batch,
-    keeper: String,
+    owner: String,
     to: BatchStatus,
 ) -> Result<bool, Error> {
-    if !change(tx, row, batch.id, &[batch.status], Some(&keeper)).await? {
+    if !change(tx, row, batch.id, &[batch.status], Some(&owner)).await? {
         return Ok(false);
     }
     if !to.is_open() {

@@ -87,24 +87,24 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BatchLost`] if the batch has already advanced, or if `keeper` no longer holds it, and
+    /// [`Error::BatchLost`] if the batch has already advanced, or if `owner` no longer holds it, and
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn add_lines(
         &self,
         batch: &Batch,
-        keeper: &str,
+        owner: &str,
         lines: Vec<Line>,
         last: u64,
     ) -> Result<(), Error> {
-        let (batch, keeper) = (batch.clone(), keeper.to_owned());
-        self.database.transact_hot(move |tx| add_lines(tx, batch, keeper, lines, last).boxed()).await
+        let (batch, owner) = (batch.clone(), owner.to_owned());
+        self.database.transact_hot(move |tx| add_lines(tx, batch, owner, lines, last).boxed()).await
     }
 }
 
 async fn add_lines(
     tx: &DatabaseTransaction,
     batch: Batch,
-    keeper: String,
+    owner: String,
     lines: Vec<Line>,
     last: u64,
 ) -> Result<(), Error> {
@@ -121,7 +121,7 @@ async fn add_lines(
             }
         }
     }
-    let row = lock_batch(tx, batch.id, &keeper).await?;
+    let row = lock_batch(tx, batch.id, &owner).await?;
     if row.status != BatchStatus::Validating.as_str() || row.validated != place(batch.validated) {
         return Err(Error::BatchLost(batch.id));
     }
@@ -168,7 +168,7 @@ async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<(i64, u64)>) ->
 /// Returns the same line marked as invalid because an earlier line has its name.
 fn renamed(line: &Line) -> Line {
     let id = line.custom_id.as_deref().unwrap_or_default();
-    let words = format!("custom_id: an earlier line is called {id:?} too; that one counts");
+    let words = format!("custom_id: {id:?} is already used by an earlier line");
     Line { custom_id: None, checked: Err((DUPLICATE.to_owned(), words)), ..line.clone() }
 }
 

@@ -33,7 +33,7 @@ pub use counts::Counts;
 pub use files::{File, NewFile};
 pub use items::{Item, PAGE_BYTES};
 pub use lines::{CacheKey, Line, LinePlace};
-pub use results::{BadLine, Cause, Good, Pace, ResultLine, UnderWay};
+pub use results::{Cause, InvalidLine, Pace, ResultLine, ResultSelection, UnderWay};
 pub use reuse::Earlier;
 pub use status::{BatchStatus, ItemState, Stopped};
 pub use transitions::{ItemTransition, TURN_FAILED};

@@ -34,12 +34,12 @@ pub struct UnderWay {
     pub running: u64,
 }
 
-/// A cause of failure, shared by one or more items.
+/// A cause that one or more items have no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cause {
-    /// Error code, for programs.
+    /// Error code or outcome, for programs.
     pub code: String,
-    /// Error message, for people.
+    /// Error message, or causes of the outcome.
     pub message: String,
     /// Number of items with this cause.
     pub count: u64,
@@ -49,7 +49,7 @@ pub struct Cause {
 
 /// A line that could not be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadLine {
+pub struct InvalidLine {
     /// Line number in the file, from 1.
     pub nth: u64,
     /// Error code, for programs.
@@ -90,17 +90,17 @@ impl Store {
     pub async fn final_results(
         &self,
         batch: BatchId,
-        good: Good,
+        selection: ResultSelection,
         after: u64,
         limit: u64,
     ) -> Result<Vec<ResultLine>, Error> {
-        let which = match good {
-            Good::Yes => "IN",
-            Good::No => "NOT IN",
+        let which = match selection {
+            ResultSelection::Successful => "IN",
+            ResultSelection::Unsuccessful => "NOT IN",
         };
         let sql = format!(
             "SELECT n, line FROM batch_results AS results WHERE batch_id = $1 AND n > $2 \
-             AND (SELECT items.result_no = results.n AND items.state {which} ('completed', 'reused') \
+             AND (SELECT items.result_no = results.n AND items.state {which} ('completed', 'partial', 'declined', 'reused') \
              FROM batch_items AS items WHERE items.batch_id = results.batch_id AND items.nth = results.nth) \
              ORDER BY n LIMIT $3"
         );
@@ -168,7 +168,7 @@ impl Store {
         rows.into_iter().map(|it| Ok((it.name, unsigned(it.count)?))).collect()
     }
 
-    /// Returns at most `limit` causes of failure in a batch, the most frequent first. At most ten thousand items of
+    /// Returns at most `limit` causes of items without an answer in a batch, the most frequent first. At most ten thousand items of
     /// each state are counted, which bounds the time of a query.
     ///
     /// # Errors
@@ -182,7 +182,7 @@ impl Store {
             count: i64,
             example: Option<String>,
         }
-        let some = ["failed", "invalid", "expired"].map(|state| {
+        let some = ["failed", "invalid", "expired", "partial", "declined"].map(|state| {
             format!(
                 "SELECT * FROM (SELECT code, message, custom_id FROM batch_items \
                  WHERE batch_id = $1 AND state = '{state}' AND code IS NOT NULL LIMIT $3) AS {state}"
@@ -208,7 +208,7 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
-    pub async fn bad_lines(&self, batch: BatchId, limit: u64) -> Result<Vec<BadLine>, Error> {
+    pub async fn invalid_lines(&self, batch: BatchId, limit: u64) -> Result<Vec<InvalidLine>, Error> {
         #[derive(FromQueryResult)]
         struct Row {
             nth: i64,
@@ -222,7 +222,7 @@ impl Store {
         let rows = Row::find_by_statement(statement(pool, sql, values)).all(pool).await?;
         let line = |Row { nth, code, message }: Row| {
             let (code, message) = (code.unwrap_or_default(), message.unwrap_or_default());
-            Ok(BadLine { nth: unsigned(nth)?, code, message })
+            Ok(InvalidLine { nth: unsigned(nth)?, code, message })
         };
         rows.into_iter().map(line).collect()
     }
@@ -267,9 +267,9 @@ impl Store {
 
 /// Selection of results by outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Good {
+pub enum ResultSelection {
     /// Results of successful items.
-    Yes,
+    Successful,
     /// Results of all other items.
-    No,
+    Unsuccessful,
 }

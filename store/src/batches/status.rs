@@ -50,8 +50,12 @@ status! {
         Submitted = "submitted",
         /// The turn waits for a person.
         AwaitingInput = "awaiting_input",
-        /// The turn ended with a reply.
+        /// The turn was answered.
         Completed = "completed",
+        /// The turn ended with a partial answer.
+        Partial = "partial",
+        /// The turn ended with a reply, and its request was declined.
+        Declined = "declined",
         /// An earlier result of the same line was reused.
         Reused = "reused",
         /// The turn failed.
@@ -71,6 +75,8 @@ impl ItemState {
         match self {
             ItemState::Waiting | ItemState::Submitted | ItemState::AwaitingInput => false,
             ItemState::Completed
+            | ItemState::Partial
+            | ItemState::Declined
             | ItemState::Reused
             | ItemState::Failed
             | ItemState::Invalid
@@ -82,7 +88,7 @@ impl ItemState {
     /// Returns true if the item ended with a reply.
     pub fn is_good(self) -> bool {
         match self {
-            ItemState::Completed | ItemState::Reused => true,
+            ItemState::Completed | ItemState::Partial | ItemState::Declined | ItemState::Reused => true,
             ItemState::Waiting
             | ItemState::Submitted
             | ItemState::AwaitingInput

@@ -33,17 +33,18 @@ pub struct ItemTransition {
     /// Thread of the item and the turn that decides its outcome; unchanged if `None`.
     pub run: Option<(ThreadId, TurnId)>,
     /// Usage of the thread, as far as known.
-    pub took: UsageTotal,
+    pub usage: UsageTotal,
     /// Response to the line, if there is one.
     pub response: Option<Value>,
-    /// Error code and message of an item that did not succeed.
+    /// Error code and message of an item that did not succeed. Outcome and causes of one that was not answered; they are
+    /// in its row and not in the error of its line.
     pub error: Option<(String, String)>,
 }
 
 impl ItemTransition {
     /// Creates a transition to this state that changes nothing else.
     pub fn new(item: Item, state: ItemState) -> Self {
-        Self { took: item.took, item, state, run: None, response: None, error: None }
+        Self { usage: item.usage, item, state, run: None, response: None, error: None }
     }
 }
 
@@ -52,17 +53,17 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BatchLost`] if `keeper` no longer holds the batch, or if an item has changed since it was read, and
+    /// [`Error::BatchLost`] if `owner` no longer holds the batch, or if an item has changed since it was read, and
     /// [`Error::Unavailable`] if the database does not answer.
     #[tracing::instrument(level = "debug", skip_all, fields(%batch, moves = moves.len()))]
     pub async fn apply_transitions(
         &self,
         batch: BatchId,
-        keeper: &str,
+        owner: &str,
         moves: Vec<ItemTransition>,
     ) -> Result<(), Error> {
-        let keeper = keeper.to_owned();
-        self.database.transact_hot(move |tx| record(tx, batch, keeper, moves).boxed()).await
+        let owner = owner.to_owned();
+        self.database.transact_hot(move |tx| record(tx, batch, owner, moves).boxed()).await
     }
 
     /// Updates the content hashes of a batch's waiting items, each by line number, in one transaction.
@@ -71,19 +72,19 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// [`Error::BatchLost`] if `keeper` no longer holds the batch, or if one of the items no longer waits, and
+    /// [`Error::BatchLost`] if `owner` no longer holds the batch, or if one of the items no longer waits, and
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn rename_items(
         &self,
         batch: BatchId,
-        keeper: &str,
+        owner: &str,
         cache_keys: Vec<(u64, String)>,
     ) -> Result<(), Error> {
         if cache_keys.is_empty() {
             return Ok(());
         }
-        let keeper = keeper.to_owned();
-        self.database.transact_hot(move |tx| rename(tx, batch, keeper, cache_keys).boxed()).await
+        let owner = owner.to_owned();
+        self.database.transact_hot(move |tx| rename(tx, batch, owner, cache_keys).boxed()).await
     }
 }
 
@@ -101,26 +102,30 @@ impl Store {
 pub(crate) async fn lock_batch(
     tx: &DatabaseTransaction,
     batch: BatchId,
-    keeper: &str,
+    owner: &str,
 ) -> Result<batches::Model, Error> {
-    let row = batches::Entity::find_by_id(batch).filter(Column::LeaseOwner.eq(keeper)).lock_exclusive();
+    let row = batches::Entity::find_by_id(batch).filter(Column::LeaseOwner.eq(owner)).lock_exclusive();
     row.one(tx).await?.ok_or(Error::BatchLost(batch))
 }
 
 async fn record(
     tx: &DatabaseTransaction,
     batch: BatchId,
-    keeper: String,
+    owner: String,
     moves: Vec<ItemTransition>,
 ) -> Result<(), Error> {
     let (over, on): (Vec<_>, Vec<_>) = moves.into_iter().partition(|it| it.state.is_over());
     // An item without a result needs no number.
     change(tx, batch, on.iter().map(|it| (it, None)).collect()).await?;
-    let row = lock_batch(tx, batch, &keeper).await?;
+    let row = lock_batch(tx, batch, &owner).await?;
     let mut results = Results::after(row.done);
     let mut changes = Vec::new();
     for it in &over {
-        let error = it.error.as_ref().map(|(code, message)| (code.as_str(), message.as_str()));
+        let error = it
+            .error
+            .as_ref()
+            .filter(|_| !it.state.is_good())
+            .map(|(code, message)| (code.as_str(), message.as_str()));
         let (nth, name) = (it.item.nth, it.item.custom_id.as_deref());
         let line = line_of(batch, nth, name, it.response.as_ref(), error)?;
         changes.push((it, Some(results.add(nth, line))));
@@ -130,7 +135,7 @@ async fn record(
     for it in on.iter().chain(&over) {
         counts.shift(it.item.state, it.state, 1);
         for (sum, (after, before)) in
-            added.iter_mut().zip(taken(&it.took).into_iter().zip(taken(&it.item.took)))
+            added.iter_mut().zip(taken(&it.usage).into_iter().zip(taken(&it.item.usage)))
         {
             *sum += after - before;
         }
@@ -200,9 +205,9 @@ async fn change(
         id("thread_id", &changes, |(it, _)| it.run.map(|(thread, _)| thread).or(it.item.thread)),
         id("turn_id", &changes, |(it, _)| it.run.map(|(_, turn)| turn).or(it.item.turn)),
         number("submitted_at", &changes, |(it, _)| begun(it)),
-        number("input_tokens", &changes, |(it, _)| signed(it.took.input_tokens)),
-        number("output_tokens", &changes, |(it, _)| signed(it.took.output_tokens)),
-        number("micro_usd", &changes, |(it, _)| signed(it.took.micro_usd)),
+        number("input_tokens", &changes, |(it, _)| signed(it.usage.input_tokens)),
+        number("output_tokens", &changes, |(it, _)| signed(it.usage.output_tokens)),
+        number("micro_usd", &changes, |(it, _)| signed(it.usage.micro_usd)),
         text("code", &changes, |(it, _)| it.error.as_ref().map(|(code, _)| plain(code))),
         text("message", &changes, |(it, _)| it.error.as_ref().map(|(_, message)| plain(message))),
         number("result_no", &changes, |(_, result_no)| *result_no),
@@ -214,7 +219,7 @@ async fn change(
 async fn rename(
     tx: &DatabaseTransaction,
     batch: BatchId,
-    keeper: String,
+    owner: String,
     cache_keys: Vec<(u64, String)>,
 ) -> Result<(), Error> {
     const WORDS: Words = Words {
@@ -232,7 +237,7 @@ async fn rename(
         text("cache_key", &cache_keys, |(_, cache_key)| cache_key.clone()),
     ];
     let renamed = tx.execute_raw(WORDS.with(tx, [batch.into()], columns)).await?;
-    lock_batch(tx, batch, &keeper).await?;
+    lock_batch(tx, batch, &owner).await?;
     if renamed.rows_affected() == wanted { Ok(()) } else { Err(Error::BatchLost(batch)) }
 }
 
@@ -303,6 +308,7 @@ pub(crate) fn line_of(
     let error = error.map(|(code, message)| OutputError { code, message });
     let id = format!("batch_req_{}_{nth}", batch.simple());
     let line = OutputLine { id, custom_id, response, error };
-    let unwritable = |it| Error::Database(format!("line {nth} of batch {batch} has no JSON: {it}"));
+    let unwritable =
+        |it| Error::Database(format!("line {nth} of batch {batch} cannot be encoded as JSON: {it}"));
     serde_json::to_string(&line).map_err(unwritable)
 }

@@ -3,7 +3,7 @@
 use sea_orm::DatabaseTransaction;
 use serde_json::json;
 
-use super::{Batch, BatchStatus};
+use super::{Batch, BatchStatus, ItemState};
 use crate::{
     Error,
     webhooks::{EventType, announce as tell},
@@ -29,6 +29,8 @@ pub(crate) async fn announce(tx: &DatabaseTransaction, batch: &Batch, to: BatchS
         "request_counts": {
             "total": batch.total,
             "completed": batch.counts.good(),
+            "partial": batch.counts.of(ItemState::Partial),
+            "declined": batch.counts.of(ItemState::Declined),
             "failed": batch.failed(),
         },
         "metadata": batch.metadata,

@@ -6,15 +6,17 @@
 //! submitted since then. Most people read that the other way round; `age < 7d` means the same and is unambiguous.
 
 use queue::{Priority, clock};
+use shared::OutcomeKind;
 use uuid::Uuid;
 
-use crate::TurnStatus;
+use crate::{TurnStatus, log::turns::outcome_of};
 
 /// Maximum number of conditions.
 const MOST: usize = 20;
 
 /// All field names, for the error message about an unknown field.
-const FIELDS: &str = "status, strategy, tenant, priority, author, thread, error, cause, age, created, updated and metadata.KEY";
+const FIELDS: &str = "status, outcome, strategy, tenant, priority, author, thread, error, cause, age, created, updated and \
+    metadata.KEY";
 
 /// A conjunction of conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -25,6 +27,7 @@ pub struct Conditions(pub(crate) Vec<Condition>);
 pub(crate) enum Condition {
     Text { field: TextField, how: How, value: String },
     Status { is: Is, value: TurnStatus },
+    Outcome { is: Is, value: OutcomeKind },
     Priority { is: Is, value: Priority },
     Thread { is: Is, value: Uuid },
     Time { field: TimeField, side: Side, at: i64 },
@@ -70,14 +73,14 @@ pub(crate) enum Side {
 
 /// Error in a filter, with its position and a hint.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("at character {at}: {what}; {mend}")]
-pub struct Unread {
+#[error("at character {at}: {what}; hint: {hint}")]
+pub struct FilterError {
     /// Position of the error in characters, from 1.
     pub at: usize,
     /// Description of the error.
     pub what: String,
     /// Hint for a correction.
-    pub mend: String,
+    pub hint: String,
 }
 
 impl Conditions {
@@ -85,8 +88,8 @@ impl Conditions {
     ///
     /// # Errors
     ///
-    /// [`Unread`] if the text is not a valid filter.
-    pub fn parse(text: &str, now: i64) -> Result<Self, Unread> {
+    /// [`FilterError`] if the text is not a valid filter.
+    pub fn parse(text: &str, now: i64) -> Result<Self, FilterError> {
         let mut reader = Reader { text, at: 0 };
         let mut conditions = Vec::new();
         loop {
@@ -149,9 +152,9 @@ impl<'a> Reader<'a> {
         taken
     }
 
-    pub(crate) fn wrong(&self, what: impl Into<String>, mend: impl Into<String>) -> Unread {
+    pub(crate) fn wrong(&self, what: impl Into<String>, hint: impl Into<String>) -> FilterError {
         let at = self.text[..self.at].chars().count() + 1;
-        Unread { at, what: what.into(), mend: mend.into() }
+        FilterError { at, what: what.into(), hint: hint.into() }
     }
 
     fn name(&mut self) -> &'a str {
@@ -159,31 +162,31 @@ impl<'a> Reader<'a> {
         self.take(|it| it.is_alphanumeric() || matches!(it, '.' | '_' | '-'))
     }
 
-    pub(crate) fn and(&mut self) -> Result<(), Unread> {
+    pub(crate) fn and(&mut self) -> Result<(), FilterError> {
         let here = Self { text: self.text, at: self.at };
         let word = self.name();
         if word.eq_ignore_ascii_case("and") {
             return Ok(());
         }
         if word.eq_ignore_ascii_case("or") || self.rest().starts_with('|') {
-            let mend = "there is only `and`: ask once for each side of the `or`";
-            return Err(here.wrong("`or` is not known", mend));
+            let hint = "only `and` is supported; run the command once for each side of the `or`";
+            return Err(here.wrong("`or` is not supported", hint));
         }
-        let mend = "join conditions by `and`, and put a value of several words between quotes";
-        Err(here.wrong("another condition begins here, or the value before goes on", mend))
+        let hint = "join conditions with `and`, and put a value of several words in quotes";
+        Err(here.wrong("`and` is missing before another condition, or the value needs quotes", hint))
     }
 
     /// Parses the next condition into its parts; `fields` lists the valid fields for error messages.
-    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, Unread> {
+    pub(crate) fn said(&mut self, fields: &str) -> Result<Said<'a>, FilterError> {
         self.skip_blanks();
         let at_field = Self { text: self.text, at: self.at };
         let field = self.name();
         if field.is_empty() && self.rest().starts_with(['(', ')']) {
-            return Err(at_field.wrong("parentheses are not known", "join conditions by `and` alone"));
+            return Err(at_field.wrong("parentheses are not supported", "join conditions with `and` only"));
         }
         if field.is_empty() {
-            let mend = format!("write FIELD = VALUE; fields are {fields}");
-            return Err(at_field.wrong("a field is missing", mend));
+            let hint = format!("write FIELD = VALUE; fields are {fields}");
+            return Err(at_field.wrong("a field is missing", hint));
         }
         self.skip_blanks();
         let at_operator = Self { text: self.text, at: self.at };
@@ -191,7 +194,7 @@ impl<'a> Reader<'a> {
         if !["=", "!=", "~", "<", ">"].contains(&operator) {
             let what = match operator {
                 "" => format!("an operator is missing after {field}"),
-                other => format!("{other} is no operator"),
+                other => format!("{other} is not an operator"),
             };
             return Err(at_operator.wrong(what, "operators are = != ~ < and >"));
         }
@@ -202,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Parses a value: one word, or a quoted text.
-    fn value(&mut self) -> Result<String, Unread> {
+    fn value(&mut self) -> Result<String, FilterError> {
         if let Some(quote @ ('"' | '\'')) = self.rest().chars().next() {
             let inside = &self.rest()[1..];
             let Some(end) = inside.find(quote) else {
@@ -213,7 +216,7 @@ impl<'a> Reader<'a> {
         }
         let word = self.take(|it| !it.is_whitespace() && !matches!(it, '"' | '\'' | '(' | ')'));
         if word.is_empty() {
-            return Err(self.wrong("a value is missing", "write a word, or anything between quotes"));
+            return Err(self.wrong("a value is missing", "write a word, or any text in quotes"));
         }
         Ok(word.to_owned())
     }
@@ -230,21 +233,28 @@ pub(crate) struct Said<'a> {
 }
 
 impl Said<'_> {
-    fn meant(self, now: i64) -> Result<Condition, Unread> {
+    fn meant(self, now: i64) -> Result<Condition, FilterError> {
         let unknown =
-            |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "name one of these");
+            |error: &dyn std::fmt::Display| self.at_value.wrong(error.to_string(), "use one of these");
         match self.field {
             "status" => {
                 let value = self.value.parse().map_err(|it| unknown(&it))?;
                 Ok(Condition::Status { is: self.is()?, value })
+            }
+            "outcome" => {
+                let value = outcome_of(&self.value).map_err(|it| {
+                    let known = OutcomeKind::ALL.map(OutcomeKind::name).join(", ");
+                    unknown(&format!("outcome {it:?} is unknown: it is one of {known}"))
+                })?;
+                Ok(Condition::Outcome { is: self.is()?, value })
             }
             "priority" => {
                 let value = self.value.parse().map_err(|it| unknown(&it))?;
                 Ok(Condition::Priority { is: self.is()?, value })
             }
             "thread" => {
-                let what = || format!("{:?} is no thread", self.value);
-                let wrong = |_| self.at_value.wrong(what(), "name it by its whole id");
+                let what = || format!("{:?} is not a thread id", self.value);
+                let wrong = |_| self.at_value.wrong(what(), "write the whole id");
                 Ok(Condition::Thread { is: self.is()?, value: self.value.parse().map_err(wrong)? })
             }
             "strategy" => self.text(TextField::Strategy),
@@ -261,31 +271,31 @@ impl Said<'_> {
                     self.text(field)
                 }
                 Some(_) | None => {
-                    let mend = format!("fields are {FIELDS}");
-                    Err(self.at_field.wrong(format!("there is no field {other}"), mend))
+                    let hint = format!("fields are {FIELDS}");
+                    Err(self.at_field.wrong(format!("there is no field {other}"), hint))
                 }
             },
         }
     }
 
-    fn is(&self) -> Result<Is, Unread> {
+    fn is(&self) -> Result<Is, FilterError> {
         match self.operator {
             "=" => Ok(Is::Is),
             "!=" => Ok(Is::IsNot),
             other => {
-                let what = format!("{other} does not go with {}", self.field);
-                Err(self.at_operator.wrong(what, "here go = and !="))
+                let what = format!("{other} cannot be used with {}", self.field);
+                Err(self.at_operator.wrong(what, "use = or !="))
             }
         }
     }
 
-    fn text(self, field: TextField) -> Result<Condition, Unread> {
+    fn text(self, field: TextField) -> Result<Condition, FilterError> {
         let how = match self.operator {
             "=" => How::Is,
             "!=" => How::IsNot,
             "~" => How::Holds,
             other => {
-                return Err(self.at_operator.wrong(format!("{other} compares times"), "here go = != and ~"));
+                return Err(self.at_operator.wrong(format!("{other} compares times"), "use =, != or ~"));
             }
         };
         Ok(Condition::Text { field, how, value: self.value })
@@ -293,33 +303,33 @@ impl Said<'_> {
 
     /// Converts an age to a condition on the submission time. A smaller age means a later time, so the comparison is
     /// reversed.
-    fn age(&self, now: i64) -> Result<Condition, Unread> {
+    fn age(&self, now: i64) -> Result<Condition, FilterError> {
         let side = match self.side()? {
             Side::Before => Side::After,
             Side::After => Side::Before,
         };
         let wrong = || {
-            let mend = "write a number and w, d, h, m or s, as in 7d";
-            self.at_value.wrong(format!("{:?} is no age", self.value), mend)
+            let hint = "write a number and w, d, h, m or s, as in 7d";
+            self.at_value.wrong(format!("{:?} is not a duration", self.value), hint)
         };
         Ok(Condition::Time { field: TimeField::Created, side, at: ago(&self.value, now).ok_or_else(wrong)? })
     }
 
-    fn side(&self) -> Result<Side, Unread> {
+    fn side(&self) -> Result<Side, FilterError> {
         match self.operator {
             "<" => Ok(Side::Before),
             ">" => Ok(Side::After),
             other => {
                 let what = format!("{other} does not compare times");
-                Err(self.at_operator.wrong(what, "here go < and >"))
+                Err(self.at_operator.wrong(what, "use < or >"))
             }
         }
     }
 
-    fn time(&self, field: TimeField, now: i64) -> Result<Condition, Unread> {
+    fn time(&self, field: TimeField, now: i64) -> Result<Condition, FilterError> {
         let side = self.side()?;
-        let mend = "write RFC 3339, a day as 2026-11-20, or so long ago as 7d, 12h, 30m or 10s";
-        let wrong = || self.at_value.wrong(format!("{:?} is no time", self.value), mend);
+        let hint = "write RFC 3339, a day like 2026-11-20, or a duration before now like 7d, 12h, 30m or 10s";
+        let wrong = || self.at_value.wrong(format!("{:?} is not a time", self.value), hint);
         Ok(Condition::Time { field, side, at: moment(&self.value, now).ok_or_else(wrong)? })
     }
 }
@@ -362,6 +372,13 @@ mod tests {
         for (words, read) in [
             ("status = failed", vec![Condition::Status { is: super::Is::Is, value: TurnStatus::Failed }]),
             ("status!=failed", vec![Condition::Status { is: super::Is::IsNot, value: TurnStatus::Failed }]),
+            (
+                "outcome = partial and outcome != declined",
+                vec![
+                    Condition::Outcome { is: super::Is::Is, value: OutcomeKind::Partial },
+                    Condition::Outcome { is: super::Is::IsNot, value: OutcomeKind::Declined },
+                ],
+            ),
             ("priority = low", vec![Condition::Priority { is: super::Is::Is, value: Priority::Low }]),
             (
                 "strategy = planner and error ~ 'timed out' AND author != \"O'Hara\"",
@@ -398,25 +415,27 @@ mod tests {
     fn what_makes_no_sense_is_named_with_its_place_and_the_mend() {
         let many = ["error = x"; MOST + 1].join(" and ");
         for (words, at, holds) in [
-            ("", 1, "fields are status, strategy"),
+            ("", 1, "fields are status, outcome, strategy"),
             ("status", 7, "operators are"),
-            ("status == failed", 8, "== is no operator"),
-            ("status ~ failed", 8, "here go = and !="),
+            ("status == failed", 8, "== is not an operator"),
+            ("status ~ failed", 8, "use = or !="),
             ("status = broken", 10, "queued, running"),
+            ("outcome = good", 11, "answered, partial, declined"),
+            ("outcome ~ partial", 9, "use = or !="),
             ("status =", 9, "a value is missing"),
             ("state = failed", 1, "there is no field state"),
             ("metadata = x", 1, "metadata.KEY"),
             ("metadata.a.b = x", 1, "metadata.KEY"),
-            ("status = failed or status = queued", 17, "there is only `and`"),
-            ("status = failed || status = queued", 17, "there is only `and`"),
-            ("error ~ timed out", 15, "between quotes"),
+            ("status = failed or status = queued", 17, "only `and` is supported"),
+            ("status = failed || status = queued", 17, "only `and` is supported"),
+            ("error ~ timed out", 15, "in quotes"),
             ("error ~ 'timed out", 9, "not closed"),
             ("error < x", 7, "< compares times"),
-            ("created = 7d", 9, "here go < and >"),
+            ("created = 7d", 9, "use < or >"),
             ("created > soon", 11, "RFC 3339"),
             ("created > -7d", 11, "RFC 3339"),
             ("age < 2026-11-20", 7, "as in 7d"),
-            ("age = 7d", 5, "here go < and >"),
+            ("age = 7d", 5, "use < or >"),
             ("thread = 7", 10, "whole id"),
             ("(status = failed)", 1, "parentheses"),
             ("status = failed and", 20, "a field is missing"),

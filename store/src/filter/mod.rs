@@ -4,5 +4,5 @@ pub(crate) mod conditions;
 pub(crate) mod sql;
 mod thread_predicate;
 
-pub use conditions::{Conditions, Unread};
+pub use conditions::{Conditions, FilterError};
 pub use thread_predicate::Predicate;

@@ -5,6 +5,8 @@ use sea_orm::{
     sea_query::{Alias, CaseStatement, Expr, Func, Query},
 };
 
+use shared::OutcomeKind;
+
 use crate::{
     filter::conditions::{Condition, Conditions, How, Is, Side, TextField, TimeField},
     log::{
@@ -24,6 +26,7 @@ fn one(backend: DbBackend, condition: &Condition) -> Expr {
         Condition::Text { field, how, value } => text(backend, field, *how, &plain(value)),
         Condition::Status { is: Is::Is, value } => in_status(*value),
         Condition::Status { is, value } => equal(turns::Column::Status, *is, value.as_str()),
+        Condition::Outcome { is, value } => outcome(*is, *value),
         Condition::Priority { is, value } => equal(turns::Column::Priority, *is, i32::from(value.rank())),
         Condition::Thread { is, value } => equal(turns::Column::ThreadId, *is, *value),
         Condition::Time { field, side, at } => {
@@ -54,6 +57,18 @@ pub(crate) fn in_status(status: TurnStatus) -> Expr {
         }
         // Most turns have this status, so no index is used.
         TurnStatus::Completed => held,
+    }
+}
+
+/// Builds the condition for turns with this outcome. A turn without an outcome has another one.
+fn outcome(is: Is, kind: OutcomeKind) -> Expr {
+    let column = || Expr::col((turns::Entity, turns::Column::Outcome));
+    match (is, kind) {
+        (Is::Is, OutcomeKind::Answered) => column().eq(kind.name()),
+        (Is::Is, OutcomeKind::Partial | OutcomeKind::Declined) => {
+            Expr::col((turns::Entity, Alias::new("stuck"))).eq(kind.name())
+        }
+        (Is::IsNot, _) => Expr::from(Func::coalesce([column(), Expr::val("")])).ne(kind.name()),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Conditions on the state of a thread after an event. The syntax is that of [`Conditions`](crate::Conditions); the
-//! fields are `node`, `standing`, `event`, `reply`, `messages`, `tokens`, `usd` and paths into the state.
+//! fields are `node`, `status`, `event`, `reply`, `messages`, `tokens`, `usd` and paths into the state.
 //!
 //! A missing value counts as an empty text. `<` and `>` compare numbers numerically and everything else as text, which
 //! suits timestamps. On a list, `~` tests whether it contains a value.
@@ -9,10 +9,10 @@ use std::cmp::Ordering;
 use serde_json::{Value, json};
 use shared::{DynThread, Event, RunStatus};
 
-use crate::filter::conditions::{Reader, Unread};
+use crate::filter::conditions::{FilterError, Reader};
 
 /// All field names, for the error message about an unknown field.
-const FIELDS: &str = "node, standing, event, reply, messages, tokens, usd and state.PATH";
+const FIELDS: &str = "node, status, event, reply, messages, tokens, usd and state.PATH";
 
 /// A conjunction of conditions on a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,8 +39,8 @@ impl Predicate {
     ///
     /// # Errors
     ///
-    /// [`Unread`] if the text is not a valid filter.
-    pub fn parse(text: &str) -> Result<Self, Unread> {
+    /// [`FilterError`] if the text is not a valid filter.
+    pub fn parse(text: &str) -> Result<Self, FilterError> {
         let mut reader = Reader { text, at: 0 };
         let mut terms = Vec::new();
         loop {
@@ -52,8 +52,8 @@ impl Predicate {
                 [] => false,
             };
             if !known {
-                let mend = format!("fields are {FIELDS}");
-                return Err(said.at_field.wrong(format!("there is no field {}", said.field), mend));
+                let hint = format!("fields are {FIELDS}");
+                return Err(said.at_field.wrong(format!("there is no field {}", said.field), hint));
             }
             let operator = match said.operator {
                 "=" => Operator::Is,
@@ -77,7 +77,7 @@ impl Predicate {
     ///
     /// Fails if the state cannot be serialized as JSON.
     pub fn holds(&self, thread: &dyn DynThread, event: &Event) -> Result<bool, serde_json::Error> {
-        let standing = match thread.status() {
+        let status = match thread.status() {
             RunStatus::Idle => "idle",
             RunStatus::Busy => "busy",
             RunStatus::Waiting(_) => "waiting",
@@ -86,7 +86,7 @@ impl Predicate {
         let is_wanted = |field: &str| self.0.iter().any(|it| it.path.first().is_some_and(|it| it == field));
         let state = if is_wanted("state") { thread.state()? } else { Value::Null };
         let subject = json!({
-            "node": thread.node(), "standing": standing, "event": event.kind(), "reply": thread.reply(),
+            "node": thread.node(), "status": status, "event": event.kind(), "reply": thread.reply(),
             "messages": thread.messages().len(), "tokens": thread.usage().tokens(), "usd": thread.usage().usd(),
             "state": state,
         });
@@ -169,10 +169,10 @@ mod tests {
     fn what_makes_no_sense_is_named_with_its_place_and_the_mend() {
         for (text, at, words) in [
             ("", 1, "fields are node"),
-            ("status = failed", 1, "there is no field status"),
+            ("standing = failed", 1, "there is no field standing"),
             ("node.x = y", 1, "there is no field node.x"),
-            ("node == x", 6, "== is no operator"),
-            ("node = x or node = y", 10, "there is only `and`"),
+            ("node == x", 6, "== is not an operator"),
+            ("node = x or node = y", 10, "only `and` is supported"),
         ] {
             let wrong = Predicate::parse(text).expect_err(text);
             assert!(wrong.at == at && wrong.to_string().contains(words), "{text}: {wrong}");

@@ -1,16 +1,13 @@
-//! Walks through the stored events of one thread and reports each deviation from what was appended.
+//! Walks through the stored events of one thread and reports the first one that does not fit the chain.
 //!
-//! ## Distinguishing moved events from changed ones
-//!
-//! The hash of an event covers its number and the previous hash. An event whose hash fits none of its neighbours was
-//! therefore changed, and an event that fits a neighbour under another number was moved. The walk keeps a few
-//! neighbours on both sides to decide this. Of two events with the same original number, the one without a successor
-//! was inserted.
+//! The hash of an event covers its number and the previous hash. An event that was changed, removed, inserted or moved
+//! therefore breaks at least one link. The walk continues from the stored hash after a broken link, so it counts every
+//! broken link and still compares the rest of the log.
 //!
 //! An event that was changed and rehashed together with its successors fits its neighbours. Only heads stored elsewhere
 //! ([`AttestedHeads`](super::AttestedHeads)) reveal it.
 
-use std::collections::VecDeque;
+use std::collections::BTreeMap;
 
 use crate::{
     integrity::{Finding, Wrong, attested_heads::Heads, hash_chain},
@@ -22,53 +19,39 @@ use crate::{
     },
 };
 
-/// Number of earlier hashes that an event is compared with, and of unmatched events kept for a later match.
-const NEIGHBOURS: usize = 8;
-
-/// Maximum number of consecutive deleted events across which a moved event is still matched.
-const TAKEN: u64 = 4;
-
-/// A position in the chain that an event may follow.
-struct Link {
-    /// Number of the following event.
-    next: u64,
-    hash: [u8; 32],
-    /// True if the number itself is known to be correct.
-    placed: bool,
-}
-
 /// Walk through one log.
 pub(crate) struct Walk {
     thread: ThreadId,
     next: u64,
-    trail: VecDeque<Link>,
-    /// Events that follow none of the known positions.
-    suspects: VecDeque<events::Model>,
-    /// Distance by which the last event was moved. Of several events moved together only the first is reported.
-    moved: i128,
-    /// The last matched events: original number and current number.
-    placed: VecDeque<(u64, u64)>,
-    /// Events that were moved to a later number, with the distance.
-    pushed: Vec<(u64, u64)>,
+    hash: [u8; 32],
+    /// The first broken link: the number of the event, and the description.
+    first: Option<(u64, String)>,
+    /// Number of broken links.
+    broken: u64,
     heads: Heads,
     findings: Vec<Finding>,
+    /// Hashes of the attachments that events refer to, each with the first such event.
+    attachments: BTreeMap<String, u64>,
 }
 
 impl Walk {
     /// Starts a walk through the log of this thread, to be compared with its attested heads.
     pub(crate) fn new(thread: ThreadId, heads: Vec<Head>) -> Self {
-        let trail = VecDeque::from([Link { next: 0, hash: hash_chain::START, placed: true }]);
         Self {
             thread,
             next: 0,
-            trail,
-            suspects: VecDeque::new(),
-            moved: 0,
-            placed: VecDeque::new(),
-            pushed: Vec::new(),
+            hash: hash_chain::START,
+            first: None,
+            broken: 0,
             heads: Heads::new(heads),
             findings: Vec::new(),
+            attachments: BTreeMap::new(),
         }
+    }
+
+    /// Returns the hashes of the attachments that events refer to, each with the first such event.
+    pub(crate) fn attachments(&self) -> impl Iterator<Item = (&String, &u64)> {
+        self.attachments.iter()
     }
 
     pub(crate) fn thread(&self) -> ThreadId {
@@ -77,7 +60,7 @@ impl Walk {
 
     /// Returns the length of the log and its last hash.
     pub(crate) fn end(&self) -> (u64, [u8; 32]) {
-        (self.next, self.trail.back().map_or(hash_chain::START, |it| it.hash))
+        (self.next, self.hash)
     }
 
     /// Returns the number of events that match the attested heads.
@@ -86,92 +69,48 @@ impl Walk {
     }
 
     /// Processes the next event, in the order of the stored numbers.
-    pub(crate) fn step(&mut self, row: events::Model) {
+    pub(crate) fn step(&mut self, row: &events::Model) {
+        let expected = self.next;
         let seq = u64::try_from(row.seq).unwrap_or_default();
-        let gap = self.next < seq;
-        if gap {
-            let what = match seq - self.next {
-                1 => format!("event {} is missing: the next one is {seq}", self.next),
-                _ => format!("events {} to {} are missing: the next one is {seq}", self.next, seq - 1),
+        let hash = hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload);
+        let fits = seq == expected && hash.as_slice() == row.hash;
+        if !fits {
+            let what = match seq.checked_sub(expected) {
+                Some(1) => format!("event {expected} is missing: the next one is {seq}"),
+                Some(2..) => {
+                    format!("events {expected} to {} are missing: the next one is {seq}", seq - 1)
+                }
+                Some(0) | None => format!("event {seq} does not fit the events before it"),
             };
-            self.find(self.next, Wrong::Missing, what);
+            self.first.get_or_insert((expected, what));
+            self.broken += 1;
         }
         self.next = seq + 1;
-        self.heads.pass(&row, self.next);
-        let place = self.trail.iter().rev().find_map(|it| it.place_of(&row));
-        let hash = <[u8; 32]>::try_from(row.hash.as_slice()).ok();
-        match (place, hash) {
-            (Some(place), Some(hash)) => {
-                self.read(&row);
-                self.moved(seq, place);
-                self.placed.push_back((place, seq));
-                if NEIGHBOURS < self.placed.len() {
-                    self.placed.pop_front();
-                }
-                self.settle(place, hash);
-            }
-            // The preceding event is missing, so the hash cannot be checked.
-            (None, Some(hash)) if gap => {
-                self.read(&row);
-                self.push(Link { next: seq + 1, hash, placed: false });
-            }
-            (_, hash) => {
-                if let Some(before) = self.trail.back() {
-                    let whole = hash_chain::link(&before.hash, seq, row.at, &row.kind, &row.payload);
-                    self.push(Link { next: seq + 1, hash: whole, placed: true });
-                }
-                if let Some(hash) = hash {
-                    self.push(Link { next: seq + 1, hash, placed: false });
-                }
-                self.suspects.push_back(row);
-                if NEIGHBOURS < self.suspects.len()
-                    && let Some(oldest) = self.suspects.pop_front()
-                {
-                    self.edited(&oldest);
-                }
-            }
+        self.hash = row.hash.as_slice().try_into().unwrap_or(hash);
+        self.heads.pass(row, self.next);
+        if fits {
+            self.read(seq, row);
         }
     }
 
     /// Returns the findings, ordered by event number.
     pub(crate) fn finish(mut self) -> Vec<Finding> {
-        while let Some(row) = self.suspects.pop_front() {
-            self.edited(&row);
+        if let Some((seq, first)) = self.first.take() {
+            let what = match self.broken {
+                1 => first,
+                links => format!("{first}; {links} links of this chain are broken"),
+            };
+            self.find(seq, Wrong::Broken, what);
         }
-        self.inserted();
-        self.attested_otherwise();
+        self.compare_with_attested();
         self.findings.sort_by_key(|it| (it.seq, it.wrong));
         self.findings
     }
 
-    /// Reports events as inserted if they match nothing and the events after them were moved by exactly their number.
-    fn inserted(&mut self) {
-        for (seq, by) in std::mem::take(&mut self.pushed) {
-            let put = seq - by..seq;
-            let edited = |nth| self.findings.iter().any(|it| it.seq == nth && it.wrong == Wrong::Edited);
-            if !put.clone().all(edited) {
-                continue;
-            }
-            self.findings.retain(|it| match it.wrong {
-                Wrong::Edited => !put.contains(&it.seq),
-                Wrong::Reordered => it.seq != seq,
-                Wrong::Missing
-                | Wrong::Inserted
-                | Wrong::Truncated
-                | Wrong::Rewritten
-                | Wrong::Exchanged
-                | Wrong::Removed
-                | Wrong::Reappeared
-                | Wrong::Unreadable => true,
-            });
-            self.put(put.start, seq);
-        }
-    }
-
     /// Compares the log with its attested heads, where its own hashes show no difference.
-    fn attested_otherwise(&mut self) {
-        let told = |below| self.findings.iter().any(|it| it.wrong != Wrong::Unreadable && it.seq < below);
-        let rewritten = self.heads.amiss.filter(|(_, end)| !told(*end));
+    fn compare_with_attested(&mut self) {
+        let known = |below| self.findings.iter().any(|it| it.wrong != Wrong::Unreadable && it.seq < below);
+        let rewritten = self.heads.amiss.filter(|(_, end)| !known(*end));
         if let Some((from, end)) = rewritten {
             let what = format!(
                 "{} not what was attested, though the hashes fit each other: changed, and hashed anew",
@@ -188,76 +127,27 @@ impl Walk {
         }
     }
 
-    /// Accepts an event as a position to follow, and then matches earlier unmatched events with it.
-    fn settle(&mut self, mut place: u64, mut hash: [u8; 32]) {
-        loop {
-            let link = Link { next: place + 1, hash, placed: true };
-            let follower = self.suspects.iter().position(|it| link.is_followed_by(it));
-            self.push(link);
-            let Some(row) = follower.and_then(|it| self.suspects.remove(it)) else { return };
-            self.moved = 0;
-            self.moved(u64::try_from(row.seq).unwrap_or_default(), place + 1);
-            place += 1;
-            let Ok(next) = row.hash.as_slice().try_into() else { return };
-            hash = next;
-        }
-    }
-
-    fn moved(&mut self, seq: u64, place: u64) {
-        let by = i128::from(seq) - i128::from(place);
-        if by != 0 && by != self.moved {
-            let twin = self.placed.iter().find(|it| it.0 == place).map(|it| it.1);
-            match twin {
-                Some(from) if self.moved < by => self.put(from, seq),
-                Some(_) | None => {
-                    self.find(seq, Wrong::Reordered, format!("event {seq} was appended as event {place}"));
+    fn read(&mut self, seq: u64, row: &events::Model) {
+        let error = match recorded(row) {
+            Ok(it) => {
+                for attachment in it.event.attachments() {
+                    self.attachments.entry(attachment.sha256.clone()).or_insert(seq);
                 }
+                return;
             }
-            if let Ok(by) = u64::try_from(by - self.moved)
-                && by <= seq
-            {
-                self.pushed.push((seq, by));
-            }
-        }
-        self.moved = by;
-    }
-
-    fn put(&mut self, from: u64, end: u64) {
-        let what =
-            format!("{} inserted: what follows builds on what is before", span(from, end, "was", "were"));
-        self.find(from, Wrong::Inserted, what);
-    }
-
-    fn read(&mut self, row: &events::Model) {
-        let Err(error) = recorded(row) else { return };
-        let seq = u64::try_from(row.seq).unwrap_or_default();
+            Err(error) => error,
+        };
         // The hash does not cover the codec; only events stored as JSON are ever attested.
         if row.codec != CODEC && seq < self.heads.last {
-            let what = format!(
-                "event {seq} says that it is stored as {:?}: it was attested as {CODEC:?}",
-                row.codec
-            );
-            self.find(seq, Wrong::Edited, what);
+            let what = format!("event {seq} has the codec {:?}, but {CODEC:?} was attested", row.codec);
+            self.find(seq, Wrong::Rewritten, what);
         } else {
             self.find(seq, Wrong::Unreadable, error.to_string());
         }
     }
 
-    fn edited(&mut self, row: &events::Model) {
-        let what = format!("event {} is not what was appended: its hash does not fit", row.seq);
-        self.find(u64::try_from(row.seq).unwrap_or_default(), Wrong::Edited, what);
-    }
-
     fn find(&mut self, seq: u64, wrong: Wrong, what: String) {
         self.findings.push(Finding { thread: self.thread, seq, wrong, what });
-    }
-
-    fn push(&mut self, link: Link) {
-        self.trail.push_back(link);
-        // A changed event leaves two positions.
-        if 2 * NEIGHBOURS < self.trail.len() {
-            self.trail.pop_front();
-        }
     }
 }
 
@@ -266,21 +156,5 @@ fn span(from: u64, end: u64, one: &str, many: &str) -> String {
     match end.saturating_sub(from) {
         0 | 1 => format!("event {from} {one}"),
         _ => format!("events {from} to {} {many}", end - 1),
-    }
-}
-
-impl Link {
-    fn is_followed_by(&self, row: &events::Model) -> bool {
-        self.follows_as(row, self.next)
-    }
-
-    /// Returns the original number of the event if it follows this position.
-    fn place_of(&self, row: &events::Model) -> Option<u64> {
-        let last = if self.placed { self.next } else { self.next + TAKEN };
-        (self.next..=last).find(|it| self.follows_as(row, *it))
-    }
-
-    fn follows_as(&self, row: &events::Model, seq: u64) -> bool {
-        hash_chain::link(&self.hash, seq, row.at, &row.kind, &row.payload).as_slice() == row.hash
     }
 }

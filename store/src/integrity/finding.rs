@@ -21,17 +21,13 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Wrong {
-    /// The content was changed.
-    Edited,
-    /// The event is missing.
+    /// The hash chain is broken from this event on: it was changed, removed, inserted or moved.
+    Broken,
+    /// The whole log is missing.
     Missing,
-    /// The event was moved to another number.
-    Reordered,
-    /// The event was inserted.
-    Inserted,
     /// The log ends before its attested head.
     Truncated,
-    /// The event was changed and all later hashes were recomputed: only the attested head differs.
+    /// The chain holds but differs from what was attested: events were changed and all later hashes recomputed.
     Rewritten,
     /// The log of another thread is in its place.
     Exchanged,
@@ -39,6 +35,8 @@ pub enum Wrong {
     Removed,
     /// The thread was attested as deleted, but exists.
     Reappeared,
+    /// An attachment of the event is missing or was changed.
+    Attachment,
     /// The event is intact, but this build cannot decode it.
     Unreadable,
 }
@@ -47,15 +45,14 @@ impl Wrong {
     /// Returns the name used in JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Wrong::Edited => "edited",
+            Wrong::Broken => "broken",
             Wrong::Missing => "missing",
-            Wrong::Reordered => "reordered",
-            Wrong::Inserted => "inserted",
             Wrong::Truncated => "truncated",
             Wrong::Rewritten => "rewritten",
             Wrong::Exchanged => "exchanged",
             Wrong::Removed => "removed",
             Wrong::Reappeared => "reappeared",
+            Wrong::Attachment => "attachment",
             Wrong::Unreadable => "unreadable",
         }
     }

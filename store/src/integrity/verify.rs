@@ -53,6 +53,13 @@ impl Verified {
         self.find(walk.finish());
     }
 
+    /// Adds the result of a finished walk, and its attachments to those that are verified next: thread, event, hash.
+    fn walked_with(&mut self, walk: Walk, attachments: &mut Vec<(ThreadId, u64, String)>) {
+        let thread = walk.thread();
+        attachments.extend(walk.attachments().map(|(sha256, seq)| (thread, *seq, sha256.clone())));
+        self.walked(walk);
+    }
+
     pub(crate) fn and(mut self, other: Self) -> Self {
         self.threads += other.threads;
         self.events += other.events;
@@ -110,6 +117,7 @@ impl Store {
         let mut verified = Verified::default();
         let mut seen = Vec::new();
         let mut walk: Option<Walk> = None;
+        let mut attachments = Vec::new();
         let mut pages = Pages::of(range.clone());
         loop {
             let page = pages.next(&self.database.pool).await?;
@@ -122,16 +130,22 @@ impl Store {
                 if walk.as_ref().is_none_or(|it| it.thread() != row.thread_id) {
                     seen.push(row.thread_id);
                     let before = walk.replace(Walk::new(row.thread_id, attested.heads(row.thread_id)));
-                    before.into_iter().for_each(|it| verified.walked(it));
+                    before.into_iter().for_each(|it| verified.walked_with(it, &mut attachments));
                 }
                 if let Some(walk) = &mut walk {
-                    walk.step(row);
+                    walk.step(&row);
                 }
             }
             // Yields between pages, because verifying one is pure computation.
             tokio::task::yield_now().await;
         }
-        walk.into_iter().for_each(|it| verified.walked(it));
+        walk.into_iter().for_each(|it| verified.walked_with(it, &mut attachments));
+        for (thread, seq, sha256) in attachments {
+            if let Some(difference) = self.attachment_finding(thread, &sha256).await? {
+                let what = format!("the attachment {sha256} of event {seq} {difference}");
+                verified.find(vec![Finding { thread, seq, wrong: Wrong::Attachment, what }]);
+            }
+        }
         verified.threads = seen.len() as u64;
         for thread in range.threads.into_iter().filter(|it| seen.binary_search(it).is_err()) {
             if self.lost_its_log(thread).await? {

@@ -17,7 +17,7 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
     QuerySelect, SqlErr, Statement, Value,
 };
-use shared::Event;
+use shared::{Event, Outcome};
 
 use crate::{
     Error,
@@ -69,13 +69,26 @@ pub struct TurnUpdate {
     pub status: TurnStatus,
     /// Error of a failed turn.
     pub error: Option<String>,
+    /// Outcome of a completed turn.
+    pub outcome: Option<Outcome>,
 }
 
 impl TurnUpdate {
-    /// Returns the error without the parts that differ between occurrences; failures are counted by it.
+    /// Returns the cause by which turns are counted.
     pub(crate) fn cause(&self) -> Option<String> {
-        self.error.as_deref().map(error_fingerprint)
+        cause(self.error.as_deref(), self.outcome.as_ref())
     }
+
+    /// Returns the name of the outcome.
+    pub(crate) fn outcome(&self) -> Option<&'static str> {
+        self.outcome.as_ref().map(|it| it.kind.name())
+    }
+}
+
+/// Returns the error of a failed turn without the parts that differ between occurrences, or the causes of an outcome.
+pub(crate) fn cause(error: Option<&str>, outcome: Option<&Outcome>) -> Option<String> {
+    let outcome = || outcome.filter(|it| !it.is_answered());
+    error.map(error_fingerprint).or_else(|| outcome().map(|it| plain(&it.cause())))
 }
 
 impl Store {
@@ -174,6 +187,7 @@ async fn write_turn(
     let mut row = turns::ActiveModel {
         status: Set(update.status.to_string()),
         error: Set(update.error.as_deref().map(plain)),
+        outcome: Set(update.outcome().map(str::to_owned)),
         cause: Set(update.cause()),
         ended_seq: Set(last.filter(|_| update.status.is_over())),
         updated_at: Set(clock::now()),

@@ -11,14 +11,14 @@ use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector,
     sqlx::{
         self, ConnectOptions, Connection as _,
-        postgres::{PgConnectOptions, PgPoolOptions},
+        postgres::{PgConnectOptions, PgPool, PgPoolOptions},
         sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
     },
 };
 
 use crate::{
     Error, error,
-    log::{Store, database::Database},
+    log::{Store, database::Database, read_only},
 };
 
 /// Default maximum of connections per process to PostgreSQL. A server allows 100 by default.
@@ -151,7 +151,7 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
                 if meta.idle_for > TRUSTED_FOR {
                     sqlx::Connection::ping(connection).await?;
                 }
-                Ok(true)
+                read_only::may_be_used(connection).await
             })
         },
     );
@@ -159,6 +159,7 @@ async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
     let hot = hot.connect_lazy_with(options.clone());
     let pool = with_settings(pool, SETTINGS).max_connections(connections).connect_with(options).await;
     let pool = pool.map_err(|error| connect_error(&place, &error))?;
+    check_encoding(&pool, &place).await?;
     let (pool, hot) = (connector(pool), connector(hot));
     Ok(Store::over(Database { writer: pool.clone(), pool, hot, connections }))
 }
@@ -177,10 +178,31 @@ const HOT_SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_p
 fn with_settings(pool: PgPoolOptions, what: &'static str) -> PgPoolOptions {
     pool.after_connect(move |connection, _| {
         Box::pin(async move {
-            sqlx::raw_sql(what).execute(connection).await?;
-            Ok(())
+            sqlx::raw_sql(what).execute(&mut *connection).await?;
+            if read_only::may_be_used(connection).await? {
+                Ok(())
+            } else {
+                Err(sqlx::Error::Protocol(
+                    "this server only reads (a standby, or a demoted primary)".to_owned(),
+                ))
+            }
         })
     })
+}
+
+/// Refuses a database that cannot hold every character. Its writes would fail one by one, each after a paid answer.
+async fn check_encoding(pool: &PgPool, place: &str) -> Result<(), Error> {
+    let encoding: String = sqlx::query_scalar("SELECT current_setting('server_encoding')")
+        .fetch_one(pool)
+        .await
+        .map_err(|error| connect_error(place, &error))?;
+    if encoding == "UTF8" {
+        return Ok(());
+    }
+    Err(Error::Address(format!(
+        "{place}: the database has the encoding {encoding}, which cannot hold every character; \
+         hint: create one with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
+    )))
 }
 
 async fn sqlite(url: &str) -> Result<Store, Error> {

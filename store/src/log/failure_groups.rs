@@ -1,40 +1,56 @@
-//! Failed turns, grouped and counted by cause.
+//! Turns that failed or were not answered, grouped and counted by cause.
+
+use std::{fmt, str::FromStr};
 
 use sea_orm::{
     ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Alias, CaseStatement, Expr, ExprTrait, Func, Order as Direction},
 };
+use serde::{Deserialize, Serialize};
 
 use crate::{
     Error,
-    filter::sql::in_status,
     log::{
         Store,
         ids::{TurnId, at_most, unsigned},
-        status::TurnStatus,
+        status::{UnknownStatus, status},
         tables::turns,
         turns::TurnFilter,
     },
 };
 
-/// Failed turns with the same cause.
+/// Turns that ended the same way with the same cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Error without the parts that differ between occurrences.
+    /// End of the turns.
+    pub ended: Ended,
+    /// Error without the parts that differ between occurrences, or causes of the outcome.
     pub cause: String,
     /// Number of turns.
     pub turns: u64,
     /// Number of turns that never started and therefore cannot be retried.
-    pub unheard: u64,
-    /// Time of the first failure, in microseconds since the Unix epoch.
+    pub never_started: u64,
+    /// Time of the first of these ends, in microseconds since the Unix epoch.
     pub first_at: i64,
-    /// Time of the last failure, in microseconds since the Unix epoch.
+    /// Time of the last of these ends, in microseconds since the Unix epoch.
     pub last_at: i64,
     /// Id of the turn that was submitted last.
     pub example: TurnId,
 }
 
-/// Failed turns that match a filter.
+status! {
+    /// End of a turn other than an answer.
+    Ended {
+        /// The turn failed.
+        Failed = "failed",
+        /// The turn completed with a partial outcome.
+        Partial = "partial",
+        /// The turn completed, and its request was declined.
+        Declined = "declined",
+    }
+}
+
+/// Turns that failed or were not answered, and match a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failures {
     /// Groups by cause, largest first.
@@ -42,47 +58,51 @@ pub struct Failures {
     /// Number of turns, including those of omitted causes.
     pub turns: u64,
     /// Number of turns that never started.
-    pub unheard: u64,
+    pub never_started: u64,
 }
 
 #[derive(FromQueryResult)]
 struct Row {
+    ended: String,
     common: String,
     many: i64,
-    unheard: i64,
+    never_started: i64,
     first_at: i64,
     last_at: i64,
     newest: i64,
 }
 
 impl Store {
-    /// Groups the failed turns that match the filter, at most `limit` causes.
+    /// Groups the turns that match the filter and failed or were not answered, at most `limit` causes.
     ///
     /// # Errors
     ///
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn failures(&self, filter: TurnFilter<'_>, limit: u64) -> Result<Failures, Error> {
         let db = &self.database.pool;
-        let failed =
-            || filter.rows(db.get_database_backend()).filter(in_status(TurnStatus::Failed)).select_only();
+        let stuck = || Expr::col((turns::Entity, Alias::new("stuck")));
+        let ends = || stuck().is_in(Ended::ALL.iter().map(|it| it.as_str()));
+        let ended = || filter.rows(db.get_database_backend()).filter(ends()).select_only();
         let column = |it: turns::Column| Expr::col((turns::Entity, it));
         // Failures from before the introduction of causes are grouped by their full error.
         let common: Expr =
             Func::coalesce([column(turns::Column::Cause), column(turns::Column::Error), Expr::val("")])
                 .into();
         let count = || column(turns::Column::Position).count();
-        let unheard = || {
-            let unheard: Expr =
+        let never_started = || {
+            let never_started: Expr =
                 CaseStatement::new().case(turns::Column::StartedSeq.is_null(), Expr::val(1)).into();
-            unheard.count()
+            never_started.count()
         };
-        let rows = failed()
+        let rows = ended()
+            .expr_as(stuck(), "ended")
             .expr_as(common, "common")
             .expr_as(count(), "many")
-            .expr_as(unheard(), "unheard")
+            .expr_as(never_started(), "never_started")
             .expr_as(column(turns::Column::UpdatedAt).min(), "first_at")
             .expr_as(column(turns::Column::UpdatedAt).max(), "last_at")
             .expr_as(column(turns::Column::Position).max(), "newest")
+            .group_by(Expr::col(Alias::new("ended")))
             .group_by(Expr::col(Alias::new("common")))
             .order_by(Expr::col(Alias::new("many")), Direction::Desc)
             .order_by(Expr::col(Alias::new("newest")), Direction::Desc)
@@ -90,9 +110,13 @@ impl Store {
             .into_model::<Row>()
             .all(db)
             .await?;
-        let whole: Option<(i64, i64)> =
-            failed().expr_as(count(), "many").expr_as(unheard(), "unheard").into_tuple().one(db).await?;
-        let (turns, unheard) = whole.unwrap_or_default();
+        let whole: Option<(i64, i64)> = ended()
+            .expr_as(count(), "many")
+            .expr_as(never_started(), "never_started")
+            .into_tuple()
+            .one(db)
+            .await?;
+        let (turns, never_started) = whole.unwrap_or_default();
         let newest = turns::Column::Position.is_in(rows.iter().map(|it| it.newest));
         let examples: std::collections::BTreeMap<i64, TurnId> = turns::Entity::find()
             .select_only()
@@ -107,15 +131,17 @@ impl Store {
         for row in rows {
             // A turn that was deleted with its thread in the meantime cannot serve as an example.
             let Some(example) = examples.get(&row.newest) else { continue };
+            let unknown = |error| Error::Database(format!("the end of a turn: {error}"));
             by_cause.push(Failure {
+                ended: row.ended.parse().map_err(unknown)?,
                 cause: row.common,
                 turns: unsigned(row.many)?,
-                unheard: unsigned(row.unheard)?,
+                never_started: unsigned(row.never_started)?,
                 first_at: row.first_at,
                 last_at: row.last_at,
                 example: *example,
             });
         }
-        Ok(Failures { by_cause, turns: unsigned(turns)?, unheard: unsigned(unheard)? })
+        Ok(Failures { by_cause, turns: unsigned(turns)?, never_started: unsigned(never_started)? })
     }
 }

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::{
     Error, StrategyRegistry,
     log::{
-        Store,
+        Store, attachments,
         ids::{ThreadId, TurnId, corrupt, plain},
         import::{Arrived, ImportedEvent},
         submit::{self, Idempotency, NewTurn, Opening, key_of},
@@ -38,9 +38,9 @@ pub struct NewFork {
     /// System prompts for the fork, by node.
     pub prompts: BTreeMap<String, String>,
     /// Facts to add, as if the thread had derived them.
-    pub learned: Vec<Value>,
+    pub facts: Vec<Value>,
     /// First messages of the fork, and their input policy.
-    pub hears: Option<(Policy, Vec<Message>)>,
+    pub input: Option<(Policy, Vec<Message>)>,
     /// Author of the fork.
     pub by: String,
     /// Idempotency key of the request.
@@ -75,7 +75,7 @@ impl Store {
     /// [`Error::UnknownThread`] if the source does not exist; [`Error::Stuck`] if it has no event with this number, or
     /// cannot accept the changes; [`Error::KeyReused`] if the key was used for another fork.
     pub async fn fork(&self, strategies: &StrategyRegistry, new: NewFork) -> Result<Fork, Error> {
-        let NewFork { source, at, config, budget, prompts, learned, hears, by, idempotency } = new;
+        let NewFork { source, at, config, budget, prompts, facts, input, by, idempotency } = new;
         let mut events = Vec::new();
         self.along(source, 0, Some(at), |it| {
             events.push(it.event);
@@ -85,21 +85,17 @@ impl Store {
         let last = self.stored(source, at, 1).await?;
         let Some(last) = last.first().filter(|it| it.seq == at) else {
             self.head(source).await?;
-            return Err(Error::Stuck {
-                thread: source,
-                what: format!("it has no event {at} to fork it after"),
-            });
+            return Err(Error::Stuck { thread: source, what: format!("it has no event {at} to fork after") });
         };
         rename_turns(&mut events);
         let hash = hex::encode(last.hash);
         let author = by.clone();
         let forked =
-            Forked { thread: source, seq: at, hash, config, budget, prompts, facts: learned, actor: by }
-                .into();
+            Forked { thread: source, seq: at, hash, config, budget, prompts, facts, actor: by }.into();
         let unresolved_writes = unresolved_writes(strategies, source, &events, &forked)?;
         events.push(forked);
         let doubted = |slot| {
-            let reason = "it was under way in the thread that this one was forked from".to_owned();
+            let reason = "the request was in progress in the source thread".to_owned();
             InDoubt { slot, reason }.into()
         };
         events.extend(unresolved_writes.into_iter().map(doubted));
@@ -110,8 +106,8 @@ impl Store {
         };
         let log = events.iter().map(foreign).collect::<Result<_, Error>>()?;
         let arrived = Arrived::of(strategies, thread, log)?;
-        let turn = hears.map(|(policy, messages)| first(thread, author, policy, messages));
-        self.database.transact(move |tx| begin(tx, arrived, turn, idempotency).boxed()).await
+        let turn = input.map(|(policy, messages)| first(thread, author, policy, messages));
+        self.database.transact(move |tx| begin(tx, source, arrived, turn, idempotency).boxed()).await
     }
 
     /// Returns the thread that was forked with this key in this tenant, if any.
@@ -131,6 +127,7 @@ fn first(thread: ThreadId, author: String, policy: Policy, messages: Vec<Message
 
 async fn begin(
     tx: &DatabaseTransaction,
+    source: ThreadId,
     arrived: Arrived,
     turn: Option<NewTurn>,
     idempotency: Option<Idempotency>,
@@ -148,12 +145,14 @@ async fn begin(
         match insert.exec_without_returning(tx).await? {
             TryInsertResult::Inserted(1..) => {}
             TryInsertResult::Inserted(0) | TryInsertResult::Conflicted | TryInsertResult::Empty => {
-                let vanished = || Error::Database("a fork was refused as known and is not there".to_owned());
+                let vanished =
+                    || Error::Database("a fork was rejected as known but cannot be found".to_owned());
                 return of_key(tx, tenant, &idempotency).await?.map(Fork::Known).ok_or_else(vanished);
             }
         }
     }
     arrived.write(tx).await?;
+    attachments::copy(tx, source, thread).await?;
     if let Some(turn) = turn {
         submit::insert_one(tx, turn).await?;
     }
@@ -194,7 +193,7 @@ fn unresolved_writes(
     match std::panic::catch_unwind(AssertUnwindSafe(|| thread.next())) {
         Ok(next) => next.map_err(|error| stuck(error.to_string()))?,
         Err(_) => {
-            return Err(stuck("its strategy cannot go on from the facts that are given to it".to_owned()));
+            return Err(stuck("its strategy cannot continue from the given facts".to_owned()));
         }
     };
     Ok(thread.unresolved_writes())
@@ -216,6 +215,7 @@ pub fn rename_turns(log: &mut [Event]) {
             | Event::InDoubt(_)
             | Event::Reconciled(_)
             | Event::InputRequired(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)

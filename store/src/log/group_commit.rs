@@ -96,6 +96,7 @@ pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
         | Event::InDoubt(_)
         | Event::Reconciled(_)
         | Event::InputRequired(_)
+        | Event::Summarised(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)
@@ -168,7 +169,7 @@ async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) 
     };
     let [(_, step)] = steps else { return outcome };
     let outcome = match (outcome, &step.update) {
-        (Err(Error::Stale { .. } | Error::Database(_)), Some(update)) => {
+        (Err(Error::Stale { .. } | Error::ContentRejected(_) | Error::Database(_)), Some(update)) => {
             write_alone(database, step, update).await
         }
         (outcome, _) => outcome,

@@ -13,6 +13,7 @@ use crate::{
     log::{
         Store,
         append::{Batch, Head, Row},
+        attachments::{self, AttachmentContent},
         ids::ThreadId,
         read::Recorded,
         tables::threads,
@@ -38,7 +39,7 @@ pub struct ImportedEvent {
 }
 
 impl Store {
-    /// Imports the log of a new thread with its rows, all or nothing. The hashes are recomputed over the same bytes,
+    /// Imports the log of a new thread with its rows and its attachments, all or nothing. The hashes are recomputed over the same bytes,
     /// so they equal the original ones.
     ///
     /// # Errors
@@ -50,12 +51,23 @@ impl Store {
         strategies: &StrategyRegistry,
         thread: ThreadId,
         log: Vec<ImportedEvent>,
+        attachments: Vec<AttachmentContent>,
     ) -> Result<Head, Error> {
         let arrived = Arrived::of(strategies, thread, log)?;
         let end = arrived.folded.head;
-        self.database.transact(move |tx| arrived.write(tx).boxed()).await?;
+        self.database.transact(move |tx| write(tx, arrived, attachments).boxed()).await?;
         Ok(end)
     }
+}
+
+async fn write(
+    tx: &DatabaseTransaction,
+    arrived: Arrived,
+    attachments: Vec<AttachmentContent>,
+) -> Result<(), Error> {
+    let thread = arrived.folded.head.thread;
+    arrived.write(tx).await?;
+    attachments::insert(tx, thread, &attachments).await
 }
 
 /// A log to import, with its rows.

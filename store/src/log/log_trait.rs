@@ -74,6 +74,9 @@ pub trait Log: Clone + Send + Sync + 'static {
 
     /// Returns all pauses, as [`Store::pauses`] does.
     fn pauses(&self) -> impl Future<Output = Result<Vec<Pause>, Error>> + Send;
+
+    /// Counts a turn that ended, for [`Store::metrics`].
+    fn count_turn(&self, _strategy: &'static str, _outcome: &'static str) {}
 }
 
 impl Log for Store {
@@ -126,5 +129,9 @@ impl Log for Store {
 
     async fn pauses(&self) -> Result<Vec<Pause>, Error> {
         Store::pauses(self).await
+    }
+
+    fn count_turn(&self, strategy: &'static str, outcome: &'static str) {
+        self.turn_counts.add(strategy, outcome);
     }
 }

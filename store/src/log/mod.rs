@@ -7,6 +7,7 @@
 //! them. A queued turn is the exception: no log contains it yet.
 
 pub(crate) mod append;
+pub(crate) mod attachments;
 mod connect;
 pub(crate) mod database;
 pub(crate) mod error_fingerprint;
@@ -21,6 +22,8 @@ pub(crate) mod next_turn;
 pub(crate) mod pending_turns;
 mod postgres;
 pub(crate) mod read;
+pub(crate) mod read_only;
+mod readiness;
 mod scan;
 mod sqlite;
 pub(crate) mod status;
@@ -28,6 +31,7 @@ pub(crate) mod submit;
 pub(crate) mod tables;
 pub(crate) mod thread_ranges;
 pub(crate) mod threads;
+pub(crate) mod turn_counts;
 pub(crate) mod turns;
 pub(crate) mod writer;
 
@@ -37,6 +41,7 @@ use self::{
     next_turn::Waiters,
     read::Loader,
     submit::Arrivals,
+    turn_counts::TurnCounts,
 };
 
 #[cfg(feature = "testing")]
@@ -47,7 +52,8 @@ pub(crate) use ids::{at_most, plain, signed, unsigned};
 pub(crate) use submit::{BETWEEN, key_of};
 
 pub use append::{Head, ReadModelUpdate, TurnUpdate};
-pub use failure_groups::{Failure, Failures};
+pub use attachments::AttachmentContent;
+pub use failure_groups::{Ended, Failure, Failures};
 pub use fork::{Fork, NewFork, rename_turns};
 pub use ids::{DryRun, ThreadId, TurnId};
 pub use import::ImportedEvent;
@@ -71,6 +77,7 @@ pub struct Store {
     loader: Loader,
     waiters: Waiters,
     arrivals: Arrivals,
+    turn_counts: TurnCounts,
 }
 
 impl Store {
@@ -78,6 +85,11 @@ impl Store {
         let (committer, loader, waiters) =
             (committer(&database), read::loader(&database), next_turn::waiters(&database));
         let arrivals = submit::arrivals(&database);
-        Self { database, committer, loader, waiters, arrivals }
+        Self { database, committer, loader, waiters, arrivals, turn_counts: TurnCounts::default() }
+    }
+
+    /// Returns the number of turns that ended in this process, by strategy and outcome, in the text format of Prometheus.
+    pub fn metrics(&self) -> String {
+        self.turn_counts.to_prometheus()
     }
 }

@@ -48,10 +48,11 @@ const INSERT_AND_UPDATE: &str = concat!(
     insert!(),
     "), updated_threads AS (UPDATE threads SET status = it.status, updated_at = $7 \
      FROM unnest($8::uuid[], $9::text[]) AS it (id, status) WHERE threads.id = ANY (ARRAY[it.id]) RETURNING 1), \
-     updated_turns AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, ended_seq = it.ended_seq, \
+     updated_turns AS (UPDATE turns SET status = it.status, error = it.error, cause = it.cause, outcome = it.outcome, \
+     ended_seq = it.ended_seq, \
      started_seq = coalesce(it.started_seq, turns.started_seq), updated_at = $7 \
-     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[]) \
-     AS it (id, thread_id, status, error, ended_seq, started_seq, cause) \
+     FROM unnest($10::uuid[], $11::uuid[], $12::text[], $13::text[], $14::bigint[], $15::bigint[], $18::text[], $19::text[]) \
+     AS it (id, thread_id, status, error, ended_seq, started_seq, cause, outcome) \
      WHERE turns.id = ANY (ARRAY[it.id]) AND turns.thread_id IS NOT DISTINCT FROM it.thread_id \
      AND (it.started_seq IS NULL OR turns.status = 'queued') RETURNING 1) \
      SELECT 1 / CASE WHEN (SELECT count(*) FROM updated_threads) = $16 AND (SELECT count(*) FROM updated_turns) = $17 \
@@ -101,7 +102,8 @@ pub(crate) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), 
             .bind(&updates.started)
             .bind(count(&updates.threads))
             .bind(count(&updates.turns))
-            .bind(&updates.causes);
+            .bind(&updates.causes)
+            .bind(&updates.outcomes);
     }
     match query.execute(pool).await {
         Ok(_) => Ok(()),
@@ -158,6 +160,7 @@ struct Updates {
     statuses: Vec<&'static str>,
     errors: Vec<Option<String>>,
     causes: Vec<Option<String>>,
+    outcomes: Vec<Option<&'static str>>,
     ended: Vec<Option<i64>>,
     started: Vec<Option<i64>>,
 }
@@ -174,6 +177,7 @@ impl Updates {
             self.statuses.push(turn.status.as_str());
             self.errors.push(turn.error.as_deref().map(plain));
             self.causes.push(turn.cause());
+            self.outcomes.push(turn.outcome());
             self.ended.push(step.ended());
             self.started.push(step.started.map(signed));
         }

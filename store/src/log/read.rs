@@ -162,7 +162,7 @@ impl Store {
             if page.is_empty() {
                 break;
             }
-            page.into_iter().for_each(|row| walk.step(row));
+            page.iter().for_each(|row| walk.step(row));
         }
         let (events, head) = walk.end();
         if events == 0 {

@@ -99,18 +99,19 @@ fn update_read_models(text: &mut Text, steps: &[(usize, Step)]) -> Result<(), Er
     if !turns.is_empty() {
         text.push(
             "; UPDATE OR ROLLBACK turns SET status = column3, error = column4, cause = column5, ended_seq = column6, \
-             started_seq = coalesce(column7, turns.started_seq), updated_at = ",
+             started_seq = coalesce(column7, turns.started_seq), outcome = column8, updated_at = ",
         );
         text.value(now)?;
         text.push(" FROM ");
-        text.rows(&turns, 7, |values, (step, turn)| {
+        text.rows(&turns, 8, |values, (step, turn)| {
             values.add(turn.turn)?;
             values.add(step.batch.from.thread)?;
             values.add(turn.status.as_str())?;
             values.add(turn.error.as_deref().map(plain))?;
             values.add(turn.cause())?;
             values.add(step.ended())?;
-            values.add(step.started.map(signed))
+            values.add(step.started.map(signed))?;
+            values.add(turn.outcome())
         })?;
         text.push(
             " WHERE turns.id = column1 AND turns.thread_id = column2 \

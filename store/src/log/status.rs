@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A status that this build does not know.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("status {text:?} is unknown: it is one of {known}")]
+#[error("status {text:?} is unknown; hint: use one of {known}")]
 pub struct UnknownStatus {
     /// Text that could not be parsed.
     pub text: String,

@@ -14,6 +14,7 @@ use crate::{
     Error,
     log::{
         Store,
+        attachments::AttachmentContent,
         database::Database,
         ids::{ThreadId, TurnId, plain},
         tables::turns,
@@ -35,6 +36,8 @@ pub struct NewTurn {
     pub priority: Priority,
     /// Messages of the turn.
     pub messages: Vec<Message>,
+    /// Contents of the messages' images and files.
+    pub attachments: Vec<AttachmentContent>,
     /// A JSON object of the client, kept with the turn.
     pub metadata: Value,
     /// Name of the submitter.
@@ -53,6 +56,7 @@ impl NewTurn {
             policy: Policy::Auto,
             priority: Priority::Normal,
             messages,
+            attachments: Vec::new(),
             metadata: Value::Object(Map::new()),
             author,
             idempotency: None,
@@ -134,7 +138,7 @@ impl Store {
             return write_one(&self.database, new).await;
         }
         let outcome = self.arrivals.submit(new).await;
-        outcome.unwrap_or_else(|| Err(Error::Unavailable("the process is coming to its end".to_owned())))
+        outcome.unwrap_or_else(|| Err(Error::Unavailable("this process is shutting down".to_owned())))
     }
 
     /// Returns the turn that was submitted with this key in this tenant, if any.

@@ -62,6 +62,8 @@ pub(crate) mod turns {
         pub priority: i32,
         pub due_at: Option<i64>,
         #[sea_orm(column_type = "Text", nullable)]
+        pub outcome: Option<String>,
+        #[sea_orm(column_type = "Text", nullable)]
         pub cause: Option<String>,
         pub answers_seq: Option<i64>,
     }

@@ -7,7 +7,8 @@ use sea_orm::{
     Select,
 };
 use serde_json::Value;
-use shared::{Message, Policy};
+use shared::{Message, OutcomeKind, Policy};
+use tracing::warn;
 
 use crate::{
     Error,
@@ -53,7 +54,10 @@ pub struct Turn {
     pub ended_seq: Option<u64>,
     /// Error of a failed turn.
     pub error: Option<String>,
-    /// Error without the parts that differ between occurrences; failures are counted by it.
+    /// Outcome of a completed turn.
+    pub outcome: Option<OutcomeKind>,
+    /// Reason that the turn failed or was not answered, by which turns are counted: the error without the parts that
+    /// differ between occurrences, or the causes of the outcome.
     pub cause: Option<String>,
     /// Length of the log that ends with the question which this turn answers; it starts at no other length.
     pub answers_seq: Option<u64>,
@@ -165,9 +169,12 @@ impl Store {
     /// # Errors
     ///
     /// [`Error::UnknownTurn`] if the turn does not exist.
-    #[tracing::instrument(level = "debug", skip_all, fields(%turn))]
     pub async fn refuse_queued(&self, turn: TurnId, error: &str) -> Result<Withdrawal, Error> {
-        self.withdraw(turn, TurnStatus::Failed, Some(plain(error))).await
+        let withdrawal = self.withdraw(turn, TurnStatus::Failed, Some(plain(error))).await?;
+        if withdrawal == Withdrawal::Withdrawn {
+            warn!(%turn, node = "", cause = error, "turn failed");
+        }
+        Ok(withdrawal)
     }
 
     async fn withdraw(
@@ -218,6 +225,11 @@ impl TryFrom<turns::Model> for Turn {
             started_seq: row.started_seq.map(unsigned).transpose()?,
             ended_seq: row.ended_seq.map(unsigned).transpose()?,
             error: row.error,
+            outcome: row
+                .outcome
+                .map(|it| outcome_of(&it))
+                .transpose()
+                .map_err(|it| unread("its outcome is unknown", &it))?,
             cause: row.cause,
             answers_seq: row.answers_seq.map(unsigned).transpose()?,
             due_at: row.due_at,
@@ -225,6 +237,15 @@ impl TryFrom<turns::Model> for Turn {
             updated_at: row.updated_at,
         })
     }
+}
+
+/// Returns the outcome of this name.
+///
+/// # Errors
+///
+/// The name, if it is unknown.
+pub(crate) fn outcome_of(text: &str) -> Result<OutcomeKind, String> {
+    OutcomeKind::ALL.into_iter().find(|it| it.name() == text).ok_or_else(|| text.to_owned())
 }
 
 /// Returns the name of a policy in the database.

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use queue::Notification;
 use shared::{DynThread, Event, Graph, RunStatus};
-use tracing::debug;
+use tracing::{debug, info, warn};
 
 use crate::{
     Backends, Error, Head, Log, ReadModelUpdate, Recorded, ThreadId, ThreadStatus, TurnStatus, TurnUpdate,
@@ -212,6 +212,13 @@ impl ThreadLog {
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
+        if let Some(update) = &update {
+            report(self.head.thread, update, self.unwritten.last());
+            if let Some(turn) = update.turn.as_ref().filter(|it| it.status.is_over()) {
+                let outcome = turn.outcome().unwrap_or(turn.status.as_str());
+                parts.store.count_turn(self.thread.strategy(), outcome);
+            }
+        }
         let at = parts.store.now();
         for event in std::mem::take(&mut self.unwritten) {
             self.record_delay(&event, at, at);
@@ -272,11 +279,32 @@ impl ThreadLog {
     }
 }
 
+/// Logs the end of a turn that failed or was not answered, once, when it has been stored.
+fn report(thread: ThreadId, update: &ReadModelUpdate, last: Option<&Event>) {
+    let Some(TurnUpdate { turn, error, outcome, .. }) = &update.turn else { return };
+    let node = match last {
+        Some(Event::Failed(it)) => it.node.as_str(),
+        Some(Event::Decided(it)) => it.node.as_str(),
+        Some(_) | None => "",
+    };
+    if let Some(cause) = error {
+        return warn!(%thread, %turn, node, cause, "turn failed");
+    }
+    let Some(outcome) = outcome.as_ref().filter(|it| !it.is_answered()) else { return };
+    let (kind, cause) = (outcome.kind.name(), outcome.cause());
+    if outcome.lacked_server() {
+        warn!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
+    } else {
+        info!(%thread, %turn, node, outcome = kind, cause, "turn ended without a full answer");
+    }
+}
+
 /// Returns true if this event ends the delay of a failed attempt.
 fn ends_delay(event: &Event) -> bool {
     matches!(
         event,
         Event::Asked(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
@@ -321,7 +349,9 @@ pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
         }
         RunStatus::Idle => (ThreadStatus::Idle, TurnStatus::Completed, None),
     };
-    Status { thread: status, turn: thread.turn().map(|id| TurnUpdate { turn: id, status: turn, error }) }
+    let outcome = (turn == TurnStatus::Completed).then(|| thread.outcome().clone());
+    let update = |id| TurnUpdate { turn: id, status: turn, error, outcome };
+    Status { thread: status, turn: thread.turn().map(update) }
 }
 
 /// Fails the running and all queued turns of a thread that cannot continue, so that it is not enqueued again.
@@ -331,9 +361,12 @@ pub(crate) fn status(thread: &dyn DynThread, last: Option<&Event>) -> Status {
 /// [`Error::Stale`] if the thread changed meanwhile; [`Error::Unavailable`].
 pub async fn park<L: Log>(parts: &Backends<L>, thread: ThreadId, error: &str) -> Result<(), Error> {
     let head = parts.store.head(thread).await?;
-    let failed = |turn| TurnUpdate { turn, status: TurnStatus::Failed, error: Some(error.to_owned()) };
+    let failed =
+        |turn| TurnUpdate { turn, status: TurnStatus::Failed, error: Some(error.to_owned()), outcome: None };
     let turn = parts.store.running(thread).await?.map(failed);
-    parts.store.update_read_model(&head, &ReadModelUpdate { status: ThreadStatus::Error, turn }).await?;
+    let update = ReadModelUpdate { status: ThreadStatus::Error, turn };
+    parts.store.update_read_model(&head, &update).await?;
+    report(thread, &update, None);
     while let Some(queued) = parts.store.next_queued(thread).await? {
         parts.store.refuse_queued(queued.id, error).await?;
     }

@@ -25,7 +25,7 @@ pub enum PauseKind {
 
 /// Error for an unknown kind of pause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{text:?} cannot be paused: a strategy, a model or a tenant can")]
+#[error("{text:?} cannot be paused; hint: pause a strategy, a model or a tenant")]
 pub struct UnknownKind {
     /// Text that could not be parsed.
     pub text: String,

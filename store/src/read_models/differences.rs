@@ -14,9 +14,8 @@ use crate::{
     Error,
     log::{
         Store,
-        append::lock_thread,
+        append::{cause, lock_thread},
         database::statement,
-        error_fingerprint::error_fingerprint,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
         status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
@@ -119,9 +118,11 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
         found.push(Difference { thread: folded.head.thread, turn, differs, what });
     };
     match &rows.thread {
-        None => {
-            find(None, Differs::ThreadMissing, format!("there is no row of this {} thread", folded.status))
-        }
+        None => find(
+            None,
+            Differs::ThreadMissing,
+            format!("there is no row; by its log, the thread is {}", folded.status),
+        ),
         Some(row) => {
             if row.strategy != folded.strategy {
                 let what = format!("its row says {:?}, its log {:?}", row.strategy, folded.strategy);
@@ -146,7 +147,7 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
     for (id, turn) in &folded.turns {
         match rows.turns.get(id) {
             None => {
-                let what = "there is no row; its key and its metadata are lost".to_owned();
+                let what = "there is no row; its idempotency key and its metadata are lost".to_owned();
                 find(Some(*id), Differs::TurnMissing, what);
             }
             Some(row) => compare_turn(turn, row, &mut |differs, what| find(Some(*id), differs, what)),
@@ -154,10 +155,10 @@ fn compare(folded: &Folded, rows: &Rows) -> Vec<Difference> {
     }
     for (id, row) in rows.turns.iter().filter(|(id, _)| !folded.turns.contains_key(id)) {
         // A turn that never started can only be queued, failed or cancelled.
-        let unheard = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
-        if row.started_seq.is_some() || !unheard.iter().any(|it| it.as_str() == row.status) {
-            let what = format!("its row says {}, and the log has never heard it", row.status);
-            find(Some(*id), Differs::Unheard, what);
+        let never_started = [TurnStatus::Queued, TurnStatus::Failed, TurnStatus::Cancelled];
+        if row.started_seq.is_some() || !never_started.iter().any(|it| it.as_str() == row.status) {
+            let what = format!("its row says {}, but the log does not contain its start", row.status);
+            find(Some(*id), Differs::NeverStarted, what);
         }
     }
     for (id, status) in &rows.untold {
@@ -180,7 +181,7 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
     let (heard, ended) = (Some(signed(turn.started_seq)), turn.ended_seq.map(signed));
     if row.started_seq != heard {
         let what = format!("its row says {}, its log {}", number(row.started_seq), number(heard));
-        find(Differs::TurnHeard, what);
+        find(Differs::TurnStarted, what);
     }
     if row.ended_seq != ended && !parked {
         let what = format!("its row says {}, its log {}", number(row.ended_seq), number(ended));
@@ -189,6 +190,20 @@ fn compare_turn(turn: &FoldedTurn, row: &turns::Model, find: &mut impl FnMut(Dif
     if row.error != turn.error && !parked {
         find(Differs::TurnError, format!("its row says {:?}, its log {:?}", row.error, turn.error));
     }
+    let (outcome, cause) = outcome(turn);
+    if (row.outcome.as_deref(), &row.cause) != (outcome, &cause) && !parked {
+        let told = |outcome: Option<&str>, cause: &Option<String>| {
+            format!("{} ({})", outcome.unwrap_or("no outcome"), cause.as_deref().unwrap_or("no cause"))
+        };
+        let (row, log) = (told(row.outcome.as_deref(), &row.cause), told(outcome, &cause));
+        find(Differs::TurnOutcome, format!("its row says {row}, its log {log}"));
+    }
+}
+
+/// Returns the outcome of a turn and its cause, as in its row.
+fn outcome(turn: &FoldedTurn) -> (Option<&'static str>, Option<String>) {
+    let kind = turn.outcome.as_ref().map(|it| it.kind.name());
+    (kind, cause(turn.error.as_deref(), turn.outcome.as_ref()))
 }
 
 /// **Invariant:** every new column that is derived from the log must also be written here.
@@ -218,13 +233,15 @@ pub(crate) async fn write_turn(
     known: Option<&turns::Model>,
 ) -> Result<(), Error> {
     let (thread, tenant) = (folded.head.thread, &folded.tenant);
+    let (outcome, cause) = outcome(turn);
     let told = turns::ActiveModel {
         position: known.map_or(NotSet, |it| Unchanged(it.position)),
         status: Set(turn.status.to_string()),
         started_seq: Set(Some(signed(turn.started_seq))),
         ended_seq: Set(turn.ended_seq.map(signed)),
         error: Set(turn.error.clone()),
-        cause: Set(turn.error.as_deref().map(error_fingerprint)),
+        outcome: Set(outcome.map(str::to_owned)),
+        cause: Set(cause),
         updated_at: Set(turn.updated_at),
         ..Default::default()
     };
@@ -232,8 +249,9 @@ pub(crate) async fn write_turn(
         told.update(tx).await?;
         return Ok(());
     }
-    let input = serde_json::to_string(&turn.messages)
-        .map_err(|error| corrupt(thread, format_args!("the words of turn {id} have no JSON: {error}")))?;
+    let input = serde_json::to_string(&turn.messages).map_err(|error| {
+        corrupt(thread, format_args!("the messages of turn {id} cannot be encoded as JSON: {error}"))
+    })?;
     let row = turns::ActiveModel {
         id: Set(id),
         thread_id: Set(thread),

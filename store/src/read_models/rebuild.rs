@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use queue::clock;
 use serde::Serialize;
 use serde_json::Value;
-use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Policy, TurnKind};
+use shared::{DEFAULT_TENANT, Event, InputResponse, Message, Outcome, Policy, TurnKind};
 
 use crate::{
     DryRun, Error, Head, Recorded, Store, StrategyRegistry, ThreadId, ThreadScan, ThreadStatus, TurnId,
@@ -67,15 +67,17 @@ pub enum Differs {
     /// The turn's row has a different status.
     TurnStatus,
     /// The turn's row has a different starting event.
-    TurnHeard,
+    TurnStarted,
     /// The turn's row has a different end.
     TurnEnded,
     /// The turn's row has a different error.
     TurnError,
+    /// The turn's row has a different outcome or cause.
+    TurnOutcome,
     /// `open_turns` contradicts the turn's row about whether the turn has ended.
     TurnOpen,
     /// The turn's row says that it started, but the log does not. Not repaired.
-    Unheard,
+    NeverStarted,
     /// The thread or one of its turns has a row but no log. Not repaired.
     NoLog,
     /// The log cannot be folded. Not repaired.
@@ -96,33 +98,35 @@ impl Differs {
             | Differs::ThreadCreated
             | Differs::TurnMissing
             | Differs::TurnStatus
-            | Differs::TurnHeard
+            | Differs::TurnStarted
             | Differs::TurnEnded
             | Differs::TurnError
+            | Differs::TurnOutcome
             | Differs::TurnOpen => true,
-            Differs::Unheard | Differs::NoLog | Differs::Unfolded | Differs::Moving => false,
+            Differs::NeverStarted | Differs::NoLog | Differs::Unfolded | Differs::Moving => false,
         }
     }
 
     /// Returns a description for people.
     pub fn words(self) -> &'static str {
         match self {
-            Differs::ThreadMissing => "thread had no row",
-            Differs::ThreadStrategy => "thread had another strategy",
-            Differs::ThreadTenant => "thread had another tenant",
-            Differs::ThreadStatus => "thread had another status",
-            Differs::Parked => "thread or turn was parked",
-            Differs::ThreadCreated => "thread had another time of opening",
-            Differs::TurnMissing => "turn had no row",
-            Differs::TurnStatus => "turn had another status",
-            Differs::TurnHeard => "turn had another place of hearing",
-            Differs::TurnEnded => "turn had another end",
-            Differs::TurnError => "turn had another error",
-            Differs::TurnOpen => "turn was wrongly told as open, or as over",
-            Differs::Unheard => "turn is heard in its row only (left as it is)",
+            Differs::ThreadMissing => "thread has no row",
+            Differs::ThreadStrategy => "row has another strategy than the log",
+            Differs::ThreadTenant => "row has another tenant than the log",
+            Differs::ThreadStatus => "row has another status than the log",
+            Differs::Parked => "thread or turn is parked by a worker",
+            Differs::ThreadCreated => "row has another creation time than the log",
+            Differs::TurnMissing => "turn has no row",
+            Differs::TurnStatus => "row of the turn has another status than the log",
+            Differs::TurnStarted => "row of the turn has another start than the log",
+            Differs::TurnEnded => "row of the turn has another end than the log",
+            Differs::TurnError => "row of the turn has another error than the log",
+            Differs::TurnOutcome => "row of the turn has another outcome or cause than the log",
+            Differs::TurnOpen => "open_turns contradicts the row of the turn",
+            Differs::NeverStarted => "row says that the turn started, but the log does not (left as it is)",
             Differs::NoLog => "thread has a row and no log (left as it is)",
             Differs::Unfolded => "log cannot be folded (left as it is)",
-            Differs::Moving => "thread moved meanwhile (left to whoever moves it)",
+            Differs::Moving => "thread changed during the comparison (left to its worker)",
         }
     }
 }
@@ -146,6 +150,7 @@ pub(crate) struct FoldedTurn {
     pub(crate) started_seq: u64,
     pub(crate) ended_seq: Option<u64>,
     pub(crate) error: Option<String>,
+    pub(crate) outcome: Option<Outcome>,
     pub(crate) policy: Policy,
     pub(crate) messages: Vec<Message>,
     pub(crate) author: String,
@@ -221,7 +226,7 @@ impl Store {
             let folded = match self.load_since(&Head::start(thread)).await {
                 Ok((head, recorded)) if !recorded.is_empty() => fold(strategies, head, &recorded),
                 Ok(_) if self.lost_its_log(thread).await? => {
-                    return left(Differs::NoLog, "it has rows and no event".to_owned());
+                    return left(Differs::NoLog, "it has rows but no events".to_owned());
                 }
                 Ok(_) => return Err(Error::UnknownThread(thread)),
                 Err(error) => Err(error),
@@ -245,7 +250,7 @@ impl Store {
                 outcome => return outcome,
             }
         }
-        left(Differs::Moving, "it moved whenever it was compared".to_owned())
+        left(Differs::Moving, "it changed during every comparison".to_owned())
     }
 }
 
@@ -289,6 +294,7 @@ pub(crate) fn fold(
         {
             turn.status = mark.status;
             turn.error = mark.error.as_deref().map(plain);
+            turn.outcome.clone_from(&mark.outcome);
             turn.ended_seq = mark.status.is_over().then_some(it.seq);
             turn.updated_at = it.at;
         }
@@ -307,6 +313,7 @@ impl FoldedTurn {
             started_seq: recorded.seq,
             ended_seq: None,
             error: None,
+            outcome: None,
             policy: Policy::Auto,
             messages: Vec::new(),
             author: String::new(),

@@ -80,7 +80,7 @@ struct Row {
 }
 
 impl Store {
-    /// Deletes idle threads that were not updated since the given time, with their turns and events. Threads under a
+    /// Deletes idle threads that were not updated since the given time, with their turns, events and attachments. Threads under a
     /// hold and threads with a queued turn are kept. Each transaction deletes a limited number of threads, so an
     /// interrupted prune keeps its progress and the next call continues. A dry run only counts.
     ///
@@ -161,9 +161,14 @@ async fn delete(tx: &DatabaseTransaction, which: Prune, page: Vec<ThreadId>) -> 
     let gone = ids(tx, &sql, [which.before.into(), strategy(&which), listed(tx, &page)]).await?;
     let mut pruned = Pruned { threads: gone.len() as u64, ..Pruned::default() };
     // **Invariant:** every new table whose rows belong to a thread must be deleted from here.
-    let mut keys = 0;
-    for (table, count) in [("turns", &mut pruned.turns), ("events", &mut pruned.events), ("forks", &mut keys)]
-    {
+    let (mut keys, mut contents) = (0, 0);
+    let tables = [
+        ("turns", &mut pruned.turns),
+        ("events", &mut pruned.events),
+        ("forks", &mut keys),
+        ("attachments", &mut contents),
+    ];
+    for (table, count) in tables {
         let sql = format!("DELETE FROM {table} WHERE thread_id IN ({})", list(tx, 1));
         *count = tx.execute_raw(statement(tx, &sql, [listed(tx, &gone)])).await?.rows_affected();
     }

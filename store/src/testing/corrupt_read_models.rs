@@ -39,7 +39,7 @@ pub async fn corrupt_read_models(store: &Store) -> Result<(), Error> {
     let heard = turns::Entity::find().all(db).await?.into_iter().filter(|it| it.started_seq.is_some());
     for (nth, row) in heard.enumerate() {
         let mut wrong = row.clone().into_active_model();
-        match nth % 5 {
+        match nth % 6 {
             0 => {
                 row.delete(db).await?;
             }
@@ -51,6 +51,11 @@ pub async fn corrupt_read_models(store: &Store) -> Result<(), Error> {
             }
             2 => {
                 wrong.started_seq = Set(None);
+                wrong.update(db).await?;
+            }
+            4 => {
+                wrong.outcome = Set(Some("declined".to_owned()));
+                wrong.cause = Set(Some("a cause that never was".to_owned()));
                 wrong.update(db).await?;
             }
             3 => {

@@ -83,7 +83,7 @@ pub enum Turns {
 ///
 /// # Errors
 ///
-/// [`Error::Database`] if the database rejects the statement.
+/// [`Error::Database`] or [`Error::ContentRejected`] if the database rejects the statement.
 pub async fn execute(store: &Store, sql: &str, id: Uuid) -> Result<(), Error> {
     execute_with(store, sql, [id.into()]).await.map(drop)
 }
@@ -92,7 +92,7 @@ pub async fn execute(store: &Store, sql: &str, id: Uuid) -> Result<(), Error> {
 ///
 /// # Errors
 ///
-/// [`Error::Database`] if the database rejects the statement.
+/// [`Error::Database`] or [`Error::ContentRejected`] if the database rejects the statement.
 pub async fn execute_with(
     store: &Store,
     sql: &str,

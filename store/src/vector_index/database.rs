@@ -81,7 +81,9 @@ fn entry(row: table::Model) -> Result<Entry, Error> {
         let numbers: Vec<f32> = numbers.iter().map(|it| f32::from_le_bytes(*it)).collect();
         let whole = rest.is_empty().then_some(numbers);
         whole.ok_or_else(|| {
-            Error::Database(format!("the index has a broken vector of {server}: build the index once more"))
+            Error::Database(format!(
+                "the index has an invalid vector of server {server}; hint: build the index again"
+            ))
         })
     };
     let embedded = match (model, vector.map(numbers).transpose()?) {

@@ -13,6 +13,7 @@ mod table;
 use std::collections::BTreeSet;
 
 use async_trait::async_trait;
+use shared::Metric;
 
 use crate::Error;
 
@@ -51,7 +52,7 @@ pub struct Near {
     pub server: String,
     /// Description of the server.
     pub text: String,
-    /// Cosine similarity of the entry's vector and the query.
+    /// Similarity of the entry's vector and the query.
     pub score: f64,
 }
 
@@ -88,13 +89,13 @@ pub trait VectorIndex: Send + Sync {
         Ok(self.all().await?.into_iter().map(|it| it.embedded.map(|it| it.model)).collect())
     }
 
-    /// Returns at most `limit` entries with the highest cosine similarity, highest first and ties by server name. Only
-    /// vectors of the same model and length are compared.
+    /// Returns at most `limit` entries with the highest similarity by `metric`, highest first and ties by server name.
+    /// Only vectors of the same model and length are compared.
     ///
     /// # Errors
     ///
     /// [`Error`] if the index cannot be read.
-    async fn nearest(&self, to: &Embedded, limit: usize) -> Result<Vec<Near>, Error> {
-        Ok(nearest::nearest(self.all().await?, to, limit))
+    async fn nearest(&self, to: &Embedded, metric: Metric, limit: usize) -> Result<Vec<Near>, Error> {
+        Ok(nearest::nearest(self.all().await?, to, metric, limit))
     }
 }

@@ -21,7 +21,7 @@ const LOOKED_AT: i64 = 256;
 
 /// Limits on concurrent deliveries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AtOnce {
+pub struct DeliveryLimits {
     /// Total number of deliveries.
     pub all: usize,
     /// Deliveries to the webhooks of one tenant; all operator webhooks together count as one tenant.
@@ -57,7 +57,7 @@ impl Store {
     /// [`Error::Unavailable`] if the database does not answer.
     pub async fn claim_deliveries(
         &self,
-        at_once: AtOnce,
+        at_once: DeliveryLimits,
         busy: &[Endpoint],
         lease: i64,
     ) -> Result<Vec<(Endpoint, Delivery)>, Error> {

@@ -235,7 +235,7 @@ async fn settle(tx: &DatabaseTransaction, tried: Delivery, outcome: Outcome) -> 
             (DeliveryState::Failed, status, Some(error), None, false)
         }
         Outcome::Gone { status } => {
-            let words = format!("it answered {status}: it wants to be told nothing any more");
+            let words = format!("the endpoint answered {status}: it accepts no more deliveries");
             (DeliveryState::Failed, Some(status), Some(words), None, true)
         }
     };
@@ -288,7 +288,7 @@ impl TryFrom<deliveries::Model> for Delivery {
         let wrong = |what: &str| Error::Database(format!("delivery {}: {what}", row.id));
         Ok(Self {
             state: row.state.parse().map_err(|_| wrong("its state is unknown"))?,
-            attempts: u32::try_from(row.attempts).map_err(|_| wrong("its attempts are no number"))?,
+            attempts: u32::try_from(row.attempts).map_err(|_| wrong("its number of attempts is invalid"))?,
             status: row.status.and_then(|it| u16::try_from(it).ok()),
             id: row.id,
             webhook: row.webhook_id,

@@ -33,7 +33,7 @@ use crate::{
     log::{UnknownStatus, plain, statement, status::status},
 };
 
-pub use claim::{AtOnce, Endpoint};
+pub use claim::{DeliveryLimits, Endpoint};
 pub(crate) use deliveries::announce;
 pub use deliveries::{Delivery, DeliveryFilter, Outcome};
 

@@ -223,7 +223,7 @@ async fn sqlite_goes_on_after_a_refusal() {
 
     let refused = store.append(&head, &[decided()], None).await;
 
-    assert!(matches!(&refused, Err(Error::Database(it)) if it.contains("not today")), "{refused:?}");
+    assert!(matches!(&refused, Err(Error::ContentRejected(it)) if it.contains("not today")), "{refused:?}");
     another_process.execute("DROP TRIGGER refuses").await.unwrap();
     store.append(&head, &[decided()], None).await.unwrap();
 }
@@ -258,6 +258,7 @@ async fn sqlite(folder: &TempDir) -> (Store, String) {
 fn new_turn() -> NewTurn {
     let opened = serde_json::from_value(serde_json::json!({ "strategy": "probe" })).unwrap();
     NewTurn {
+        attachments: Vec::new(),
         thread: Opening::New(opened),
         policy: shared::Policy::Auto,
         priority: queue::Priority::Normal,
@@ -277,6 +278,7 @@ fn decided() -> Event {
         reason: None,
         to: Goto::End,
         budget_exceeded: None,
+        outcome: None,
     }
     .into()
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::conformance::index_conformance;
+use shared::Metric;
 use store::{Embedded, Entry, Error, MilvusIndex, VectorIndex};
 use test_servers::{Milvus, free_port};
 
@@ -33,7 +34,11 @@ async fn real_milvus_keeps_its_entries_over_a_kill() {
     milvus.restart();
     assert_eq!(kept.all().await.unwrap(), entries);
     let to = Embedded { model: "m/two".to_owned(), vector: vec![0.0, 3.0] };
-    assert_eq!(index(&milvus).nearest(&to, 1).await.unwrap()[0].server, "maps", "a new connection");
+    assert_eq!(
+        index(&milvus).nearest(&to, Metric::Cosine, 1).await.unwrap()[0].server,
+        "maps",
+        "a new connection"
+    );
 }
 
 /// Vectors of another model differ in length: the next build replaces all of them.
@@ -51,7 +56,7 @@ async fn real_milvus_takes_vectors_of_another_length() {
     index.upsert(vec![three("maps")]).await.unwrap();
     assert_eq!(index.models().await.unwrap(), models(&["m/three"]));
     let to = Embedded { model: "m/two".to_owned(), vector: vec![1.0, 0.0] };
-    assert_eq!(index.nearest(&to, 9).await.unwrap(), [], "nothing is left of the old model");
+    assert_eq!(index.nearest(&to, Metric::Cosine, 9).await.unwrap(), [], "nothing is left of the old model");
     assert_eq!(index.remove(&["mail".to_owned(), "maps".to_owned()]).await.unwrap(), ["mail", "maps"]);
 }
 
@@ -64,7 +69,7 @@ async fn real_milvus_takes_what_people_write_and_refuses_what_is_too_long() {
     index.upsert(entries.to_vec()).await.unwrap();
     assert_eq!(index.all().await.unwrap(), entries);
     let to = Embedded { model: r#"m/"x" \ y"#.to_owned(), vector: vec![1.0, 0.0] };
-    let near = index.nearest(&to, 9).await.unwrap();
+    let near = index.nearest(&to, Metric::Cosine, 9).await.unwrap();
     assert_eq!((near.len(), near[0].server.as_str()), (1, odd));
     assert_eq!(index.remove(&[odd.to_owned()]).await.unwrap(), [odd]);
 
@@ -84,7 +89,7 @@ async fn real_milvus_takes_what_people_write_and_refuses_what_is_too_long() {
     index.upsert(many.clone()).await.unwrap();
     assert_eq!(index.all().await.unwrap()[1..], many);
     let to = Embedded { model: "m/z".to_owned(), vector: vec![1.0, 0.0] };
-    assert_eq!(index.nearest(&to, 200).await.unwrap().len(), 101);
+    assert_eq!(index.nearest(&to, Metric::Cosine, 200).await.unwrap().len(), 101);
 }
 
 #[tokio::test]
@@ -95,7 +100,8 @@ async fn a_milvus_that_is_not_there_is_named() {
     assert!(matches!(error, Error::IndexUnavailable(_)), "{error:?}");
     let words = error.to_string();
     assert!(
-        words.contains(&format!("Milvus at 127.0.0.1:{port}")) && words.contains("is it running?"),
+        words.contains(&format!("Milvus at 127.0.0.1:{port}"))
+            && words.contains("hint: check that it is running"),
         "{words}"
     );
     assert!(!words.contains("s3cret"), "{words}");

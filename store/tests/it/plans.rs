@@ -9,8 +9,8 @@ use shared::{Event, Message, Opened, Policy, TurnKind, TurnStarted};
 use store::{
     NewTurn, Opening, Queued, ReadModelUpdate, Store, ThreadId, ThreadStatus, Turn, TurnStatus, TurnUpdate,
     batches::{
-        Batch, BatchId, BatchStatus, CacheKey, Chunk, Good, Item, ItemState, ItemTransition, KnownBy, Line,
-        LinePlace, NewBatch, NewFile,
+        Batch, BatchId, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line,
+        LinePlace, NewBatch, NewFile, ResultSelection,
     },
 };
 use test_servers::Postgres;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 const LINES: u64 = 2000;
 const PAGE: u64 = 50;
 
-const KEEPER: &str = "keeper";
+const OWNER: &str = "owner";
 const TENANT: &str = "default";
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -45,6 +45,7 @@ fn turn(nth: u64) -> NewTurn {
     let opened = json!({"strategy": "probe", "tenant": TENANT});
     let opened: Opened = serde_json::from_value(opened).unwrap();
     NewTurn {
+        attachments: Vec::new(),
         thread: Opening::New(opened),
         policy: Policy::Auto,
         priority: Priority::Normal,
@@ -103,12 +104,12 @@ fn line(cache_key: &str, nth: u64) -> Line {
 async fn run(store: &Store, cache_key: &str, lines: u64) {
     let id = batch(store).await.id;
     for from in (1..=lines).step_by(PAGE as usize) {
-        let kept = store.acquire_batch_leases(KEEPER, 60_000_000).await.unwrap();
+        let kept = store.acquire_batch_leases(OWNER, 60_000_000).await.unwrap();
         let last = lines.min(from + PAGE - 1);
         let page = last + 1 - from;
         let lines = (from..=last).map(|nth| line(cache_key, nth)).collect();
         let batch = kept.iter().find(|it| it.id == id).unwrap();
-        store.add_lines(batch, KEEPER, lines, last).await.unwrap();
+        store.add_lines(batch, OWNER, lines, last).await.unwrap();
 
         let waiting = store.waiting_items(id, PAGE).await.unwrap();
         assert_eq!(waiting.len() as u64, page);
@@ -118,7 +119,7 @@ async fn run(store: &Store, cache_key: &str, lines: u64) {
             run: Some((turn.thread, turn.id)),
             ..ItemTransition::new(item.clone(), ItemState::Submitted)
         };
-        store.apply_transitions(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+        store.apply_transitions(id, OWNER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
         assert!(store.running_items(id, i64::MAX, from - 1, PAGE).await.unwrap().is_empty());
         for turn in &turns {
             store.refuse_queued(turn.id, "the test wants none").await.unwrap();
@@ -127,16 +128,18 @@ async fn run(store: &Store, cache_key: &str, lines: u64) {
         assert_eq!(moved.len() as u64, page);
         let ended =
             moved.into_iter().map(|(item, _)| ItemTransition::new(item, ItemState::Completed)).collect();
-        store.apply_transitions(id, KEEPER, ended).await.unwrap();
+        store.apply_transitions(id, OWNER, ended).await.unwrap();
     }
     let mut after = 0;
-    while let Some(last) = store.final_results(id, Good::Yes, after, PAGE).await.unwrap().last() {
+    while let Some(last) =
+        store.final_results(id, ResultSelection::Successful, after, PAGE).await.unwrap().last()
+    {
         after = last.n;
     }
     assert_eq!(after, lines);
     let batch = store.batch(id).await.unwrap().unwrap();
     assert_eq!(batch.counts.of(ItemState::Completed), lines);
-    assert!(store.advance_batch(&batch, KEEPER, BatchStatus::Failed, None).await.unwrap());
+    assert!(store.advance_batch(&batch, OWNER, BatchStatus::Failed, None).await.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -212,8 +215,10 @@ async fn hear(store: &Store, thread: ThreadId) {
             TurnStatus::Completed,
         ),
     ] {
-        let mark =
-            ReadModelUpdate { status: thread, turn: Some(TurnUpdate { turn: id, status, error: None }) };
+        let mark = ReadModelUpdate {
+            status: thread,
+            turn: Some(TurnUpdate { turn: id, status, error: None, outcome: None }),
+        };
         head = store.append(&head, &events, Some(&mark)).await.unwrap();
     }
 }
@@ -281,19 +286,19 @@ async fn converse_in(store: &Store, threads: u64) {
 /// Creates a batch with a page of lines that all wait for a person.
 async fn asks(store: &Store) -> BatchId {
     let id = batch(store).await.id;
-    let kept = store.acquire_batch_leases(KEEPER, 60_000_000).await.unwrap();
+    let kept = store.acquire_batch_leases(OWNER, 60_000_000).await.unwrap();
     let lines = (1..=PAGE).map(|nth| line("asks", nth)).collect();
-    store.add_lines(&kept[0], KEEPER, lines, PAGE).await.unwrap();
+    store.add_lines(&kept[0], OWNER, lines, PAGE).await.unwrap();
     let waiting = store.waiting_items(id, PAGE).await.unwrap();
     let turns = submit(store, waiting.iter().map(|it| it.nth)).await;
     let begun = |(item, turn): (&Item, &Turn)| ItemTransition {
         run: Some((turn.thread, turn.id)),
         ..ItemTransition::new(item.clone(), ItemState::Submitted)
     };
-    store.apply_transitions(id, KEEPER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
+    store.apply_transitions(id, OWNER, waiting.iter().zip(&turns).map(begun).collect()).await.unwrap();
     let begun = store.items_submitted_before(id, i64::MAX, PAGE).await.unwrap();
     let asked = begun.into_iter().map(|it| ItemTransition::new(it, ItemState::AwaitingInput)).collect();
-    store.apply_transitions(id, KEEPER, asked).await.unwrap();
+    store.apply_transitions(id, OWNER, asked).await.unwrap();
     id
 }
 

@@ -74,7 +74,7 @@ fn what_does_not_listen_is_refused() {
     let deaf = capture(&Parrot::<true>, &log(&Parrot::<true>), &secrets).unwrap_err();
     assert!(matches!(deaf, Refusal::Green { seq: 3, .. }) && deaf.to_string().contains("Good day"), "{deaf}");
     let hears = capture(&Parrot::<false>, &log(&Parrot::<false>), &secrets).unwrap();
-    assert_eq!((hears.flips.answers, hears.flips.unheard), (1, 0));
+    assert_eq!((hears.flips.answers, hears.flips.unread), (1, 0));
     // The log of one strategy is not accepted by another.
     let other = capture(&Parrot::<false>, &log(&Parrot::<true>), &secrets).unwrap_err();
     assert!(matches!(other, Refusal::Diverged { seq: 4, .. }), "{other}");

@@ -38,6 +38,8 @@ pub struct Command {
     pub headers: BTreeMap<String, SecretString>,
     /// Effect of repeating the command.
     pub safety: Safety,
+    /// Number of times that a model may repeat a call whose result stays the same; see [`Tool::max_repeats`].
+    pub max_repeats: Option<u32>,
     /// Maximum duration of a request.
     pub timeout: Duration,
 }
@@ -97,6 +99,7 @@ impl Commands {
             description: it.description.clone(),
             parameters: it.parameters.clone(),
             safety: it.safety,
+            max_repeats: it.max_repeats,
         };
         let tools: Vec<Tool> = self.commands.iter().map(tool).collect();
         if known == Some(tools.as_slice()) { Response::ToolsUnchanged } else { Response::Tools { tools } }

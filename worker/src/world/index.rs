@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! with an embedding model   texts become vectors when indexed; cosine similarity and words rank together: see `hybrid`
-//! without one               words and parts of words are compared at search time: see `bm25`
+//! without one               stems of words are compared at search time: see `bm25`
 //! ```
 
 mod bm25;
@@ -14,7 +14,7 @@ use std::{
 };
 
 use queue::clock;
-use shared::{Description, Fault, Hit, Response};
+use shared::{Description, DynThread, Fault, Hit, Response, SearchOptions};
 use store::{Embedded, Entry, Near, VectorIndex};
 
 use super::{Models, Outcome, store_fault};
@@ -57,7 +57,7 @@ impl Index {
         Self { entries, embedder: Some(Embedder { models, model }) }
     }
 
-    /// Finds the servers that fit a text, at most `limit`.
+    /// Finds the servers that fit a text, at most `limit`, among `servers` if there are any.
     ///
     /// ## Why the ranking may be lexical despite a model
     ///
@@ -66,14 +66,21 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// [`Fault`] if the index cannot be read, or the model does not respond.
-    pub async fn search(&self, query: &str, limit: usize) -> Result<SearchResult, Fault> {
+    /// [`Fault`] if the index is empty or cannot be read, or the model does not respond.
+    pub async fn search(
+        &self,
+        query: &str,
+        limit: usize,
+        options: &SearchOptions,
+        servers: &[&str],
+    ) -> Result<SearchResult, Fault> {
+        let wanted = Wanted { limit, options, servers };
         if let Some(embedder) = &self.embedder {
             let models = self.entries.models().await.map_err(|error| store_fault("the index", &error))?;
             let is_from_model = |it: &Option<String>| it.as_ref() == Some(&embedder.model);
             match models.is_empty() {
                 false if models.iter().all(is_from_model) => {
-                    return self.nearest(embedder, query, limit).await;
+                    return self.nearest(embedder, query, &wanted).await;
                 }
                 false => tracing::warn!(
                     model = embedder.model,
@@ -83,26 +90,41 @@ impl Index {
             }
         }
         let entries = self.entries.all().await.map_err(|error| store_fault("the index", &error))?;
+        if entries.is_empty() {
+            return Err(Fault::permanent("the index is empty; hint: run: turnfold index build"));
+        }
         let scores = bm25::scores(query, entries.iter().map(|it| searched(&it.server, &it.text)));
         let hits = entries.into_iter().zip(scores);
         let hits = hits.map(|(it, score)| Hit { server: it.server, score, text: it.text }).collect();
-        Ok(SearchResult { hits: best(hits, limit), by: LEXICAL.to_owned() })
+        Ok(SearchResult { hits: wanted.best(hits), by: LEXICAL.to_owned() })
     }
 
     /// All entries are read: an entry with a distant vector may match by its words.
-    async fn nearest(&self, embedder: &Embedder, query: &str, limit: usize) -> Result<SearchResult, Fault> {
+    async fn nearest(
+        &self,
+        embedder: &Embedder,
+        query: &str,
+        wanted: &Wanted<'_>,
+    ) -> Result<SearchResult, Fault> {
         let query_vector = embedder.vector(query).await?;
-        let near = self.entries.nearest(&query_vector, usize::MAX).await;
+        let near = self.entries.nearest(&query_vector, wanted.options.metric, usize::MAX).await;
         let mut near = near.map_err(|error| store_fault("the index", &error))?;
         let scores = bm25::scores(query, near.iter().map(|it| searched(&it.server, &it.text)));
         hybrid::fuse(&mut near, &scores);
         let hit = |Near { server, text, score }| Hit { server, score, text };
         let hits = near.into_iter().map(hit).collect();
-        Ok(SearchResult { hits: best(hits, limit), by: query_vector.model + AND_WORDS })
+        Ok(SearchResult { hits: wanted.best(hits), by: query_vector.model + AND_WORDS })
     }
 
-    pub(super) async fn find(&self, query: &str, limit: usize) -> Outcome {
-        let SearchResult { hits, by } = self.search(query, limit).await?;
+    /// Searches among the servers of the thread, so that others do not count against the limit.
+    pub(super) async fn find(
+        &self,
+        thread: &dyn DynThread,
+        query: &str,
+        limit: usize,
+        options: &SearchOptions,
+    ) -> Outcome {
+        let SearchResult { hits, by } = self.search(query, limit, options, &thread.servers()).await?;
         Ok((Response::SearchResults { hits, ranking: by }, None))
     }
 
@@ -163,12 +185,24 @@ impl Embedder {
     }
 }
 
-/// Matches, best first. A score of zero or less means no relation to the query.
-fn best(mut hits: Vec<Hit>, limit: usize) -> Vec<Hit> {
-    hits.retain(|it| it.score > 0.0);
-    hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.server.cmp(&b.server)));
-    hits.truncate(limit);
-    hits
+/// Results that a search may have.
+struct Wanted<'a> {
+    limit: usize,
+    options: &'a SearchOptions,
+    /// Servers that may be found. Empty: all.
+    servers: &'a [&'a str],
+}
+
+impl Wanted<'_> {
+    /// Matches, best first. A score of zero or less means no relation to the query.
+    fn best(&self, mut hits: Vec<Hit>) -> Vec<Hit> {
+        let is_available = |it: &str| self.servers.is_empty() || self.servers.contains(&it);
+        hits.retain(|it| it.score > 0.0 && self.options.min_score <= it.score);
+        hits.retain(|it| is_available(&it.server) && self.options.allows(&it.server));
+        hits.sort_by(|a, b| b.score.total_cmp(&a.score).then_with(|| a.server.cmp(&b.server)));
+        hits.truncate(self.limit);
+        hits
+    }
 }
 
 /// Searched text of an entry. It includes the server's name, which is often descriptive.

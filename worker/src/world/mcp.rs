@@ -12,6 +12,7 @@ mod http;
 mod notifications;
 mod pending_request;
 mod pins;
+mod resources;
 mod sessions;
 mod single_flight;
 mod stdio;
@@ -74,6 +75,8 @@ pub struct ToolRule {
     pub timeout: Option<Duration>,
     /// Maximum concurrent calls of the tool.
     pub concurrency: Option<usize>,
+    /// Number of times that a model may repeat a call whose result stays the same; see [`Tool::max_repeats`].
+    pub max_repeats: Option<u32>,
 }
 
 impl Server {
@@ -220,7 +223,7 @@ impl Servers {
 
     /// Lists the tools visible to a thread, unless the thread already knows this list.
     pub(super) async fn list(&self, name: &str, thread: &dyn DynThread) -> Outcome {
-        let tools = self.tools(name).await?;
+        let tools = self.with_read_tool(name, self.tools(name).await?).await?;
         let (tools, known) =
             (self.visible_tools(&self.pool(name)?.server, thread, tools), thread.server_tools(name));
         let same = known == Some(tools.as_slice());

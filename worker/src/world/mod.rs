@@ -13,6 +13,7 @@
 //! [`Fault`] that says whether it can be retried.
 
 mod argument_check;
+mod attachments;
 mod description;
 mod http_commands;
 mod index;
@@ -22,6 +23,7 @@ mod rate_limits;
 mod recorded;
 mod retry_after;
 mod scripted;
+mod words;
 
 use std::{
     sync::Arc,
@@ -36,13 +38,14 @@ use uuid::Uuid;
 
 use self::argument_check::Schemas;
 pub use argument_check::check_parameters;
+pub use attachments::Attachments;
 pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use mcp::{
     FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Server, ServerInfo, Servers, Session, ToolChange,
     ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
 };
-pub use models::{HttpClientError, Models, Price, Prices, Provider, Providers, Structured};
+pub use models::{HttpClientError, Models, OpenAi, Price, Prices, Provider, Providers, Structured};
 pub use rate_limits::RateLimitConfig;
 pub use recorded::RecordedWorld;
 pub use scripted::{Script, ScriptError};
@@ -104,6 +107,7 @@ pub struct LiveWorld {
     index: Index,
     schemas: Schemas,
     rate_limits: RateLimitConfig,
+    attachments: Option<Arc<dyn Attachments>>,
 }
 
 impl LiveWorld {
@@ -116,7 +120,14 @@ impl LiveWorld {
             index,
             schemas: Schemas::default(),
             rate_limits: RateLimitConfig::default(),
+            attachments: None,
         }
+    }
+
+    /// Adds the contents of images and files.
+    #[must_use]
+    pub fn with_attachments(self, attachments: Arc<dyn Attachments>) -> Self {
+        Self { attachments: Some(attachments), ..self }
     }
 
     /// Adds rate limits.
@@ -185,7 +196,7 @@ impl LiveWorld {
             Request::Chat { .. } => {
                 let is_offered =
                     |server: &str, tool: &str| self.servers.is_offered(thread, ask.node, server, tool);
-                self.models.chat(thread, ask, &is_offered).await
+                self.models.chat(thread, ask, &is_offered, self.attachments.as_ref()).await
             }
             Request::ListTools { server } if self.commands.are(server) => {
                 Ok((self.commands.list(thread.server_tools(server)), None))
@@ -210,9 +221,13 @@ impl LiveWorld {
             Request::GetPrompt { server, name, arguments } => {
                 self.servers.prompt(server, name, arguments, ask).await
             }
+            // The log has the answer, so the engine never performs it.
+            Request::ReadMore { .. } => Err(Fault::permanent("a tool result is read on from the log only")),
             Request::Describe { server } if self.commands.are(server) => Ok((self.commands.describe(), None)),
             Request::Describe { server } => self.servers.catalog(server).await,
-            Request::Search { query, limit } => self.index.find(query, *limit).await,
+            Request::Search { query, limit, options } => {
+                self.index.find(thread, query, *limit, options).await
+            }
             Request::Index { servers } => self.index.update(servers).await,
             Request::Simulate(rehearsal) => simulate(rehearsal, ask.due.failures, ask.deltas).await,
         }
@@ -284,6 +299,7 @@ fn store_fault(what: &str, error: &store::Error) -> Fault {
         | store::Error::UnknownStrategy { .. }
         | store::Error::Stuck { .. }
         | store::Error::Corrupt { .. }
+        | store::Error::ContentRejected(_)
         | store::Error::IndexRefused(_)
         | store::Error::Database(_) => Fault::permanent(message),
     }

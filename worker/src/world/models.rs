@@ -1,5 +1,6 @@
 //! Models: finds the provider of a model and builds the prompt.
 
+mod context_error;
 mod embeddings;
 mod endpoint;
 mod http_error;
@@ -11,18 +12,24 @@ mod structured_output;
 mod target;
 mod tool_selection;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 
 use secrecy::SecretString;
 use serde_json::Value;
-use shared::{DynThread, Fault, Message, PendingRequest, Request, Response, Role, Tool, Usage, WebSearch};
+use shared::{
+    Accepts, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response, Role, Tool,
+    Usage, WebSearch,
+};
 
-use self::endpoint::Endpoint;
+use self::{endpoint::Endpoint, request::RequestForm};
 pub use self::{
     price::{Price, Prices},
     structured_output::Structured,
 };
-use super::{Outcome, RequestContext, Script};
+use super::{
+    Outcome, RequestContext, Script,
+    attachments::{self, Attachments, DataUrls},
+};
 
 /// Providers, by the part of a model's name before the slash.
 pub type Providers = BTreeMap<String, Provider>;
@@ -30,25 +37,50 @@ pub type Providers = BTreeMap<String, Provider>;
 /// A source of model replies.
 pub enum Provider {
     /// An endpoint with OpenAI's chat completions API.
-    OpenAi {
-        /// Base URL, including the version: `https://host/v1`.
-        base_url: String,
-        /// API key, if the endpoint requires one.
-        api_key: Option<SecretString>,
-        /// Maximum duration of a whole reply.
-        timeout: Duration,
-        /// Method of requesting structured output.
-        structured: Structured,
-        /// Prices of its models.
-        prices: Prices,
-    },
+    OpenAi(OpenAi),
     /// A file of rules. The log records its replies as `scripted`.
     Scripted(Script),
-    /// A provider without a usable key. Requests to it fail; turns that do not need it are unaffected.
+    /// A provider without a usable key or header. Requests to it fail; turns that do not need it are unaffected.
     Unavailable {
         /// Missing setting, as shown to an operator.
         reason: String,
     },
+}
+
+/// An endpoint with OpenAI's chat completions API.
+pub struct OpenAi {
+    /// Base URL, including the version: `https://host/v1`. A query is sent with every request.
+    pub base_url: String,
+    /// API key, if the endpoint requires one.
+    pub api_key: Option<SecretString>,
+    /// Maximum duration of a whole reply.
+    pub timeout: Duration,
+    /// Method of requesting structured output.
+    pub structured: Structured,
+    /// Prices of its models.
+    pub prices: Prices,
+    /// Headers of every request.
+    pub headers: BTreeMap<String, SecretString>,
+    /// Parameters in the query of every request.
+    pub query: BTreeMap<String, SecretString>,
+    /// True if replies are streamed. Default: true.
+    pub stream: bool,
+}
+
+impl OpenAi {
+    /// Creates an endpoint without a key.
+    pub fn new(base_url: &str, timeout: Duration) -> Self {
+        Self {
+            base_url: base_url.to_owned(),
+            api_key: None,
+            timeout,
+            structured: Structured::default(),
+            prices: Prices::default(),
+            headers: BTreeMap::new(),
+            query: BTreeMap::new(),
+            stream: true,
+        }
+    }
 }
 
 /// Error of building an HTTP client.
@@ -61,10 +93,11 @@ pub struct HttpClientError(#[from] reqwest::Error);
 /// The configured models.
 pub struct Models {
     sources: BTreeMap<String, Source>,
+    accepts: Accepts,
 }
 
 enum Source {
-    Endpoint(Endpoint),
+    Endpoint(Box<Endpoint>),
     Script(Script),
     Unavailable(String),
 }
@@ -92,16 +125,22 @@ impl Models {
             .build()?;
         let source = |(name, provider): (String, Provider)| {
             let source = match provider {
-                Provider::OpenAi { base_url, api_key, timeout, structured, prices } => {
-                    let endpoint = Endpoint::new(&name, &base_url, api_key, timeout, http.clone());
-                    Source::Endpoint(endpoint.with_structured(structured).with_prices(prices))
-                }
+                Provider::OpenAi(it) => match Endpoint::new(&name, it, http.clone()) {
+                    Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
+                    Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
+                },
                 Provider::Scripted(script) => Source::Script(script),
                 Provider::Unavailable { reason: why } => Source::Unavailable(why),
             };
             (name, source)
         };
-        Ok(Self { sources: providers.into_iter().map(source).collect() })
+        Ok(Self { sources: providers.into_iter().map(source).collect(), accepts: Accepts::default() })
+    }
+
+    /// Sets the kinds of attachments that models take.
+    #[must_use]
+    pub fn with_accepts(self, accepts: Accepts) -> Self {
+        Self { accepts, ..self }
     }
 
     /// Requests a model's next message. It is offered those of the servers' tools that `is_offered` permits.
@@ -110,13 +149,22 @@ impl Models {
         thread: &dyn DynThread,
         ask: &RequestContext<'_>,
         is_offered: &IsOffered<'_>,
+        attachments: Option<&Arc<dyn Attachments>>,
     ) -> Outcome {
-        let prompt = Prompt::of(thread, ask.due, is_offered)?;
+        let mut prompt = Prompt::of(thread, ask.due, is_offered)?;
+        if let Some(refusal) =
+            self.accepts.refusal(prompt.model, prompt.messages.iter().flat_map(|it| &it.attachments))
+        {
+            return Err(Fault::permanent(format!("{refusal}; then run: turnfold turn retry")));
+        }
         let (source, provider, model) = self.source(prompt.model)?;
         let (reply, meter) = match source {
-            Source::Endpoint(endpoint) => endpoint.chat(model, &prompt, ask.deltas).await?,
+            Source::Endpoint(endpoint) => {
+                prompt.contents = attachments::load(attachments, ask.thread, &prompt.messages).await?;
+                endpoint.chat(model, &prompt, ask.deltas).await?
+            }
             Source::Script(script) => script.chat(&prompt, ask.deltas).await?,
-            Source::Unavailable(why) => return Err(no_key(provider, why)),
+            Source::Unavailable(why) => return Err(unavailable(provider, why)),
         };
         Ok((Response::Reply(reply), Some(meter)))
     }
@@ -130,7 +178,7 @@ impl Models {
         is_offered: &IsOffered<'_>,
     ) -> (u64, u64) {
         let Ok(prompt) = Prompt::of(thread, due, is_offered) else { return (0, 0) };
-        let bytes = request::body(prompt.model, &prompt, None).to_string().len();
+        let bytes = request::body(prompt.model, &prompt, RequestForm::default()).to_string().len();
         let input_tokens = u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX);
         let meter = Usage { input_tokens, output_tokens: REPLY_TOKENS, ..Usage::default() };
         let cost = match self.source(prompt.model) {
@@ -149,7 +197,7 @@ impl Models {
                 "provider {provider:?} is a script, which cannot embed texts; hint: remove index.embedding_model, or set it to a \
                  model of another provider"
             ))),
-            Source::Unavailable(why) => Err(no_key(provider, why)),
+            Source::Unavailable(why) => Err(unavailable(provider, why)),
         }
     }
 
@@ -175,9 +223,9 @@ impl Models {
     }
 }
 
-fn no_key(provider: &str, why: &str) -> Fault {
+fn unavailable(provider: &str, why: &str) -> Fault {
     Fault::permanent(format!(
-        "provider {provider:?} has no key: {why}; hint: set the key, then run: turnfold turn retry"
+        "provider {provider:?} cannot be used: {why}; hint: set it, then run: turnfold turn retry"
     ))
 }
 
@@ -188,7 +236,7 @@ pub(super) struct Prompt<'a> {
     /// System prompt of the request.
     pub(super) system: &'a str,
     /// Messages of the conversation.
-    pub(super) messages: &'a [Message],
+    pub(super) messages: Cow<'a, [Message]>,
     /// Position of the reply in the conversation.
     pub(super) position: usize,
     /// Tools the model may call.
@@ -199,8 +247,12 @@ pub(super) struct Prompt<'a> {
     pub(super) shape: Option<ResponseSchema<'a>>,
     /// Setting of the provider's own web search.
     pub(super) searching: WebSearch,
+    /// Configured parameters of the reply.
+    pub(super) parameters: Option<&'a ModelParameters>,
     /// Reason why the previous reply was rejected.
     pub(super) complaint: Option<&'a str>,
+    /// Contents of the messages' attachments. Empty in estimates.
+    pub(super) contents: DataUrls,
 }
 
 /// Required schema of a reply.
@@ -222,36 +274,30 @@ impl<'a> Prompt<'a> {
             model,
             system,
             context: hears,
+            summarised: _,
+            tool_result_tokens: _,
             tool_servers,
             tools: named,
             response_schema: shape,
             web_search: searching,
+            prompt: _,
+            parameters,
         } = &due.request
         else {
             return Err(Fault::permanent(format!("{} is not a request to a model", due.request)));
         };
-        let conversation = thread.messages();
-        let position = hears.end.min(conversation.len());
+        let position = hears.end.min(thread.messages().len());
         let own_tools = thread.tools();
         let mut tools: Vec<Tool> =
             named.iter().filter_map(|name| own_tools.iter().find(|it| it.name == *name)).cloned().collect();
         let own_count = tools.len();
-        let is_taken = |tools: &[Tool], it: &Tool| {
-            tools.iter().any(|other| request::tool_name(&other.name) == request::tool_name(&it.name))
-        };
-        for server in tool_servers {
-            let toolbox = thread.server_tools(server).unwrap_or_default();
-            for tool in toolbox.iter().filter(|it| is_offered(server, &it.name)) {
-                let mut tool = tool.clone();
-                if tool_servers.len() > 1 {
-                    tool.name = format!("{server}__{}", tool.name);
-                }
-                if !is_taken(&tools, &tool) {
-                    tools.push(tool);
-                }
-            }
+        let servers: Vec<&str> = tool_servers.iter().map(String::as_str).collect();
+        if !servers.is_empty() {
+            let offered = thread.offered_tools(&servers);
+            let offered = offered.into_iter().filter(|it| is_offered(it.server, &it.tool.name));
+            tools.extend(offered.map(|it| Tool { name: it.name, ..it.tool.clone() }));
         }
-        let messages = &conversation[hears.start.min(position)..position];
+        let messages = thread.messages_of(&due.request);
         let person = messages.iter().rfind(|it| it.role == Role::User).map_or("", |it| it.content.as_str());
         let omitted_tools = tool_selection::fit(&mut tools, own_count, [person, system]);
         let shape =
@@ -265,7 +311,9 @@ impl<'a> Prompt<'a> {
             omitted_tools,
             shape,
             searching: *searching,
+            parameters: parameters.as_deref(),
             complaint: due.previous_error.as_deref().filter(|it| stream::is_fixable_by_model(it)),
+            contents: DataUrls::new(),
         })
     }
 }

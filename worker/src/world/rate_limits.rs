@@ -35,7 +35,10 @@ impl RateLimitConfig {
                 let of_server = self.servers.get(server).map(|it| (Subject::Server(server.clone()), *it));
                 of_server.into_iter().collect()
             }
-            Request::Search { .. } | Request::Index { .. } | Request::Simulate(_) => Vec::new(),
+            Request::ReadMore { .. }
+            | Request::Search { .. }
+            | Request::Index { .. }
+            | Request::Simulate(_) => Vec::new(),
         }
     }
 }

@@ -125,15 +125,31 @@ impl Position {
 fn outcome(event: &Event) -> Option<(usize, Outcome)> {
     match event {
         Event::Answered(it) => Some((it.slot, Ok(it.clone().outcome()))),
-        Event::AttemptFailed(AttemptFailed { slot, error, retry_after_ms, in_doubt, usage: meter }) => {
+        Event::AttemptFailed(AttemptFailed {
+            slot,
+            error,
+            retry_after_ms,
+            in_doubt,
+            usage: meter,
+            pin_changed,
+            context_tokens,
+        }) => {
             let remedy = match retry_after_ms {
+                _ if context_tokens.is_some() => {
+                    FaultKind::ContextExceeded { context_tokens: *context_tokens }
+                }
                 None => FaultKind::Permanent,
                 Some(_) if *in_doubt => FaultKind::InDoubt { retry_after_ms: *retry_after_ms },
                 Some(_) => FaultKind::Transient { retry_after_ms: *retry_after_ms },
             };
             Some((
                 *slot,
-                Err(Fault { error: error.clone(), kind: remedy, usage: meter.clone().map(Box::new) }),
+                Err(Fault {
+                    error: error.clone(),
+                    kind: remedy,
+                    usage: meter.clone().map(Box::new),
+                    pin_changed: *pin_changed,
+                }),
             ))
         }
         Event::InDoubt(InDoubt { slot, reason }) => Some((*slot, Err(Fault::in_doubt(reason.as_str())))),
@@ -151,6 +167,7 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
         | Event::Abandoned(_)
         | Event::Reconciled(_)
         | Event::InputProvided(_)
+        | Event::Summarised(_)
         | Event::Decided(_)
         | Event::Failed(_)
         | Event::Retried(_)

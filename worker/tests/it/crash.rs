@@ -8,6 +8,7 @@ use std::{
 use async_trait::async_trait;
 use queue::{Depth, Lane, Schedule};
 use shared::{DynThread, Event, Fault, FaultKind, Message, Opened, Policy, Request, Response, strategies};
+use store::testing::tamper::execute_with;
 use store::{Backends, Error, NewTurn, Opening, StrategyRegistry, Submitted, ThreadId, TurnFilter};
 use tokio::sync::{Barrier, Notify};
 use worker::{
@@ -84,12 +85,56 @@ async fn a_thread_that_cannot_go_on_is_parked() {
     assert_eq!(turn.status, store::TurnStatus::Failed);
     let error = turn.error.unwrap();
     assert!(
-        error.contains("no strategy is called \"gone\" here; known: ") && error.contains("probe"),
+        error.contains("this build has no strategy \"gone\"; its strategies are: ")
+            && error.contains("probe"),
         "{error}"
     );
     assert!(parts.store.runnable_after(None, 10).await.unwrap().is_empty());
     let unknown = hands.run_job(uuid::Uuid::now_v7(), &Notify::new()).await.unwrap_err();
     assert!(matches!(unknown, Error::UnknownThread(_)), "{unknown}");
+}
+
+/// A database that refuses the content of an answer refuses it always: the turn fails with the reason, and the model is not
+/// asked again.
+#[tokio::test]
+async fn an_answer_that_the_database_refuses_fails_the_turn() {
+    let parts = parts().await;
+    let trigger = "CREATE TRIGGER no_poison BEFORE INSERT ON events WHEN NEW.payload LIKE '%poison%' \
+                   BEGIN SELECT RAISE(ABORT, 'this rule refuses it'); END";
+    execute_with(&parts.store, trigger, []).await.unwrap();
+    let world = Arc::new(Poisonous::default());
+    let hands = hands(&parts, world.clone());
+    let probe = || Opened { strategy: "probe".into(), ..opened() };
+    let thread = submit_words(&parts, probe(), vec![Message::user("call 1")]).await;
+    let neighbour = submit_words(&parts, probe(), vec![Message::user("echo hello")]).await;
+    let mut jobs = 0;
+    while parts.store.runnable_after(None, 10).await.unwrap().iter().any(|it| it.thread == thread) {
+        hands.run_job(thread, &Notify::new()).await.unwrap();
+        jobs += 1;
+        assert!(jobs < 20, "the turn does not end");
+    }
+    while hands.run_job(neighbour, &Notify::new()).await.unwrap() == StepOutcome::Continue {}
+    let turns = parts.store.turns(TurnFilter::default(), None, 2).await.unwrap();
+    let of = |thread| turns.iter().find(|it| it.thread == thread).unwrap();
+    let error = of(thread).error.clone().unwrap_or_default();
+    assert!(error.contains("refuses what is to be stored: this rule refuses it"), "{error}");
+    assert_eq!(of(thread).status, store::TurnStatus::Failed);
+    assert_eq!(of(neighbour).status, store::TurnStatus::Completed);
+    assert_eq!(*world.asked.lock().unwrap(), 1);
+}
+
+/// A world whose answers the database refuses.
+#[derive(Default)]
+struct Poisonous {
+    asked: Mutex<u32>,
+}
+
+#[async_trait]
+impl World for Poisonous {
+    async fn perform(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Outcome {
+        *self.asked.lock().unwrap() += 1;
+        Ok((Response::Echo { text: "poison".to_owned() }, None))
+    }
 }
 
 /// During an upgrade a worker may meet a strategy that only newer workers have: the turn waits for one of them.
@@ -111,7 +156,7 @@ async fn a_thread_of_another_version_is_left_to_its_workers() {
     parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
     let held = async || format!("{:?}", parts.queue.list(10).await.unwrap());
     let turn = async || parts.store.turns(TurnFilter::default(), None, 1).await.unwrap().remove(0);
-    while !held().await.contains("no strategy is called") {
+    while !held().await.contains("this build has no strategy") {
         assert_eq!(turn().await.status, store::TurnStatus::Queued, "{:?}", turn().await.error);
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -286,7 +331,7 @@ impl World for OneWaits {
             0 => ("no such server", FaultKind::Permanent),
             _ => ("come later", FaultKind::Transient { retry_after_ms: Some(30_000) }),
         };
-        Err(Fault { error: error.to_owned(), kind: remedy, usage: None })
+        Err(Fault { error: error.to_owned(), kind: remedy, usage: None, pin_changed: false })
     }
 }
 
@@ -298,6 +343,7 @@ fn opened() -> Opened {
         config: serde_json::Value::Null,
         servers: Default::default(),
         budget: shared::Budget::default(),
+        context: shared::ContextSettings::default(),
         actor: String::new(),
         tenant: shared::DEFAULT_TENANT.into(),
     }

@@ -206,14 +206,14 @@ async fn adopted(parts: &Backends, log: &[Event]) -> ThreadId {
         |it: &Event| ImportedEvent { at, kind: it.kind().to_owned(), payload: it.payload().unwrap() };
     let id = Uuid::now_v7();
     let log = log.iter().map(foreign).collect();
-    parts.store.import_thread(&StrategyRegistry::new(strategies::all()), id, log).await.unwrap();
+    parts.store.import_thread(&StrategyRegistry::new(strategies::all()), id, log, Vec::new()).await.unwrap();
     id
 }
 
 /// A fork without changes.
 fn plain(source: ThreadId, at: u64) -> NewFork {
-    let (config, prompts, learned, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
-    NewFork { source, at, config, budget: None, prompts, learned, hears: None, by, idempotency: None }
+    let (config, prompts, facts, by) = (Value::Null, BTreeMap::new(), Vec::new(), "test".to_owned());
+    NewFork { source, at, config, budget: None, prompts, facts, input: None, by, idempotency: None }
 }
 
 /// Returns the events from number `from` on, until a person must act.

@@ -99,9 +99,10 @@ async fn made_again(url: &str) {
         Differs::ThreadCreated,
         Differs::TurnMissing,
         Differs::TurnStatus,
-        Differs::TurnHeard,
+        Differs::TurnStarted,
         Differs::TurnEnded,
         Differs::TurnError,
+        Differs::TurnOutcome,
     ] {
         assert!(found.found.contains_key(&differs), "{differs:?} is not among {:?}", found.found);
     }
@@ -129,6 +130,7 @@ async fn rows(store: &Store) -> (BTreeMap<ThreadId, String>, BTreeMap<TurnId, St
             .map(|it| {
                 let told =
                     (it.thread, it.status, it.started_seq, it.ended_seq, it.error, it.author, it.messages);
+                let told = (told, it.outcome, it.cause);
                 (it.id, format!("{told:?}"))
             })
             .collect(),

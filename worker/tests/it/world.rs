@@ -13,6 +13,7 @@ mod models;
 mod modern;
 mod offers;
 mod pins;
+mod providers;
 mod quirks;
 mod recorded;
 mod scripted;
@@ -22,7 +23,8 @@ mod strictness;
 mod wants;
 
 use std::{
-    collections::BTreeMap,
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
 };
 
@@ -78,6 +80,12 @@ impl DynThread for Stage {
     fn status(&self) -> RunStatus {
         RunStatus::Busy
     }
+    fn outcome(&self) -> &shared::Outcome {
+        unreachable!("{ONLY_LOOKS}")
+    }
+    fn proposed_calls(&self) -> Vec<shared::ProposedCall> {
+        Vec::new()
+    }
     fn turn_usage(&self) -> &UsageTotal {
         unreachable!("{ONLY_LOOKS}")
     }
@@ -102,11 +110,17 @@ impl DynThread for Stage {
     fn config(&self) -> Result<Value, serde_json::Error> {
         Ok(Value::Null)
     }
+    fn servers(&self) -> Vec<&str> {
+        self.tool_servers.keys().map(String::as_str).collect()
+    }
     fn messages(&self) -> &[Message] {
         &self.messages
     }
     fn reply(&self) -> Option<&str> {
         None
+    }
+    fn own_tools(&self) -> BTreeSet<String> {
+        self.tools.iter().map(|it| it.name.clone()).collect()
     }
     fn server_tools(&self, server: &str) -> Option<&[Tool]> {
         self.tool_servers.get(server).map(Vec::as_slice)
@@ -119,6 +133,14 @@ impl DynThread for Stage {
     }
     fn schema(&self) -> Option<Value> {
         self.schema.clone()
+    }
+    fn preview<'a>(&self, _: &'a str) -> Option<Cow<'a, str>> {
+        unreachable!("{ONLY_LOOKS}")
+    }
+    fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {
+        let Request::Chat { context, .. } = request else { unreachable!("{ONLY_LOOKS}") };
+        let end = context.end.min(self.messages.len());
+        self.messages[context.start.min(end)..end].into()
     }
 }
 
@@ -145,6 +167,11 @@ type Outcome = Result<(Response, Option<Usage>), Fault>;
 fn live(providers: impl IntoIterator<Item = (&'static str, Provider)>, servers: Servers) -> LiveWorld {
     let models = models(providers);
     LiveWorld::new(models, servers, commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
+}
+
+/// Builds a world with these models and without servers.
+fn live_of(models: Models) -> LiveWorld {
+    LiveWorld::new(Arc::new(models), nobody(), commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
 }
 
 fn models(providers: impl IntoIterator<Item = (&'static str, Provider)>) -> Arc<Models> {
@@ -206,10 +233,14 @@ fn chat(model: &str, hears: std::ops::Range<usize>) -> Request {
         model: model.to_owned(),
         system: "Be brief.".to_owned(),
         context: hears,
+        summarised: false,
+        tool_result_tokens: None,
         tool_servers: Vec::new(),
         tools: Vec::new(),
         response_schema: None,
         web_search: WebSearch::Off,
+        prompt: None,
+        parameters: None,
     }
 }
 
@@ -219,6 +250,7 @@ fn tool(name: &str) -> Tool {
         description: format!("what {name} does"),
         parameters: Value::Null,
         safety: Safety::Read,
+        max_repeats: None,
     }
 }
 
@@ -229,7 +261,9 @@ fn fault(outcome: Outcome) -> Fault {
 fn again(fault: &Fault) -> Option<u64> {
     match fault.kind {
         FaultKind::Transient { retry_after_ms } => retry_after_ms,
-        FaultKind::Permanent | FaultKind::InDoubt { .. } => panic!("this should be asked again: {fault:?}"),
+        FaultKind::Permanent | FaultKind::ContextExceeded { .. } | FaultKind::InDoubt { .. } => {
+            panic!("this should be asked again: {fault:?}")
+        }
     }
 }
 

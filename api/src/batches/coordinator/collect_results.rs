@@ -5,6 +5,7 @@ use std::time::Duration;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::clock;
 use serde_json::{Value, json};
+use shared::OutcomeKind;
 use store::{
     Idempotency, Turn, TurnId, TurnStatus,
     batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, PAGE_BYTES, TURN_FAILED},
@@ -78,9 +79,9 @@ impl BatchCoordinator {
             let running = store.running_items(batch.id, before, after, PAGE).await?;
             let Some(last) = running.last() else { return Ok(()) };
             after = last.nth;
-            let took: Vec<_> = running.into_iter().map(|item| self.usage_so_far(item)).collect();
+            let used: Vec<_> = running.into_iter().map(|item| self.usage_so_far(item)).collect();
             let moves: Vec<Option<ItemTransition>> =
-                stream::iter(took).buffered(AT_ONCE).try_collect().await?;
+                stream::iter(used).buffered(AT_ONCE).try_collect().await?;
             self.apply_transitions(batch, moves.into_iter().flatten().collect()).await?;
         }
     }
@@ -89,10 +90,10 @@ impl BatchCoordinator {
     async fn usage_so_far(&self, item: Item) -> Result<Option<ItemTransition>, ApiError> {
         let Some(thread) = item.thread else { return Ok(None) };
         match thread_usage(&self.app, thread).await {
-            Ok(took) if took == item.took => Ok(None),
-            Ok(took) => {
+            Ok(usage) if usage == item.usage => Ok(None),
+            Ok(usage) => {
                 let state = item.state;
-                Ok(Some(ItemTransition { took, ..ItemTransition::new(item, state) }))
+                Ok(Some(ItemTransition { usage, ..ItemTransition::new(item, state) }))
             }
             Err(error) if error.kind == Kind::Damaged => Ok(None),
             Err(error) => Err(error),
@@ -106,7 +107,7 @@ impl BatchCoordinator {
                 return Ok(ItemTransition { run, ..ItemTransition::new(item, ItemState::Submitted) });
             }
             TurnStatus::Interrupted => (ItemState::AwaitingInput, None),
-            TurnStatus::Completed => (ItemState::Completed, None),
+            TurnStatus::Completed => completed(&turn),
             TurnStatus::Failed => {
                 let why = turn.error.as_deref().unwrap_or("the turn failed");
                 (ItemState::Failed, Some(line_error(TURN_FAILED, why)))
@@ -121,11 +122,11 @@ impl BatchCoordinator {
                 (ItemState::Cancelled, Some(line_error("turn_cancelled", "the turn was cancelled")))
             }
         };
-        let (row, (shown, took)) = (turn.clone(), show_ended(&self.app, turn).await?);
+        let (row, (shown, usage)) = (turn.clone(), show_ended(&self.app, turn).await?);
         let response = if state.is_over() { Some(response(batch, &row, &shown, state)?) } else { None };
         // If a log can no longer be read, the usage seen so far was still paid for.
-        let took = took.unwrap_or(item.took);
-        Ok(ItemTransition { item, state, run, took, response, error })
+        let usage = usage.unwrap_or(item.usage);
+        Ok(ItemTransition { item, state, run, usage, response, error })
     }
 
     /// Expires items: those that were never submitted at once, the others by cancelling their turns.
@@ -237,6 +238,16 @@ impl BatchCoordinator {
     }
 }
 
+/// Returns the state of an item whose turn completed. One that was not answered has its outcome and causes.
+fn completed(turn: &Turn) -> (ItemState, Option<LineError>) {
+    let state = match turn.outcome {
+        Some(OutcomeKind::Answered) | None => return (ItemState::Completed, None),
+        Some(OutcomeKind::Partial) => ItemState::Partial,
+        Some(OutcomeKind::Declined) => ItemState::Declined,
+    };
+    (state, Some(line_error(state.as_str(), turn.cause.as_deref().unwrap_or_default())))
+}
+
 /// Returns the maximum duration of an item in microseconds.
 fn item_time(batch: &Batch) -> Option<i64> {
     Some(clock::duration_micros(Duration::from_secs(batch.item_seconds?)))
@@ -274,6 +285,8 @@ fn response(batch: &Batch, row: &Turn, shown: &api_types::Turn, state: ItemState
         | ItemState::Submitted
         | ItemState::AwaitingInput
         | ItemState::Completed
+        | ItemState::Partial
+        | ItemState::Declined
         | ItemState::Reused
         | ItemState::Invalid => status,
     };

@@ -188,7 +188,7 @@ impl BatchCoordinator {
                 }
             }
         }
-        if let Err(error) = store.leave_batches(&self.name).await {
+        if let Err(error) = store.release_batch_leases(&self.name).await {
             debug!(%error, "cannot release leases on batches; they will expire");
         }
     }
@@ -209,7 +209,7 @@ impl BatchCoordinator {
         while !self.app.stop.is_cancelled() && !signals.lost.load(Ordering::Relaxed) {
             let permit = self.steps.acquire().await;
             let began = Instant::now();
-            let done = match (self.app.parts.store.kept_batch(id, &self.name).await, kind) {
+            let done = match (self.app.parts.store.leased_batch(id, &self.name).await, kind) {
                 (Ok(Some(batch)), Loop::Execution) => self.step(&batch).await,
                 (Ok(Some(batch)), Loop::Validation) if batch.status == BatchStatus::Validating => {
                     let done = self.validate(&batch).await;

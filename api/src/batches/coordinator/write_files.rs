@@ -9,7 +9,7 @@
 //! writer that has lost the batch cannot start one.
 
 use queue::clock;
-use store::batches::{Batch, BatchStatus, Chunker, FileId, Good, ItemState, NewFile};
+use store::batches::{Batch, BatchStatus, Chunker, FileId, ItemState, NewFile, ResultSelection};
 
 use super::{BatchCoordinator, Progress};
 use crate::{
@@ -25,7 +25,7 @@ pub(super) struct Writing {
     /// The complete output file, unless it has no lines.
     output: Option<FileId>,
     /// Kind of results being written: successful ones, or errors.
-    good: Good,
+    selection: ResultSelection,
     cutter: Chunker,
     chunks: u32,
     bytes: u64,
@@ -34,8 +34,8 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    fn new(good: Good, output: Option<FileId>) -> Self {
-        Self { output, good, cutter: Chunker::new(usize::MAX), chunks: 0, bytes: 0, after: 0 }
+    fn new(selection: ResultSelection, output: Option<FileId>) -> Self {
+        Self { output, selection, cutter: Chunker::new(usize::MAX), chunks: 0, bytes: 0, after: 0 }
     }
 }
 
@@ -44,11 +44,15 @@ impl BatchCoordinator {
     /// again.
     pub(super) async fn write_files(&self, batch: &Batch) -> Result<Progress, ApiError> {
         let begun = self.writing().remove(&batch.id);
-        let mut writing = begun.unwrap_or_else(|| Writing::new(Good::Yes, None));
-        match (self.write(batch, &mut writing).await?, writing.good) {
+        let mut writing = begun.unwrap_or_else(|| Writing::new(ResultSelection::Successful, None));
+        match (self.write(batch, &mut writing).await?, writing.selection) {
             (None, _) => {}
-            (Some(output), Good::Yes) => writing = Writing::new(Good::No, output),
-            (Some(error), Good::No) => return self.end(batch, writing.output, error).await,
+            (Some(output), ResultSelection::Successful) => {
+                writing = Writing::new(ResultSelection::Unsuccessful, output)
+            }
+            (Some(error), ResultSelection::Unsuccessful) => {
+                return self.end(batch, writing.output, error).await;
+            }
         }
         self.writing().insert(batch.id, writing);
         Ok(Progress::Partial)
@@ -75,17 +79,17 @@ impl BatchCoordinator {
     /// Writes the next lines of a file. Returns the file once it is complete; it is none if it has no lines.
     async fn write(&self, batch: &Batch, it: &mut Writing) -> Result<Option<Option<FileId>>, ApiError> {
         let store = &self.app.parts.store;
-        let (file, kind) = match it.good {
-            Good::Yes => (batch.output_file, "output"),
-            Good::No => (batch.error_file, "error"),
+        let (file, kind) = match it.selection {
+            ResultSelection::Successful => (batch.output_file, "output"),
+            ResultSelection::Unsuccessful => (batch.error_file, "error"),
         };
         // The counts tell whether there are any lines, without reading all others.
-        let count = match it.good {
-            Good::Yes => batch.counts.good(),
-            Good::No => batch.total - batch.counts.good(),
+        let count = match it.selection {
+            ResultSelection::Successful => batch.counts.good(),
+            ResultSelection::Unsuccessful => batch.total - batch.counts.good(),
         };
         let Some(file) = file.filter(|_| 0 < count) else { return Ok(Some(None)) };
-        let page = store.final_results(batch.id, it.good, it.after, PAGE).await?;
+        let page = store.final_results(batch.id, it.selection, it.after, PAGE).await?;
         let Some(last) = page.last() else { return self.close(batch, file, it).await.map(Some) };
         if it.after == 0 {
             store.begin_results(batch.id, &self.name, file, new_file(batch, kind)).await?;

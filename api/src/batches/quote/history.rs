@@ -128,6 +128,7 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
             | Event::Abandoned(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
+            | Event::Summarised(_)
             | Event::Decided(_)
             | Event::Failed(_)
             | Event::Retried(_)
@@ -167,8 +168,10 @@ fn subjects(request: &Request) -> Vec<Subject> {
         | Request::CallTool { server, .. }
         | Request::ListPrompts { server }
         | Request::GetPrompt { server, .. } => vec![Subject::Server(server.clone())],
-        Request::Describe { .. } | Request::Search { .. } | Request::Index { .. } | Request::Simulate(_) => {
-            Vec::new()
-        }
+        Request::ReadMore { .. }
+        | Request::Describe { .. }
+        | Request::Search { .. }
+        | Request::Index { .. }
+        | Request::Simulate(_) => Vec::new(),
     }
 }

@@ -64,7 +64,7 @@ async fn turns_submitted_after_the_end_of_a_batch_are_cancelled() {
     assert_eq!(waiting.len(), 3);
     let ended = waiting.into_iter().map(|it| ItemTransition::new(it, ItemState::Cancelled)).collect();
     store.apply_transitions(id, "ada", ended).await.unwrap();
-    store.leave_batches("ada").await.unwrap();
+    store.release_batch_leases("ada").await.unwrap();
     asleep.await.unwrap();
 
     until(&postgres, "SELECT status, count(*) FROM turns GROUP BY status", "cancelled 3").await;

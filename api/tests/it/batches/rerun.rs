@@ -75,7 +75,7 @@ async fn forget_what_was_begun(hall: &mut Hall, batch: &str) {
     let fed = store.items_submitted_before(id, i64::MAX, 1).await.unwrap().remove(0);
     let undone = ItemTransition::new(fed, ItemState::Waiting);
     store.apply_transitions(id, "ada", vec![undone]).await.unwrap();
-    store.leave_batches("ada").await.unwrap();
+    store.release_batch_leases("ada").await.unwrap();
 }
 
 /// A coordinator died after it submitted the turn and before it recorded that. Meanwhile the configuration has changed.

@@ -8,6 +8,65 @@ use uuid::Uuid;
 
 use crate::batch_run::{Hall, line, pieces};
 
+/// Numbers of lines that can run again.
+fn resumable(failed: u64, partial: u64) -> Value {
+    json!({"failed": failed, "expired": 0, "partial": partial, "declined": 0})
+}
+
+/// Lines that were not answered count as completed for OpenAI's clients, are counted beside that with their causes, are
+/// in the output file, and can be run again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_batch_counts_lines_that_were_not_answered() {
+    let hall = Hall::new().await;
+    let lines = [
+        line("well", "echo well"),
+        line("short", "partial mcp unreachable: files"),
+        line("no", "decline no way"),
+    ];
+    let batch = hall.batch(&hall.upload(&lines.concat()).await, json!({})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(over["request_counts"], json!({"total": 3, "completed": 3, "failed": 0}), "{over:#}");
+    let ours = &over["turnfold"];
+    assert_eq!((&ours["partial"], &ours["declined"]), (&json!(1), &json!(1)), "{over:#}");
+    assert_eq!(over["error_file_id"], Value::Null, "{over:#}");
+    let shown = hall.look(&batch).await;
+    let causes = shown["turnfold"]["top_causes"].as_array().unwrap().iter();
+    let causes: Vec<_> =
+        causes.map(|it| (it["code"].as_str().unwrap(), it["message"].as_str().unwrap())).collect();
+    assert_eq!(causes, [("declined", "no way"), ("partial", "mcp unreachable: files")], "{shown:#}");
+    let results = hall.room.get(&format!("/v1/batches/{batch}/results")).await;
+    let results = results.text();
+    let line_of = |id: &str| -> Value {
+        let line = results.lines().find(|it| it.contains(&format!("\"custom_id\":\"{id}\"")));
+        serde_json::from_str(line.unwrap_or_else(|| panic!("no line {id} in {results}"))).unwrap()
+    };
+    let (well, short) = (line_of("well"), line_of("short"));
+    assert_eq!(
+        (&short["error"], &short["response"]["status_code"]),
+        (&Value::Null, &json!(200)),
+        "{short:#}"
+    );
+    let body =
+        |it: &Value| (it["response"]["body"]["outcome"].clone(), it["response"]["body"]["cause"].clone());
+    assert_eq!(body(&short), (json!("partial"), json!("mcp unreachable: files")));
+    assert_eq!(body(&well), (json!("answered"), Value::Null));
+    assert_eq!(shown["turnfold"]["resumable"]["partial"], 1);
+    let words = hall.act(&batch, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
+    assert!(words.contains("{\"only\": \"partial\"}"), "it says what to do: {words}");
+    let metrics = hall.room.get("/metrics").await;
+    for line in [r#"outcome="answered"} 1"#, r#"outcome="declined"} 1"#, r#"outcome="partial"} 1"#] {
+        let line = format!("turnfold_turns_total{{strategy=\"probe\",{line}\n");
+        assert!(metrics.text().contains(&line), "{line} in {}", metrics.text());
+    }
+    hall.act(&batch, "resume", json!({"only": "partial"})).await;
+    let over = hall.until_is(&batch, "completed").await;
+    assert_eq!(
+        (&over["turnfold"]["partial"], &over["turnfold"]["results"]),
+        (&json!(1), &json!(4)),
+        "{over:#}"
+    );
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_batch_shows_which_lines_can_run_again() {
     let hall = Hall::new().await;
@@ -19,19 +78,19 @@ async fn a_batch_shows_which_lines_can_run_again() {
         (file, batch)
     };
     let well = line("well", "stream well; echo well");
-    let (_, bad) = run(&(well.clone() + "no json\n"), json!({"failed": 0, "expired": 0})).await;
+    let (_, bad) = run(&(well.clone() + "no json\n"), resumable(0, 0)).await;
     let words = hall.act(&bad, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
     assert!(words.contains("none of its lines failed while running"), "{words}");
     assert!(words.contains("correct invalid lines"), "it says what to do: {words}");
 
-    let (file, failed) = run(&(well + &line("ill", "fail it")), json!({"failed": 1, "expired": 0})).await;
+    let (file, failed) = run(&(well + &line("ill", "fail it")), resumable(1, 0)).await;
     let listed = hall.room.get("/v1/batches").await.json()["data"].clone();
     let causes = |it: &Value| it["turnfold"]["top_causes"].clone();
     assert_eq!((causes(&listed[0]), causes(&listed[1])), (Value::Null, Value::Null), "not in a list");
     assert_eq!(causes(&hall.look(&failed).await)[0]["code"], "turn_failed");
     let delete = Request::delete(format!("/v1/files/{file}")).body(Body::empty()).unwrap();
     assert_eq!(hall.room.send(delete).await.status, 200);
-    assert_eq!(hall.look(&failed).await["turnfold"]["resumable"], json!({"failed": 0, "expired": 0}));
+    assert_eq!(hall.look(&failed).await["turnfold"]["resumable"], resumable(0, 0));
     let words = hall.act(&failed, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
     assert!(words.contains("file was deleted"), "{words}");
 }
@@ -54,7 +113,7 @@ async fn a_batch_cancelled_during_validation_cannot_be_resumed() {
     hall.act(&batch, "cancel", json!({})).await;
     let row = store.batch(id).await.unwrap().unwrap();
     assert!(store.advance_batch(&row, "ada", BatchStatus::Cancelled, None).await.unwrap());
-    assert_eq!(hall.look(&batch).await["turnfold"]["resumable"], json!({"failed": 0, "expired": 0}));
+    assert_eq!(hall.look(&batch).await["turnfold"]["resumable"], resumable(0, 0));
     let words = hall.act(&batch, "resume", json!({"only": "failed"})).await.refused(409, "not_now");
     assert!(words.contains("before all lines were validated"), "{words}");
     assert!(words.contains("create a batch from the same file"), "it says what to do: {words}");

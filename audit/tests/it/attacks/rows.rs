@@ -33,7 +33,7 @@ pub(super) async fn attack(nth: usize, scene: &Scene) -> (&'static str, Expected
         }
         5 => {
             say("UPDATE events SET codec = 'zstd' WHERE seq = 3 AND thread_id = $1").await;
-            ("change the codec of what is attested", found(&[at(1, 3, "edited")]))
+            ("change the codec of what is attested", found(&[at(1, 3, "rewritten")]))
         }
         6 => {
             let codec = "UPDATE events SET codec = 'zstd' WHERE thread_id = $1 AND seq = \

@@ -97,6 +97,8 @@ pub(crate) async fn run(ctx: Context, command: Batch) -> anyhow::Result<Exit> {
             let only = only.map(|it| match it {
                 Only::Failed => api_types::Rerun::Failed,
                 Only::Expired => api_types::Rerun::Expired,
+                Only::Partial => api_types::Rerun::Partial,
+                Only::Declined => api_types::Rerun::Declined,
             });
             act(&ctx, &id, "resume", &ResumeBatch { only, max_usd }).await
         }

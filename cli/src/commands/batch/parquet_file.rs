@@ -26,11 +26,12 @@ pub(super) struct Parquet<W: Write + Send> {
 
 impl<W: Write + Send> Parquet<W> {
     pub(super) fn begin(to: W) -> Result<Self, ParquetError> {
-        let [line, id, status, answer, code, message, tokens, usd] = COLUMNS;
+        let [line, id, status, answer, code, message, tokens, usd, outcome, cause] = COLUMNS;
         let schema = format!(
             "message result {{ OPTIONAL INT64 {line}; REQUIRED BINARY {id} (UTF8); REQUIRED BINARY {status} (UTF8);
              OPTIONAL BINARY {answer} (UTF8); OPTIONAL BINARY {code} (UTF8); OPTIONAL BINARY {message} (UTF8);
-             OPTIONAL INT64 {tokens}; OPTIONAL DOUBLE {usd}; }}"
+             OPTIONAL INT64 {tokens}; OPTIONAL DOUBLE {usd};
+             OPTIONAL BINARY {outcome} (UTF8); OPTIONAL BINARY {cause} (UTF8); }}"
         );
         let schema = Arc::new(parse_message_type(&schema)?);
         Ok(Self {
@@ -71,6 +72,8 @@ impl<W: Write + Send> Parquet<W> {
         optional::<ByteArrayType, _>(&mut group, some(|it| it.error_message.as_deref()))?;
         optional::<Int64Type, _>(&mut group, rows.iter().map(|it| it.tokens).collect())?;
         optional::<DoubleType, _>(&mut group, rows.iter().map(|it| it.usd).collect())?;
+        optional::<ByteArrayType, _>(&mut group, some(|it| it.outcome.as_deref()))?;
+        optional::<ByteArrayType, _>(&mut group, some(|it| it.cause.as_deref()))?;
         group.close()?;
         Ok(())
     }
@@ -116,6 +119,10 @@ fn a_written_file_can_be_read() {
     assert_eq!((rows[1].get_long(6).unwrap(), rows[1].get_double(7).unwrap()), (7, 0.25));
     assert_eq!(rows[3].get_string(4).unwrap(), "expired_queue_wait");
     assert!(rows[3].get_string(3).is_err(), "the value is null");
+    assert_eq!(
+        (rows[0].get_string(8).unwrap().as_str(), rows[0].get_string(9).unwrap().as_str()),
+        ("partial", "rounds")
+    );
 }
 
 #[test]

@@ -16,6 +16,8 @@ pub(super) struct Counts {
     awaiting_input: u64,
     reused: u64,
     expired: u64,
+    partial: u64,
+    declined: u64,
 }
 
 impl Counts {
@@ -28,12 +30,19 @@ impl Counts {
             awaiting_input: batch.turnfold.awaiting_input,
             reused: batch.turnfold.reused,
             expired: batch.turnfold.expired,
+            partial: batch.turnfold.partial,
+            declined: batch.turnfold.declined,
         }
     }
 
     /// Returns the number of ended lines.
     pub(super) fn ended(&self) -> u64 {
         self.total.saturating_sub(self.running + self.queued + self.awaiting_input)
+    }
+
+    /// Returns the number of ended lines without a full answer.
+    fn not_answered(&self) -> u64 {
+        self.failed + self.expired + self.partial + self.declined
     }
 
     /// Returns true if all remaining lines wait for people.
@@ -56,10 +65,10 @@ fn stopped(batch: &Batch) -> Option<StopReason> {
 
 /// Returns the exit code for a batch that was waited for.
 pub(super) fn exit_of(batch: &Batch) -> Exit {
-    let Counts { failed, expired, .. } = Counts::of(batch);
+    let not_answered = Counts::of(batch).not_answered();
     match batch.status {
         BatchStatus::Failed => Exit::Finding,
-        BatchStatus::Completed if failed == 0 && expired == 0 => Exit::Ok,
+        BatchStatus::Completed if not_answered == 0 => Exit::Ok,
         BatchStatus::Validating
         | BatchStatus::InProgress
         | BatchStatus::Finalizing
@@ -82,6 +91,8 @@ pub(super) fn progress(batch: &Batch) -> String {
         (batch.status == BatchStatus::Validating).then(|| validating.to_owned()),
         some(it.failed, "failed"),
         some(it.expired, "expired"),
+        some(it.partial, "partial"),
+        some(it.declined, "declined"),
         some(
             it.awaiting_input,
             if it.awaiting_input == 1 { "waits for a person" } else { "wait for a person" },
@@ -89,7 +100,7 @@ pub(super) fn progress(batch: &Batch) -> String {
         while_running(ours.rate_per_s).map(|it| format!("{it:.1}/s")),
         while_running(ours.eta_s).map(|it| format!("{} to go", duration(it))),
         Some(ours.usd).filter(|it| 0.0 < *it).map(|it| format!("${it:.4}")),
-        causes(batch).map(|it| format!("failures: {it}")),
+        causes(batch).map(|it| format!("causes: {it}")),
         some(it.running, "running"),
         some(it.queued, "queued"),
         some(it.reused, "reused"),
@@ -97,16 +108,21 @@ pub(super) fn progress(batch: &Batch) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
-/// Renders the causes of failures, each with its count and an example; failures with other causes are counted.
+/// Renders the causes of lines that failed or were not answered, each with its count and an example; lines with other causes
+/// are counted.
 fn causes(batch: &Batch) -> Option<String> {
     let causes = batch.turnfold.top_causes.as_ref().filter(|it| !it.is_empty())?;
     let one = |it: &api_types::TopCause| {
         let example = it.example_custom_id.as_ref().filter(|it| !it.is_empty());
         let example = example.map(|it| format!(" (for example {it})")).unwrap_or_default();
-        format!("{} × {}{example}", it.count, it.code)
+        // The code of a line that was not answered is its outcome, which says little without the cause.
+        let is_outcome = ["partial", "declined"].contains(&it.code.as_str());
+        let cause = if is_outcome { format!("{}: {}", it.code, it.message) } else { it.code.clone() };
+        format!("{} × {cause}{example}", it.count)
     };
     let listed: u64 = causes.iter().map(|it| it.count).sum();
-    let more = match batch.request_counts.failed.saturating_sub(listed) {
+    let Counts { failed, partial, declined, .. } = Counts::of(batch);
+    let more = match (failed + partial + declined).saturating_sub(listed) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -136,9 +152,14 @@ pub(super) fn batch(batch: &Batch) -> String {
     }
     if stopped(batch).is_some() {
         text += &format!("\n(continue with: turnfold batch resume {id})");
-    } else if 0 < it.failed && is_over(batch) {
+    } else if 0 < it.not_answered() && is_over(batch) {
         let resumable = batch.turnfold.resumable;
-        let again = [("failed", resumable.failed), ("expired", resumable.expired)];
+        let again = [
+            ("failed", resumable.failed),
+            ("expired", resumable.expired),
+            ("partial", resumable.partial),
+            ("declined", resumable.declined),
+        ];
         let again = again.into_iter().filter(|(_, lines)| 0 < *lines);
         let again = again.map(|(only, _)| format!("; run again: turnfold batch resume {id} --only {only}"));
         text += &format!("\n(see: turnfold batch results {id}{})", again.collect::<String>());
@@ -215,9 +236,10 @@ mod tests {
             "completion_window": "24h", "status": "in_progress", "created_at": 1, "expires_at": 2, "metadata": {},
             "request_counts": {"total": 1000, "completed": 800, "failed": 3},
             "turnfold": {
-                "awaiting_input": 2, "submitted": 195, "running": 20, "queued": 175, "reused": 7, "expired": 0,
+                "awaiting_input": 2, "submitted": 195, "running": 20, "queued": 175, "reused": 7, "partial": 0, "declined": 0, "expired": 0,
                 "cancelled": 0, "invalid": 0, "results": 803, "rate_per_s": 41.0, "eta_s": 120.0, "tokens": 5000,
-                "usd": 0.5, "max_usd": null, "stopped": null, "resumable": {"failed": 3, "expired": 0},
+                "usd": 0.5, "max_usd": null, "stopped": null,
+                "resumable": {"failed": 3, "expired": 0, "partial": 0, "declined": 0},
                 "top_causes": [{"code": "turn_failed", "message": "no", "count": 3, "example_custom_id": "a-17"}]
             }
         })
@@ -263,7 +285,7 @@ mod tests {
         assert!(is_over(&ended) && exit_of(&ended) == Exit::Partial, "some lines failed");
         assert!(batch(&ended).contains("resume batch_1 --only failed"));
         let resumable = |failed: u64, expired: u64| {
-            let resumable = json!({"failed": failed, "expired": expired});
+            let resumable = json!({"failed": failed, "expired": expired, "partial": 0, "declined": 0});
             batch(&with(&[completed.clone(), ("/turnfold/resumable", resumable)]))
         };
         let text = resumable(0, 1);
@@ -272,6 +294,29 @@ mod tests {
         let clean = with(&[completed, ("/request_counts/failed", json!(0))]);
         let failed = with(&[("/status", json!("failed"))]);
         assert_eq!((exit_of(&clean), exit_of(&failed)), (Exit::Ok, Exit::Finding));
+    }
+
+    #[test]
+    fn a_batch_with_lines_that_were_not_answered_says_so() {
+        let cause = json!([{"code": "partial", "message": "mcp unreachable: files", "count": 2, "example_custom_id": "a"}]);
+        let ended = with(&[
+            ("/status", json!("completed")),
+            ("/request_counts/failed", json!(0)),
+            ("/turnfold/partial", json!(2)),
+            ("/turnfold/declined", json!(1)),
+            ("/turnfold/resumable/failed", json!(0)),
+            ("/turnfold/resumable/partial", json!(2)),
+            ("/turnfold/top_causes", cause),
+        ]);
+        let text = batch(&ended);
+        for expected in [
+            "2 partial, 1 declined",
+            "2 × partial: mcp unreachable: files (for example a) and 1 more",
+            "--only partial",
+        ] {
+            assert!(text.contains(expected), "{expected:?} in {text}");
+        }
+        assert_eq!(exit_of(&ended), Exit::Partial);
     }
 
     #[test]

@@ -3,8 +3,18 @@
 use serde_json::Value;
 
 /// Column names, in order.
-pub(super) const COLUMNS: [&str; 8] =
-    ["line", "custom_id", "status", "answer", "error_code", "error_message", "tokens", "usd"];
+pub(super) const COLUMNS: [&str; 10] = [
+    "line",
+    "custom_id",
+    "status",
+    "answer",
+    "error_code",
+    "error_message",
+    "tokens",
+    "usd",
+    "outcome",
+    "cause",
+];
 
 /// A result with the columns of a table.
 #[derive(Debug, Default, PartialEq)]
@@ -19,6 +29,10 @@ pub(super) struct Row {
     pub(super) error_message: Option<String>,
     pub(super) tokens: Option<i64>,
     pub(super) usd: Option<f64>,
+    /// `answered`, `partial` or `declined`, if the turn completed.
+    pub(super) outcome: Option<String>,
+    /// Causes of the outcome, or of the failure.
+    pub(super) cause: Option<String>,
 }
 
 impl Row {
@@ -53,19 +67,33 @@ impl Row {
             error_message: error.and_then(|it| text(&it["message"])),
             tokens: tokens.or_else(|| body["usage"]["total_tokens"].as_i64()),
             usd: usage.and_then(|it| it["usd"].as_f64()),
+            outcome: [&body["turnfold"]["outcome"], &body["outcome"]].into_iter().find_map(text),
+            cause: [&body["turnfold"]["cause"], &body["cause"]].into_iter().find_map(text),
         }
     }
 
     /// Returns the total length of the texts, in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let Self { line: _, custom_id, status, answer, error_code, error_message, tokens: _, usd: _ } = self;
-        let some = [answer, error_code, error_message].into_iter().flatten().map(String::len);
+        let Self {
+            line: _,
+            custom_id,
+            status,
+            answer,
+            error_code,
+            error_message,
+            tokens: _,
+            usd: _,
+            outcome,
+            cause,
+        } = self;
+        let some = [answer, error_code, error_message, outcome, cause].into_iter().flatten().map(String::len);
         custom_id.len() + status.len() + some.sum::<usize>()
     }
 
     /// Formats the row as a line of CSV (RFC 4180), with its line end.
     pub(super) fn csv(&self) -> String {
-        let Self { line, custom_id, status, answer, error_code, error_message, tokens, usd } = self;
+        let Self { line, custom_id, status, answer, error_code, error_message, tokens, usd, outcome, cause } =
+            self;
         let cells = [
             line.map(|it| it.to_string()).unwrap_or_default(),
             custom_id.clone(),
@@ -75,6 +103,8 @@ impl Row {
             error_message.clone().unwrap_or_default(),
             tokens.map(|it| it.to_string()).unwrap_or_default(),
             usd.map(|it| it.to_string()).unwrap_or_default(),
+            outcome.clone().unwrap_or_default(),
+            cause.clone().unwrap_or_default(),
         ];
         cells.map(|it| quoted(&it)).join(",") + "\r\n"
     }
@@ -108,9 +138,9 @@ pub(super) mod tests {
         let usage = json!({"input_tokens": 3, "output_tokens": 4, "usd": 0.25});
         let chat = json!({
             "choices": [{"message": {"content": "a, \"b\"\nc"}}], "usage": {"total_tokens": 7},
-            "turnfold": {"status": "completed", "usage": usage}
+            "turnfold": {"status": "completed", "usage": usage, "outcome": "partial", "cause": "rounds"}
         });
-        let turn = json!({"status": "completed", "output": {"reply": "done"}, "usage": usage});
+        let turn = json!({"status": "completed", "output": {"reply": "done"}, "usage": usage, "outcome": "answered"});
         let failed = json!({"error": {"code": "turn_failed", "message": "out of paper"}});
         [
             json!({"n": 1, "id": "batch_req_0a_7", "custom_id": "a", "response": {"status_code": 200, "body": chat}, "error": null}),
@@ -126,10 +156,10 @@ pub(super) mod tests {
         assert_eq!(
             rows,
             [
-                "7,a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25\r\n",
-                ",b,completed,done,,,7,0.25\r\n",
-                ",c,failed,,turn_failed,out of paper,,\r\n",
-                "9,,expired,,expired_queue_wait,too late,,\r\n",
+                "7,a,completed,\"a, \"\"b\"\"\nc\",,,7,0.25,partial,rounds\r\n",
+                ",b,completed,done,,,7,0.25,answered,\r\n",
+                ",c,failed,,turn_failed,out of paper,,,,\r\n",
+                "9,,expired,,expired_queue_wait,too late,,,,\r\n",
             ]
         );
         let status = |code: &str, body: Value| {

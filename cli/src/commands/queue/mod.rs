@@ -84,8 +84,8 @@ fn check_model(ctx: &Context, model: &str) -> anyhow::Result<()> {
 fn models(ctx: &Context) -> BTreeSet<String> {
     let (settings, mut models) = (&ctx.settings, BTreeSet::new());
     for (provider, it) in &settings.providers {
-        if let ProviderSettings::Http { prices, .. } = it {
-            models.extend(prices.keys().map(|model| format!("{provider}/{model}")));
+        if let ProviderSettings::Http(it) = it {
+            models.extend(it.prices.keys().map(|model| format!("{provider}/{model}")));
         }
     }
     models.extend(settings.index.embedding_model.clone());

@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use store::{Predicate, ThreadId};
 use tokio::process::Command;
 
-use super::source::Source;
 use crate::{
     client::name,
-    commands::Context,
+    commands::{Context, source::Source},
     exit::{CliError, Exit},
     output,
 };
@@ -27,7 +26,8 @@ pub(super) async fn event(
 ) -> anyhow::Result<Exit> {
     let sought = match condition {
         Some(text) => {
-            let invalid = |err: store::Unread| CliError::with_exit(Exit::Usage, format!("--where: {err}"));
+            let invalid =
+                |err: store::FilterError| CliError::with_exit(Exit::Usage, format!("--where: {err}"));
             Condition::Holds(Predicate::parse(text).map_err(invalid)?)
         }
         None => Condition::Diverges,

@@ -16,7 +16,7 @@ use crate::{
     args::{CostBy, Selection, value_name},
     commands::{
         Context,
-        maintenance::{select_visible, spinner},
+        selection::{select_visible, spinner},
     },
     config::{ProviderSettings, Settings},
     engine::price,
@@ -161,7 +161,8 @@ impl Parameters {
             | CostBy::Thread
             | CostBy::Tenant
             | CostBy::Strategy
-            | CostBy::Model => None,
+            | CostBy::Model
+            | CostBy::Prompt => None,
         })
     }
 }
@@ -176,14 +177,19 @@ fn group(by: CostBy, log: &Log, batch: Option<&str>, share: &Share) -> String {
         CostBy::Strategy => log.strategy.clone(),
         CostBy::Model if share.model.is_empty() => "(no model)".to_owned(),
         CostBy::Model => share.model.clone(),
+        CostBy::Prompt if share.model.is_empty() => "(no model)".to_owned(),
+        CostBy::Prompt => {
+            let prompt = share.prompt.get(..12).unwrap_or("built-in");
+            format!("{}/{} {prompt}", log.strategy, share.node)
+        }
     }
 }
 
 /// Returns the configured prices by `provider/model`.
 fn prices(settings: &Settings) -> BTreeMap<String, Price> {
     let of = |(provider, it): (&String, &ProviderSettings)| match it {
-        ProviderSettings::Http { prices, .. } => {
-            prices.iter().map(|(name, it)| (format!("{provider}/{name}"), price(it))).collect()
+        ProviderSettings::Http(it) => {
+            it.prices.iter().map(|(name, it)| (format!("{provider}/{name}"), price(it))).collect()
         }
         ProviderSettings::Script { .. } => Vec::new(),
     };

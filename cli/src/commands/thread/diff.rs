@@ -6,10 +6,9 @@ use serde_json::json;
 use shared::ValueDifference;
 use store::ThreadId;
 
-use super::source::Source;
 use crate::{
     args::DiffView,
-    commands::Context,
+    commands::{Context, source::Source},
     exit::Exit,
     output::{self, counted},
 };

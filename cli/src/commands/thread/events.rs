@@ -6,9 +6,8 @@ use queue::clock;
 use serde_json::{Value, json};
 use store::{Recorded, ThreadId};
 
-use super::source::Source;
 use crate::{
-    commands::Context,
+    commands::{Context, source::Source},
     exit::Exit,
     output::{self, Format},
 };
@@ -42,14 +41,50 @@ pub(crate) struct EventPrinter {
     list: Vec<Value>,
     /// Date of the last event, in UTC; a line is printed when it changes.
     date: String,
+    /// True while the current line holds a part of an answer that is being written.
+    is_in_answer: bool,
 }
+
+/// Indentation of text that belongs to an event.
+const INDENT: usize = 20;
 
 impl EventPrinter {
     pub(crate) fn new(format: Format) -> Self {
-        Self { format, list: Vec::new(), date: clock::rfc3339(clock::now()).chars().take(10).collect() }
+        let date = clock::rfc3339(clock::now()).chars().take(10).collect();
+        Self { format, list: Vec::new(), date, is_in_answer: false }
+    }
+
+    /// Returns true if answers are printed while they are written: as text only, because JSON is printed event by event.
+    pub(crate) fn prints_answers(&self) -> bool {
+        self.format == Format::Text
+    }
+
+    /// Prints a piece of an answer that is being written, below the events so far. Control characters are made visible.
+    pub(crate) fn print_piece(&mut self, text: &str) -> anyhow::Result<()> {
+        let mut out = String::new();
+        if !std::mem::replace(&mut self.is_in_answer, true) {
+            out.extend(std::iter::repeat_n(' ', INDENT));
+        }
+        for c in text.chars() {
+            match c {
+                '\n' => {
+                    out.push('\n');
+                    out.extend(std::iter::repeat_n(' ', INDENT));
+                }
+                c if c.is_control() => out.extend(c.escape_default()),
+                c => out.push(c),
+            }
+        }
+        output::piece(&out)
+    }
+
+    /// Ends the line of an answer that is being written, if there is one.
+    pub(crate) fn end_answer(&mut self) -> anyhow::Result<()> {
+        if std::mem::take(&mut self.is_in_answer) { output::piece("\n") } else { Ok(()) }
     }
 
     pub(crate) fn print(&mut self, it: &Recorded) -> anyhow::Result<()> {
+        self.end_answer()?;
         match self.format {
             Format::Json => self.list.push(to_json(it)),
             Format::Jsonl => output::print(&to_json(it).to_string())?,
@@ -81,7 +116,7 @@ fn to_text(clock: &str, it: &Recorded) -> String {
     let text = it.event.to_string();
     let mut lines = text.lines();
     let first = lines.next().unwrap_or_default();
-    let rest: String = lines.map(|line| format!("\n{:20}{}", "", line.trim_end())).collect();
+    let rest: String = lines.map(|line| format!("\n{:INDENT$}{}", "", line.trim_end())).collect();
     format!("{clock:<12} {:>5}  {first}{rest}", it.seq)
 }
 

@@ -6,12 +6,12 @@ use api_types::{LogStatus, Page, Thread, Turn};
 use reqwest::Method;
 use serde_json::json;
 
-use super::named;
 use crate::{
     args::Fork,
     client::{Client, path, with_idempotency_key},
-    commands::{Context, follow, turn::parse_json},
+    commands::{Context, follow, source::named},
     exit::{CliError, Exit},
+    json_option::parse_json,
     output,
 };
 

@@ -7,9 +7,12 @@ use queue::clock;
 use serde_json::{Value, json};
 use store::{Thread as Row, ThreadStatus, TurnFilter};
 
-use super::source::Source;
 use crate::{
-    commands::{Context, maintenance, turn},
+    commands::{
+        Context,
+        selection::{check_known_strategies, conditions, filter_query},
+        source::Source,
+    },
     exit::{CliError, Exit},
     output,
 };
@@ -95,13 +98,13 @@ struct MatchingThreads<'a> {
 impl<'a> MatchingThreads<'a> {
     async fn new(ctx: &Context, source: &'a Source, filter: &str) -> anyhow::Result<Self> {
         let conditions = match source {
-            Source::Database { store, .. } => maintenance::conditions(ctx, store, filter).await?,
+            Source::Database { store, .. } => conditions(ctx, store, filter).await?,
             Source::Api(client) => {
-                turn::check_strategies(client, Some(filter)).await?;
+                check_known_strategies(client, Some(filter)).await?;
                 store::Conditions::default()
             }
         };
-        let query = turn::filter_query(Some(filter))?;
+        let query = filter_query(Some(filter))?;
         Ok(Self { source, conditions, query, seen: HashSet::new(), after: None, done: false })
     }
 

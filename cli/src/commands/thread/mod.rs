@@ -15,21 +15,18 @@ mod list;
 mod reconcile;
 mod replay;
 mod show;
-mod source;
 mod transfer;
 mod verify;
 
-use shared::Graph;
-use store::{Store, ThreadId};
+use store::Store;
 
-pub(crate) use self::{
-    show::status_of,
-    source::{Source, recorded},
+pub(crate) use self::show::status_of;
+use super::{
+    Context, follow,
+    source::{self, Source},
 };
-use super::{Context, follow};
 use crate::{
     args::Thread,
-    client::Client,
     exit::{CliError, Exit},
 };
 
@@ -42,7 +39,7 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
     };
     let database = async |command: &str, id: &str| {
         let store = database_only(ctx, command).await?;
-        let id = seen(ctx, &store, id).await?;
+        let id = source::find_visible(ctx, &store, id).await?;
         anyhow::Ok((store, id))
     };
     match command {
@@ -58,7 +55,7 @@ pub(crate) async fn run(ctx: Context, command: Thread) -> anyhow::Result<Exit> {
         }
         Thread::Events { id, from, limit: _, follow: true } => {
             let client = ctx.client()?;
-            let id = named(&client, &id).await?;
+            let id = source::named(&client, &id).await?;
             Ok(fork::exit_of(&follow::thread(ctx, &client, &id, from).await?))
         }
         Thread::Events { id, from, limit, follow: false } => {
@@ -131,32 +128,4 @@ async fn database_only(ctx: &Context, command: &str) -> anyhow::Result<Store> {
         return Err(CliError::with_exit(Exit::Usage, message));
     }
     ctx.store().await
-}
-
-/// Finds a thread in the database, of any tenant.
-pub(super) async fn find(store: &Store, id: &str) -> anyhow::Result<ThreadId> {
-    Source::Database { store: store.clone(), tenant: None }.find(id).await
-}
-
-/// Finds a thread in the database, of the tenant that the command acts for.
-pub(super) async fn seen(ctx: &Context, store: &Store, id: &str) -> anyhow::Result<ThreadId> {
-    Source::Database { store: store.clone(), tenant: ctx.tenant.clone() }.find(id).await
-}
-
-/// Finds a thread through the API.
-pub(super) async fn named(client: &Client, id: &str) -> anyhow::Result<String> {
-    // A full id is not looked up: the request that follows fails if it does not exist.
-    if let Ok(id) = id.parse::<ThreadId>() {
-        return Ok(id.to_string());
-    }
-    Ok(Source::Api(client.clone()).find(id).await?.to_string())
-}
-
-/// Returns the strategy that a thread in the database runs.
-pub(crate) async fn graph_of(
-    ctx: &Context,
-    store: &Store,
-    id: ThreadId,
-) -> anyhow::Result<&'static dyn Graph> {
-    Source::Database { store: store.clone(), tenant: None }.graph(ctx, id).await
 }

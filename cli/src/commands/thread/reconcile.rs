@@ -2,11 +2,10 @@
 
 use serde_json::json;
 
-use super::named;
 use crate::{
     args::Reconcile,
     client::path,
-    commands::Context,
+    commands::{Context, source::named},
     exit::{CliError, Exit},
     output,
 };

@@ -4,9 +4,8 @@ use serde_json::json;
 use shared::{Divergence, Replayer};
 use store::ThreadId;
 
-use super::source::Source;
 use crate::{
-    commands::Context,
+    commands::{Context, source::Source},
     exit::Exit,
     output::{self, counted},
 };

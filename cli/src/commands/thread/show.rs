@@ -1,11 +1,14 @@
 //! `turnfold thread show` and `thread state`.
 
 use serde_json::json;
-use shared::{DynThread, RunStatus};
+use shared::{DynThread, RunStatus, visible};
 use store::{ThreadId, ThreadStatus};
 
-use super::source::Source;
-use crate::{commands::Context, exit::Exit, output};
+use crate::{
+    commands::{Context, source::Source},
+    exit::Exit,
+    output,
+};
 
 pub(super) async fn show(ctx: &Context, source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
     let thread = source.fold(ctx, id, None).await?;
@@ -30,7 +33,9 @@ pub(super) async fn show(ctx: &Context, source: &Source, id: ThreadId) -> anyhow
         let status = match &standing {
             RunStatus::Idle => "is idle".to_owned(),
             RunStatus::Busy => format!("is busy at node {}", thread.node().unwrap_or_default()),
-            RunStatus::Waiting(it) => format!("waits for a {}: {}", it.kind.name(), it.question),
+            RunStatus::Waiting(it) => {
+                format!("waits for a person ({}): {}", it.kind.name(), visible(&it.question))
+            }
             RunStatus::Failed { node, reason } => format!("failed at node {node}: {reason}"),
         };
         format!(

@@ -1,17 +1,17 @@
-//! `turnfold thread export` and `import`: a log as a file, byte for byte, and back.
+//! `turnfold thread export` and `import`: a log as a file, byte for byte, and back, with the images and files of its messages.
 
-use std::path::Path;
+use std::{collections::BTreeSet, path::Path};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use queue::clock;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use shared::{Event, Graph, RunStatus, rerun};
-use store::{Chain, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
+use store::{AttachmentContent, Chain, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
 use uuid::Uuid;
 
-use super::source::Source;
 use crate::{
-    commands::{Context, turn::read_stdin},
+    commands::{Context, source::Source, turn::read_stdin},
     exit::{CliError, Exit},
     output,
 };
@@ -33,21 +33,49 @@ struct Line {
     hash: String,
 }
 
+/// A line of an exported log after the events: the content of an image or file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AttachmentLine {
+    sha256: String,
+    /// The bytes in base64.
+    content: String,
+}
+
+/// Prints the contents of the attachments that events refer to.
+async fn export_attachments(source: &Source, id: ThreadId, hashes: &BTreeSet<String>) -> anyhow::Result<()> {
+    for sha256 in hashes {
+        let content = STANDARD.encode(source.attachment(id, sha256).await?);
+        output::print(&serde_json::to_string(&AttachmentLine { sha256: sha256.clone(), content })?)?;
+    }
+    Ok(())
+}
+
+/// Returns the hashes of the attachments of an event.
+fn hashes(event: &Event) -> impl Iterator<Item = String> {
+    event.attachments().map(|it| it.sha256.clone())
+}
+
 pub(super) async fn export(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
     match source {
-        Source::Database { store, .. } => export_stored(store, id).await,
+        Source::Database { store, .. } => export_stored(source, store, id).await,
         Source::Api(_) => export_from_api(source, id).await,
     }
 }
 
-async fn export_stored(store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
+async fn export_stored(source: &Source, store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
     store.head(id).await?;
-    let mut from = 0;
+    let (mut from, mut attachments) = (0, BTreeSet::new());
     loop {
         let page = store.stored(id, from, PAGE).await?;
-        let Some(last) = page.last() else { return Ok(Exit::Ok) };
+        let Some(last) = page.last() else {
+            export_attachments(source, id, &attachments).await?;
+            return Ok(Exit::Ok);
+        };
         from = last.seq + 1;
         for it in page {
+            // An event that this build cannot read is exported as it is.
+            attachments.extend(Event::decode(&it.kind, &it.payload).iter().flat_map(hashes));
             let hash = hex::encode(it.hash);
             let line = Line { thread: id, seq: it.seq, at: it.at, kind: it.kind, payload: it.payload, hash };
             output::print(&serde_json::to_string(&line)?)?;
@@ -58,9 +86,10 @@ async fn export_stored(store: &Store, id: ThreadId) -> anyhow::Result<Exit> {
 /// Exports a log through the API, which returns events and not the stored bytes. The bytes are encoded again, and the hash
 /// of the last event proves that they equal the stored ones.
 async fn export_from_api(source: &Source, id: ThreadId) -> anyhow::Result<Exit> {
-    let (mut hash, mut lines) = (hash_chain::START, Vec::new());
+    let (mut hash, mut lines, mut attachments) = (hash_chain::START, Vec::new(), BTreeSet::new());
     source
         .scan_to(id, None, |it| {
+            attachments.extend(hashes(&it.event));
             let (kind, payload) = (it.event.kind().to_owned(), it.event.payload()?);
             hash = hash_chain::link(&hash, it.seq, it.at, &kind, &payload);
             lines.push(Line { thread: id, seq: it.seq, at: it.at, kind, payload, hash: hex::encode(hash) });
@@ -80,6 +109,7 @@ async fn export_from_api(source: &Source, id: ThreadId) -> anyhow::Result<Exit> 
     for line in &lines {
         output::print(&serde_json::to_string(line)?)?;
     }
+    export_attachments(source, id, &attachments).await?;
     Ok(Exit::Ok)
 }
 
@@ -100,12 +130,14 @@ pub(super) async fn import(
     let text = read(file)?;
     let usage = |why: String| CliError::with_exit(Exit::Usage, format!("{}: {why}", file.display()));
     let exported = text.lines().next().is_some_and(|it| it.contains("\"payload\""));
+    let (lines, contents) = split(&text);
     let (mut id, mut log) = if exported {
-        chained(&text).map_err(usage)?
+        chained(&lines).map_err(usage)?
     } else {
         (Uuid::now_v7(), replayed(ctx, &text).map_err(usage)?)
     };
     let mut events = decoded(&log).map_err(usage)?;
+    let attachments = attachments(&contents, &events, exported).map_err(usage)?;
     if options.as_new && exported {
         id = Uuid::now_v7();
         rename_turns(&mut events);
@@ -125,7 +157,7 @@ pub(super) async fn import(
             "the log ends within a turn\nhint: --go-on imports it, and workers continue the turn".to_owned(),
         ));
     }
-    let head = match store.import_thread(&ctx.strategies, id, log).await {
+    let head = match store.import_thread(&ctx.strategies, id, log, attachments).await {
         Err(store::Error::ThreadExists(id)) => {
             return Err(usage(format!("thread {id} already exists\nhint: --new imports it as a new thread")));
         }
@@ -144,10 +176,40 @@ fn read(file: &Path) -> anyhow::Result<String> {
         .map_err(|err| CliError::with_exit(Exit::Usage, format!("cannot read {}: {err}", file.display())))
 }
 
+/// Splits an exported log into the lines of its events and the lines of its attachments, which follow them.
+fn split(text: &str) -> (Vec<&str>, Vec<&str>) {
+    text.lines().partition(|it| !it.starts_with("{\"sha256\":"))
+}
+
+/// Reads the contents of attachments and checks every hash. An exported log must contain all of its attachments.
+fn attachments(
+    lines: &[&str],
+    events: &[Event],
+    is_exported: bool,
+) -> Result<Vec<AttachmentContent>, String> {
+    let mut all = Vec::new();
+    for line in lines {
+        let AttachmentLine { sha256, content } =
+            serde_json::from_str(line).map_err(|err| format!("an attachment: {err}"))?;
+        let content = STANDARD.decode(content).map_err(|err| format!("attachment {sha256}: {err}"))?;
+        let content = AttachmentContent::new(content);
+        if content.sha256 != sha256 {
+            return Err(format!("attachment {sha256} has another hash; the file was changed"));
+        }
+        all.push(content);
+    }
+    let known: BTreeSet<&str> = all.iter().map(|it| it.sha256.as_str()).collect();
+    let missing = events.iter().flat_map(hashes).find(|it| is_exported && !known.contains(it.as_str()));
+    match missing {
+        Some(sha256) => Err(format!("attachment {sha256} is missing; the file was cut off")),
+        None => Ok(all),
+    }
+}
+
 /// Reads an exported log and checks every hash.
-fn chained(text: &str) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
+fn chained(lines: &[&str]) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
     let (mut id, mut before, mut log) = (None, hash_chain::START, Vec::new());
-    for (nth, line) in (0_u64..).zip(text.lines()) {
+    for (nth, line) in (0_u64..).zip(lines) {
         let Line { thread, seq, at, kind, payload, hash } =
             serde_json::from_str(line).map_err(|err| format!("line {}: {err}", nth + 1))?;
         if *id.get_or_insert(thread) != thread {

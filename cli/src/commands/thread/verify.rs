@@ -3,8 +3,12 @@
 use serde_json::json;
 use store::{Chain, DryRun, ThreadId};
 
-use super::{show::status_of, source::Source};
-use crate::{commands::Context, exit::Exit, output};
+use super::show::status_of;
+use crate::{
+    commands::{Context, source::Source},
+    exit::Exit,
+    output,
+};
 
 /// Result of comparing a thread's rows with its log.
 enum Rows {

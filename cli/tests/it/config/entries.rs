@@ -13,7 +13,7 @@ fn a_provider_may_choose_its_method_for_structured_answers() {
     let chosen = |text: &str| {
         let (_folder, sources) = sources(&[("turnfold.toml", text)]);
         match &Settings::load(sources).unwrap().0.providers["x"] {
-            ProviderSettings::Http { structured, .. } => *structured,
+            ProviderSettings::Http(it) => it.structured,
             ProviderSettings::Script { .. } => panic!("an endpoint was expected"),
         }
     };
@@ -31,7 +31,7 @@ fn a_provider_may_choose_its_method_for_structured_answers() {
     }
     assert_eq!(
         error_of("providers.x = { script = 'y', structured = 'tool' }"),
-        "providers.x in turnfold.toml has a script, so api_key, timeout_seconds, structured and prices are not allowed"
+        "providers.x in turnfold.toml has a script, so it can have no other key"
     );
     let wrong = error_of("providers.x = { base_url = 'http://x', structured = 'yaml' }");
     assert!(wrong.starts_with("providers.x.structured in turnfold.toml "), "{wrong}");
@@ -69,6 +69,10 @@ fn keys_of_different_kinds_exclude_each_other() {
     refused(
         "mcp.x = { description = 'x', command = 'x', tools = { y = { timeout_seconds = 0 } } }",
         "mcp.x.tools.y.timeout_seconds in turnfold.toml must be at least 1",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', tools = { y = { max_repeats = -1 } } }",
+        "mcp.x.tools.y.max_repeats in turnfold.toml must be at least 0",
     );
     let nodes = |what: &str| format!("mcp.x = {{ description = 'x', command = 'x', nodes.{what} }}");
     refused(
@@ -130,7 +134,7 @@ fn mcp_servers_are_read_from_a_file_of_another_program() {
 #[test]
 fn a_plain_command_is_read_and_its_mistakes_are_reported() {
     let (settings, origins) = toml(
-        "[commands.page]\ndescription = 'pages somebody'\nurl = 'http://x/?key=hunter2'\nheaders = { A = 'hunter2' }\n\
+        "[commands.page]\ndescription = 'pages somebody'\nurl = 'http://x/?key=hunter2'\nheaders = { A = 'hunter2' }\nmax_repeats = 2\n\
          [commands.page.parameters]\ntype = 'object'\nrequired = ['whoIs']\nproperties.whoIs.maxLength = 5",
     );
     let page = &settings.commands["page"];
@@ -138,6 +142,7 @@ fn a_plain_command_is_read_and_its_mistakes_are_reported() {
         json!({"type": "object", "required": ["whoIs"], "properties": {"whoIs": {"maxLength": 5}}});
     assert_eq!(page.parameters, parameters);
     assert_eq!((page.method, page.safety, page.timeout_seconds), (CommandMethod::Post, Safety::Write, 60));
+    assert_eq!(page.max_repeats, Some(2));
     assert!(!format!("{:?} {page:?}", origins.shown()).contains("hunter2"), "{:?}", origins.shown());
 
     let refused = |text: &str, why: &str| assert_eq!(error_of(text), why);

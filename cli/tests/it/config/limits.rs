@@ -14,8 +14,8 @@ fn budgets_and_prices_are_read_and_held_to_sense() {
     let turn = Limits { tokens: Some(9), usd: Some(0.5), seconds: None };
     let thread = Limits { seconds: Some(60), ..Limits::default() };
     assert_eq!(settings.budget, Budget { turn, thread });
-    let ProviderSettings::Http { prices, .. } = &settings.providers["x"] else { panic!("it has a base_url") };
-    assert_eq!(prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
+    let ProviderSettings::Http(provider) = &settings.providers["x"] else { panic!("it has a base_url") };
+    assert_eq!(provider.prices["a-1.5"], PriceSettings { input: 2.5, output: 10.0 });
     assert!(toml("").0.budget.is_none());
     for (text, message) in [
         ("budget.turn.tokens = 0", "budget.turn.tokens in turnfold.toml must be at least 1"),

@@ -21,12 +21,14 @@ fn reference_enabled() -> String {
 #[test]
 fn the_reference_names_every_key_and_its_examples_load() {
     let text = reference_enabled();
-    let (_folder, sources) = sources(&[("turnfold.toml", &text), (".mcp.json", "{}")]);
+    let (_folder, sources) =
+        sources(&[("turnfold.toml", &text), (".mcp.json", "{}"), ("prompts/plan.md", "{prompt} Be brief.")]);
     let (settings, origins) = Settings::load(sources).unwrap();
     assert_eq!((settings.mcp.len(), settings.commands.len()), (2, 1));
 
     // Keys as in the schema: `*` for a chosen name, and one key for a map of plain values.
-    let known: BTreeSet<String> = Settings::keys(&strategies::all()).into_iter().collect();
+    let known: BTreeSet<String> =
+        Settings::keys(&strategies::all()).iter().map(|key| of_every_strategy(key)).collect();
     let starred = |key: &str| {
         let mut parts: Vec<&str> = key.split('.').collect();
         if parts.len() > 2 && ["providers", "mcp", "commands", "tenants"].contains(&parts[0]) {
@@ -42,10 +44,16 @@ fn the_reference_names_every_key_and_its_examples_load() {
         if parts.len() > 3 && parts[0] == "limits" {
             parts[2] = "*";
         }
+        if parts[0] == "context" {
+            parts.truncate(2);
+        }
         if parts.get(2) == Some(&"on_failure_of") {
             parts.truncate(3);
         }
-        Some(parts.join("."))
+        if parts.get(4) == Some(&"extra") {
+            parts.truncate(5);
+        }
+        Some(of_every_strategy(&parts.join(".")))
     };
     let written: BTreeSet<String> = origins
         .shown()
@@ -54,6 +62,16 @@ fn the_reference_names_every_key_and_its_examples_load() {
         .filter_map(|(key, ..)| starred(&key))
         .collect();
     assert_eq!(written, known);
+}
+
+/// The keys that every strategy has: those of its nodes, and `servers`.
+fn of_every_strategy(key: &str) -> String {
+    let parts: Vec<&str> = key.split('.').collect();
+    match parts.as_slice() {
+        ["strategies", _, "servers"] => "strategies.*.servers".to_owned(),
+        ["strategies", _, "nodes", _, key] => format!("strategies.*.nodes.*.{key}"),
+        _ => key.to_owned(),
+    }
 }
 
 #[test]

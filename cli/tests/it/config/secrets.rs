@@ -2,7 +2,9 @@
 
 use secrecy::ExposeSecret as _;
 use serde_json::json;
-use turnfold::config::{McpTransport, ProviderSettings, SecretError, SecretRef, Settings};
+use turnfold::config::{
+    HttpProviderSettings, McpTransport, ProviderSettings, SecretError, SecretRef, Settings,
+};
 
 use super::{error_of, refusal, shown, sources, toml, variable};
 
@@ -54,7 +56,9 @@ fn the_error_of_a_secret_names_its_setting() {
          [mcp.one]\ndescription = 'x'\ncommand = 'x'\nenv = { 'D.D' = 'env:NOT_D' }\n\
          [mcp.two]\ndescription = 'x'\nurl = 'env:NOT_E'\nheaders = { F = 'env:NOT_F' }",
     );
-    let ProviderSettings::Http { api_key: Some(api_key), .. } = &settings.providers["openai"] else {
+    let ProviderSettings::Http(HttpProviderSettings { api_key: Some(api_key), .. }) =
+        &settings.providers["openai"]
+    else {
         panic!()
     };
     let McpTransport::Child { env, .. } = &settings.mcp["one"].transport else { panic!() };

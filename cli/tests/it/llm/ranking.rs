@@ -13,7 +13,7 @@ use store::MemoryIndex;
 use test_servers::Llama;
 use uuid::Uuid;
 use worker::world::{
-    Commands, DiscardDeltas, Index, LiveWorld, Models, Provider, RequestContext, Servers, Structured, World,
+    Commands, DiscardDeltas, Index, LiveWorld, Models, OpenAi, Provider, RequestContext, Servers, World,
 };
 
 /// Minimum number of questions whose server must be among the first three results.
@@ -63,13 +63,7 @@ async fn real_vectors_find_the_server() {
 
 /// Returns a worker's world, with an index over the vectors of the model.
 fn world(model: &Llama) -> LiveWorld {
-    let provider = Provider::OpenAi {
-        base_url: model.base_url(),
-        api_key: None,
-        timeout: Duration::from_mins(2),
-        structured: Structured::Auto,
-        prices: [].into(),
-    };
+    let provider = Provider::OpenAi(OpenAi::new(&model.base_url(), Duration::from_mins(2)));
     let models = Arc::new(Models::new([("vectors".to_owned(), provider)].into()).unwrap());
     let index = Index::embedded(Arc::new(MemoryIndex::default()), Arc::clone(&models), MODEL.to_owned());
     LiveWorld::new(models, Servers::new([].into()), Commands::new([].into()).unwrap(), index)
@@ -102,7 +96,12 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
 async fn among_three(world: &LiveWorld, which: &str, questions: &[Question]) -> usize {
     let (mut first, mut among_three) = (0, 0);
     for Question { asks, wants } in questions {
-        let hits = match ask(world, Request::Search { query: asks.clone(), limit: 3 }).await {
+        let hits = match ask(
+            world,
+            Request::Search { query: asks.clone(), limit: 3, options: shared::SearchOptions::default() },
+        )
+        .await
+        {
             Response::SearchResults { hits, ranking: by } if by == BY => hits,
             other => panic!("servers were expected, ranked by {BY}: {other:?}"),
         };

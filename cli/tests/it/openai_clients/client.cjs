@@ -42,7 +42,7 @@ async function aQuestionIsAnswered() {
   assert.equal(asked.choices[0].message.content, "Which colour?\n1. red\n2. green");
   const headers = { "x-turnfold-thread": asked.turnfold.thread_id };
   const answered = await say("green", {}, { headers });
-  assert.equal(answered.choices[0].message.content, 'Done: heard "green".');
+  assert.equal(answered.choices[0].message.content, 'Done: answered "green".');
   assert.equal(answered.turnfold.thread_id, asked.turnfold.thread_id);
 }
 

@@ -67,7 +67,7 @@ def a_question_is_answered():
         ],
         metadata={"thread_id": thread},
     )
-    assert answered.choices[0].message.content == 'Done: heard "green".', answered
+    assert answered.choices[0].message.content == 'Done: answered "green".', answered
     assert answered.turnfold["thread_id"] == thread
 
 

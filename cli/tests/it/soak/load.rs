@@ -160,7 +160,7 @@ fn words(nth: usize) -> (&'static str, String) {
         0 => planner(format!("Note under soak {nth}: line {nth}")),
         1 => ("probe", "call 4; nested; steps 3; echo done".to_owned()),
         2 => planner(format!("Add Ada N{nth} with the address n{nth}@example.org to my contacts")),
-        3 => ("probe", "wait 0.5; falter 1; stream one word after another; echo done".to_owned()),
+        3 => ("probe", "wait 0.5; flaky 1; stream one word after another; echo done".to_owned()),
         4 => planner(format!("Book walk {nth} on {day} at 10")),
         5 => ("probe", "ask Which colour? | red | green; steps 2; echo done".to_owned()),
         6 => planner(format!("Append to the journal {nth}: line {nth}")),
@@ -171,6 +171,6 @@ fn words(nth: usize) -> (&'static str, String) {
         )),
         9 => ("probe", "wait 3; echo waited".to_owned()),
         10 => planner(format!("Append to the journal: line {nth}")),
-        _ => ("probe", "nested; falter 2; call 8; echo done".to_owned()),
+        _ => ("probe", "nested; flaky 2; call 8; echo done".to_owned()),
     }
 }

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream::BoxStream};
-use queue::notifications::{MAX_LAG, MemoryNotifications, Notification, Notifications, RedisNotifications};
+use queue::notifications::{
+    Delta, MAX_LAG, MemoryNotifications, Notification, Notifications, RedisNotifications,
+};
 use test_servers::Redis;
 use tokio::time::timeout;
 use uuid::Uuid;
@@ -60,7 +62,8 @@ async fn notifications_arrive_in_order_and_by_thread(backend: &Backend) {
     let sent: Vec<Notification> = (0..MAX_LAG as u64 / 4)
         .flat_map(|seq| {
             let text = format!("„Grüß Gott“ {seq}\n");
-            let delta = Notification::Delta { node: "respond".into(), slot: 0, text };
+            let (turn, node, offset) = (other, "respond".into(), 7);
+            let delta = Notification::Delta(Delta { turn, node, seq, attempt: u64::MAX, offset, text });
             [appended(2 * seq), delta, appended(2 * seq + 1)]
         })
         .collect();

@@ -1,7 +1,10 @@
 //! Available commands: the tools of every reachable expert, each under its full name.
 
-use super::{ActionPlan, plan::Plan};
-use crate::{Thread, Tool};
+use super::{
+    ActionPlan,
+    plan::{Payload, Plan, Step},
+};
+use crate::{Safety, Thread, Tool, arguments::mismatch as mismatch_of};
 
 /// Tool of an expert.
 pub(super) struct Command<'a> {
@@ -34,6 +37,18 @@ pub(super) fn at_hand(thread: &Thread<ActionPlan>) -> impl Iterator<Item = Comma
 pub(super) fn find<'a>(thread: &'a Thread<ActionPlan>, name: &str) -> Option<Command<'a>> {
     at_hand(thread)
         .find(|it| name.strip_prefix(it.server).and_then(|it| it.strip_prefix('.')) == Some(&*it.tool.name))
+}
+
+/// Returns the safety of a step's command. A command that is not listed counts as a write.
+pub(super) fn safety(thread: &Thread<ActionPlan>, step: &Step) -> Safety {
+    find(thread, &step.command()).map_or(Safety::Write, |it| it.tool.safety)
+}
+
+/// Returns the reason that a payload does not fit the schema of its command, if one was found.
+pub(super) fn mismatch(thread: &Thread<ActionPlan>, step: &Step, payload: &Payload) -> Option<String> {
+    let command = find(thread, &step.command())?;
+    let why = mismatch_of(&command.tool.parameters, payload)?;
+    Some(format!("as the payload of {} does not fit its schema: {why}", step.command()))
 }
 
 /// Returns the error for a model that named a command that does not exist.

@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! equip ─▶ gather_facts ─▶ confirm_plan ─▶ a person ─▶ receive_approval ─▶ next_payload ─▶ run_command ─▶ report ─▶ end
-//!  │        ├▶ a person ▲    ▲ └▶ a person      ▲           │ ▲             │ │ ▲          │   │         ▲
-//!  └────────┼───────────┘    └──────────────────┼───────────┘ └─ a person ◀─┘ │ └──────────┘   ▼         │
-//!           ▼                                   └─────────────────────────────┘     assess_failure        │
-//!         report                                                                    └▶ a person ─▶ receive_failure_choice
+//!               │               │               ▲               │  ▲             │  ▲            │
+//!               ▼               ▼               │               │  │             ▼  └────────────┤
+//!            a person ─▶ receive_answer         └─ what is shown again           assess_failure ◀┘
+//!                                                                                  └▶ a person ─▶ receive_failure_choice
 //! ```
 //!
 //! A command is a tool of any expert, named `server.tool`. A model sees the parameters of a command only after a plan
@@ -14,8 +14,13 @@
 //! **Invariant:** no command runs unless a person was shown the plan that contains it and approved exactly that plan. A
 //! model cannot approve for a person, and every change to the plan revokes the approval.
 //!
+//! **Invariant:** what a person approved is what runs. The state holds each approved call with its payload, and
+//! `run_command` sends a payload that was shown only if it equals the approved one. [`Approve`] says which payloads must
+//! be shown.
+//!
 //! **Invariant:** a step that succeeded never runs again, however often the rest is planned again.
 
+mod approval;
 mod commands;
 mod nodes;
 mod plan;
@@ -28,10 +33,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use plan::{Payload, Plan, Step};
-pub use state::{Attempt, Cause, Ending, Fact, Outcome, State};
+pub use state::{ApprovedCall, Attempt, Cause, Ending, Fact, Outcome, Shown, State};
 
 use crate::{
-    Thread,
+    ProposedCall, ReadAnswer, Thread,
     strategy::{self, Edge, Edges, PartialResult, Strategy},
 };
 
@@ -48,9 +53,11 @@ pub enum NodeName {
     GatherFacts,
     /// Checks that the plan is right and complete.
     ConfirmPlan,
-    /// Reads the person's answer to the plan.
+    /// Reads the person's answer to a question about the request.
+    ReceiveAnswer,
+    /// Reads the person's answer to the plan, or to payloads.
     ReceiveApproval,
-    /// Fills in the payload of the next command.
+    /// Fills in the payloads of the next command and of later ones.
     NextPayload,
     /// Runs the next command.
     RunCommand,
@@ -68,6 +75,8 @@ pub enum NodeName {
 pub struct Config {
     /// Model of every node, as `provider/model`.
     pub model: String,
+    /// Payloads that a person approves in addition to the plan.
+    pub approve: Approve,
     /// Policy for failed commands.
     pub on_failure: OnFailure,
     /// Exceptions to `on_failure`, by full command name.
@@ -82,6 +91,20 @@ pub struct Config {
     pub steps_max: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
     pub model_calls: u32,
+}
+
+/// Payloads that a person approves. The plan is shown and approved first in every case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Approve {
+    /// The payload of every command that may change something. It is shown with the plan, or before the command runs if
+    /// it was filled in later.
+    #[default]
+    Writes,
+    /// The payload of every command, just before the command runs.
+    EveryStep,
+    /// Only payloads that are shown with the plan. A payload that is filled in later is not shown.
+    Plan,
 }
 
 /// Policy for a failed command.
@@ -100,6 +123,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             model: "openai/gpt-4o".to_owned(),
+            approve: Approve::default(),
             on_failure: OnFailure::Ask,
             on_failure_of: BTreeMap::new(),
             retries: 2,
@@ -126,6 +150,7 @@ impl Strategy for ActionPlan {
         include_str!("prompts/gather_facts.md"),
         include_str!("prompts/next_payload.md"),
         include_str!("prompts/report.md"),
+        ReadAnswer::PROMPT,
     ];
     type Config = Config;
     type State = State;
@@ -143,8 +168,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::GatherFacts),
                 Edge::To(NodeName::Report),
-                Edge::Ask(NodeName::GatherFacts),
-                Edge::Ask(NodeName::ConfirmPlan),
+                Edge::Ask(NodeName::ReceiveAnswer),
             ],
         ),
         (
@@ -152,9 +176,13 @@ impl Strategy for ActionPlan {
             &[
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
-                Edge::Ask(NodeName::ConfirmPlan),
+                Edge::Ask(NodeName::ReceiveAnswer),
                 Edge::Ask(NodeName::ReceiveApproval),
             ],
+        ),
+        (
+            NodeName::ReceiveAnswer,
+            &[Edge::To(NodeName::GatherFacts), Edge::To(NodeName::ConfirmPlan), Edge::To(NodeName::Report)],
         ),
         (
             NodeName::ReceiveApproval,
@@ -163,7 +191,8 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::RunCommand),
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
-                Edge::Ask(NodeName::ConfirmPlan),
+                Edge::Ask(NodeName::ReceiveAnswer),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (
@@ -171,6 +200,7 @@ impl Strategy for ActionPlan {
             &[
                 Edge::To(NodeName::RunCommand),
                 Edge::To(NodeName::NextPayload),
+                Edge::To(NodeName::AssessFailure),
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
                 Edge::Ask(NodeName::ReceiveApproval),
@@ -183,6 +213,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::RunCommand),
                 Edge::To(NodeName::AssessFailure),
                 Edge::To(NodeName::Report),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (
@@ -200,6 +231,7 @@ impl Strategy for ActionPlan {
                 Edge::To(NodeName::RunCommand),
                 Edge::To(NodeName::ConfirmPlan),
                 Edge::To(NodeName::Report),
+                Edge::Ask(NodeName::ReceiveApproval),
             ],
         ),
         (NodeName::Report, &[Edge::End]),
@@ -217,6 +249,7 @@ impl Strategy for ActionPlan {
             NodeName::Equip => &nodes::Equip,
             NodeName::GatherFacts => &nodes::GatherFacts,
             NodeName::ConfirmPlan => &nodes::ConfirmPlan,
+            NodeName::ReceiveAnswer => &nodes::ReceiveAnswer,
             NodeName::ReceiveApproval => &nodes::ReceiveApproval,
             NodeName::NextPayload => &nodes::NextPayload,
             NodeName::RunCommand => &nodes::RunCommand,
@@ -240,5 +273,9 @@ impl Strategy for ActionPlan {
         let text = [plan, thread.results()].join("\n");
         let withheld = thread.state.attempt.payload.is_some().then_some(Fact::Withheld);
         PartialResult { text, facts: withheld.into_iter().collect() }
+    }
+
+    fn proposed_calls(thread: &Thread<Self>) -> Vec<ProposedCall> {
+        approval::proposed_calls(thread)
     }
 }

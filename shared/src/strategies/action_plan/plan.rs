@@ -9,7 +9,7 @@ use super::{
     ActionPlan, commands,
     state::{Outcome, State},
 };
-use crate::Thread;
+use crate::{Thread, visible_line};
 
 /// Arguments of a command.
 pub type Payload = Map<String, Value>;
@@ -52,6 +52,22 @@ impl Step {
     pub fn command(&self) -> String {
         format!("{}.{}", self.server, self.tool)
     }
+
+    /// Formats the step for a person, on one line. `nth` is its position in the plan, and `note` stands in place of an
+    /// unknown payload.
+    ///
+    /// **Invariant:** every character can be seen, and no description or payload can imitate another line.
+    pub(super) fn shown(&self, nth: usize, outcome: Option<&Outcome>, note: &str) -> String {
+        let payload = self.payload.as_ref().map_or(note.to_owned(), |it| format!(" {}", json(it)));
+        let (mark, text) = match outcome {
+            None => ("", String::new()),
+            Some(Outcome::Done { .. }) => ("[done] ", String::new()),
+            Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
+            Some(Outcome::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
+        };
+        let line = format!("{mark}{} ({}{payload}){text}", self.description, self.command());
+        format!("{}. {}", nth + 1, visible_line(&line))
+    }
 }
 
 impl Plan {
@@ -59,8 +75,8 @@ impl Plan {
     ///
     /// ## Why not a stronger hash
     ///
-    /// The hash distinguishes one approved plan from another in the same thread. A collision has no value to anyone,
-    /// and the log holds the approved plan in full.
+    /// The hash distinguishes one plan from another in the same thread, for people. What was approved is kept and
+    /// compared in full, so a collision has no value to anyone.
     pub fn hash(&self) -> String {
         fnv(&serde_json::to_vec(self).unwrap_or_default())
     }
@@ -70,27 +86,9 @@ impl Plan {
         self.steps.iter().find(|it| it.id == id)
     }
 
-    /// Returns the plan with another payload for one step.
-    pub(super) fn with_payload(&self, id: u32, payload: Payload) -> Self {
-        let mut plan = self.clone();
-        if let Some(step) = plan.steps.iter_mut().find(|it| it.id == id) {
-            step.payload = Some(payload);
-        }
-        plan
-    }
-
     /// Formats the plan for a person.
     pub(super) fn shown(&self, outcomes: &BTreeMap<u32, Outcome>) -> String {
-        let line = |(n, step): (usize, &Step)| {
-            let payload = step.payload.as_ref().map_or(String::new(), |it| format!(" {}", json(it)));
-            let (mark, text) = match outcomes.get(&step.id) {
-                None => ("", String::new()),
-                Some(Outcome::Done { .. }) => ("[done] ", String::new()),
-                Some(Outcome::Skipped { .. }) => ("[skipped] ", String::new()),
-                Some(Outcome::Failed { reason, cause }) => ("", format!("; {}", cause.words(reason))),
-            };
-            format!("{}. {mark}{} ({}{payload}){text}", n + 1, step.description, step.command())
-        };
+        let line = |(n, step): (usize, &Step)| step.shown(n, outcomes.get(&step.id), "");
         self.steps.iter().enumerate().map(line).collect::<Vec<_>>().join("\n")
     }
 
@@ -200,7 +198,7 @@ fn the_hash_names_all_that_a_plan_says() {
     };
     assert_eq!(fnv(b"a"), "af63dc4c8601ec8c", "as its authors publish it");
     let one = Plan { steps: vec![step("lunch")] };
-    let other = one.with_payload(0, Payload::new());
+    let other = Plan { steps: vec![Step { payload: Some(Payload::new()), ..step("lunch") }] };
     let hashes = [one.hash(), other.hash(), Plan { steps: vec![step("dinner")] }.hash()];
     assert!(hashes.iter().enumerate().all(|(n, it)| !hashes[..n].contains(it)), "{hashes:?}");
     assert_eq!(one.hash(), Plan { steps: vec![step("lunch")] }.hash());

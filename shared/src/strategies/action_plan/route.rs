@@ -2,30 +2,11 @@
 
 use super::{
     ActionPlan, NodeName,
-    plan::{Payload, Plan, Step},
+    approval::{may_run, propose_payloads},
+    plan::{Payload, Step},
     state::{Ending, Fact, State},
 };
-use crate::{InterruptKind, Message, Question, Thread, ToolCall, Transition};
-
-/// Options for the answer to a plan.
-pub(super) const YES: &str = "yes";
-pub(super) const NO: &str = "no";
-pub(super) const CHANGE: &str = "change";
-
-/// Puts `plan` in force, shows it to the person after `words`, and asks for approval.
-pub(super) fn propose(thread: &Thread<ActionPlan>, plan: Plan, words: &str) -> Transition<ActionPlan> {
-    let hash = plan.hash();
-    let shown = plan.shown(&thread.state.outcomes);
-    let words = words.trim();
-    let words = if words.is_empty() { String::new() } else { format!("{words}\n\n") };
-    let question =
-        format!("{words}The plan {hash}:\n{shown}\nShall I carry it out? ({YES}, {NO} or {CHANGE})");
-    let options = [YES, NO, CHANGE].map(str::to_owned).to_vec();
-    let question = Question { kind: InterruptKind::Approval, question, options };
-    Transition::ask(question, NodeName::ReceiveApproval)
-        .learn(Fact::Planned(plan))
-        .learn(Fact::Shown { plan: hash })
-}
+use crate::{Message, Thread, ToolCall, Transition};
 
 /// Moves to the next step after `said` and `fact` are applied, or to the report if no step is open or a limit is
 /// reached.
@@ -36,22 +17,46 @@ pub(super) fn onward(
 ) -> Transition<ActionPlan> {
     let mut after = thread.state.clone();
     after.evolve(&fact);
-    let first = |to: NodeName| said.into_iter().fold(Transition::to(to).learn(fact), Transition::say);
-    let Some(step) = after.step() else {
-        return first(NodeName::Report).learn(Fact::Ended(Ending::Finished));
+    let next = match (after.step(), exhausted(thread, &after)) {
+        (None, _) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Finished)),
+        (Some(_), Some(limit)) => stuck(Transition::to(NodeName::Report), limit),
+        (Some(step), None) => match &step.payload {
+            Some(payload) => begin_or_ask(thread, &after, step, payload),
+            None => Transition::to(NodeName::NextPayload),
+        },
     };
-    if let Some(limit) = exhausted(thread, &after) {
-        return stuck(first(NodeName::Report), limit);
+    preceded(next, said, fact)
+}
+
+/// Adds a message and a fact in front of those of `next`.
+pub(super) fn preceded(
+    mut next: Transition<ActionPlan>,
+    said: Option<Message>,
+    fact: impl Into<Option<Fact>>,
+) -> Transition<ActionPlan> {
+    next.messages.splice(0..0, said);
+    next.facts.splice(0..0, fact.into());
+    next
+}
+
+/// Runs `step` with `payload` if a person approved that, and asks for approval otherwise.
+///
+/// **Invariant:** no other function begins a command.
+pub(super) fn begin_or_ask(
+    thread: &Thread<ActionPlan>,
+    state: &State,
+    step: &Step,
+    payload: &Payload,
+) -> Transition<ActionPlan> {
+    if may_run(thread, state, step, payload) {
+        return begin(Transition::to(NodeName::RunCommand), state, step, payload.clone());
     }
-    match &step.payload {
-        Some(payload) => begin(first(NodeName::RunCommand), &after, step, payload.clone()),
-        None => first(NodeName::NextPayload),
-    }
+    propose_payloads(thread, state)
 }
 
 /// Runs `step` with `payload`. The transition adds the call to the conversation, so that it gets a result in every
 /// case.
-pub(super) fn begin(
+fn begin(
     next: Transition<ActionPlan>,
     state: &State,
     step: &Step,
@@ -75,16 +80,24 @@ pub(super) fn consult(thread: &Thread<ActionPlan>, node: NodeName, fact: Fact) -
 }
 
 /// Ends the turn because of a limit.
-fn stuck(next: Transition<ActionPlan>, limit: String) -> Transition<ActionPlan> {
-    next.learn(Fact::Ended(Ending::Stuck { reason: limit.clone() })).because(limit)
+fn stuck(next: Transition<ActionPlan>, Limit { key, why }: Limit) -> Transition<ActionPlan> {
+    next.learn(Fact::Ended(Ending::Stuck { reason: why.clone() })).because(why).partial(key)
+}
+
+/// Limit that a turn has reached.
+pub(super) struct Limit {
+    /// Its key in the configuration.
+    key: &'static str,
+    why: String,
 }
 
 /// Returns the limit that the turn has reached, if any.
-pub(super) fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<String> {
+pub(super) fn exhausted(thread: &Thread<ActionPlan>, state: &State) -> Option<Limit> {
     let (steps, calls) = (thread.config.steps_max, thread.config.model_calls);
     if steps <= state.begun {
-        return Some(format!("the limit of {steps} commands for a turn is reached"));
+        let why = format!("the limit of {steps} commands for a turn is reached");
+        return Some(Limit { key: "steps_max", why });
     }
-    (calls <= thread.turn.model_calls)
-        .then(|| format!("the limit of {calls} model calls for a turn is reached"))
+    let why = || format!("the limit of {calls} model calls for a turn is reached");
+    (calls <= thread.turn.model_calls).then(|| Limit { key: "model_calls", why: why() })
 }

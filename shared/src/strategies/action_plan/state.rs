@@ -17,11 +17,15 @@ pub struct State {
     pub steps_planned: u32,
     /// Number of commands ever begun in the thread. Keeps the ids of calls distinct.
     pub calls: u32,
-    /// Hash of the plan last shown to the person. Belongs to the turn.
-    pub shown: Option<String>,
+    /// Plan last shown to the person, until it is answered. Belongs to the turn.
+    pub shown: Option<Shown>,
+    /// Number of answers to it that could not be read. Belongs to the turn.
+    pub unclear: u32,
     /// Hash of the plan that the person approved. Belongs to the turn, because a new message may ask for something
     /// else.
     pub approved: Option<String>,
+    /// Calls that the person approved with their payloads, by step id. Belongs to the turn.
+    pub approved_calls: BTreeMap<u32, ApprovedCall>,
     /// Attempts at the current step. Belongs to the turn.
     pub attempt: Attempt,
     /// Number of commands begun. Belongs to the turn.
@@ -34,6 +38,26 @@ pub struct State {
     pub unreachable: BTreeMap<String, String>,
     /// Ending of the turn, for the report. Belongs to the turn.
     pub ending: Option<Ending>,
+}
+
+/// Plan that was shown to the person.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Shown {
+    /// Hash of the plan with its payloads.
+    pub plan: String,
+    /// Ids of the steps whose payloads are approved with it.
+    pub steps: Vec<u32>,
+}
+
+/// Call that a person approved.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ApprovedCall {
+    /// Server of the command.
+    pub server: String,
+    /// Tool of the server.
+    pub tool: String,
+    /// Payload as it was shown.
+    pub payload: Payload,
 }
 
 /// Progress of the current step.
@@ -111,20 +135,30 @@ pub enum Fact {
         /// Error in the proposal.
         problem: String,
     },
+    /// Payloads of steps were filled in or changed after the plan was made.
+    Filled {
+        /// Payload of each step, by step id.
+        payloads: BTreeMap<u32, Payload>,
+    },
     /// The plan with this hash was shown to the person.
     Shown {
         /// Hash of the plan.
         plan: String,
+        /// Ids of the steps whose payloads are approved with it.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        steps: Vec<u32>,
     },
-    /// The person approved the plan with this hash.
+    /// The person approved the plan with this hash, and the payloads that were shown with it.
     Approved {
         /// Hash of the plan.
         plan: String,
     },
+    /// The person's answer to what was shown could not be read.
+    Unclear,
     /// The plan was reopened and needs a new approval.
     Reopened {
         /// Reason for reopening the plan.
-        because: String,
+        reason: String,
     },
     /// The current step is about to run.
     Begun {
@@ -205,7 +239,9 @@ impl State {
     /// never as not run.
     pub(super) fn begin_turn(&mut self) {
         if self.attempt.payload.is_some() {
-            let reason = "its turn was cut off, so nobody knows whether it happened".to_owned();
+            let reason =
+                "its turn ended before its result was recorded, so it is unknown whether it took effect"
+                    .to_owned();
             self.settle(Outcome::Failed { reason, cause: Cause::Unknown });
         }
         let State { plan, outcomes, steps_planned, calls, .. } = std::mem::take(self);
@@ -217,10 +253,15 @@ impl State {
             Fact::Unreachable(servers) => self.unreachable.clone_from(servers),
             Fact::Planned(plan) => self.replan(plan),
             Fact::Misplanned { problem } => self.problem = Some(problem.clone()),
-            Fact::Shown { plan } => self.shown = Some(plan.clone()),
-            Fact::Approved { plan } => self.approved = Some(plan.clone()),
-            Fact::Reopened { because } => {
-                self.obstacle = Some(because.clone());
+            Fact::Filled { payloads } => self.fill(payloads),
+            Fact::Shown { plan, steps } => {
+                self.shown = Some(Shown { plan: plan.clone(), steps: steps.clone() });
+                self.unclear = 0;
+            }
+            Fact::Approved { plan } => self.approve(plan),
+            Fact::Unclear => self.unclear += 1,
+            Fact::Reopened { reason } => {
+                self.obstacle = Some(reason.clone());
                 self.revoke();
             }
             Fact::Begun { payload } => {
@@ -271,6 +312,28 @@ impl State {
         self.revoke();
     }
 
+    /// **Invariant:** a payload that was filled in is not approved, and the question that was shown before no longer
+    /// counts.
+    fn fill(&mut self, payloads: &BTreeMap<u32, Payload>) {
+        for step in self.plan.iter_mut().flat_map(|it| &mut it.steps) {
+            if let Some(payload) = payloads.get(&step.id) {
+                step.payload = Some(payload.clone());
+            }
+        }
+        self.shown = None;
+    }
+
+    /// Keeps the first plan that was approved, because steps that ran belong to it, and every payload that was shown.
+    fn approve(&mut self, plan: &str) {
+        let shown = self.shown.take().filter(|it| it.plan == plan).map_or(Vec::new(), |it| it.steps);
+        self.approved.get_or_insert_with(|| plan.to_owned());
+        for step in self.plan.iter().flat_map(|it| &it.steps).filter(|it| shown.contains(&it.id)) {
+            let Some(payload) = step.payload.clone() else { continue };
+            let call = ApprovedCall { server: step.server.clone(), tool: step.tool.clone(), payload };
+            self.approved_calls.insert(step.id, call);
+        }
+    }
+
     fn fail(&mut self, reason: &str, cause: Cause) {
         let refusals = self.attempt.refusals;
         self.settle(Outcome::Failed { reason: reason.to_owned(), cause });
@@ -281,6 +344,7 @@ impl State {
     fn revoke(&mut self) {
         self.shown = None;
         self.approved = None;
+        self.approved_calls.clear();
         self.attempt = Attempt::default();
     }
 

@@ -57,6 +57,8 @@ impl Strategy for IndexBuilder {
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
         "asks every MCP server what it offers and brings the index up to date, for the retriever";
+    /// The index removes every server that is not in an update, and all tenants search it.
+    const NEEDS_ALL_SERVERS: bool = true;
     type Config = Config;
     type State = State;
     type Fact = Fact;

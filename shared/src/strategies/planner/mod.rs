@@ -17,7 +17,7 @@ mod state;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use state::{Ending, Fact, Plan, State, Task};
+pub use state::{Ending, Fact, Plan, Progress, State, Task};
 
 use crate::{
     Message, Thread,
@@ -37,6 +37,8 @@ pub enum NodeName {
     Equip,
     /// Decides how to work on the current task.
     Orchestrate,
+    /// Reads the person's answer to a question about the current task.
+    ReceiveAnswer,
     /// Runs the tool calls that the model requested.
     CallTools,
     /// Checks whether the current task is done.
@@ -55,10 +57,14 @@ pub trait Planning: Strategy<NodeName: From<NodeName>, Fact: From<Fact>> {
     /// Returns the planner's part of the state.
     fn planned(thread: &Thread<Self>) -> &State;
     /// Returns the planner's part of the configuration.
-    fn tuned(thread: &Thread<Self>) -> &Config;
+    fn tuned(thread: &Thread<Self>) -> &Work;
     /// Returns the node at which work on a task begins.
     fn begins() -> Self::NodeName {
         NodeName::Equip.into()
+    }
+    /// Returns the maximum number of tasks that are worked on side by side.
+    fn side_by_side(_: &Thread<Self>) -> usize {
+        1
     }
     /// Returns additional instructions for the orchestrator.
     fn advice(_: &Thread<Self>) -> String {
@@ -75,8 +81,11 @@ impl Planning for Planner {
     fn planned(thread: &Thread<Self>) -> &State {
         &thread.state
     }
-    fn tuned(thread: &Thread<Self>) -> &Config {
-        &thread.config
+    fn tuned(thread: &Thread<Self>) -> &Work {
+        &thread.config.work
+    }
+    fn side_by_side(thread: &Thread<Self>) -> usize {
+        thread.config.side_by_side
     }
 }
 
@@ -84,6 +93,24 @@ impl Planning for Planner {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// Configuration of the work on tasks.
+    #[serde(flatten)]
+    pub work: Work,
+    /// Maximum number of tasks that are worked on side by side, if none depends on another. 1 works on one after the other.
+    #[schemars(range(min = 1, max = 16))]
+    pub side_by_side: usize,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { work: Work::default(), side_by_side: 1 }
+    }
+}
+
+/// Configuration of the work on tasks, for the planner and strategies that extend it.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Work {
     /// Model of every node, as `provider/model`.
     pub model: String,
     /// Confidence, 0 to 1, that the assessor needs to accept a task as done.
@@ -96,7 +123,7 @@ pub struct Config {
     pub model_calls: u32,
 }
 
-impl Default for Config {
+impl Default for Work {
     fn default() -> Self {
         Self { model: "openai/gpt-4o".to_owned(), confidence: 0.7, rounds: 6, model_calls: 60 }
     }
@@ -134,10 +161,12 @@ impl Strategy for Planner {
             &[
                 Edge::To(NodeName::CallTools),
                 Edge::To(NodeName::Assess),
+                Edge::To(NodeName::Plan),
                 Edge::To(NodeName::Respond),
-                Edge::Ask(NodeName::Orchestrate),
+                Edge::Ask(NodeName::ReceiveAnswer),
             ],
         ),
+        (NodeName::ReceiveAnswer, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
         (NodeName::CallTools, &[Edge::To(NodeName::Assess)]),
         (
             NodeName::Assess,
@@ -157,6 +186,7 @@ impl Strategy for Planner {
             NodeName::Plan => &nodes::Plan,
             NodeName::Equip => &nodes::Equip,
             NodeName::Orchestrate => &nodes::Orchestrate,
+            NodeName::ReceiveAnswer => &nodes::ReceiveAnswer,
             NodeName::CallTools => &nodes::CallTools,
             NodeName::Assess => &nodes::Assess,
             NodeName::Advance => &nodes::Advance,
@@ -177,9 +207,12 @@ impl Strategy for Planner {
     }
 }
 
+/// Mark of a current task that no one is at work on.
+pub(super) const NOT_DONE: &str = "not done";
+
 /// Returns the plan with its progress, and the results of tools.
 pub(super) fn partial<S: Planning>(thread: &Thread<S>) -> PartialResult<S::Fact> {
-    let plan = S::planned(thread).plan.as_ref().map_or(String::new(), nodes::in_force);
+    let plan = S::planned(thread).plan.as_ref().map_or(String::new(), |it| nodes::list(it, NOT_DONE));
     let text = [plan, thread.results()].join("\n");
     PartialResult { text, facts: Vec::new() }
 }

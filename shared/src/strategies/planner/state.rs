@@ -1,12 +1,12 @@
 //! Facts that the planner concludes and the state it folds from them.
 
-use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// State of the planner.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct State {
-    /// Plan in progress. It survives a turn that ends early, so that a later turn can continue it.
+    /// Plan in progress. It survives a turn that ends early, so that a later turn can continue it; a finished one ends
+    /// with its turn.
     pub plan: Option<Plan>,
     /// Error in the last plan, returned to the model so that it can correct it. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -28,15 +28,59 @@ pub struct Plan {
     /// Number of rounds already worked on the current task.
     #[serde(default)]
     pub rounds: u32,
+    /// Indexes of the tasks that are worked on side by side with the current one. They share its messages and rounds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<usize>,
+    /// Task of each call of the last message that requests any, if several tasks are worked on side by side.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<usize>,
 }
 
 /// Something for one expert to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// The name of the expert.
+    /// Name of the expert.
     pub expert: String,
-    /// What the expert should do, complete in itself.
+    /// Work of the expert, in words that need no other task.
     pub task: String,
+    /// Indexes of the earlier tasks whose results the task needs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub depends_on: Vec<usize>,
+    /// Progress of the work.
+    #[serde(default, skip_serializing_if = "Progress::is_open")]
+    pub progress: Progress,
+}
+
+/// Progress of a task.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Progress {
+    /// Not done yet.
+    #[default]
+    Open,
+    /// Worked on and done.
+    Done,
+    /// Left out, because the model reported it as done or no longer wanted.
+    Skipped {
+        /// Reason that the model gave.
+        why: String,
+    },
+    /// Worked on in vain.
+    Failed {
+        /// Reason for stopping.
+        why: String,
+    },
+}
+
+impl Progress {
+    pub(super) fn is_open(&self) -> bool {
+        *self == Self::Open
+    }
+
+    /// Returns true if nothing is left to do.
+    pub fn is_over(&self) -> bool {
+        matches!(self, Self::Done | Self::Skipped { .. })
+    }
 }
 
 /// Facts that the planner concludes.
@@ -52,10 +96,25 @@ pub enum Fact {
     },
     /// The current task needs more work.
     Unfinished,
-    /// Work moved on to the next task.
+    /// Work moved on to the next task, or to several side by side.
     Advanced {
-        /// Index of that task's first message.
+        /// Index of the first message of that task.
         since: usize,
+        /// Tasks that are worked on now. Empty stands for the one after the current task.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        to: Vec<usize>,
+    },
+    /// One of the tasks that are worked on side by side is done or failed.
+    Settled {
+        /// Index of the task.
+        task: usize,
+        /// Progress that it made.
+        progress: Progress,
+    },
+    /// Several tasks requested calls side by side.
+    Called {
+        /// Task of each call.
+        tasks: Vec<usize>,
     },
     /// The work of the turn ended.
     Ended(Ending),
@@ -69,11 +128,54 @@ pub enum Ending {
     Finished,
     /// No expert suits the request, so nothing was planned.
     Unsuited,
-    /// The turn could not continue.
+    /// The person no longer wants it.
+    Dropped,
+    /// The current task could not be done.
+    Failed {
+        /// Reason for stopping.
+        reason: String,
+    },
+    /// The turn could not continue, whatever the current task.
     Stuck {
         /// Reason for stopping.
         reason: String,
     },
+}
+
+impl Plan {
+    /// Returns the indexes of the tasks that are worked on now: the current one, or the open ones of several side by side.
+    pub fn in_work(&self) -> Vec<usize> {
+        let all = std::iter::once(self.current).chain(self.beside.iter().copied());
+        if self.beside.is_empty() {
+            return all.collect();
+        }
+        all.filter(|it| self.tasks.get(*it).is_some_and(|it| it.progress.is_open())).collect()
+    }
+
+    /// Returns the index of the first task that is neither done nor skipped, or of the last task.
+    pub fn first_unfinished(&self) -> usize {
+        let last = self.tasks.len().saturating_sub(1);
+        self.tasks.iter().position(|it| !it.progress.is_over()).unwrap_or(last)
+    }
+
+    /// Returns the index of the task that the call at `nth` of the last message belongs to.
+    pub fn caller(&self, nth: usize) -> usize {
+        self.calls.get(nth).copied().unwrap_or(self.current)
+    }
+
+    /// Returns the tasks to work on next, in order and at most `width`: the first open task from `from` on, and those whose
+    /// dependencies are over. Empty if no task is open.
+    ///
+    /// A task depends on earlier ones only, so the first open task can always be worked on.
+    pub fn next(tasks: &[Task], from: usize, width: usize) -> Vec<usize> {
+        let is_open = |it: &usize| tasks[*it].progress.is_open();
+        let mut open = (from..tasks.len()).filter(is_open);
+        let Some(first) = open.next() else { return Vec::new() };
+        let is_ready = |n: &usize| {
+            tasks[*n].depends_on.iter().filter(|it| **it < *n).all(|it| tasks[*it].progress.is_over())
+        };
+        std::iter::once(first).chain(open.filter(is_ready)).take(width.max(1)).collect()
+    }
 }
 
 impl State {
@@ -94,7 +196,17 @@ impl State {
 
     pub(in crate::strategies) fn begin_turn(&mut self) {
         self.problem = None;
-        self.ending = None;
+        if self.ending.take() == Some(Ending::Finished) {
+            self.plan = None;
+        }
+    }
+
+    fn set_progress(&mut self, progress: Progress) {
+        if let Some(plan) = &mut self.plan
+            && let Some(task) = plan.tasks.get_mut(plan.current)
+        {
+            task.progress = progress;
+        }
     }
 
     pub(in crate::strategies) fn evolve(&mut self, fact: &Fact) {
@@ -109,16 +221,34 @@ impl State {
                     plan.rounds += 1;
                 }
             }
-            Fact::Advanced { since } => {
+            Fact::Advanced { since, to } => {
+                self.set_progress(Progress::Done);
                 if let Some(plan) = &mut self.plan {
-                    plan.current += 1;
+                    (plan.current, plan.beside) = match to.split_first() {
+                        Some((current, beside)) => (*current, beside.to_vec()),
+                        None => (plan.current + 1, Vec::new()),
+                    };
+                    plan.calls.clear();
                     plan.since = *since;
                     plan.rounds = 0;
                 }
             }
+            Fact::Settled { task, progress } => {
+                if let Some(task) = self.plan.as_mut().and_then(|it| it.tasks.get_mut(*task)) {
+                    task.progress = progress.clone();
+                }
+            }
+            Fact::Called { tasks } => {
+                if let Some(plan) = &mut self.plan {
+                    plan.calls.clone_from(tasks);
+                }
+            }
             Fact::Ended(ending) => {
-                if *ending == Ending::Finished {
-                    self.plan = None;
+                match ending {
+                    Ending::Finished => self.set_progress(Progress::Done),
+                    Ending::Failed { reason } => self.set_progress(Progress::Failed { why: reason.clone() }),
+                    Ending::Dropped => self.plan = None,
+                    Ending::Unsuited | Ending::Stuck { .. } => (),
                 }
                 self.ending = Some(ending.clone());
             }

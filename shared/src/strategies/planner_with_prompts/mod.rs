@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! plan ─▶ discover_prompts ─▶ rate_prompts ─▶ select_prompt ─▶ fill_prompt ─▶ fetch_prompt ─▶ equip ─▶ …
-//!            │         ▲                        │ │             ▲ │ ├▶ a person                ▲
-//!            │      advance                     │ ▼             │ │ └▶ fill_prompt             │
-//!            │                                  │ ask_user_for_prompt                          │
-//!            │                                  │ ▼ ▲           │ │                            │
-//!            │                                  │ receive_choice ──┘ │                            │
+//!            │         ▲                        │ │             ▲ │ ▲                        ▲
+//!            │      advance                     │ ▼             │ │ └─ receive_argument ─▶ plan │
+//!            │                                  │ ask_user_for_prompt   └▶ a person ▲           │
+//!            │                                  │ ▼ ▲           │                               │
+//!            │                                  │ receive_choice ──┘                            │
 //!            └──────────────────────────────────┴────┴────────────┴────────────────────────────┘
 //! ```
 //!
@@ -53,12 +53,16 @@ pub enum NodeName {
     ReceiveChoice,
     /// Fills in the missing arguments of the chosen prompt.
     FillPrompt,
+    /// Reads the person's answer to a question about an argument.
+    ReceiveArgument,
     /// Fetches the messages of the chosen prompt.
     FetchPrompt,
     /// Lists the tools of the current task's expert.
     Equip,
     /// Decides how to work on the current task.
     Orchestrate,
+    /// Reads the person's answer to a question about the current task.
+    ReceiveAnswer,
     /// Runs the tool calls that the model requested.
     CallTools,
     /// Checks whether the current task is done.
@@ -75,6 +79,7 @@ impl From<planner::NodeName> for NodeName {
             planner::NodeName::Plan => NodeName::Plan,
             planner::NodeName::Equip => NodeName::Equip,
             planner::NodeName::Orchestrate => NodeName::Orchestrate,
+            planner::NodeName::ReceiveAnswer => NodeName::ReceiveAnswer,
             planner::NodeName::CallTools => NodeName::CallTools,
             planner::NodeName::Assess => NodeName::Assess,
             planner::NodeName::Advance => NodeName::Advance,
@@ -87,7 +92,7 @@ impl Planning for PlannerWithPrompts {
     fn planned(thread: &Thread<Self>) -> &planner::State {
         &thread.state.planned
     }
-    fn tuned(thread: &Thread<Self>) -> &planner::Config {
+    fn tuned(thread: &Thread<Self>) -> &planner::Work {
         &thread.config.planner
     }
     fn begins() -> NodeName {
@@ -108,6 +113,7 @@ impl Planning for PlannerWithPrompts {
                 ("says", &says.join("\n\n")),
             ],
         )
+        .text()
     }
 }
 
@@ -117,7 +123,7 @@ impl Planning for PlannerWithPrompts {
 pub struct Config {
     /// Configuration of the planner.
     #[serde(flatten)]
-    pub planner: planner::Config,
+    pub planner: planner::Work,
     /// Confidence, 0 to 1, from which a prompt is taken without asking.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence_threshold: f64,
@@ -128,7 +134,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { planner: planner::Config::default(), confidence_threshold: 0.7, suggestion_threshold: 0.4 }
+        Self { planner: planner::Work::default(), confidence_threshold: 0.7, suggestion_threshold: 0.4 }
     }
 }
 
@@ -140,6 +146,7 @@ impl Strategy for PlannerWithPrompts {
     const PROMPTS: &'static [&'static str] = &[
         include_str!("prompts/advice.md"),
         include_str!("prompts/rate_prompts.md"),
+        include_str!("prompts/receive_argument.md"),
         include_str!("../planner/prompts/assess.md"),
         include_str!("../planner/prompts/orchestrate.md"),
         include_str!("../planner/prompts/plan.md"),
@@ -179,9 +186,15 @@ impl Strategy for PlannerWithPrompts {
                 Edge::To(NodeName::Equip),
             ],
         ),
+        (NodeName::FillPrompt, &[Edge::To(NodeName::FetchPrompt), Edge::Ask(NodeName::ReceiveArgument)]),
         (
-            NodeName::FillPrompt,
-            &[Edge::To(NodeName::FetchPrompt), Edge::To(NodeName::Equip), Edge::Ask(NodeName::FillPrompt)],
+            NodeName::ReceiveArgument,
+            &[
+                Edge::To(NodeName::FillPrompt),
+                Edge::To(NodeName::Equip),
+                Edge::To(NodeName::Plan),
+                Edge::To(NodeName::Respond),
+            ],
         ),
         (NodeName::FetchPrompt, &[Edge::To(NodeName::Equip)]),
         (NodeName::Equip, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
@@ -190,10 +203,12 @@ impl Strategy for PlannerWithPrompts {
             &[
                 Edge::To(NodeName::CallTools),
                 Edge::To(NodeName::Assess),
+                Edge::To(NodeName::Plan),
                 Edge::To(NodeName::Respond),
-                Edge::Ask(NodeName::Orchestrate),
+                Edge::Ask(NodeName::ReceiveAnswer),
             ],
         ),
+        (NodeName::ReceiveAnswer, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
         (NodeName::CallTools, &[Edge::To(NodeName::Assess)]),
         (
             NodeName::Assess,
@@ -217,9 +232,11 @@ impl Strategy for PlannerWithPrompts {
             NodeName::AskUserForPrompt => &nodes::AskUserForPrompt,
             NodeName::ReceiveChoice => &nodes::ReceiveChoice,
             NodeName::FillPrompt => &nodes::FillPrompt,
+            NodeName::ReceiveArgument => &nodes::ReceiveArgument,
             NodeName::FetchPrompt => &nodes::FetchPrompt,
             NodeName::Equip => &planned::Equip,
             NodeName::Orchestrate => &planned::Orchestrate,
+            NodeName::ReceiveAnswer => &planned::ReceiveAnswer,
             NodeName::CallTools => &planned::CallTools,
             NodeName::Assess => &planned::Assess,
             NodeName::Advance => &planned::Advance,

@@ -27,7 +27,7 @@ pub struct Guide {
     pub candidates: Vec<Candidate>,
     /// Answer of the person that named none of the options.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub misheard: Option<String>,
+    pub unknown_choice: Option<String>,
     /// Prompt chosen for the task.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chosen: Option<Chosen>,
@@ -80,7 +80,7 @@ pub enum Fact {
     /// The prompts were rated for the task, best first.
     Rated(Vec<Candidate>),
     /// The person's answer names none of the options.
-    Misheard {
+    UnknownChoice {
         /// Answer as the person gave it.
         answer: String,
     },
@@ -149,12 +149,14 @@ impl State {
                     }
                     planner::Fact::Misplanned { .. }
                     | planner::Fact::Unfinished
+                    | planner::Fact::Settled { .. }
+                    | planner::Fact::Called { .. }
                     | planner::Fact::Ended(_) => (),
                 }
                 self.planned.evolve(fact);
             }
             Fact::Rated(_)
-            | Fact::Misheard { .. }
+            | Fact::UnknownChoice { .. }
             | Fact::Chosen { .. }
             | Fact::AskedFor { .. }
             | Fact::Filled { .. }
@@ -177,7 +179,7 @@ impl Guide {
     fn evolve(&mut self, fact: &Fact) {
         match fact {
             Fact::Rated(candidates) => self.candidates.clone_from(candidates),
-            Fact::Misheard { answer } => self.misheard = Some(answer.clone()),
+            Fact::UnknownChoice { answer } => self.unknown_choice = Some(answer.clone()),
             Fact::Chosen { prompt } => {
                 let rated = self.candidates.iter().find(|it| it.prompt == *prompt);
                 let arguments = rated.map(|it| it.arguments.clone()).unwrap_or_default();

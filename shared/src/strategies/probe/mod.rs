@@ -1,7 +1,7 @@
 //! Exercises the engine without a model: executes the instructions in its input.
 //!
 //! ```text
-//! "wait 2; ask Which colour? | red | green; falter 2; call 5; nested; stream hello there; fail; steps 10; echo hi"
+//! "wait 2; ask Which colour? | red | green; flaky 2; call 5; nested; stream hello there; fail; steps 10; echo hi"
 //! ```
 //!
 //! Operators use it to check an installation. Load, crash and protocol tests use it to run without a model.
@@ -37,9 +37,11 @@ pub enum NodeName {
     /// Asks the person a question.
     Ask,
     /// Reads the person's answer.
-    Hear,
+    #[serde(alias = "hear")]
+    ReceiveAnswer,
     /// Fails a number of attempts, then succeeds.
-    Falter,
+    #[serde(alias = "falter")]
+    Flaky,
     /// Fails until an operator retries.
     Fail,
     /// Makes several calls concurrently.
@@ -50,7 +52,7 @@ pub enum NodeName {
     /// Leaves the nested group.
     #[serde(rename = "nested.leave")]
     NestedLeave,
-    /// Streams text in chunks.
+    /// Streams text in chunks. As the last instruction, the text is the answer.
     Stream,
     /// Reports the results.
     Finish,
@@ -68,7 +70,7 @@ impl Strategy for Probe {
     const NAME: &'static str = "probe";
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
-        "exercises the engine without a model: waits, asks, falters, fails, calls, streams";
+        "exercises the engine without a model: waits, asks, retries, fails, calls, streams";
     type Config = Config;
     type State = State;
     type Fact = Fact;
@@ -82,7 +84,7 @@ impl Strategy for Probe {
                 Edge::To(NodeName::Step),
                 Edge::To(NodeName::Wait),
                 Edge::To(NodeName::Ask),
-                Edge::To(NodeName::Falter),
+                Edge::To(NodeName::Flaky),
                 Edge::To(NodeName::Fail),
                 Edge::To(NodeName::Call),
                 Edge::To(NodeName::NestedEnter),
@@ -91,14 +93,14 @@ impl Strategy for Probe {
             ],
         ),
         (NodeName::Wait, &[Edge::To(NodeName::Step)]),
-        (NodeName::Ask, &[Edge::Ask(NodeName::Hear)]),
-        (NodeName::Hear, &[Edge::To(NodeName::Step), Edge::Ask(NodeName::Hear)]),
-        (NodeName::Falter, &[Edge::To(NodeName::Step)]),
+        (NodeName::Ask, &[Edge::Ask(NodeName::ReceiveAnswer)]),
+        (NodeName::ReceiveAnswer, &[Edge::To(NodeName::Step), Edge::Ask(NodeName::ReceiveAnswer)]),
+        (NodeName::Flaky, &[Edge::To(NodeName::Step)]),
         (NodeName::Fail, &[Edge::To(NodeName::Step)]),
         (NodeName::Call, &[Edge::To(NodeName::Step)]),
         (NodeName::NestedEnter, &[Edge::To(NodeName::NestedLeave)]),
         (NodeName::NestedLeave, &[Edge::To(NodeName::Step)]),
-        (NodeName::Stream, &[Edge::To(NodeName::Step)]),
+        (NodeName::Stream, &[Edge::To(NodeName::Step), Edge::End]),
         (NodeName::Finish, &[Edge::End]),
     ];
     const ENTRANCES: &'static [NodeName] = &[NodeName::Read];
@@ -113,8 +115,8 @@ impl Strategy for Probe {
             NodeName::Step => &nodes::Step,
             NodeName::Wait => &nodes::Wait,
             NodeName::Ask => &nodes::Ask,
-            NodeName::Hear => &nodes::Hear,
-            NodeName::Falter => &nodes::Falter,
+            NodeName::ReceiveAnswer => &nodes::ReceiveAnswer,
+            NodeName::Flaky => &nodes::Flaky,
             NodeName::Fail => &nodes::Fail,
             NodeName::Call => &nodes::Call,
             NodeName::NestedEnter => &nodes::NestedEnter,

@@ -1,10 +1,14 @@
 //! The probe's nodes. They share a file because each is only a few lines long.
 
+use std::borrow::Cow;
+
 use super::{
     Fact, NodeName, Probe,
     script::{USAGE, Word, parse},
 };
-use crate::{InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition};
+use crate::{
+    InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition, strategy::verbatim,
+};
 
 pub(super) struct Read;
 
@@ -16,7 +20,10 @@ impl Node<Probe> for Read {
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
         match parse(thread.user_message()) {
             Ok(words) => Transition::to(NodeName::Step).learn(Fact::Read(words)),
-            Err(problem) => Transition::end().say(Message::assistant(format!("{problem} {USAGE}"))),
+            Err(problem) => {
+                let words = Message::assistant(format!("{problem} {USAGE}"));
+                Transition::end().say(words).declined("not understood")
+            }
         }
     }
 }
@@ -35,7 +42,7 @@ impl Node<Probe> for Step {
         let next = match word {
             Word::Wait(_) => NodeName::Wait,
             Word::Ask { .. } => NodeName::Ask,
-            Word::Falter(_) => NodeName::Falter,
+            Word::Flaky(_) => NodeName::Flaky,
             Word::Fail(_) => NodeName::Fail,
             Word::Call(_) => NodeName::Call,
             Word::Nested => NodeName::NestedEnter,
@@ -44,8 +51,10 @@ impl Node<Probe> for Step {
                 let padding = "·".repeat(thread.config.padding / "·".len());
                 return Transition::to(NodeName::Step).learn(Fact::Stepped { padding });
             }
+            Word::Partial(cause) => return begun("stopped early").partial(cause.as_str()),
+            Word::Decline(cause) => return begun("declined").declined(cause.as_str()),
             Word::Echo(words) => {
-                return Transition::to(NodeName::Step).learn(Fact::Began).learn(Fact::Done(words.clone()));
+                return begun(words);
             }
         };
         Transition::to(next).learn(Fact::Began)
@@ -77,13 +86,13 @@ impl Node<Probe> for Ask {
     fn ask(&self, _: &Thread<Probe>) {}
 
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
-        Transition::ask(question(thread), NodeName::Hear)
+        Transition::ask(question(thread), NodeName::ReceiveAnswer)
     }
 }
 
-pub(super) struct Hear;
+pub(super) struct ReceiveAnswer;
 
-impl Node<Probe> for Hear {
+impl Node<Probe> for ReceiveAnswer {
     type Effect = ();
 
     fn ask(&self, _: &Thread<Probe>) {}
@@ -95,10 +104,10 @@ impl Node<Probe> for Hear {
             false => Question::chosen(&options, thread.user_message()),
         };
         match chosen {
-            Some(answer) => done(&format!("heard {answer:?}")).learn(Fact::Heard(answer.to_owned())),
+            Some(answer) => done(&format!("answered {answer:?}")).learn(Fact::Answered(answer.to_owned())),
             None => {
                 let why = format!("{:?} is not among the options", thread.user_message());
-                Transition::ask(question(thread), NodeName::Hear).because(why)
+                Transition::ask(question(thread), NodeName::ReceiveAnswer).because(why)
             }
         }
     }
@@ -114,14 +123,14 @@ fn question(thread: &Thread<Probe>) -> Question {
     }
 }
 
-pub(super) struct Falter;
+pub(super) struct Flaky;
 
-impl Node<Probe> for Falter {
+impl Node<Probe> for Flaky {
     type Effect = Simulate;
 
     fn ask(&self, thread: &Thread<Probe>) -> Simulate {
         match &thread.state.doing {
-            Some(Word::Falter(times)) => {
+            Some(Word::Flaky(times)) => {
                 Simulate(Simulation { failures: u64::from(*times), ..Simulation::default() })
             }
             _ => Simulate(Simulation::default()),
@@ -129,7 +138,7 @@ impl Node<Probe> for Falter {
     }
 
     fn learn(&self, _: &Thread<Probe>, _: String) -> Transition<Probe> {
-        done("faltered and went on")
+        done("succeeded after failures")
     }
 }
 
@@ -209,8 +218,15 @@ impl Node<Probe> for Stream {
         }
     }
 
-    fn learn(&self, _: &Thread<Probe>, words: String) -> Transition<Probe> {
-        done("streamed").say(Message::assistant(words))
+    /// As the last instruction, its text is the answer and ends the turn.
+    fn learn(&self, thread: &Thread<Probe>, words: String) -> Transition<Probe> {
+        let is_answer = thread.state.todo.is_empty() && !words.trim().is_empty();
+        let next = if is_answer { Transition::end() } else { Transition::to(NodeName::Step) };
+        next.learn(Fact::Done("streamed".to_owned())).say(Message::assistant(words))
+    }
+
+    fn preview<'a>(&self, thread: &Thread<Probe>, partial: &'a str) -> Option<Cow<'a, str>> {
+        thread.state.todo.is_empty().then(|| verbatim(partial))?
     }
 }
 
@@ -226,6 +242,11 @@ impl Node<Probe> for Finish {
         let words = if done.is_empty() { "Done.".to_owned() } else { format!("Done: {}.", done.join(", ")) };
         Transition::end().say(Message::assistant(words))
     }
+}
+
+/// Begins and finishes an instruction that makes no request.
+fn begun(what: &str) -> Transition<Probe> {
+    Transition::to(NodeName::Step).learn(Fact::Began).learn(Fact::Done(what.to_owned()))
 }
 
 fn done(what: &str) -> Transition<Probe> {

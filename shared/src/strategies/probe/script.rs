@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 /// Reply to input that contains no valid instruction.
 pub const USAGE: &str = "Say what to do, with semicolons between: wait SECONDS; ask QUESTION | OPTION | OPTION; \
-falter TIMES; fail REASON; call TIMES; nested; stream WORDS; steps TIMES; echo WORDS.";
+flaky TIMES; fail REASON; call TIMES; nested; stream WORDS; steps TIMES; \
+partial CAUSE; decline CAUSE; echo WORDS.";
 
 /// Upper limit for the number in one instruction: calls, steps or failures.
 const TIMES_MAX: u32 = 10_000;
@@ -23,7 +24,8 @@ pub enum Word {
         options: Vec<String>,
     },
     /// Fails this many attempts, then succeeds.
-    Falter(u32),
+    #[serde(alias = "falter")]
+    Flaky(u32),
     /// Fails with this reason until an operator retries.
     Fail(String),
     /// Makes this many calls concurrently.
@@ -34,6 +36,10 @@ pub enum Word {
     Stream(String),
     /// Does nothing, this many times.
     Steps(u32),
+    /// Ends the turn as partial, with this cause.
+    Partial(String),
+    /// Ends the turn as declined, with this cause.
+    Decline(String),
     /// Adds this text to the final report.
     Echo(String),
 }
@@ -62,12 +68,14 @@ fn word(part: &str) -> Result<Word, String> {
             let question = pieces.next().filter(|it| !it.is_empty()).unwrap_or("Well?".to_owned());
             Ok(Word::Ask { question, options: pieces.filter(|it| !it.is_empty()).collect() })
         }
-        "falter" => times(part, rest).map(Word::Falter),
+        "flaky" => times(part, rest).map(Word::Flaky),
         "fail" => Ok(Word::Fail(if rest.is_empty() { "told to fail".to_owned() } else { rest.to_owned() })),
         "call" => times(part, rest).map(Word::Call),
         "nested" => Ok(Word::Nested),
         "stream" => Ok(Word::Stream(rest.to_owned())),
         "steps" => times(part, rest).map(Word::Steps),
+        "partial" => Ok(Word::Partial(cause(rest))),
+        "decline" => Ok(Word::Decline(cause(rest))),
         "echo" => Ok(Word::Echo(rest.to_owned())),
         _ => Err(format!("I do not understand {part:?}.")),
     }
@@ -80,6 +88,11 @@ fn times(part: &str, rest: &str) -> Result<u32, String> {
     } else {
         Err(format!("{part:?} is not between 1 and {TIMES_MAX}."))
     }
+}
+
+/// Returns the cause of an outcome.
+fn cause(rest: &str) -> String {
+    if rest.is_empty() { "told to".to_owned() } else { rest.to_owned() }
 }
 
 fn number(part: &str) -> String {

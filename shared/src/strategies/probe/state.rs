@@ -37,7 +37,8 @@ pub enum Fact {
         padding: String,
     },
     /// A person answered with this text.
-    Heard(String),
+    #[serde(alias = "heard")]
+    Answered(String),
 }
 
 impl State {
@@ -59,7 +60,7 @@ impl State {
                 Some(Word::Steps(left)) if 1 < *left => *left -= 1,
                 Some(_) | None => drop(self.todo.pop_front()),
             },
-            Fact::Heard(answer) => self.answers.push(answer.clone()),
+            Fact::Answered(answer) => self.answers.push(answer.clone()),
         }
     }
 }

@@ -1,7 +1,13 @@
-//! Turns the tokens of an answer into links, with a list of the sources at its end.
+//! Turns the citations of an answer into links, with a list of the sources at its end.
+//!
+//! A citation is a token of the engine (`[s1]`), or an address of a source. Everything else stays byte for byte: code,
+//! other addresses and other text in brackets.
+
+use std::ops::Range;
 
 use super::{
-    links::{Kind, Link, key, links},
+    code::code,
+    links::{Kind, Link, host, key, links},
     sources::Source,
 };
 
@@ -10,44 +16,72 @@ use super::{
 pub(super) struct Resolved {
     /// Text with links and the list of sources.
     pub(super) text: String,
-    /// Removed references that no source supports.
+    /// Removed tokens of no source, and addresses that no source supports.
     pub(super) strange: Vec<String>,
 }
 
 impl Resolved {
-    /// Returns a one-line note about the removed references, if there are any.
+    /// Returns a one-line note about the references that no source supports, if there are any.
     pub(super) fn why(&self) -> Option<String> {
         let what = self.strange.join(", ");
-        (!what.is_empty()).then(|| format!("taken out of the answer, as nobody found it: {what}"))
+        (!what.is_empty()).then(|| format!("the answer refers to what was not found: {what}"))
     }
 }
 
-/// Turns every token of `answer` into a link to its source.
+/// Turns every citation of `answer` into a link to its source.
 ///
-/// **Invariant:** every address in the result is one of `sources`, or one that `known` accepts as part of the
-/// conversation.
+/// **Invariant:** outside code, every address in the result is one of `sources`, or one that `known` accepts as part of
+/// the conversation, or is listed at the end as not among the sources.
 pub(super) fn resolve(answer: &str, sources: &[Source], known: impl Fn(&str) -> bool) -> Resolved {
-    let mut page = Page { sources, cited: Vec::new(), out: String::new(), strange: Vec::new() };
+    let (code, found) = (code(answer), links(answer));
+    let (cited, out, strange, unfound) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+    let mut page = Page { answer, sources, code: &code, cited, out, strange, unfound };
     let mut done = 0;
-    for link in links(answer) {
-        page.words(&answer[done..link.at.start]);
+    for link in found.iter().filter(|it| !torn_by_code(&it.at, &code)) {
+        page.words(done..link.at.start);
         done = link.at.end;
-        page.link(&link, &answer[link.at.clone()], known(&link.url));
+        page.link(link, known(&link.url));
     }
-    page.words(&answer[done..]);
+    page.words(done..answer.len());
     page.listed()
 }
 
+/// Returns true if a link begins or ends in code. A link may hold a span of code in its label.
+fn torn_by_code(link: &Range<usize>, code: &[Range<usize>]) -> bool {
+    let within = |at: usize| {
+        let before = code.partition_point(|it| it.start <= at);
+        code[..before].last().is_some_and(|it| at < it.end)
+    };
+    within(link.start) || within(link.end - 1)
+}
+
 struct Page<'a> {
+    answer: &'a str,
     sources: &'a [Source],
+    /// Ranges of the answer that are code.
+    code: &'a [Range<usize>],
     /// Indexes of the cited sources, in the order of their citation numbers.
     cited: Vec<usize>,
     out: String,
     strange: Vec<String>,
+    /// Addresses in the text that no source supports.
+    unfound: Vec<String>,
 }
 
 impl Page<'_> {
-    fn words(&mut self, mut rest: &str) {
+    /// Copies a part of the answer without links, and replaces its tokens.
+    fn words(&mut self, part: Range<usize>) {
+        let mut done = part.start;
+        let first = self.code.partition_point(|it| it.end <= part.start);
+        for code in self.code[first..].iter().take_while(|it| it.start < part.end) {
+            self.prose(&self.answer[done..code.start.max(done)]);
+            done = code.end.min(part.end);
+            self.push(&self.answer[code.start.max(part.start)..done]);
+        }
+        self.prose(&self.answer[done..part.end]);
+    }
+
+    fn prose(&mut self, mut rest: &str) {
         while let Some(open) = rest.find('[') {
             let (before, from) = rest.split_at(open);
             self.push(before);
@@ -66,8 +100,8 @@ impl Page<'_> {
         self.push(rest);
     }
 
-    /// A link that the model wrote itself stays if its address is known. Otherwise only its text stays.
-    fn link(&mut self, link: &Link, whole: &str, known: bool) {
+    /// An address of a source is a citation. Any other stays as the model wrote it.
+    fn link(&mut self, link: &Link, known: bool) {
         let label = link.label.as_deref().filter(|it| !it.contains("://"));
         if let Some(group) = label.and_then(numbers) {
             return self.cite(&group);
@@ -82,13 +116,10 @@ impl Page<'_> {
             }
             return self.cite(&[nth + 1]);
         }
-        if known {
-            return self.push(whole);
-        }
-        self.strange.push(link.url.clone());
-        match label {
-            Some(label) => self.push(label),
-            None => self.leave_out(),
+        self.push(&self.answer[link.at.clone()]);
+        let is_told = known || source.is_some() || is_local(&link.url);
+        if !is_told && !self.unfound.contains(&link.url) {
+            self.unfound.push(link.url.clone());
         }
     }
 
@@ -108,7 +139,7 @@ impl Page<'_> {
         if links.is_empty() { self.leave_out() } else { self.push(&links.join(" ")) }
     }
 
-    /// Leaves out a reference and the space before it.
+    /// Leaves out a token and the space before it.
     fn leave_out(&mut self) {
         self.out.truncate(self.out.trim_end_matches(' ').len());
     }
@@ -126,8 +157,20 @@ impl Page<'_> {
             let Source { url, title } = &self.sources[*nth];
             self.out.push_str(&format!("\n{}. [{title}]({})", n + 1, target(url)));
         }
-        Resolved { text: self.out.trim().to_owned(), strange: self.strange }
+        if !self.unfound.is_empty() {
+            let all: Vec<String> = self.unfound.iter().map(|it| format!("<{it}>")).collect();
+            self.out.push_str(&format!("\n\nNot among the sources: {}", all.join(", ")));
+        }
+        self.strange.append(&mut self.unfound);
+        Resolved { text: self.out.trim_start_matches(['\n', '\r']).to_owned(), strange: self.strange }
     }
+}
+
+/// Returns true for an address of the reader's own machine, which no search finds.
+fn is_local(url: &str) -> bool {
+    let host = host(url);
+    let name = host.rsplit_once(':').map_or(&*host, |(name, _)| name);
+    name == "localhost" || name.starts_with("127.")
 }
 
 /// Returns the sources named in brackets, if the brackets contain nothing else: `s1`, or `s1, s2`.
@@ -206,18 +249,60 @@ mod tests {
     }
 
     #[test]
-    fn an_address_is_a_source_or_was_spoken_of_or_goes() {
+    fn an_address_of_a_source_is_a_citation_and_any_other_stays() {
         let list = "\n\nSources:\n1. [Page 3](https://e.example/3)";
         is("A [three](http://www.e.example/3/).", &format!("A three [1](https://e.example/3).{list}"));
         is("A https://e.example/3.", &format!("A [1](https://e.example/3).{list}"));
         is("A [s3](https://made.example/up).", &format!("A [1](https://e.example/3).{list}"));
         is("Your [page](https://known.example/x).", "Your [page](https://known.example/x).");
+        is("![p](https://e.example/3) A", "![p](https://e.example/3) A");
         drops(
-            "A [page](https://made.example/up), <https://made.example/b>.",
-            "A page,.",
+            "A [page](https://made.example/up), <https://made.example/b>, https://made.example/up.",
+            "A [page](https://made.example/up), <https://made.example/b>, https://made.example/up.\n\n\
+             Not among the sources: <https://made.example/up>, <https://made.example/b>",
             &["https://made.example/up", "https://made.example/b"],
         );
-        drops("![p](https://made.example/p.png) A", "p A", &["https://made.example/p.png"]);
+        let picture = "![p](https://made.example/p.png) A";
+        drops(
+            picture,
+            &format!("{picture}\n\nNot among the sources: <https://made.example/p.png>"),
+            &["https://made.example/p.png"],
+        );
+    }
+
+    #[test]
+    fn an_address_of_the_readers_own_machine_needs_no_source() {
+        for it in ["Open http://localhost:8080/map.", "[here](http://127.0.0.1/)", "http://localhost"] {
+            is(it, it);
+        }
+        drops(
+            "http://localhost.example/x",
+            "http://localhost.example/x\n\nNot among the sources: <http://localhost.example/x>",
+            &["http://localhost.example/x"],
+        );
+    }
+
+    #[test]
+    fn code_stays_byte_for_byte() {
+        for it in [
+            "Run `curl http://localhost:8080/health`.",
+            "```sh\ncurl http://localhost:8080 # [s1]\n```",
+            "a\n\n~~~\nx[s1] = [s2, s3]\nhttps://e.example/3\n~~~\n\nb",
+            "``[s1] ` https://e.example/1``",
+            "    [a] stays indented, as `[s1]` does",
+            "`[see`](http://known.example/x)",
+        ] {
+            is(it, it);
+        }
+        is(
+            "Call `f[s1]` as in [s2], [`f`](https://known.example/x) and ```[s3]```.",
+            "Call `f[s1]` as in [1](https://e.example/2), [`f`](https://known.example/x) and ```[s3]```.\n\n\
+             Sources:\n1. [Page 2](https://e.example/2)",
+        );
+        is(
+            "[`f`](https://e.example/3)",
+            "`f` [1](https://e.example/3)\n\nSources:\n1. [Page 3](https://e.example/3)",
+        );
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! ```
 //!
 //! **Invariant:** every citation in the answer was found. A model sees only tokens. The engine holds the addresses
-//! behind them and inserts them, so a model cannot invent an address.
+//! behind them and inserts them. An address that a model writes itself stays as it is, and is listed as not among the
+//! sources unless it was found or spoken of.
 //!
 //! ## Why the findings are tool results
 //!
@@ -20,6 +21,7 @@
 
 mod citations;
 mod cited;
+mod code;
 mod config;
 mod links;
 mod nodes;
@@ -100,6 +102,7 @@ impl Strategy for Research {
             NodeName::ReceiveApproval,
             &[
                 Edge::To(NodeName::WebResearch),
+                Edge::To(NodeName::PlanningAgent),
                 Edge::To(NodeName::FinalizeAnswer),
                 Edge::Ask(NodeName::ReceiveApproval),
             ],

@@ -1,6 +1,6 @@
 //! Tools offered to the planning agent, and the resolution of the names that it calls.
 
-use crate::{Thread, Tool};
+use crate::{Thread, Tool, context::READ_MORE};
 
 use super::{Research, nodes::SUBMIT_PLAN};
 
@@ -21,20 +21,19 @@ pub(super) fn offered(thread: &Thread<Research>) -> Vec<&str> {
 ///
 /// The message for the model, if the name matches no tool.
 pub(super) fn meant<'a>(thread: &'a Thread<Research>, name: &str) -> Result<(&'a str, &'a str), String> {
-    let servers = offered(thread);
-    let several = servers.len() > 1;
-    let all =
-        || servers.iter().flat_map(|server| toolbox(thread, server).iter().map(move |it| (*server, it)));
-    let called =
-        |server: &str, it: &Tool| if several { format!("{server}__{}", it.name) } else { it.name.clone() };
-    match all().find(|(server, it)| called(server, it) == name) {
-        Some((server, it)) if is_search(thread, server, &it.name) => Err(format!(
+    let tools = thread.offered_tools(&offered(thread));
+    let is_taken = tools.iter().any(|it| it.name == READ_MORE);
+    if let Some(it) = tools.first().filter(|_| name == READ_MORE && !is_taken) {
+        return Ok((it.server, READ_MORE));
+    }
+    match tools.iter().find(|it| it.name == name) {
+        Some(it) if is_search(thread, it.server, &it.tool.name) => Err(format!(
             "{name} is called by {SUBMIT_PLAN} for every query, so that what it finds can be cited"
         )),
-        Some((server, it)) => Ok((server, &it.name)),
+        Some(it) => Ok((it.server, &it.tool.name)),
         None => {
-            let mut known: Vec<String> = all().map(|(server, it)| called(server, it)).collect();
-            known.push(SUBMIT_PLAN.to_owned());
+            let mut known: Vec<&str> = tools.iter().map(|it| &*it.name).collect();
+            known.push(SUBMIT_PLAN);
             Err(format!("there is no tool called {name:?}; there are {}", known.join(", ")))
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::ToolCall;
+use crate::{Answer, ToolCall};
 
 /// Maximum length of a query, in characters. Search engines accept no more.
 pub(super) const QUERY_MAX: usize = 400;
@@ -92,36 +92,28 @@ pub(super) enum Approval {
     Yes,
     /// The queries are rejected.
     No,
+    /// Other queries are wanted, and not named yet.
+    Change,
     /// These queries replace the plan.
     Rather(Vec<String>),
-    /// The meaning of the answer is unclear.
+    /// An instruction, from which new queries are to be planned.
+    Wish,
+    /// The answer cannot be used, for this reason.
     Unclear(String),
 }
 
-const YES: &[&str] =
-    &["yes", "y", "ok", "okay", "approve", "approved", "go", "go ahead", "yes please", "sure"];
-const NO: &[&str] = &["no", "n", "stop", "cancel", "reject", "decline", "no thanks", "don't", "do not"];
-
-/// Reads a person's answer: yes, no, or other queries, one per line.
+/// Reads a person's answer: yes, no, an instruction, or other queries, one per line.
 pub(super) fn approval(answer: &str, limit: usize) -> Approval {
-    let plain = |it: &str| {
-        let kept = it.trim().trim_end_matches(['.', '!', ',', ';', ':']).to_lowercase();
-        cleaned(&kept.replace(',', " "))
-    };
-    let whole = plain(answer);
-    if YES.contains(&&*whole) {
-        return Approval::Yes;
-    }
-    if NO.contains(&&*whole) {
-        return Approval::No;
+    match Answer::of(answer) {
+        Answer::Yes => return Approval::Yes,
+        Answer::No | Answer::Stop => return Approval::No,
+        Answer::Change => return Approval::Change,
+        Answer::Wish | Answer::Unclear => (),
     }
     // “No, rather …” is an instruction, and as a query it would find nothing useful.
-    let first = answer.trim().split(['\n', ',', '.', '!', ';', ':']).next().map(plain).unwrap_or_default();
-    if YES.contains(&&*first) || NO.contains(&&*first) {
-        return Approval::Unclear(format!(
-            "{:?} is neither yes nor no nor a list of queries",
-            cleaned(answer)
-        ));
+    let first = answer.trim().split(['\n', ',', '.', '!', '?', ';', ':']).next().unwrap_or_default();
+    if Answer::of(first) != Answer::Unclear {
+        return Approval::Wish;
     }
     let queries = distinct(answer.lines().map(|it| unlisted(it).to_owned()), &[]);
     match queries.len() {
@@ -186,17 +178,23 @@ mod tests {
 
     #[test]
     fn a_person_is_understood() {
-        for yes in ["yes", " Yes. ", "OK!", "go ahead", "Yes, please"] {
+        for yes in ["yes", " Yes. ", "OK!", "go ahead", "Yes, please", "ja, bitte", "vale"] {
             assert_eq!(approval(yes, 2), Approval::Yes, "{yes}");
         }
-        for no in ["no", "No.", "STOP", "No, thanks!"] {
+        for no in ["no", "No.", "STOP", "No, thanks!", "forget it", "non merci"] {
             assert_eq!(approval(no, 2), Approval::No, "{no}");
         }
         let rather = |it: &[&str]| Approval::Rather(it.iter().map(|it| (*it).to_owned()).collect());
         assert_eq!(approval("no man's sky review", 2), rather(&["no man's sky review"]));
         assert_eq!(approval("1. tides\n\n- Moon phases\n- TIDES", 2), rather(&["tides", "Moon phases"]));
         assert_eq!(approval("2026 tides", 2), rather(&["2026 tides"]));
-        for unclear in ["", " \n", "No, rather the moon", "a\nb\nc"] {
+        assert_eq!(approval("change it", 2), Approval::Change);
+        for wish in
+            ["No, rather the moon", "Yes, but only of this year", "stop. The moon rather", "oui? et la lune"]
+        {
+            assert_eq!(approval(wish, 2), Approval::Wish, "{wish}");
+        }
+        for unclear in ["", " \n", "a\nb\nc"] {
             assert!(matches!(approval(unclear, 2), Approval::Unclear(_)), "{unclear}");
         }
     }

@@ -2,12 +2,12 @@
 
 use crate::{
     Thread,
-    strategies::retriever::{Retriever, State},
+    strategies::retriever::{Refusal, Retriever, State},
 };
 
 /// Maximum number of servers in a list with one line each. A longer list would distract from the details of the
 /// candidates.
-const LISTED_MAX: usize = 100;
+pub(super) const LISTED_MAX: usize = 100;
 
 /// Lists the available servers that pass `wanted`, each with its one-line description.
 pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) -> String {
@@ -20,10 +20,14 @@ pub(super) fn listed(thread: &Thread<Retriever>, wanted: impl Fn(&str) -> bool) 
     if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
 }
 
-/// Lists the servers that refused, each with its reason.
+/// Lists the servers that refused, each with its reason, and whether it may be chosen again.
 pub(super) fn refusals(state: &State) -> String {
-    let lines: Vec<String> =
-        state.refused.iter().map(|it| format!("- {}: {}", it.server, it.reason)).collect();
+    let line = |it: &Refusal| {
+        let again = if state.is_excluded(&it.server) { "" } else { " (it may be chosen again)" };
+        format!("- {}: {}{again}", it.server, it.reason)
+    };
+    let others = state.refused.iter().filter(|it| it.server != state.at());
+    let lines: Vec<String> = others.map(line).collect();
     if lines.is_empty() { "- none".to_owned() } else { lines.join("\n") }
 }
 

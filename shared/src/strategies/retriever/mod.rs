@@ -1,17 +1,19 @@
 //! Searches an index for the server that fits, then stays with it until it hands the request over.
 //!
 //! ```text
-//! routing_query ─▶ retrieve ─▶ route ─▶ equip ─▶ orchestrate ◀─▶ call_tools
-//!   ▲  ▲                       │ │       │  ▲      │ │ │            │
-//!   │  │             a person ◀┘ │       │  │      │ │ └▶ a person  │
-//!   │  └────── choose ◀─┘        │       │  │      │ └▶ end         │
-//!   │            └───────────────┼───────┼──┘      │                │
-//!   ├────── another server ──────┼───────┴─────────┤                │
-//!   └ (while the budget lasts)   └──────▶ respond ◀┴────────────────┘
+//! routing_query ⇄ retrieve ⇄ route ─▶ equip ─▶ orchestrate ◀─▶ call_tools
+//!   ▲  ▲             │        │ │      │  ▲      │ │ │            │
+//!   │  │             │ person ◀┘ │      │  │      │ │ └▶ a person  │
+//!   │  └────────── choose ◀─┘   │      │  │      │ └▶ end         │
+//!   │                │ └────────┼──────┼──┘      │                │
+//!   ├─── another ────┼──────────┼──────┴─────────┤                │
+//!   └─── server      └──────────┴──▶ respond ◀───┴────────────────┘
 //! ```
 //!
-//! **Invariant:** a model never has the final word on a name. A server in use is available to the thread, was among the
-//! model's options, and has not refused in this turn.
+//! If nothing fits, the index is searched once more in other words. If nothing fits then either, the turn says so.
+//!
+//! **Invariant:** a model never has the final word on a name. A server in use is available to the thread and was among
+//! the model's options. A server that handed over returns only after another one has worked, within `reroutes`.
 
 mod listing;
 mod nodes;
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 pub use state::{Candidate, Ending, Fact, Refusal, State};
 
 use crate::{
-    Role, Thread,
+    Role, SearchOptions, Thread,
     strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
@@ -47,6 +49,8 @@ pub enum NodeName {
     Equip,
     /// Decides how to work on the request.
     Orchestrate,
+    /// Reads the person's answer to a question about the request.
+    ReceiveAnswer,
     /// Runs the tool calls that the model requested.
     CallTools,
     /// Writes the answer to the person if nothing more can be done.
@@ -65,6 +69,8 @@ pub struct Config {
     /// Minimum score of a candidate as a fraction of the best one's, 0 to 1.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub score: f64,
+    /// Options of the search in the index.
+    pub search: SearchOptions,
     /// Maximum number of changes to another server in a turn, after one handed over or was unreachable.
     pub reroutes: usize,
     /// Maximum number of rounds of tool calls in a turn. At the limit the turn ends with a partial result.
@@ -74,7 +80,8 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { model: "openai/gpt-4o".to_owned(), candidates: 4, score: 0.25, reroutes: 2, rounds: 8 }
+        let search = SearchOptions::default();
+        Self { model: "openai/gpt-4o".to_owned(), candidates: 4, score: 0.25, search, reroutes: 2, rounds: 8 }
     }
 }
 
@@ -82,7 +89,7 @@ impl Strategy for Retriever {
     const NAME: &'static str = "retriever";
     const VERSION: u32 = 1;
     const ABOUT: &'static str =
-        "finds the one MCP server that fits by web_search an index, and works with its tools";
+        "finds the one MCP server that fits by searching an index, and works with its tools";
     const PROMPTS: &'static [&'static str] = &[
         include_str!("prompts/orchestrate.md"),
         include_str!("prompts/respond.md"),
@@ -96,17 +103,24 @@ impl Strategy for Retriever {
 
     const EDGES: Edges<NodeName> = &[
         (NodeName::RoutingQuery, &[Edge::To(NodeName::Retrieve)]),
-        (NodeName::Retrieve, &[Edge::To(NodeName::Route)]),
+        (
+            NodeName::Retrieve,
+            &[Edge::To(NodeName::Route), Edge::To(NodeName::RoutingQuery), Edge::To(NodeName::Respond)],
+        ),
         (
             NodeName::Route,
             &[
                 Edge::To(NodeName::Equip),
                 Edge::To(NodeName::Route),
+                Edge::To(NodeName::Retrieve),
                 Edge::To(NodeName::Respond),
                 Edge::Ask(NodeName::Choose),
             ],
         ),
-        (NodeName::Choose, &[Edge::To(NodeName::Equip), Edge::To(NodeName::RoutingQuery)]),
+        (
+            NodeName::Choose,
+            &[Edge::To(NodeName::Equip), Edge::To(NodeName::RoutingQuery), Edge::To(NodeName::Respond)],
+        ),
         (
             NodeName::Equip,
             &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::RoutingQuery), Edge::To(NodeName::Respond)],
@@ -117,10 +131,11 @@ impl Strategy for Retriever {
                 Edge::To(NodeName::CallTools),
                 Edge::To(NodeName::RoutingQuery),
                 Edge::To(NodeName::Respond),
-                Edge::Ask(NodeName::Orchestrate),
+                Edge::Ask(NodeName::ReceiveAnswer),
                 Edge::End,
             ],
         ),
+        (NodeName::ReceiveAnswer, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
         (NodeName::CallTools, &[Edge::To(NodeName::Orchestrate), Edge::To(NodeName::Respond)]),
         (NodeName::Respond, &[Edge::End]),
     ];
@@ -146,6 +161,7 @@ impl Strategy for Retriever {
             NodeName::Choose => &nodes::Choose,
             NodeName::Equip => &nodes::Equip,
             NodeName::Orchestrate => &nodes::Orchestrate,
+            NodeName::ReceiveAnswer => &nodes::ReceiveAnswer,
             NodeName::CallTools => &nodes::CallTools,
             NodeName::Respond => &nodes::Respond,
         }

@@ -6,21 +6,31 @@ use crate::{
     strategy::Thread,
 };
 
-/// Moves on to another server, or ends the turn with the reason.
-///
-/// **Invariant:** a server that refused is not chosen again in the same turn, so two servers that refer to each other
-/// cannot loop.
-pub(super) fn reroute(thread: &Thread<Retriever>, reason: impl Into<String>) -> Transition<Retriever> {
-    let server = thread.state.at();
-    let refused = Fact::Refused(Refusal { server: server.to_owned(), reason: reason.into() });
-    let left = thread.servers.keys().any(|it| it != server && !thread.state.has_refused(it));
+/// Moves on from a server that handed over, or ends the turn with the reason.
+pub(super) fn hand_over(thread: &Thread<Retriever>, reason: String) -> Transition<Retriever> {
+    reroute(thread, Refusal { server: thread.state.at().to_owned(), reason, unreachable: false })
+}
+
+/// Moves on from a server that cannot be reached, or ends the turn with the reason.
+pub(super) fn unreachable(thread: &Thread<Retriever>, reason: String) -> Transition<Retriever> {
+    reroute(thread, Refusal { server: thread.state.at().to_owned(), reason, unreachable: true })
+}
+
+/// **Invariant:** a server that refused is chosen again only after another server has worked, and the number of changes
+/// is limited, so servers that refer to each other cannot loop.
+fn reroute(thread: &Thread<Retriever>, refusal: Refusal) -> Transition<Retriever> {
+    let left = thread.servers.keys().any(|it| *it != refusal.server && !thread.state.is_excluded(it));
+    let refused = Fact::Refused(refusal);
     let limit = thread.config.reroutes;
-    let why = if limit <= thread.state.refused.len() {
-        format!("the limit of {limit} reroutes for a turn is reached")
+    let (why, cause) = if limit <= thread.state.refused.len() {
+        (format!("the limit of {limit} reroutes for a turn is reached"), "reroutes")
     } else if !left {
-        "no other server is left".to_owned()
+        ("no other server is left".to_owned(), "no server left")
     } else {
         return Transition::to(NodeName::RoutingQuery).learn(refused);
     };
-    Transition::to(NodeName::Respond).learn(refused).learn(Fact::Ended(Ending::Refused)).because(why)
+    let next =
+        Transition::to(NodeName::Respond).learn(refused).learn(Fact::Ended(Ending::Refused)).because(why);
+    // What a server's tools returned before it handed over is part of the answer.
+    if 0 < thread.state.rounds { next.partial(cause) } else { next.declined(cause) }
 }

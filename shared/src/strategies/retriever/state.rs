@@ -1,5 +1,7 @@
 //! Facts that the retriever concludes and the state it folds from them.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// State of the retriever.
@@ -13,6 +15,10 @@ pub struct State {
     /// Candidate servers, until one is chosen. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub candidates: Vec<Candidate>,
+    /// True after nothing fitted and the index is searched once more in other words, until a server is chosen. Belongs
+    /// to the turn.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub searched_again: bool,
     /// Error in the last choice, returned to the model so that it can correct it. Belongs to the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
@@ -22,6 +28,9 @@ pub struct State {
     /// Servers that handed over or were unreachable. Belongs to the turn.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Refusal>,
+    /// Servers that handed over and may be chosen again, because another server has worked since. Belongs to the turn.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub may_return: BTreeSet<String>,
     /// Number of rounds of tool calls. Belongs to the turn.
     pub rounds: u32,
     /// True after the server took over from another one, until one of its own tools is called. Belongs to the turn.
@@ -48,6 +57,9 @@ pub struct Refusal {
     pub server: String,
     /// Reason for the refusal.
     pub reason: String,
+    /// True if the server could not be reached. It is not tried again in this turn.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unreachable: bool,
 }
 
 /// Reason for stopping.
@@ -58,6 +70,8 @@ pub enum Ending {
     NothingRelevant,
     /// Every server that was tried refused, and no further one is tried.
     Refused,
+    /// The person no longer wants it.
+    Dropped,
     /// A server handles the request but cannot finish.
     Stuck {
         /// Reason that the server cannot finish.
@@ -79,6 +93,8 @@ pub enum Fact {
         /// Candidates, best first.
         candidates: Vec<Candidate>,
     },
+    /// Nothing that the index returned fits, and it is searched once more in other words.
+    Missed,
     /// The model chose a server that was not an option.
     Misrouted {
         /// Error in the choice.
@@ -94,7 +110,7 @@ pub enum Fact {
         /// Name of the server.
         server: String,
     },
-    /// The server refused and is not asked again in this turn.
+    /// The server refused. It may be chosen again after another server has worked, unless it was unreachable.
     Refused(Refusal),
     /// A round of tool calls finished.
     Worked,
@@ -108,9 +124,14 @@ impl State {
         self.server.as_deref().unwrap_or_default()
     }
 
-    /// Returns whether `server` refused the request in this turn.
-    pub fn has_refused(&self, server: &str) -> bool {
-        self.refused.iter().any(|it| it.server == server)
+    /// Returns whether `server` refused in this turn and may not be chosen again yet.
+    ///
+    /// ## Why another server must have worked in between
+    ///
+    /// A task may need two servers in turn: the shop, the clock, the shop once more. Two servers that only refer to each
+    /// other get nothing done, so neither returns.
+    pub fn is_excluded(&self, server: &str) -> bool {
+        self.refused.iter().any(|it| it.server == server) && !self.may_return.contains(server)
     }
 
     pub(super) fn begin_turn(&mut self) {
@@ -124,11 +145,17 @@ impl State {
                 self.candidates.clone_from(candidates);
                 self.problem = None;
             }
+            Fact::Missed => {
+                self.searched_again = true;
+                self.candidates.clear();
+                self.problem = None;
+            }
             Fact::Misrouted { problem } => self.problem = Some(problem.clone()),
             Fact::Undecided { between } => self.between.clone_from(between),
             Fact::Routed { server } => {
                 self.server = Some(server.clone());
                 self.took_over = !self.refused.is_empty();
+                self.searched_again = false;
                 self.candidates.clear();
                 self.between.clear();
                 self.problem = None;
@@ -136,11 +163,15 @@ impl State {
             Fact::Refused(refusal) => {
                 self.server = None;
                 self.took_over = false;
+                self.may_return.remove(&refusal.server);
                 self.refused.push(refusal.clone());
             }
             Fact::Worked => {
                 self.rounds += 1;
                 self.took_over = false;
+                let at = self.server.as_ref();
+                let handed_over = self.refused.iter().filter(|it| !it.unreachable && Some(&it.server) != at);
+                self.may_return.extend(handed_over.map(|it| it.server.clone()));
             }
             Fact::Ended(ending) => self.ending = Some(ending.clone()),
         }

@@ -16,6 +16,7 @@ use crate::{
     Error, Head, Store, ThreadId, ThreadStatus, Turn, TurnId, TurnStatus,
     log::{
         append::Batch,
+        attachments::{self, AttachmentContent},
         database::Database,
         ids::corrupt,
         plain, signed,
@@ -37,6 +38,7 @@ struct Entry {
     /// The turn, without its position.
     turn: Turn,
     idempotency: Option<Idempotency>,
+    attachments: Vec<AttachmentContent>,
 }
 
 impl Store {
@@ -92,6 +94,9 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
     let is_fresh = |entry: &Entry| positions.contains_key(&entry.turn.id);
     let fresh = entries.iter().zip(openings).filter(|(entry, _)| is_fresh(entry));
     open_all(tx, fresh.collect(), now).await?;
+    for entry in entries.iter().filter(|it| is_fresh(it)) {
+        attachments::insert(tx, entry.turn.thread, &entry.attachments).await?;
+    }
     let known = by_key(tx, entries.iter().filter(|it| !is_fresh(it))).await?;
     for (nth, entry) in nths.into_iter().zip(entries) {
         outcomes[nth] = Some(match positions.get(&entry.turn.id) {
@@ -103,7 +108,7 @@ async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outc
 }
 
 fn lost() -> Error {
-    Error::Database("a turn was neither queued nor known".to_owned())
+    Error::Database("a turn was neither inserted nor found".to_owned())
 }
 
 /// Queues a turn of an existing thread.
@@ -122,14 +127,24 @@ async fn follow(
     let Some(position) = positions.get(&entry.turn.id) else {
         return recognised(&entry, &by_key(tx, [&entry]).await?);
     };
+    attachments::insert(tx, thread, &entry.attachments).await?;
     let turn = Turn { position: *position, ..entry.turn };
     Ok(if under_way { Submitted::Behind(turn) } else { Submitted::New(turn) })
 }
 
 impl Entry {
     fn new(new: NewTurn, thread: ThreadId, tenant: String, now: i64) -> Self {
-        let NewTurn { thread: opening, policy, priority, messages, metadata, author, idempotency, due_at } =
-            new;
+        let NewTurn {
+            thread: opening,
+            policy,
+            priority,
+            messages,
+            metadata,
+            author,
+            idempotency,
+            due_at,
+            attachments,
+        } = new;
         let answers_seq = match opening {
             Opening::Asking(_, seq) => Some(seq),
             Opening::New(_) | Opening::Existing(_) => None,
@@ -148,13 +163,14 @@ impl Entry {
             started_seq: None,
             ended_seq: None,
             error: None,
+            outcome: None,
             cause: None,
             answers_seq,
             due_at,
             created_at: now,
             updated_at: now,
         };
-        Self { turn, idempotency }
+        Self { turn, idempotency, attachments }
     }
 
     /// Returns the stored key, if the turn has one.
@@ -165,7 +181,10 @@ impl Entry {
     /// Returns the messages as JSON.
     fn input(&self) -> Result<String, Error> {
         let unwritable = |error| {
-            corrupt(self.turn.thread, format_args!("the words of its next turn have no JSON: {error}"))
+            corrupt(
+                self.turn.thread,
+                format_args!("the messages of its next turn cannot be encoded as JSON: {error}"),
+            )
         };
         serde_json::to_string(&self.turn.messages).map_err(unwritable)
     }

@@ -34,6 +34,7 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet};
 
 use async_trait::async_trait;
+use shared::Metric;
 use tokio::sync::OnceCell;
 
 use self::{
@@ -116,7 +117,12 @@ impl VectorIndex for MilvusIndex {
         Ok(self.wire().await?.rows().await?.into_iter().map(|it| it.model).collect())
     }
 
-    async fn nearest(&self, to: &Embedded, limit: usize) -> Result<Vec<Near>, Error> {
+    /// Milvus ranks by the metric of its index, cosine. For the others, all vectors are read and ranked here: exactly,
+    /// as its own flat index does.
+    async fn nearest(&self, to: &Embedded, metric: Metric, limit: usize) -> Result<Vec<Near>, Error> {
+        if metric != Metric::Cosine {
+            return Ok(nearest::nearest(self.all().await?, to, metric, limit));
+        }
         let wire = self.wire().await?;
         let scores = wire.search(to, limit).await?;
         let servers: Vec<String> = scores.keys().cloned().collect();

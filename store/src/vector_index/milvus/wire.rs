@@ -57,7 +57,7 @@ impl Place {
             return refused("must be milvus:http://HOST:PORT or milvus:https://HOST:PORT");
         };
         if rest.contains(['@', '?', '#']) {
-            return refused("may hold no password: set index.token = \"env:NAME\"");
+            return refused("must not contain a password; hint: set index.token = \"env:NAME\"");
         }
         let (host, database) = rest.split_once('/').unwrap_or((rest, ""));
         if !host.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -91,7 +91,7 @@ impl Wire {
         let found = self.said(self.query(ENTRIES, String::new(), &rows::OF_ROW, rows::row).await)?;
         if found.len() == ROWS_MAX {
             return Err(Error::IndexRefused(format!(
-                "{} has {ROWS_MAX} servers or more, which is too many to look through",
+                "{} has {ROWS_MAX} servers or more, more than can be searched",
                 self.name
             )));
         }
@@ -281,13 +281,17 @@ fn failed(name: &str, error: Refusal) -> Error {
         return failed(name, *source);
     }
     if let Refusal::Timeout(_) = error {
-        return Error::IndexUnavailable(format!("{name} did not answer in time: is it running?"));
+        return Error::IndexUnavailable(format!(
+            "{name} did not answer in time; hint: check that it is running"
+        ));
     }
     if let Refusal::Grpc(status) = &error {
         let said = status.message();
         return match status.code() as i32 {
             // Permission denied, unauthenticated.
-            7 | 16 => Error::IndexRefused(format!("{name} refused the token ({said}): set index.token")),
+            7 | 16 => {
+                Error::IndexRefused(format!("{name} rejected the token ({said}); hint: set index.token"))
+            }
             // Deadline exceeded.
             4 => Error::IndexUnavailable(format!("{name} did not answer in time: {said}")),
             // Cancelled, unknown, resource exhausted, aborted, unavailable.

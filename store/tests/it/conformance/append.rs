@@ -140,7 +140,7 @@ pub(super) async fn knows_what_it_does_not_know(store: &Store) -> Result<(), Err
 
     let (head, turn) = opened(store).await?;
     tamper::execute(store, "DELETE FROM threads WHERE id = $1", head.thread).await?;
-    let running = TurnUpdate { turn: turn.id, status: TurnStatus::Running, error: None };
+    let running = TurnUpdate { turn: turn.id, status: TurnStatus::Running, error: None, outcome: None };
     let mark = ReadModelUpdate { status: ThreadStatus::Busy, turn: Some(running) };
     let lost = store.append(&head, &[decided(1)], Some(&mark)).await;
     assert!(matches!(lost, Err(Error::UnknownThread(id)) if id == head.thread), "{lost:?}");

@@ -14,8 +14,8 @@ use store::{
     Error, Idempotency, NewTurn, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus,
     TurnUpdate,
     batches::{
-        Batch, BatchStatus, CacheKey, Chunk, Good, Item, ItemState, ItemTransition, KnownBy, Line, LinePlace,
-        NewBatch, NewFile, ResultLine, Stopped,
+        Batch, BatchStatus, CacheKey, Chunk, Item, ItemState, ItemTransition, KnownBy, Line, LinePlace,
+        NewBatch, NewFile, ResultLine, ResultSelection, Stopped,
     },
 };
 
@@ -67,25 +67,25 @@ pub(super) async fn made(store: &Store, new: NewBatch) -> Result<Batch, Error> {
     batch.ok_or_else(|| Error::Database("the batch is not new".to_owned()))
 }
 
-/// Creates a batch with these lines, leased to `keeper`. Each line is a name, and the hash of its content if it is
+/// Creates a batch with these lines, leased to `owner`. Each line is a name, and the hash of its content if it is
 /// valid.
 pub(super) async fn batch(
     store: &Store,
     tenant: &str,
-    keeper: &str,
+    owner: &str,
     lines: &[(&str, Option<&str>)],
 ) -> Result<Batch, Error> {
     let input = file(store, tenant).await?;
     let batch = made(store, new_batch(tenant, input)).await?;
-    store.acquire_batch_leases(keeper, LEASE).await?;
+    store.acquire_batch_leases(owner, LEASE).await?;
     let count = lines.len() as u64;
-    store.add_lines(&batch, keeper, taken_lines(1, lines), count).await?;
+    store.add_lines(&batch, owner, taken_lines(1, lines), count).await?;
     assert!(
-        matches!(store.add_lines(&batch, keeper, Vec::new(), count).await, Err(Error::BatchLost(_))),
+        matches!(store.add_lines(&batch, owner, Vec::new(), count).await, Err(Error::BatchLost(_))),
         "a chunk is taken once"
     );
     let batch = known(store, batch.id).await?;
-    assert!(store.advance_batch(&batch, keeper, BatchStatus::InProgress, None).await?);
+    assert!(store.advance_batch(&batch, owner, BatchStatus::InProgress, None).await?);
     known(store, batch.id).await
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn batches_are_kept_by_one_at_a_time(store: &Store) -> Result<(
     assert!(!store.advance_batch(&made, "bob", BatchStatus::InProgress, None).await?);
     assert!(matches!(store.apply_transitions(made.id, "bob", Vec::new()).await, Err(Error::BatchLost(_))));
     store.apply_transitions(made.id, "ada", Vec::new()).await?;
-    store.leave_batches("ada").await?;
+    store.release_batch_leases("ada").await?;
     assert!(ids(store.acquire_batch_leases("bob", LEASE).await?).contains(&made.id));
     assert_eq!(ids(store.acquire_batch_leases("ada", LEASE).await?), NONE);
     assert!(
@@ -209,7 +209,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!((made.total, made.lines, made.done, made.validated), (5, 5, 2, 1));
     let counts = count_items(store, made.id).await?;
     assert_eq!(counts, [(ItemState::Waiting, 3), (ItemState::Invalid, 2)].into());
-    let bad = store.bad_lines(made.id, 10).await?;
+    let bad = store.invalid_lines(made.id, 10).await?;
     assert_eq!(
         bad.iter().map(|it| (it.nth, it.code.as_str())).collect::<Vec<_>>(),
         [(2, "bad"), (3, "duplicate_custom_id")]
@@ -231,7 +231,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         ..to(item, ItemState::Submitted)
     });
     let fed: Vec<ItemTransition> = fed.collect();
-    store.leave_batches("ada").await?;
+    store.release_batch_leases("ada").await?;
     store.acquire_batch_leases("bob", LEASE).await?;
     assert!(matches!(store.apply_transitions(made.id, "ada", fed.clone()).await, Err(Error::BatchLost(_))));
     assert_eq!(
@@ -239,7 +239,7 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
         waiting,
         "what was changed before it showed is undone"
     );
-    store.leave_batches("bob").await?;
+    store.release_batch_leases("bob").await?;
     store.acquire_batch_leases("ada", LEASE).await?;
     store.apply_transitions(made.id, "ada", fed.clone()).await?;
     let twice = store.apply_transitions(made.id, "ada", fed).await;
@@ -266,12 +266,12 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     }
     let moved = to_collect(store, made.id).await?;
     assert_eq!(moved.len(), 2);
-    let took = UsageTotal { input_tokens: 10, output_tokens: 5, micro_usd: 7, ..UsageTotal::default() };
+    let usage = UsageTotal { input_tokens: 10, output_tokens: 5, micro_usd: 7, ..UsageTotal::default() };
     let moves = moved.iter().map(|(item, turn)| {
         let over = turn.status == TurnStatus::Completed;
         let state = if over { ItemState::Completed } else { ItemState::AwaitingInput };
         let response = over.then(|| json!({"status_code": 200, "body": "für \u{0} dich"}));
-        ItemTransition { took, response, ..to(item, state) }
+        ItemTransition { usage, response, ..to(item, state) }
     });
     store.apply_transitions(made.id, "ada", moves.collect()).await?;
     let now = known(store, made.id).await?;
@@ -292,10 +292,10 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     let moved = to_collect(store, made.id).await?;
     let [(asked, last)] = &moved[..] else { panic!("one was answered: {moved:?}") };
     assert_eq!((asked.nth, last), (c.nth, &answer));
-    assert_eq!((asked.took.input_tokens, asked.took.micro_usd), (10, 7));
-    let more = UsageTotal { micro_usd: 9, ..took };
+    assert_eq!((asked.usage.input_tokens, asked.usage.micro_usd), (10, 7));
+    let more = UsageTotal { micro_usd: 9, ..usage };
     let late = ItemTransition {
-        took: more,
+        usage: more,
         error: Some(("late".to_owned(), "too \u{0} late".to_owned())),
         ..to(asked, ItemState::Expired)
     };
@@ -316,9 +316,9 @@ pub(super) async fn items_end_once(store: &Store) -> Result<(), Error> {
     assert_eq!(found[2].1["response"]["body"], "für \u{0} dich");
     assert_eq!((&found[3].1["custom_id"], &found[3].1["error"]["code"]), (&json!("c"), &json!("late")));
     assert_eq!(store.results(made.id, 3, 1).await?[0].n, 4);
-    let good = store.final_results(made.id, Good::Yes, 0, 10).await?;
+    let good = store.final_results(made.id, ResultSelection::Successful, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3]);
-    assert_eq!(store.final_results(made.id, Good::No, 0, 10).await?.len(), 4);
+    assert_eq!(store.final_results(made.id, ResultSelection::Unsuccessful, 0, 10).await?.len(), 4);
     let causes = store.causes(made.id, 10).await?;
     assert_eq!(causes.iter().map(|it| it.count).sum::<u64>(), 3, "{causes:?}");
     assert_eq!(store.pace(made.id, now.done, 1000).await?.expect("five came").results, 4);
@@ -391,9 +391,12 @@ pub(super) async fn earlier_results_are_found(store: &Store) -> Result<(), Error
     let items = store.waiting_items(first.id, 10).await?;
     let run = Some((Uuid::now_v7(), Uuid::now_v7()));
     let response = Some(json!({"status_code": 200, "body": {"output": "für dich"}}));
+    // What was not answered may be answered another time.
+    let partial = ItemTransition { run, response: response.clone(), ..to(&items[2], ItemState::Partial) };
     let moves = vec![
         ItemTransition { run, response: response.clone(), ..to(&items[0], ItemState::Completed) },
         to(&items[1], ItemState::Failed),
+        partial,
     ];
     store.apply_transitions(first.id, "ada", moves).await?;
     let lines = [("a", Some("1")), ("b", Some("2")), ("c", Some("3")), ("d", Some("1"))];
@@ -427,7 +430,7 @@ pub(super) async fn pages_of_long_lines_are_short(store: &Store) -> Result<(), E
         "the one that goes beyond is the last"
     );
     assert_eq!(numbers(store.results(made.id, 2, 1000).await?), [3]);
-    assert_eq!(numbers(store.final_results(made.id, Good::Yes, 1, 1000).await?), [2, 3]);
+    assert_eq!(numbers(store.final_results(made.id, ResultSelection::Successful, 1, 1000).await?), [2, 3]);
     Ok(())
 }
 
@@ -436,7 +439,7 @@ async fn end(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Error
     let head = store.head(turn.thread).await?;
     let mark = |thread, status| ReadModelUpdate {
         status: thread,
-        turn: Some(TurnUpdate { turn: turn.id, status, error: None }),
+        turn: Some(TurnUpdate { turn: turn.id, status, error: None, outcome: None }),
     };
     let heard = heard(turn);
     let head = store.append(&head, &[heard], Some(&mark(ThreadStatus::Busy, TurnStatus::Running))).await?;

@@ -49,7 +49,10 @@ pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error
         [store.load(start.thread).await.map(drop), store.events(start.thread, None, 9).await.map(drop)]
     {
         let refused = refused.expect_err("an unknown kind was read");
-        assert!(refused.to_string().contains("\"dreamt\"") && refused.to_string().contains("newer turnfold"));
+        assert!(
+            refused.to_string().contains("\"dreamt\"")
+                && refused.to_string().contains("newer version of turnfold")
+        );
         assert!(matches!(refused, Error::Unreadable { thread, seq: 1, .. } if thread == start.thread));
     }
     assert_eq!(store.stored(start.thread, 1, 1).await?[0].kind, "dreamt", "an auditor can still look");

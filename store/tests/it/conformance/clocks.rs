@@ -22,6 +22,8 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
             retry_after_ms: Some(10_000),
             in_doubt: false,
             usage: None,
+            pin_changed: false,
+            context_tokens: None,
         };
         let head = store.append(&head, &[heard(&turn), asked.into(), fault.into()], None).await?;
         let sql = format!("UPDATE events SET at = at + {} WHERE seq = 3 AND thread_id = $1", behind * SECOND);

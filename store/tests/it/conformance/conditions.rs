@@ -1,11 +1,14 @@
 //! Filters select the same turns on both engines, and failures are counted by cause.
 
+use std::collections::BTreeSet;
+
 use serde_json::json;
+use shared::{Cause, Outcome, OutcomeKind};
 
 use super::{heard, of_tenant};
 use queue::{Priority, clock};
 use store::{
-    Conditions, Error, NewTurn, Order, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnId,
+    Conditions, Ended, Error, NewTurn, Order, ReadModelUpdate, Store, ThreadStatus, Turn, TurnFilter, TurnId,
     TurnStatus, TurnUpdate,
 };
 
@@ -21,7 +24,8 @@ fn conditions(words: &str) -> Conditions {
 
 async fn fails(store: &Store, turn: &Turn, error: &str) -> Result<(), Error> {
     let mark = |status, turn_status, error: Option<&str>| {
-        let turn = TurnUpdate { turn: turn.id, status: turn_status, error: error.map(str::to_owned) };
+        let turn =
+            TurnUpdate { turn: turn.id, status: turn_status, error: error.map(str::to_owned), outcome: None };
         ReadModelUpdate { status, turn: Some(turn) }
     };
     let head = store.head(turn.thread).await?;
@@ -29,6 +33,70 @@ async fn fails(store: &Store, turn: &Turn, error: &str) -> Result<(), Error> {
     let head = store.append(&head, &[heard(turn)], Some(&running)).await?;
     let failed = mark(ThreadStatus::Error, TurnStatus::Failed, Some(error));
     store.append(&head, &[super::decided("failed")], Some(&failed)).await?;
+    Ok(())
+}
+
+/// Runs a turn to an end with this outcome.
+async fn ends(store: &Store, turn: &Turn, kind: OutcomeKind, cause: &str) -> Result<(), Error> {
+    let causes = if cause.is_empty() { BTreeSet::new() } else { [Cause::from(cause)].into() };
+    let outcome = Some(Outcome { kind, causes });
+    let turn_update = TurnUpdate { turn: turn.id, status: TurnStatus::Completed, error: None, outcome };
+    let update = ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn_update) };
+    let head = store.head(turn.thread).await?;
+    store.append(&head, &[heard(turn), super::decided("ended")], Some(&update)).await?;
+    Ok(())
+}
+
+pub(super) async fn find_outcomes(store: &Store) -> Result<(), Error> {
+    const TENANT: &str = "outcomes";
+    let mut turns = Vec::new();
+    for (kind, cause) in [
+        (OutcomeKind::Answered, ""),
+        (OutcomeKind::Partial, "mcp unreachable: files"),
+        (OutcomeKind::Declined, "no expert fits"),
+        (OutcomeKind::Partial, "mcp unreachable: files"),
+    ] {
+        let turn = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+        ends(store, &turn, kind, cause).await?;
+        turns.push(turn.id);
+    }
+    let failed = store.submit(of_tenant(TENANT, "hello")).await?.into_turn();
+    fails(store, &failed, "no expert fits").await?;
+    turns.push(failed.id);
+    for (words, found) in [
+        ("outcome = answered", vec![0]),
+        ("outcome = partial", vec![1, 3]),
+        ("outcome = declined", vec![2]),
+        ("outcome != partial", vec![0, 2, 4]),
+        ("status = completed", vec![0, 1, 2, 3]),
+        ("status = completed and outcome != answered", vec![1, 2, 3]),
+        ("status = failed", vec![4]),
+        ("cause = 'mcp unreachable: files'", vec![1, 3]),
+        ("cause ~ unreachable and outcome = partial", vec![1, 3]),
+        ("cause = 'no expert fits'", vec![2, 4]),
+        ("cause = ''", vec![0]),
+    ] {
+        let conditions = conditions(&format!("tenant = {TENANT} and {words}"));
+        let filter =
+            TurnFilter { conditions: Some(&conditions), order: Order::OldestFirst, ..TurnFilter::default() };
+        let ids: Vec<TurnId> = store.turns(filter, None, 9).await?.iter().map(|it| it.id).collect();
+        assert_eq!(ids, found.iter().map(|it| turns[*it]).collect::<Vec<_>>(), "{words}");
+    }
+    let filter = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
+    let ends = store.failures(filter, 9).await?;
+    let told: Vec<_> = ends.by_cause.iter().map(|it| (it.ended, it.cause.as_str(), it.turns)).collect();
+    let expected = [
+        (Ended::Partial, "mcp unreachable: files", 2),
+        (Ended::Failed, "no expert fits", 1),
+        (Ended::Declined, "no expert fits", 1),
+    ];
+    assert_eq!(
+        (ends.turns, told),
+        (4, expected.to_vec()),
+        "the same cause of different ends is counted apart"
+    );
+    let failed = store.failures(TurnFilter { status: Some(TurnStatus::Failed), ..filter }, 9).await?;
+    assert_eq!((failed.turns, failed.by_cause.len()), (1, 1));
     Ok(())
 }
 
@@ -111,9 +179,12 @@ pub(super) async fn count_failures_by_cause(store: &Store) -> Result<(), Error> 
 
     let filter = TurnFilter { tenant: Some(TENANT), ..TurnFilter::default() };
     let failures = store.failures(filter, 9).await?;
-    assert_eq!((failures.turns, failures.unheard), (4, 1));
-    let told: Vec<_> =
-        failures.by_cause.iter().map(|it| (it.cause.as_str(), it.turns, it.unheard, it.example)).collect();
+    assert_eq!((failures.turns, failures.never_started), (4, 1));
+    let told: Vec<_> = failures
+        .by_cause
+        .iter()
+        .map(|it| (it.cause.as_str(), it.turns, it.never_started, it.example))
+        .collect();
     assert_eq!(told, [("timed out after #", 3, 1, unheard.id), ("no paper \"…\"", 1, 0, turns[2])]);
     assert!(failures.by_cause.iter().all(|it| it.first_at <= it.last_at));
     let first = store.failures(filter, 1).await?;
@@ -126,5 +197,6 @@ pub(super) async fn count_failures_by_cause(store: &Store) -> Result<(), Error> 
 
 on_databases! {
     find_the_same_rows,
+    find_outcomes,
     count_failures_by_cause,
 }

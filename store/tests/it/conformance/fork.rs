@@ -25,7 +25,7 @@ pub(super) async fn knows_its_key(store: &Store) -> Result<(), Error> {
     assert_eq!(log_of(store, thread).await?.len(), 2, "the opening, and that it was forked");
     let turns = store.turns(TurnFilter { thread: Some(thread), ..TurnFilter::default() }, None, 9).await?;
     let heard: Vec<_> = turns.iter().map(|it| (it.status, it.messages[0].content.as_str())).collect();
-    assert_eq!(heard, [(TurnStatus::Queued, "go on")], "what it hears first waits for it");
+    assert_eq!(heard, [(TurnStatus::Queued, "go on")], "its first input waits for it");
 
     let before = store.counts().await?;
     assert_eq!(store.forked(DEFAULT_TENANT, &of("hash")).await?, Some(thread));
@@ -62,10 +62,10 @@ pub(super) async fn keeps_what_became_of_turns(store: &Store) -> Result<(), Erro
     let status = TurnStatus::Cancelled;
     let mark = ReadModelUpdate {
         status: ThreadStatus::Idle,
-        turn: Some(TurnUpdate { turn: turn.id, status, error: None }),
+        turn: Some(TurnUpdate { turn: turn.id, status, error: None, outcome: None }),
     };
     let head = store.append(&head, &[heard(&turn), cancelled], Some(&mark)).await?;
-    let new = NewFork { at: head.seq - 1, hears: None, ..new_fork(head.thread, None) };
+    let new = NewFork { at: head.seq - 1, input: None, ..new_fork(head.thread, None) };
     let forked = store.fork(&StrategyRegistry::new(strategies::all()), new).await?;
     let (Fork::New(thread) | Fork::Known(thread)) = forked;
     let filter = TurnFilter { thread: Some(thread), ..TurnFilter::default() };
@@ -89,18 +89,20 @@ pub(super) async fn puts_what_may_have_happened_to_a_person(store: &Store) -> Re
     };
     let source = Uuid::now_v7();
     let strategies = StrategyRegistry::new(strategies::all());
-    store.import_thread(&strategies, source, log[..=lost + 1].iter().map(foreign).collect()).await?;
+    store
+        .import_thread(&strategies, source, log[..=lost + 1].iter().map(foreign).collect(), Vec::new())
+        .await?;
     // Before the call no effect is in doubt; from the call on it is, whether or not its response is recorded as lost.
     for (at, doubted) in [(lost - 2, 0), (lost - 1, 1), (lost, 1), (lost + 1, 1)] {
-        let new = NewFork { at: at as u64, hears: None, ..new_fork(source, None) };
+        let new = NewFork { at: at as u64, input: None, ..new_fork(source, None) };
         let thread = store.fork(&strategies, new).await?.thread();
         let log = log_of(store, thread).await?;
         let many = log.iter().filter(|it| matches!(it, Event::InDoubt(_))).count();
         assert_eq!(many, doubted, "forked after event {at}: {log:?}");
     }
     // Facts that can be folded, but from which no strategy can continue.
-    let learned = vec![serde_json::json!({"ended": "finished"})];
-    let new = NewFork { at: lost as u64 - 3, hears: None, learned, ..new_fork(source, None) };
+    let facts = vec![serde_json::json!({"planned": {"tasks": [], "current": 0, "since": 0}})];
+    let new = NewFork { at: lost as u64 - 3, input: None, facts, ..new_fork(source, None) };
     let forked = store.fork(&strategies, new).await;
     assert!(matches!(forked, Err(Error::Stuck { .. })), "{forked:?}");
     Ok(())
@@ -141,8 +143,8 @@ fn new_fork(source: ThreadId, idempotency: Option<Idempotency>) -> NewFork {
         config: serde_json::Value::Null,
         budget: None,
         prompts: BTreeMap::new(),
-        learned: Vec::new(),
-        hears: Some((Policy::Auto, vec![Message::user("go on")])),
+        facts: Vec::new(),
+        input: Some((Policy::Auto, vec![Message::user("go on")])),
         by: "conformance".to_owned(),
         idempotency,
     }

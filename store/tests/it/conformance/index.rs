@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use shared::Metric;
 use store::{Embedded, Entry, Error, Near, VectorIndex};
 
 /// Runs all checks of an index, which must be empty.
@@ -64,7 +65,7 @@ async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
     assert_eq!(index.models().await?, BTreeSet::new());
     let named = |model: &str, vector: &[f32]| Embedded { model: model.to_owned(), vector: vector.to_vec() };
     let small = |vector: &[f32]| named("local/small", vector);
-    assert_eq!(index.nearest(&small(&[1.0, 0.0]), 3).await?, []);
+    assert_eq!(index.nearest(&small(&[1.0, 0.0]), Metric::Cosine, 3).await?, []);
     let of = |server, embedded| Entry { embedded, ..entry(server, "h", None) };
     let entries = vec![
         of("zebra", Some(small(&[3.0, 4.0]))),
@@ -80,7 +81,7 @@ async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
     let models = [None, Some("local/other".to_owned()), Some("local/small".to_owned())];
     assert_eq!(index.models().await?, BTreeSet::from(models));
 
-    let near = index.nearest(&small(&[2.0, 0.0]), 9).await?;
+    let near = index.nearest(&small(&[2.0, 0.0]), Metric::Cosine, 9).await?;
     for (Near { server, text, score }, (wanted, cosine)) in
         near.iter().zip([("maps", 1.0), ("mail", 0.6), ("zebra", 0.6), ("apples", -1.0)])
     {
@@ -88,9 +89,19 @@ async fn finds_what_is_nearest(index: &dyn VectorIndex) -> Result<(), Error> {
         assert_eq!(*text, entry(server, "h", None).text);
     }
     assert_eq!(near.len(), 4, "neither of another model nor of another length: {near:?}");
-    assert_eq!(index.nearest(&small(&[2.0, 0.0]), 1).await?, near[..1]);
-    assert_eq!(index.nearest(&small(&[2.0, 0.0]), 0).await?, []);
-    assert_eq!(index.nearest(&small(&[]), 9).await?, []);
+    assert_eq!(index.nearest(&small(&[2.0, 0.0]), Metric::Cosine, 1).await?, near[..1]);
+    assert_eq!(index.nearest(&small(&[2.0, 0.0]), Metric::Cosine, 0).await?, []);
+    assert_eq!(index.nearest(&small(&[]), Metric::Cosine, 9).await?, []);
+    for (metric, wanted) in [
+        (Metric::Dot, [("zebra", 6.0), ("mail", 1.2), ("maps", 1.0)]),
+        (Metric::Euclidean, [("maps", 0.4), ("mail", 0.382), ("apples", 0.25)]),
+    ] {
+        let near = index.nearest(&small(&[2.0, 0.0]), metric, 3).await?;
+        let fits = |(it, (server, score)): (&Near, (&str, f64))| {
+            it.server == server && (it.score - score).abs() < 1e-3
+        };
+        assert!(near.len() == 3 && near.iter().zip(wanted).all(fits), "{metric:?}: {near:?}");
+    }
     assert_eq!(index.remove(&servers).await?.len(), servers.len());
     Ok(())
 }

@@ -4,6 +4,7 @@
 mod engines;
 
 mod append;
+mod attachments;
 mod batches;
 mod bytes;
 mod clocks;
@@ -43,6 +44,7 @@ fn new_turn(words: &str) -> NewTurn {
         config: serde_json::Value::Null,
         servers: std::collections::BTreeMap::new(),
         budget: shared::Budget::default(),
+        context: shared::ContextSettings::default(),
         actor: "conformance".to_owned(),
         tenant: DEFAULT_TENANT.to_owned(),
     };
@@ -89,6 +91,7 @@ fn decided(why: impl ToString) -> Event {
         reason: Some(why.to_string()),
         to,
         budget_exceeded: None,
+        outcome: None,
     }
     .into()
 }

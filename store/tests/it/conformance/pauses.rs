@@ -41,7 +41,7 @@ pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error
 pub(super) async fn keep_threads_from_being_rung(store: &Store) -> Result<(), Error> {
     let queued = under(store, "probe").await?.thread;
     let busy = under(store, "probe").await?;
-    let turn = Some(TurnUpdate { turn: busy.id, status: TurnStatus::Running, error: None });
+    let turn = Some(TurnUpdate { turn: busy.id, status: TurnStatus::Running, error: None, outcome: None });
     let head = store.head(busy.thread).await?;
     store.append(&head, &[heard(&busy)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn })).await?;
     let other = under(store, "planner").await?.thread;

@@ -142,7 +142,10 @@ async fn at_rest(store: &Store, strategy: &str, status: ThreadStatus) -> Result<
         ThreadStatus::Interrupted => TurnStatus::Interrupted,
         ThreadStatus::Error => TurnStatus::Failed,
     };
-    let mark = ReadModelUpdate { status, turn: Some(TurnUpdate { turn: turn.id, status: how, error: None }) };
+    let mark = ReadModelUpdate {
+        status,
+        turn: Some(TurnUpdate { turn: turn.id, status: how, error: None, outcome: None }),
+    };
     let thread: ThreadId = turn.thread;
     store.append(&store.head(thread).await?, &[heard(&turn), decided(1)], Some(&mark)).await
 }

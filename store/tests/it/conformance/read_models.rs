@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use shared::{Outcome, OutcomeKind};
 use tokio::sync::Barrier;
 use uuid::Uuid;
 
@@ -55,9 +56,17 @@ pub(super) async fn follow_the_turn(store: &Store) -> Result<(), Error> {
     );
 
     let next = queued(store, turn.thread, "an answer").await?;
-    let completed = mark(ThreadStatus::Idle, &next, TurnStatus::Completed, None);
+    let mut completed = mark(ThreadStatus::Idle, &next, TurnStatus::Completed, None);
+    let outcome = Outcome { kind: OutcomeKind::Partial, causes: ["rounds".into(), "a \0 b".into()].into() };
+    completed.turn.as_mut().unwrap().outcome = Some(outcome);
     store.append(&head, &[heard(&next), decided("end")], Some(&completed)).await?;
     assert_eq!(seen(&next).await?, (ThreadStatus::Idle, TurnStatus::Completed, Some(8), Some(9), None));
+    let row = store.turn(next.id).await?.unwrap();
+    assert_eq!(
+        (row.outcome, row.cause.as_deref()),
+        (Some(OutcomeKind::Partial), Some("a \u{fffd} b; rounds"))
+    );
+    assert_eq!(store.turn(turn.id).await?.unwrap().outcome, None, "it asked, and has not completed");
     Ok(())
 }
 
@@ -139,7 +148,7 @@ pub(super) async fn mend_a_read_model(store: &Store) -> Result<(), Error> {
 }
 
 fn mark(status: ThreadStatus, turn: &Turn, how: TurnStatus, error: Option<&str>) -> ReadModelUpdate {
-    let turn = TurnUpdate { turn: turn.id, status: how, error: error.map(str::to_owned) };
+    let turn = TurnUpdate { turn: turn.id, status: how, error: error.map(str::to_owned), outcome: None };
     ReadModelUpdate { status, turn: Some(turn) }
 }
 

@@ -15,7 +15,7 @@ pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
     let next = async || Ok::<_, Error>(store.next_queued(first.thread).await?.map(|it| it.id));
 
     assert_eq!(next().await?, Some(first.id));
-    let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None });
+    let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None, outcome: None });
     store
         .append(&head, &[heard(&first)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
         .await?;
@@ -26,9 +26,9 @@ pub(super) async fn queue_in_order(store: &Store) -> Result<(), Error> {
     assert_eq!(store.cancel_queued(first.id).await?, Withdrawal::TooLate(TurnStatus::Running));
     assert_eq!(next().await?, Some(third.id));
 
-    assert_eq!(store.refuse_queued(third.id, "nothing was asked").await?, Withdrawal::Withdrawn);
+    assert_eq!(store.refuse_queued(third.id, "no request is pending").await?, Withdrawal::Withdrawn);
     let refused = store.turn(third.id).await?.map(|it| (it.status, it.error, it.started_seq));
-    assert_eq!(refused, Some((TurnStatus::Failed, Some("nothing was asked".to_owned()), None)));
+    assert_eq!(refused, Some((TurnStatus::Failed, Some("no request is pending".to_owned()), None)));
     assert_eq!(next().await?, Some(fourth.id));
 
     let unknown = store.cancel_queued(first.thread).await;
@@ -88,7 +88,7 @@ pub(super) async fn tell_what_can_move(store: &Store) -> Result<(), Error> {
     let (_, waits) = opened(store).await?;
     let (head, moves) = opened(store).await?;
     let (_, rests) = opened(store).await?;
-    let turn = Some(TurnUpdate { turn: moves.id, status: TurnStatus::Running, error: None });
+    let turn = Some(TurnUpdate { turn: moves.id, status: TurnStatus::Running, error: None, outcome: None });
     store
         .append(&head, &[heard(&moves)], Some(&ReadModelUpdate { status: ThreadStatus::Busy, turn }))
         .await?;
@@ -122,7 +122,7 @@ pub(super) async fn tell_what_they_wait_for(store: &Store) -> Result<(), Error> 
     let running = submit(None, Priority::Normal, None).await?;
     let behind = submit(Some(running.thread), Priority::High, None).await?;
     let mark = |status, turn: &Turn, turn_status| {
-        let turn = TurnUpdate { turn: turn.id, status: turn_status, error: None };
+        let turn = TurnUpdate { turn: turn.id, status: turn_status, error: None, outcome: None };
         ReadModelUpdate { status, turn: Some(turn) }
     };
     let head = store.head(running.thread).await?;
@@ -233,7 +233,7 @@ pub(super) async fn tell_in_which_lane_they_wait(store: &Store) -> Result<(), Er
     assert_eq!((lane().await?, next().await?), (acme(High), Some(high.id)), "the older of two");
     assert_eq!((last.tenant.as_str(), last.priority), ("acme", High));
 
-    let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None });
+    let turn = Some(TurnUpdate { turn: first.id, status: TurnStatus::Running, error: None, outcome: None });
     let mark = ReadModelUpdate { status: ThreadStatus::Busy, turn };
     store.append(&store.head(thread).await?, &[heard(&first)], Some(&mark)).await?;
     assert_eq!(lane().await?, acme(Low), "what is under way is not urgent");

@@ -39,7 +39,7 @@ pub(super) async fn from_the_future(store: &Store) -> Result<(), Error> {
     let refused = checked.expect_err("a database of the future was taken for ours");
     let words = refused.to_string();
     assert!(
-        words.contains("m29990101_000001_minds") && words.contains("newer turnfold"),
+        words.contains("m29990101_000001_minds") && words.contains("newer version of turnfold"),
         "no mend in {words}"
     );
     assert!(matches!(refused, Error::TooNew { .. }));

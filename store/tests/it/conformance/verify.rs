@@ -1,4 +1,4 @@
-//! Verification finds and classifies changes to stored events.
+//! Verification finds every change to stored events and names the first event that does not fit.
 
 use super::{decided, opened, tamper};
 use store::{
@@ -10,27 +10,30 @@ pub(super) fn round(thread: Option<ThreadId>) -> ThreadScan {
     ThreadScan::of(Conditions::default(), 3).only(thread)
 }
 
-/// Expected findings: event number and kind.
-type Found = &'static [(u64, Wrong)];
+/// Expected finding of a damaged log: event number, kind, and number of broken links.
+type Found = Option<(u64, Wrong, u64)>;
 
 pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
-    use Wrong::{Edited, Inserted, Missing, Reordered};
-    let cases: [(&[&str], Found); 11] = [
-        (&[], &[]),
-        (&["UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1"], &[(3, Edited)]),
+    use Wrong::{Broken, Missing};
+    let cases: [(&[&str], Found); 12] = [
+        (&[], None),
+        (&["UPDATE events SET at = at + 1 WHERE seq = 3 AND thread_id = $1"], Some((3, Broken, 1))),
+        (&["UPDATE events SET kind = 'failed' WHERE seq IN (2, 9) AND thread_id = $1"], Some((2, Broken, 2))),
+        // A changed hash breaks its own link and the next one.
         (
-            &["UPDATE events SET kind = 'failed' WHERE seq IN (2, 9) AND thread_id = $1"],
-            &[(2, Edited), (9, Edited)],
+            &["UPDATE events SET hash = (SELECT hash FROM events WHERE seq = 7 AND thread_id = $1) \
+               WHERE seq = 4 AND thread_id = $1"],
+            Some((4, Broken, 2)),
         ),
-        (&["DELETE FROM events WHERE seq IN (0, 4, 5) AND thread_id = $1"], &[(0, Missing), (4, Missing)]),
-        (&["DELETE FROM events WHERE thread_id = $1"], &[(0, Missing)]),
+        (&["DELETE FROM events WHERE seq IN (0, 4, 5) AND thread_id = $1"], Some((0, Broken, 2))),
+        (&["DELETE FROM events WHERE thread_id = $1"], Some((0, Missing, 0))),
         (
             &[
                 "UPDATE events SET seq = 99 WHERE seq = 3 AND thread_id = $1",
                 "UPDATE events SET seq = 3 WHERE seq = 4 AND thread_id = $1",
                 "UPDATE events SET seq = 4 WHERE seq = 99 AND thread_id = $1",
             ],
-            &[(3, Reordered), (4, Reordered)],
+            Some((3, Broken, 3)),
         ),
         (
             &[
@@ -38,16 +41,16 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
                 "UPDATE events SET seq = 2 WHERE seq = 6 AND thread_id = $1",
                 "UPDATE events SET seq = 6 WHERE seq = 99 AND thread_id = $1",
             ],
-            &[(2, Reordered), (6, Reordered)],
+            Some((2, Broken, 4)),
         ),
-        // An event is deleted and the later ones are renumbered: the event after the deleted one no longer fits.
+        // An event is deleted and the later ones are renumbered: none of them fits its number.
         (
             &[
                 "DELETE FROM events WHERE seq = 3 AND thread_id = $1",
                 "UPDATE events SET seq = -seq WHERE seq > 3 AND thread_id = $1",
                 "UPDATE events SET seq = -seq - 1 WHERE seq < 0 AND thread_id = $1",
             ],
-            &[(3, Edited), (4, Reordered)],
+            Some((3, Broken, 7)),
         ),
         // Inserted events: one with a hash that fits nothing, and one with the hash of another event.
         (
@@ -57,7 +60,7 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
                 "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
                  SELECT thread_id, 5, at + 1, kind, payload, codec, hash FROM events WHERE seq = 9 AND thread_id = $1",
             ],
-            &[(5, Inserted)],
+            Some((5, Broken, 7)),
         ),
         (
             &[
@@ -66,9 +69,12 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
                 "INSERT INTO events (thread_id, seq, at, kind, payload, codec, hash) \
                  SELECT thread_id, 5, at, kind, payload, codec, hash FROM events WHERE seq = 6 AND thread_id = $1",
             ],
-            &[(5, Inserted)],
+            Some((6, Broken, 6)),
         ),
-        (&["DELETE FROM events WHERE thread_id = $1", "DELETE FROM threads WHERE id = $1"], &[(0, Missing)]),
+        (
+            &["DELETE FROM events WHERE thread_id = $1", "DELETE FROM threads WHERE id = $1"],
+            Some((0, Missing, 0)),
+        ),
     ];
     let mut damaged = Vec::new();
     for (statements, expected) in cases {
@@ -80,14 +86,31 @@ pub(super) async fn finds_what_was_done(store: &Store) -> Result<(), Error> {
         }
         let verified = store.verify(&round(Some(start.thread))).await?;
         let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
-        assert_eq!(found, expected, "{statements:?}: {verified:?}");
-        assert_eq!(verified.found, expected.len() as u64);
+        let first: Vec<_> = expected.iter().map(|it| (it.0, it.1)).collect();
+        assert_eq!(found, first, "{statements:?}: {verified:?}");
+        assert_eq!(verified.found, first.len() as u64);
+        if let Some((_, _, links @ 2..)) = expected {
+            let counted = format!("; {links} links of this chain are broken");
+            assert!(verified.findings[0].what.ends_with(&counted), "{statements:?}: {verified:?}");
+        }
         damaged.extend(verified.findings);
     }
     let all = store.verify(&round(None)).await?;
     for finding in damaged {
         assert!(all.findings.contains(&finding), "{finding:?} is not among {all:?}");
     }
+    Ok(())
+}
+
+pub(super) async fn finds_a_skipped_number(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let (kind, payload) = ("decided".to_owned(), "{}".to_owned());
+    let hash = hash_chain::link(&start.hash, 2, 7, &kind, &payload);
+    let event = Stored { seq: 2, at: 7, kind, codec: "json".to_owned(), payload, hash };
+    tamper::insert_event(store, start.thread, &event).await?;
+    let verified = store.verify(&round(Some(start.thread))).await?;
+    let found: Vec<_> = verified.findings.iter().map(|it| (it.seq, it.wrong)).collect();
+    assert_eq!(found, [(1, Wrong::Broken)], "{verified:?}");
     Ok(())
 }
 
@@ -136,6 +159,7 @@ pub(super) async fn counts_what_it_saw(store: &Store) -> Result<(), Error> {
 
 on_databases! {
     finds_what_was_done,
+    finds_a_skipped_number,
     finds_what_it_cannot_read,
     counts_what_it_saw,
 }

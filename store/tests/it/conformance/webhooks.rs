@@ -12,12 +12,12 @@ use tokio::sync::Barrier;
 use store::{
     Error, Store,
     testing::announce,
-    webhooks::{AtOnce, Delivery, Endpoint, EventType, MOST_WEBHOOKS, Outcome, Webhook},
+    webhooks::{Delivery, DeliveryLimits, Endpoint, EventType, MOST_WEBHOOKS, Outcome, Webhook},
 };
 
 const LEASE: i64 = 60_000_000;
 
-const AT_ONCE: AtOnce = AtOnce { all: 12, tenant: 6, webhook: 2 };
+const AT_ONCE: DeliveryLimits = DeliveryLimits { all: 12, tenant: 6, webhook: 2 };
 
 fn webhook(tenant: Option<&str>) -> Webhook {
     Webhook::new(tenant, "https://example.org", vec![EventType::BatchFailed], "whsec_none".into())
@@ -85,7 +85,7 @@ pub(super) async fn are_told_in_turn(store: &Store) -> Result<(), Error> {
     assert_eq!(store.claim_deliveries(AT_ONCE, &busy, LEASE).await?, []);
 
     // Among the webhooks of one tenant, the one with the fewest running deliveries is next as well.
-    let alone = AtOnce { all: 3, tenant: 3, webhook: 2 };
+    let alone = DeliveryLimits { all: 3, tenant: 3, webhook: 2 };
     let busy = [over.clone(), over.clone()];
     let next = store.claim_deliveries(alone, &busy, LEASE).await?;
     assert!(next.iter().all(|(to, _)| to.webhook != over.webhook), "{next:?}");

@@ -8,6 +8,7 @@ use shared::{DynThread, Fault, FaultKind, Response, ToolCall, ToolOutput};
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Servers, convert, elicitation,
     failure::{self, Failure},
+    resources::read_request,
     sessions::InUse,
     tool_filter,
 };
@@ -31,7 +32,10 @@ impl Servers {
         let timeout = pool.server.timeout(&call.name);
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
         let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
-        let request = request(call, ask);
+        let request = match self.reads_resource(name, call).await? {
+            true => read_request(call, ask),
+            false => request(call, ask),
+        };
         let _permits = pool.concurrency.acquire(&call.name).await;
         let mut cause = ("it closed the connection".to_owned(), None);
         for _ in 0..ATTEMPTS {
@@ -52,6 +56,10 @@ impl Servers {
                 Ok(ServerResult::CallToolResult(it)) => {
                     let session = session.as_ref().map(|_| connection.id());
                     return Ok((convert::output(it, session), None));
+                }
+                Ok(ServerResult::ReadResourceResult(it)) => {
+                    let session = session.as_ref().map(|_| connection.id());
+                    return Ok((convert::resource(it, session), None));
                 }
                 Ok(ServerResult::InputRequiredResult(it)) => {
                     return Ok(elicitation::input_required(&call.name, it)

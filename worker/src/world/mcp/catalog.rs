@@ -6,7 +6,10 @@ use futures::{FutureExt as _, future::BoxFuture};
 use rmcp::model::{ClientRequest, GetPromptRequest, GetPromptRequestParams, JsonObject, ServerResult};
 use shared::{Fault, Prompt, Response, Tool};
 
-use super::{ATTEMPTS, Server, Servers, connection::Connection, convert, elicitation, failure::Failure};
+use super::{
+    ATTEMPTS, Server, Servers, connection::Connection, convert, elicitation, failure::Failure,
+    resources::Resource,
+};
 use crate::world::{Outcome, RequestContext, description::description};
 
 impl Servers {
@@ -56,6 +59,7 @@ impl Servers {
         }
         let tools = tools.into_iter().flatten().map(|it| (it.name, it.description)).collect();
         let prompts = prompts.into_iter().map(|it| (it.name, it.description)).collect();
+        let resources = resources.into_iter().map(|it| (it.name, it.description)).collect();
         let kinds = [("Tools", tools), ("Prompts", prompts), ("Resources", resources)];
         Ok((Response::Described(description(&pool.server.description, kinds)), None))
     }
@@ -90,7 +94,7 @@ struct Catalog {
     /// `None` if the server does not support tools.
     tools: Option<Vec<Tool>>,
     prompts: Vec<Prompt>,
-    resources: Vec<(String, String)>,
+    resources: Vec<Resource>,
 }
 
 async fn read_catalog(connection: &Connection, server: &Server) -> Result<Catalog, Failure> {

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt};
 
 use serde_json::Value;
-use shared::Tool;
+use shared::{Tool, visible_line};
 
 use crate::world::truncate;
 
@@ -85,7 +85,7 @@ pub(super) fn join_few(items: &[String]) -> String {
 
 /// Escapes a name chosen by the server, which may contain terminal control characters.
 fn escape(name: &str) -> String {
-    truncate(&name.escape_debug().to_string(), MAX_NAME_CHARS)
+    truncate(&visible_line(name), MAX_NAME_CHARS)
 }
 
 fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
@@ -97,6 +97,7 @@ fn changed_fields(before: &Tool, after: &Tool) -> Vec<FieldChange> {
     compare("parameters", &before.parameters, &after.parameters);
     let safety = |it: &Tool| format!("{:?}", it.safety).to_lowercase().into();
     compare("safety", &safety(before), &safety(after));
+    compare("max_repeats", &before.max_repeats.into(), &after.max_repeats.into());
     fields
 }
 
@@ -126,7 +127,13 @@ mod tests {
     use super::*;
 
     fn tool(name: &str, parameters: Value) -> Tool {
-        Tool { name: name.into(), description: "books".into(), parameters, safety: Safety::Write }
+        Tool {
+            name: name.into(),
+            description: "books".into(),
+            parameters,
+            safety: Safety::Write,
+            max_repeats: None,
+        }
     }
 
     fn rendered(before: &[Tool], after: &[Tool]) -> Vec<String> {
@@ -182,7 +189,7 @@ mod tests {
     fn names_are_short_and_few_and_without_control_characters() {
         let odd = tool(&format!("\u{1b}[2J{}", "x".repeat(500)), json!({}));
         let words = rendered(&[], &[odd]);
-        assert!(words[0].starts_with(r"\u{1b}[2Jxx") && words[0].len() < 100, "{words:?}");
+        assert!(words[0].starts_with(r"\u001b[2Jxx") && words[0].len() < 100, "{words:?}");
         let many: Vec<String> = (0..10).map(|n| n.to_string()).collect();
         assert_eq!(join_few(&many), "0, 1, 2, 3, 4, 5, 6, 7 and 2 more");
     }

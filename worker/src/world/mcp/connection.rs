@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use rmcp::{
     RoleClient,
     model::{
-        ClientRequest, ListPromptsRequest, ListResourcesRequest, ListToolsRequest, PaginatedRequestParams,
-        ProtocolVersion, ServerResult,
+        ClientRequest, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest,
+        ListToolsRequest, PaginatedRequestParams, ProtocolVersion, ServerResult,
     },
     service::{ClientLifecycleMode, ClientServiceExt, PeerRequestOptions, RunningService},
 };
@@ -20,6 +20,7 @@ use super::{
     http,
     notifications::NotificationHandler,
     pending_request::PendingMcpRequest,
+    resources::Resource,
     stdio::{self, StderrTail},
 };
 use crate::world::error_chain;
@@ -46,6 +47,7 @@ pub(super) struct Connection {
     id: Uuid,
     running: RunningService<RoleClient, NotificationHandler>,
     listed: Mutex<Option<Listed>>,
+    resources: Mutex<Option<(Vec<Resource>, Instant)>>,
     subscriber: Option<AbortHandle>,
 }
 
@@ -91,6 +93,7 @@ impl Connection {
                     id: Uuid::now_v7(),
                     running,
                     listed: Mutex::default(),
+                    resources: Mutex::default(),
                     subscriber: None,
                 };
                 if this.is_stateless() && this.announces_changes() {
@@ -223,18 +226,59 @@ impl Connection {
         Ok(convert::prompts(self.pages(server, "prompts", ask, page).await?))
     }
 
-    /// Lists the server's resources with their descriptions; empty if it declares none.
-    pub(super) async fn resources(&self, server: &Server) -> Result<Vec<(String, String)>, Failure> {
+    /// Lists the server's resources and templates; empty if it declares none. The list may be up to 30 s old.
+    pub(super) async fn resources(&self, server: &Server) -> Result<Vec<Resource>, Failure> {
         if self.running.peer_info().is_none_or(|it| it.capabilities.resources.is_none()) {
             return Ok(Vec::new());
         }
+        if let Some((resources, at)) = self.resources.lock().await.as_ref()
+            && at.elapsed() < LIST_LIFETIME
+        {
+            return Ok(resources.clone());
+        }
+        let mut all = self.plain_resources(server).await?;
+        match self.resource_templates(server).await {
+            Ok(templates) => all.extend(templates),
+            // A server may have resources and no templates.
+            Err(Failure::Refused(_)) => (),
+            Err(failure) => return Err(failure),
+        }
+        *self.resources.lock().await = Some((all.clone(), Instant::now()));
+        Ok(all)
+    }
+
+    async fn plain_resources(&self, server: &Server) -> Result<Vec<Resource>, Failure> {
         let ask = |params| ClientRequest::ListResourcesRequest(ListResourcesRequest::with_param(params));
         let page = |answer| {
             let ServerResult::ListResourcesResult(it) = answer else { return None };
             Some((it.resources, it.next_cursor))
         };
-        let all = self.pages(server, "resources", ask, page).await?;
-        Ok(all.into_iter().map(|it| (it.name, it.description.or(it.title).unwrap_or_default())).collect())
+        let listed = self.pages(server, "resources", ask, page).await?;
+        let resource = |it: rmcp::model::Resource| Resource {
+            description: it.description.or(it.title).unwrap_or_default(),
+            name: it.name,
+            uri: it.uri,
+            is_template: false,
+        };
+        Ok(listed.into_iter().map(resource).collect())
+    }
+
+    async fn resource_templates(&self, server: &Server) -> Result<Vec<Resource>, Failure> {
+        let ask = |params| {
+            ClientRequest::ListResourceTemplatesRequest(ListResourceTemplatesRequest::with_param(params))
+        };
+        let page = |answer| {
+            let ServerResult::ListResourceTemplatesResult(it) = answer else { return None };
+            Some((it.resource_templates, it.next_cursor))
+        };
+        let listed = self.pages(server, "resource templates", ask, page).await?;
+        let template = |it: rmcp::model::ResourceTemplate| Resource {
+            description: it.description.or(it.title).unwrap_or_default(),
+            name: it.name,
+            uri: it.uri_template,
+            is_template: true,
+        };
+        Ok(listed.into_iter().map(template).collect())
     }
 
     /// Reads a paginated list.

@@ -1,12 +1,12 @@
 //! Converts rmcp's types into the log's: tools, prompts and results of calls.
 
 use rmcp::model::{
-    CallToolResult, ContentBlock, GetPromptResult, Prompt as McpPrompt, ResourceContents, Role as McpRole,
-    ServerResult, Tool as McpTool,
+    CallToolResult, ContentBlock, GetPromptResult, Prompt as McpPrompt, ReadResourceResult, ResourceContents,
+    Role as McpRole, ServerResult, Tool as McpTool,
 };
 use shared::{Content, Message, Prompt, PromptArgument, Response, ResponseExtras, Safety, Tool, ToolOutput};
 
-use super::Server;
+use super::{Server, resources::READ_RESOURCE};
 use crate::world::truncate;
 
 /// Maximum characters of an output; more than any model can use.
@@ -16,12 +16,13 @@ pub(in crate::world) const MAX_OUTPUT_CHARS: usize = 1 << 20;
 pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
     let tool = |it: McpTool| Tool {
         safety: safety(server, &it),
+        max_repeats: server.tools.get(it.name.as_ref()).and_then(|it| it.max_repeats),
         description: it.description.map(String::from).or(it.title).unwrap_or_default(),
         parameters: it.input_schema.as_ref().clone().into(),
         name: it.name.into_owned(),
     };
     for name in server.tool_filter.allow.iter().flatten().chain(&server.tool_filter.deny) {
-        if !listed.iter().any(|it| it.name == *name) {
+        if name != READ_RESOURCE && !listed.iter().any(|it| it.name == *name) {
             tracing::warn!(
                 tool = name,
                 "allow or deny of [mcp.NAME] names a tool that the server does not have"
@@ -32,7 +33,16 @@ pub(super) fn tools(server: &Server, listed: Vec<McpTool>) -> Vec<Tool> {
         listed.into_iter().filter(|it| server.tool_filter.permits(&it.name)).map(tool).collect();
     // Sorted, so that prompts and logs do not depend on the server's order.
     tools.sort_by(|a, b| a.name.cmp(&b.name));
-    tools.dedup_by(|a, b| a.name == b.name);
+    tools.dedup_by(|a, b| {
+        let is_same = a.name == b.name;
+        if is_same {
+            tracing::warn!(
+                tool = a.name,
+                "MCP server lists two tools of one name; only one of them can be called"
+            );
+        }
+        is_same
+    });
     tools
 }
 
@@ -90,6 +100,12 @@ pub(super) fn output(result: CallToolResult, session: Option<String>) -> Respons
         return Response::Output(output);
     }
     Response::OutputWithExtras { output, extras: Box::new(ResponseExtras { content, session }) }
+}
+
+/// Converts a resource to the result of the call that read it.
+pub(super) fn resource(result: ReadResourceResult, session: Option<String>) -> Response {
+    let blocks = result.contents.into_iter().map(ContentBlock::resource).collect();
+    output(CallToolResult::success(blocks), session)
 }
 
 /// Maximum bytes kept of one result in addition to its text, as JSON.

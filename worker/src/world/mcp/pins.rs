@@ -51,7 +51,7 @@ impl Servers {
             let changed: Vec<String> =
                 diff_tools(&decode_pin(&pin)?, tools).iter().map(ToString::to_string).collect();
             if !changed.is_empty() {
-                return Err(Fault::permanent(format!(
+                return Err(Fault::pin_changed(format!(
                     "the tools of MCP server {name} differ from its pin: {}; no tool was called; hint: run: turnfold mcp pins diff {name}; \
                      if the change is intended, run: turnfold mcp pins approve {name}; then: turnfold turn retry",
                     join_few(&changed)

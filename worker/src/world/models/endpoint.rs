@@ -1,27 +1,32 @@
 //! Client of an endpoint with OpenAI's chat completions API.
 
 use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use reqwest::header::CONTENT_TYPE;
-use secrecy::SecretString;
 use serde_json::Value;
 use shared::{Fault, Reply, Usage};
 
 use super::{
-    Prices, Prompt, Structured,
+    OpenAi, Prices, Prompt, Structured,
     http_error::{HttpError, ModeRejection},
-    request,
+    request::{self, MAX_COMPLETION_TOKENS, MAX_TOKENS, RequestForm},
     stream::ReplyStream,
     structured_output::OutputMode,
-    target::Target,
+    target::{InvalidHeader, Target},
 };
 use crate::world::{DeltaSink, error_chain};
+
+/// Path of chat completions.
+const CHAT: &str = "/chat/completions";
+
+/// Maximum bytes of a response that is not streamed.
+const MAX_RESPONSE_BYTES: usize = 32 << 20;
 
 /// An endpoint with its key and settings.
 pub(super) struct Endpoint {
@@ -31,48 +36,39 @@ pub(super) struct Endpoint {
     http: reqwest::Client,
     structured: Structured,
     prices: Prices,
+    stream: bool,
     /// Output mode each model was found to need, where it is not the first.
     found: Mutex<BTreeMap<String, OutputMode>>,
+    /// Models that need the other field for the maximum number of tokens.
+    completion_tokens: Mutex<BTreeSet<String>>,
 }
 
-/// A failed request, and whether its output mode may be the cause.
+/// A failed request, and whether its form may be the cause.
 struct FailedRequest {
     fault: Fault,
     mode_rejection: Option<ModeRejection>,
+    /// True if the endpoint wants [`MAX_COMPLETION_TOKENS`] instead of [`MAX_TOKENS`].
+    wants_completion_tokens: bool,
 }
 
 impl From<Fault> for FailedRequest {
     fn from(fault: Fault) -> Self {
-        Self { fault, mode_rejection: None }
+        Self { fault, mode_rejection: None, wants_completion_tokens: false }
     }
 }
 
 impl Endpoint {
-    pub(super) fn new(
-        name: &str,
-        base_url: &str,
-        api_key: Option<SecretString>,
-        timeout: Duration,
-        http: reqwest::Client,
-    ) -> Self {
+    pub(super) fn new(name: &str, settings: OpenAi, http: reqwest::Client) -> Result<Self, InvalidHeader> {
+        let OpenAi { base_url, api_key, timeout, structured, prices, query, stream, headers } = settings;
         // Replaces async-openai's HTTP service, which retries on its own.
-        let client = Client::build(http.clone(), Target::new(base_url, api_key));
+        let client = Client::build(http.clone(), Target::new(&base_url, api_key, &headers, &query)?);
         let raw_http = http.clone();
         let send =
             tower::service_fn(move |request: HttpRequestFactory| send(raw_http.clone(), timeout, request));
         let client = client.with_http_service(send);
-        let (structured, prices, found) = (Structured::default(), Prices::default(), Mutex::default());
-        Self { name: name.to_owned(), timeout, client, http, structured, prices, found }
-    }
-
-    /// Sets the method of requesting structured output.
-    pub(super) fn with_structured(self, structured: Structured) -> Self {
-        Self { structured, ..self }
-    }
-
-    /// Sets the prices of its models.
-    pub(super) fn with_prices(self, prices: Prices) -> Self {
-        Self { prices, ..self }
+        let (found, completion_tokens) = (Mutex::default(), Mutex::default());
+        let name = name.to_owned();
+        Ok(Self { name, timeout, client, http, structured, prices, stream, found, completion_tokens })
     }
 
     /// Requests a model's next message, falling back to looser output modes where the endpoint rejects a stricter one.
@@ -88,19 +84,28 @@ impl Endpoint {
         prompt: &Prompt<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
-        let mut mode = prompt.shape.is_some().then(|| self.output_mode(model));
+        let mode = prompt.shape.is_some().then(|| self.output_mode(model));
+        let mut form = RequestForm { mode, token_limit: self.token_limit(model), stream: self.stream };
         let mut is_certain = true;
         loop {
-            let failed = match self.request_once(model, prompt, mode, deltas).await {
+            let failed = match self.request_once(model, prompt, form, deltas).await {
                 Ok(response) => {
-                    if let Some(mode) = mode.filter(|_| is_certain) {
+                    if let Some(mode) = form.mode.filter(|_| is_certain) {
                         self.remember(model, mode);
+                    }
+                    if form.token_limit == MAX_COMPLETION_TOKENS {
+                        lock(&self.completion_tokens).insert(model.to_owned());
                     }
                     return Ok(response);
                 }
                 Err(failed) => failed,
             };
-            let looser = mode.and_then(|it| self.structured.looser(it));
+            let is_limited = prompt.parameters.is_some_and(|it| it.max_tokens.is_some());
+            if is_limited && failed.wants_completion_tokens && form.token_limit == MAX_TOKENS {
+                form.token_limit = MAX_COMPLETION_TOKENS;
+                continue;
+            }
+            let looser = form.mode.and_then(|it| self.structured.looser(it));
             let (Some(mode_rejection), Some(looser)) = (failed.mode_rejection, looser) else {
                 return Err(failed.fault);
             };
@@ -112,7 +117,7 @@ impl Endpoint {
                 failed.fault.error
             );
             is_certain &= mode_rejection == ModeRejection::Certain;
-            mode = Some(looser);
+            form.mode = Some(looser);
         }
     }
 
@@ -121,15 +126,23 @@ impl Endpoint {
         &self,
         model: &str,
         prompt: &Prompt<'_>,
-        mode: Option<OutputMode>,
+        form: RequestForm,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
-        let body = request::body(model, prompt, mode);
-        let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
-        let mut stream = stream.map_err(|error| self.failed(error))?;
+        let (body, mode) = (request::body(model, prompt, form), form.mode);
         let mut reply = ReplyStream::default();
         let mut nothing_streamed = true;
-        while let Some(chunk) = stream.next().await {
+        let mut chunks = match form.stream {
+            true => {
+                let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
+                stream.map_err(|error| self.failed(error))?
+            }
+            false => {
+                let response = self.send(CHAT, &body).await?;
+                stream::iter([Ok(as_chunk(response))]).boxed()
+            }
+        };
+        while let Some(chunk) = chunks.next().await {
             let chunk = chunk.map_err(|error| self.fault(error))?;
             if chunk.get("error").is_some_and(|it| !it.is_null()) {
                 let refusal = HttpError::from_stream(&chunk);
@@ -138,6 +151,7 @@ impl Endpoint {
                 return Err(FailedRequest {
                     fault: refusal.fault(&self.name, |text| self.redact(text)),
                     mode_rejection,
+                    wants_completion_tokens: nothing_streamed && refusal.asks_for(MAX_COMPLETION_TOKENS),
                 });
             }
             let text = reply.add(&chunk)?;
@@ -174,29 +188,44 @@ impl Endpoint {
 
     /// Output mode to try first for a model.
     fn output_mode(&self, model: &str) -> OutputMode {
-        let found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        found.get(model).copied().unwrap_or(self.structured.first())
+        lock(&self.found).get(model).copied().unwrap_or(self.structured.first())
+    }
+
+    /// Field for the maximum number of tokens of a model's reply.
+    fn token_limit(&self, model: &str) -> &'static str {
+        if lock(&self.completion_tokens).contains(model) { MAX_COMPLETION_TOKENS } else { MAX_TOKENS }
     }
 
     fn remember(&self, model: &str, mode: OutputMode) {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found = lock(&self.found);
         let known = found.entry(model.to_owned()).or_insert(mode);
         *known = mode.max(*known);
     }
 
     /// Posts `body` to `path` and returns the JSON response, which is not a stream.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
+        self.send(path, body).await.map_err(|it| it.fault)
+    }
+
+    async fn send(&self, path: &str, body: &Value) -> Result<Value, FailedRequest> {
         let target = self.client.config();
         let request =
             self.http.post(target.url(path)).headers(target.headers()).timeout(self.timeout).json(body);
-        let response = request.send().await.map_err(|error| self.fault(OpenAIError::Reqwest(error)))?;
+        let broken = |error| self.failed(OpenAIError::Reqwest(error));
+        let mut response = request.send().await.map_err(broken)?;
         if !response.status().is_success() {
-            return Err(HttpError::read(response).await.fault(&self.name, |text| self.redact(text)));
+            return Err(self.failed(OpenAIError::Boxed(Box::new(HttpError::read(response).await))));
         }
-        response.json().await.map_err(|error| match error.is_decode() {
-            true => self.unusable_response("is not JSON"),
-            false => self.fault(OpenAIError::Reqwest(error)),
-        })
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.map_err(broken)? {
+            body.extend_from_slice(&chunk);
+            if MAX_RESPONSE_BYTES < body.len() {
+                return Err(self
+                    .unusable_response(&format!("is longer than {MAX_RESPONSE_BYTES} bytes"))
+                    .into());
+            }
+        }
+        serde_json::from_slice(&body).map_err(|_| self.unusable_response("is not JSON").into())
     }
 
     /// The fault of an unusable response; a retry would get the same.
@@ -208,10 +237,8 @@ impl Endpoint {
     }
 
     fn failed(&self, error: OpenAIError) -> FailedRequest {
-        let mode_rejection = match &error {
-            OpenAIError::Boxed(error) => {
-                error.downcast_ref::<HttpError>().and_then(HttpError::mode_rejection)
-            }
+        let refusal = match &error {
+            OpenAIError::Boxed(error) => error.downcast_ref::<HttpError>(),
             OpenAIError::Reqwest(_)
             | OpenAIError::JSONDeserialize(..)
             | OpenAIError::StreamError(_)
@@ -220,7 +247,9 @@ impl Endpoint {
             | OpenAIError::FileReadError(_)
             | OpenAIError::InvalidArgument(_) => None,
         };
-        FailedRequest { fault: self.fault(error), mode_rejection }
+        let mode_rejection = refusal.and_then(HttpError::mode_rejection);
+        let wants_completion_tokens = refusal.is_some_and(|it| it.asks_for(MAX_COMPLETION_TOKENS));
+        FailedRequest { fault: self.fault(error), mode_rejection, wants_completion_tokens }
     }
 
     /// Converts an error of the client into a fault of the request.
@@ -263,6 +292,20 @@ impl Endpoint {
     fn redact(&self, text: &str) -> String {
         self.client.config().redact(text)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Converts a whole reply to the only chunk of a stream.
+fn as_chunk(mut response: Value) -> Value {
+    if let Some(Value::Object(choice)) = response.pointer_mut("/choices/0")
+        && let Some(message) = choice.remove("message")
+    {
+        choice.insert("delta".to_owned(), message);
+    }
+    response
 }
 
 /// Sends a request once. Everything but a successful stream is an error.

@@ -7,6 +7,7 @@ use reqwest::{
 use serde_json::Value;
 use shared::{Fault, FaultKind};
 
+use super::context_error::ContextExceeded;
 use crate::world::{retry_after::delay_ms, truncate};
 
 /// Maximum bytes read of an error response.
@@ -28,6 +29,7 @@ pub(super) struct HttpError {
     delay_ms: Option<u64>,
     message: String,
     code: String,
+    context: Option<ContextExceeded>,
 }
 
 /// Confidence that an endpoint rejected the output mode of a request.
@@ -54,11 +56,11 @@ impl HttpError {
             }
         }
         let body = String::from_utf8_lossy(&body);
-        let (message, code) = match serde_json::from_str::<Value>(&body) {
-            Ok(value) => message_and_code(&value),
-            Err(_) => (page_title(&body), String::new()),
-        };
-        Self { status, delay_ms, message, code }
+        let value = serde_json::from_str::<Value>(&body).unwrap_or_default();
+        let (message, code) =
+            if value.is_null() { (page_title(&body), String::new()) } else { message_and_code(&value) };
+        let context = ContextExceeded::of(&message, error_of(&value));
+        Self { status, delay_ms, message, code, context }
     }
 
     /// Reads the error from a chunk of a stream.
@@ -70,12 +72,15 @@ impl HttpError {
             Ok(_) | Err(_) if code.contains("rate_limit") || code.contains("quota") => 429,
             Ok(_) | Err(_) => 500,
         };
-        Self { status, delay_ms: None, message, code }
+        let context = ContextExceeded::of(&message, error_of(chunk));
+        Self { status, delay_ms: None, message, code, context }
     }
 
     /// Returns whether the output mode of the request may be the cause.
     pub(super) fn mode_rejection(&self) -> Option<ModeRejection> {
         match self.status {
+            // No output mode makes the request shorter.
+            _ if self.context.is_some() => None,
             400 | 404 | 422 | 501 => Some(ModeRejection::Certain),
             500 => {
                 let message = self.message.to_lowercase();
@@ -86,13 +91,24 @@ impl HttpError {
         }
     }
 
+    /// Returns true if the request was rejected with a message that names the field `name`.
+    pub(super) fn asks_for(&self, name: &str) -> bool {
+        self.status == 400 && self.message.contains(name)
+    }
+
     /// Converts the error to a fault. `redact` removes secrets from the endpoint's message.
     pub(super) fn fault(&self, provider: &str, redact: impl Fn(&str) -> String) -> Fault {
-        let Self { status, delay_ms, message, code } = self;
+        let Self { status, delay_ms, message, code, context } = self;
         let message = match redact(message.trim()) {
             text if text.is_empty() => String::new(),
             text => format!(": {}", truncate(&text, MAX_MESSAGE_CHARS)),
         };
+        if let (Some(exceeded), false) = (context, matches!(status, 401 | 403)) {
+            let error = format!(
+                "provider {provider} refused the request as too long for the model (http status {status}){message}"
+            );
+            return Fault::new(error, FaultKind::ContextExceeded { context_tokens: exceeded.tokens });
+        }
         match status {
             // The endpoint may repeat the rejected key, so its message is omitted.
             401 => Fault::permanent(format!(
@@ -132,10 +148,16 @@ fn retry_after(headers: &HeaderMap) -> Option<u64> {
     delay_ms(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }
 
+/// Returns the error of a response: its field `error`, or all of it.
+fn error_of(value: &Value) -> &Value {
+    let value = if value.is_array() { &value[0] } else { value };
+    value.get("error").unwrap_or(value)
+}
+
 /// Extracts message and code of an error; endpoints use several formats.
 fn message_and_code(value: &Value) -> (String, String) {
+    let error = error_of(value);
     let value = if value.is_array() { &value[0] } else { value };
-    let error = value.get("error").unwrap_or(value);
     let message =
         [error, &error["message"], &value["message"], &value["detail"]].into_iter().find_map(Value::as_str);
     let text = |it: &Value| match it {

@@ -3,12 +3,36 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
-use shared::{Message, Role, Tool, ToolCall, WebSearch};
+use shared::{Attachment, AttachmentKind, Message, ModelParameters, Role, Tool, ToolCall, WebSearch};
 
 use super::{Prompt, ResponseSchema, structured_output::OutputMode};
+use crate::world::attachments::DataUrls;
 
 /// Name of the function that carries structured output.
 pub(super) const ANSWER_FUNCTION: &str = "answer";
+
+/// Form of a request that depends on the endpoint and not on the prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RequestForm {
+    /// Method of requesting structured output, if the reply has a schema.
+    pub(super) mode: Option<OutputMode>,
+    /// Field for the maximum number of tokens in the reply.
+    pub(super) token_limit: &'static str,
+    /// True if the reply is streamed.
+    pub(super) stream: bool,
+}
+
+/// Field for the maximum number of tokens that most endpoints know.
+pub(super) const MAX_TOKENS: &str = "max_tokens";
+
+/// The same for models that reject [`MAX_TOKENS`], such as OpenAI's reasoning models.
+pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
+
+impl Default for RequestForm {
+    fn default() -> Self {
+        Self { mode: None, token_limit: MAX_TOKENS, stream: true }
+    }
+}
 
 /// Builds the body of a chat completion request.
 ///
@@ -16,13 +40,15 @@ pub(super) const ANSWER_FUNCTION: &str = "answer";
 ///
 /// Those have closed enums and drop unknown fields, so one new value of an endpoint would fail a whole reply. With the
 /// feature `byot` they also no longer set `stream`.
-pub(super) fn body(model: &str, prompt: &Prompt<'_>, mode: Option<OutputMode>) -> Value {
-    let mut body = json!({
-        "model": model,
-        "messages": messages(prompt, mode),
-        "stream": true,
-        "stream_options": { "include_usage": true },
-    });
+pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value {
+    let RequestForm { mode, token_limit, stream } = form;
+    let mut body = json!({ "model": model, "messages": messages(prompt, mode), "stream": stream });
+    if stream {
+        body["stream_options"] = json!({ "include_usage": true });
+    }
+    if let Some(it) = prompt.parameters {
+        add_parameters(&mut body, it, token_limit);
+    }
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(tool).collect();
     }
@@ -40,6 +66,22 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, mode: Option<OutputMode>) -
         (Some(_), Some(OutputMode::Json) | None) | (None, _) => (),
     }
     body
+}
+
+fn add_parameters(body: &mut Value, parameters: &ModelParameters, token_limit: &str) {
+    let ModelParameters { temperature, max_tokens, reasoning_effort, extra } = parameters;
+    for (name, value) in extra {
+        body[name] = value.clone();
+    }
+    if let Some(it) = temperature {
+        body["temperature"] = json!(it);
+    }
+    if let Some(it) = max_tokens {
+        body[token_limit] = json!(it);
+    }
+    if let Some(it) = reasoning_effort {
+        body["reasoning_effort"] = json!(it);
+    }
 }
 
 fn messages(prompt: &Prompt<'_>, mode: Option<OutputMode>) -> Vec<Value> {
@@ -65,14 +107,20 @@ fn messages(prompt: &Prompt<'_>, mode: Option<OutputMode>) -> Vec<Value> {
     instructions
         .into_iter()
         .chain(shape)
-        .chain(prompt.messages.iter().map(message))
+        .chain(prompt.messages.iter().map(|it| message(it, &prompt.contents)))
         .chain(complaint)
         .collect()
 }
 
-fn message(message: &Message) -> Value {
-    let Message { role, content, tool_calls, tool_call_id } = message;
+fn message(message: &Message, contents: &DataUrls) -> Value {
+    let Message { role, content, tool_calls, tool_call_id, attachments } = message;
     match role {
+        Role::User if !attachments.is_empty() => {
+            let text = (!content.is_empty()).then(|| json!({ "type": "text", "text": content }));
+            let parts: Vec<Value> =
+                text.into_iter().chain(attachments.iter().map(|it| part(it, contents))).collect();
+            json!({ "role": role.name(), "content": parts })
+        }
         Role::System | Role::User => json!({ "role": role.name(), "content": content }),
         Role::Tool => {
             json!({ "role": "tool", "content": content, "tool_call_id": tool_call_id.as_deref().unwrap_or("") })
@@ -82,6 +130,17 @@ fn message(message: &Message) -> Value {
             let content = if content.is_empty() { Value::Null } else { content.as_str().into() };
             let calls: Vec<Value> = tool_calls.iter().map(call).collect();
             json!({ "role": "assistant", "content": content, "tool_calls": calls })
+        }
+    }
+}
+
+/// Returns an image or file as a part of a message.
+fn part(attachment: &Attachment, contents: &DataUrls) -> Value {
+    let url = contents.get(&attachment.sha256).map_or("", String::as_str);
+    match attachment.kind {
+        AttachmentKind::Image => json!({ "type": "image_url", "image_url": { "url": url } }),
+        AttachmentKind::File => {
+            json!({ "type": "file", "file": { "filename": attachment.name, "file_data": url } })
         }
     }
 }

@@ -205,7 +205,8 @@ fn extract_answer(content: &mut String, calls: &mut Vec<Call>) {
 /// Parses a call that the model wrote as text instead of calling.
 fn call_in_text(content: &str, prompt: &Prompt<'_>) -> Option<ToolCall> {
     let (name, raw) = lenient::call(content)?;
-    let tool = prompt.tools.iter().find(|it| it.name == name || request::tool_name(&it.name) == name)?;
+    let legal = request::tool_name(&name);
+    let tool = prompt.tools.iter().find(|it| it.name == name || request::tool_name(&it.name) == legal)?;
     let arguments = match raw {
         Value::String(raw) => arguments(&raw),
         Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => raw,

@@ -1,48 +1,116 @@
-//! Address and key of an endpoint.
+//! Address, key and headers of an endpoint.
+
+use std::collections::BTreeMap;
 
 use async_openai::config::Config;
-use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
+use reqwest::{
+    Url,
+    header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
+};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Address and key of an endpoint.
+/// Minimum length of a header or query value that is removed from texts. Shorter values are no secrets, and would garble
+/// the texts.
+const SECRET_MIN: usize = 4;
+
+/// Address, key and headers of an endpoint.
 ///
 /// ## Why not async-openai's own config
 ///
 /// It fills missing settings from the environment, and panics on a key that is not a valid header.
 pub(super) struct Target {
     base_url: String,
+    /// Encoded query of every request, without the question mark.
+    query: String,
     key: SecretString,
+    headers: HeaderMap,
+    /// Secrets, each with the text that replaces it.
+    secrets: Vec<(SecretString, String)>,
+}
+
+/// Error of a header that cannot be sent. It does not contain the value.
+#[derive(Debug, thiserror::Error)]
+#[error("the {part} of the header {name:?} has characters that HTTP does not allow")]
+pub(super) struct InvalidHeader {
+    name: String,
+    part: &'static str,
+}
+
+/// Checks and converts headers.
+fn converted(headers: &BTreeMap<String, SecretString>) -> Result<HeaderMap, InvalidHeader> {
+    let mut map = HeaderMap::new();
+    for (name, value) in headers {
+        let invalid = |part| InvalidHeader { name: name.clone(), part };
+        let key = HeaderName::try_from(name).map_err(|_| invalid("name"))?;
+        let value = HeaderValue::try_from(value.expose_secret().trim());
+        let mut value = value.map_err(|_| invalid("value"))?;
+        value.set_sensitive(true);
+        map.insert(key, value);
+    }
+    Ok(map)
 }
 
 impl Target {
-    pub(super) fn new(base_url: &str, api_key: Option<SecretString>) -> Self {
+    pub(super) fn new(
+        base_url: &str,
+        api_key: Option<SecretString>,
+        headers: &BTreeMap<String, SecretString>,
+        query: &BTreeMap<String, SecretString>,
+    ) -> Result<Self, InvalidHeader> {
         // A key read from a file ends with the file's last line break.
         let key = api_key.map(|it| it.expose_secret().trim().to_owned()).unwrap_or_default();
-        Self { base_url: base_url.trim_end_matches('/').to_owned(), key: key.into() }
+        let (base_url, own_query) = base_url.split_once('?').unwrap_or((base_url, ""));
+        let mut secrets: Vec<(SecretString, String)> = vec![(key.clone().into(), "[key]".to_owned())];
+        let named = |kind: &'static str| {
+            move |(name, it): (&String, &SecretString)| {
+                (it.expose_secret().trim().into(), format!("[{kind} {name}]"))
+            }
+        };
+        secrets.extend(headers.iter().map(named("header")).chain(query.iter().map(named("query"))));
+        secrets.retain(|(it, _)| {
+            let secret = it.expose_secret();
+            SECRET_MIN <= secret.len() || (secret == key && !key.is_empty())
+        });
+        Ok(Self {
+            base_url: base_url.trim_end_matches('/').to_owned(),
+            query: encoded(own_query, query),
+            key: key.into(),
+            headers: converted(headers)?,
+            secrets,
+        })
     }
 
-    /// Replaces the key in a text.
+    /// Replaces every secret in a text.
     pub(super) fn redact(&self, text: &str) -> String {
-        match self.key.expose_secret() {
-            "" => text.to_owned(),
-            key => text.replace(key, "[key]"),
-        }
+        self.secrets
+            .iter()
+            .fold(text.to_owned(), |text, (secret, name)| text.replace(secret.expose_secret(), name))
     }
+}
+
+/// Adds parameters to an encoded query.
+fn encoded(own: &str, query: &BTreeMap<String, SecretString>) -> String {
+    let Ok(mut url) = Url::parse(&format!("http://host/?{own}")) else { return own.to_owned() };
+    for (name, value) in query {
+        url.query_pairs_mut().append_pair(name, value.expose_secret().trim());
+    }
+    url.query().unwrap_or_default().to_owned()
 }
 
 impl Config for Target {
     fn headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
         let bearer = HeaderValue::try_from(format!("Bearer {}", self.key.expose_secret()));
-        let bearer = bearer.ok().filter(|_| !self.key.expose_secret().is_empty());
-        let authorization = |mut value: HeaderValue| {
+        if let Some(mut value) = bearer.ok().filter(|_| !self.key.expose_secret().is_empty()) {
             value.set_sensitive(true);
-            (AUTHORIZATION, value)
-        };
-        bearer.map(authorization).into_iter().collect()
+            headers.insert(AUTHORIZATION, value);
+        }
+        headers
     }
 
     fn url(&self, path: &str) -> String {
-        format!("{}{path}", self.base_url)
+        let Self { base_url, query, .. } = self;
+        if query.is_empty() { format!("{base_url}{path}") } else { format!("{base_url}{path}?{query}") }
     }
 
     fn query(&self) -> Vec<(&str, &str)> {

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use shared::Tool;
 
+use crate::world::words::stems;
+
 /// Maximum tools of one request.
 const MAX_TOOLS: usize = 128;
-
-/// Minimum characters of a word that counts.
-const MIN_WORD_CHARS: usize = 3;
 
 /// Reduces the tools to what a request may offer, and returns the number of tools removed.
 ///
@@ -23,9 +22,13 @@ pub(super) fn fit(tools: &mut Vec<Tool>, own: usize, query: [&str; 2]) -> usize 
     if tools.len() <= MAX_TOOLS {
         return 0;
     }
-    let query: BTreeSet<String> = query.into_iter().flat_map(words).collect();
+    let query: BTreeSet<String> = query.into_iter().flat_map(stems).collect();
     let common_words = |tool: &Tool| -> BTreeSet<String> {
-        words(&tool.name).chain(words(&tool.description)).filter(|it| query.contains(it)).collect()
+        [&tool.name, &tool.description]
+            .into_iter()
+            .flat_map(|it| stems(it))
+            .filter(|it| query.contains(it))
+            .collect()
     };
     let mut others: Vec<(BTreeSet<String>, Tool)> =
         tools.drain(own..).map(|tool| (common_words(&tool), tool)).collect();
@@ -44,25 +47,6 @@ pub(super) fn fit(tools: &mut Vec<Tool>, own: usize, query: [&str; 2]) -> usize 
     removed
 }
 
-/// Splits a text into lower-case words; a name like `listEvents` has two.
-fn words(text: &str) -> impl Iterator<Item = String> {
-    let mut split = String::with_capacity(text.len());
-    let mut small = false;
-    for c in text.chars() {
-        if small && c.is_uppercase() {
-            split.push(' ');
-        }
-        small = c.is_lowercase();
-        split.extend(c.to_lowercase());
-    }
-    let words: Vec<String> = split
-        .split(|c: char| !c.is_alphanumeric())
-        .filter(|it| MIN_WORD_CHARS <= it.chars().count())
-        .map(str::to_owned)
-        .collect();
-    words.into_iter()
-}
-
 #[cfg(test)]
 mod tests {
     use shared::{Safety, Tool};
@@ -71,7 +55,13 @@ mod tests {
 
     fn tool(name: &str, description: &str) -> Tool {
         let parameters = serde_json::Value::Null;
-        Tool { name: name.to_owned(), description: description.to_owned(), parameters, safety: Safety::Read }
+        Tool {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            parameters,
+            safety: Safety::Read,
+            max_repeats: None,
+        }
     }
 
     fn many(count: usize) -> Vec<Tool> {
@@ -88,7 +78,7 @@ mod tests {
         assert_eq!(fit(&mut tools, 1, query), 300 - MAX_TOOLS);
         assert_eq!(tools.len(), MAX_TOOLS);
         let names: Vec<_> = tools.iter().map(|it| it.name.as_str()).take(5).collect();
-        assert_eq!(names, ["submit", "listEvents", "odd", "tool_1", "tool_2"]);
+        assert_eq!(names, ["submit", "odd", "listEvents", "tool_1", "tool_2"]);
     }
 
     #[test]

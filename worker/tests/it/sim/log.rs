@@ -118,6 +118,7 @@ impl SimLog {
             started_seq: None,
             ended_seq: None,
             error: None,
+            outcome: None,
             cause: None,
             answers_seq: None,
             // Some turns start later; only the sweeper enqueues them.

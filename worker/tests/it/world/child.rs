@@ -94,6 +94,10 @@ fn speaks_mcp() {
             "resources/list" if generous() => Ok(
                 json!({ "resources": [{ "uri": "file:///b", "name": "b", "description": "  the\nother   side " }] }),
             ),
+            "resources/templates/list" if generous() => Ok(json!({ "resourceTemplates": [
+                { "uriTemplate": "file:///rooms/{id}", "name": "room", "title": "a room" },
+            ] })),
+            "resources/read" if generous() => resource(&request["params"]["uri"]),
             method => Err(json!({ "code": -32601, "message": format!("no method {method}") })),
         };
         match answer {
@@ -124,6 +128,20 @@ pub(super) fn initialized(params: &Value) -> Result<Value, Value> {
         "serverInfo": { "name": "hand-made", "version": "0.1" },
         "instructions": "be kind",
     }))
+}
+
+fn resource(uri: &Value) -> Result<Value, Value> {
+    match uri.as_str() {
+        Some("file:///b") => Ok(json!({ "contents": [
+            { "uri": uri, "mimeType": "text/plain", "text": "the other side" },
+            { "uri": "file:///b.png", "mimeType": "image/png", "blob": "AAAA" },
+        ] })),
+        Some("file:///huge") => Ok(json!({ "contents": [{ "uri": uri, "text": "x".repeat(3_000_000) }] })),
+        Some(room) if room.starts_with("file:///rooms/") => {
+            Ok(json!({ "contents": [{ "uri": uri, "text": format!("this is {room}") }] }))
+        }
+        _ => Err(json!({ "code": -32002, "message": format!("no resource {uri}") })),
+    }
 }
 
 /// Returns true if the server also offers prompts and resources.

@@ -58,6 +58,7 @@ fn page(url: String) -> Command {
         method: Method::Put,
         headers: BTreeMap::from([("authorization".to_owned(), SecretString::from(SECRET))]),
         safety: Safety::Idempotent,
+        max_repeats: Some(9),
         timeout: Duration::from_secs(20),
     }
 }
@@ -96,6 +97,7 @@ async fn commands_are_the_tools_of_one_more_server() {
         description: "Pages somebody.".to_owned(),
         parameters: json!({ "type": "object", "required": ["who"] }),
         safety: Safety::Idempotent,
+        max_repeats: Some(9),
     }];
     let list = || Request::ListTools { server: COMMANDS.to_owned() };
     assert_eq!(ask(&world, &stage, list()).await.unwrap().0, Response::Tools { tools: tools.clone() });

@@ -17,7 +17,7 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{LiveWorld, Price, Prices, Provider, Structured};
+use worker::world::{LiveWorld, OpenAi, Price, Prices, Provider};
 
 use super::strictness;
 
@@ -81,11 +81,14 @@ impl Endpoint {
 }
 
 pub(super) fn provider(base_url: &str, timeout: Duration) -> Provider {
+    Provider::OpenAi(openai(base_url, timeout))
+}
+
+pub(super) fn openai(base_url: &str, timeout: Duration) -> OpenAi {
     // The key as read from a file, with its final line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
     let prices = Prices::from([("priced".to_owned(), Price { input: 2.5, output: 10.0 })]);
-    let structured = Structured::Auto;
-    Provider::OpenAi { base_url: base_url.to_owned(), api_key, timeout, structured, prices }
+    OpenAi { api_key, prices, ..OpenAi::new(base_url, timeout) }
 }
 
 async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {

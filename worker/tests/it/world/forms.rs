@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use shared::{FaultKind, Reply, Request, Response, Usage};
-use worker::world::{LiveWorld, Provider, Structured};
+use worker::world::{LiveWorld, OpenAi, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
@@ -30,12 +30,8 @@ fn refusal(status: u16, words: &str) -> Answer {
 }
 
 fn world(endpoint: &Endpoint, wanted: Structured) -> LiveWorld {
-    let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
-        super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20))
-    else {
-        unreachable!()
-    };
-    live([("local", Provider::OpenAi { base_url, api_key, timeout, structured: wanted, prices })], nobody())
+    let provider = super::endpoint::openai(&endpoint.base_url, std::time::Duration::from_secs(20));
+    live([("local", Provider::OpenAi(OpenAi { structured: wanted, ..provider }))], nobody())
 }
 
 fn reply(outcome: super::Outcome) -> (Reply, Usage) {
@@ -166,12 +162,12 @@ async fn a_bad_moment_is_not_remembered_but_a_500_over_the_form_is() {
 
 #[tokio::test]
 async fn a_refusal_of_every_form_is_told_and_not_remembered() {
-    let refusals = || (0..3).map(|_| refusal(400, "the prompt is too long"));
+    let refusals = || (0..3).map(|_| refusal(400, "the prompt is forbidden"));
     let endpoint = Endpoint::serve(refusals().chain(refusals())).await;
     let (world, (stage, request)) = (endpoint.world(), shaped());
     for _ in 0..2 {
         let refused = fault(perform(&world, &stage, &due(request.clone())).await.0);
-        assert!(refused.error.contains("(http status 400): the prompt is too long"), "{refused:?}");
+        assert!(refused.error.contains("(http status 400): the prompt is forbidden"), "{refused:?}");
         assert_eq!(refused.kind, FaultKind::Permanent);
     }
     assert_eq!(forms(&endpoint), ["json_schema", "tool", "json", "json_schema", "tool", "json"]);
@@ -230,7 +226,7 @@ async fn a_call_that_is_written_as_words_is_a_call_of_what_was_offered() {
         assert_eq!(serde_json::to_value(&meter).unwrap().get("form"), None);
         assert_eq!(
             (called.id.as_str(), called.name.as_str(), &called.arguments),
-            ("call_1_0", "cal.book", &json!({ "at": 9 }))
+            ("call_1_0", "cal_book", &json!({ "at": 9 }))
         );
     }
     let endpoint = Endpoint::serve([stream([words(&written("burn"))])]).await;

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use shared::{
-    Citation, FaultKind, Message, PendingRequest, Reply, Request, Response, ToolCall, Usage, WebSearch,
+    Citation, FaultKind, Message, ModelParameters, PendingRequest, Reply, Request, Response, ToolCall, Usage,
+    WebSearch,
 };
 
 use super::{
@@ -103,7 +104,7 @@ async fn calls_are_put_together_from_pieces() {
         [
             call("a", "look", json!({ "where": "here" })),
             call("b", "list", json!({})),
-            call("c", "cal.book", json!({})),
+            call("c", "cal_book", json!({})),
             call("call_1_3", "odd", json!("{at: 9}")),
         ]
     );
@@ -137,7 +138,8 @@ async fn the_nodes_own_tools_come_first_and_keep_their_names() {
     reply(perform(&endpoint.world(), &stage, &due(request)).await.0);
     let (_, body) = endpoint.received().remove(0);
     let names: Vec<_> = body["tools"].as_array().unwrap().iter().map(|it| &it["function"]["name"]).collect();
-    assert_eq!(names, ["plan", "submit", "book", "cancel_all"]);
+    // The server has a tool of the same name as the node, and it is offered too.
+    assert_eq!(names, ["plan", "submit", "book", "submit_89ba31", "cancel_all"]);
 }
 
 /// A schema as schemars generates it, with every keyword that strict mode rejects.
@@ -286,6 +288,37 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
     }
 }
 
+/// No output mode makes a request shorter, so none is tried after this refusal.
+#[tokio::test]
+async fn a_request_that_is_too_long_is_refused_with_the_tokens_that_the_model_takes() {
+    let openai =
+        "This model's maximum context length is 8192 tokens. However, your messages resulted in 9021 tokens.";
+    let body = |error: Value| json!({ "error": error }).to_string();
+    let cases = [
+        (400, body(json!({ "message": openai, "code": "context_length_exceeded" })), Some(8_192)),
+        (413, body(json!({ "message": "Please reduce the length of the messages.", "code": 413 })), None),
+        (
+            500,
+            body(json!({ "message": "too large", "type": "exceed_context_size_error", "n_ctx": 4096 })),
+            Some(4_096),
+        ),
+        (422, "the prompt is too long: 9021 tokens > 8000 maximum".to_owned(), Some(8_000)),
+    ];
+    for (status, error, context_tokens) in cases {
+        let endpoint = Endpoint::serve([Answer::Status(status, &[], error)]).await;
+        let mut stage = hello();
+        stage.schema = Some(loose());
+        let fault = fault(perform(&endpoint.world(), &stage, &due(shaped())).await.0);
+        assert_eq!(fault.kind, FaultKind::ContextExceeded { context_tokens }, "{fault:?}");
+        assert!(fault.error.contains("refused the request as too long for the model"), "{fault:?}");
+        assert_eq!(endpoint.received().len(), 1, "{fault:?}");
+    }
+    let error = json!({ "error": { "message": openai, "code": "context_length_exceeded" } });
+    let endpoint = Endpoint::serve([Answer::Stream(vec![error])]).await;
+    let fault = fault(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    assert_eq!(fault.kind, FaultKind::ContextExceeded { context_tokens: Some(8_192) }, "{fault:?}");
+}
+
 #[tokio::test]
 async fn a_reply_that_is_not_whole_is_none() {
     let half =
@@ -429,4 +462,119 @@ async fn a_model_that_searches_says_what_its_provider_cites() {
     let asked: Vec<_> =
         endpoint.received().into_iter().map(|(_, body)| body["web_search_options"].clone()).collect();
     assert_eq!(asked, [json!({}), Value::Null]);
+}
+
+/// A request with configured parameters.
+fn tuned(model: &str, configured: ModelParameters) -> PendingRequest {
+    let mut request = chat(model, 0..1);
+    if let Request::Chat { parameters, .. } = &mut request {
+        *parameters = Some(Box::new(configured));
+    }
+    due(request)
+}
+
+#[tokio::test]
+async fn configured_parameters_are_sent() {
+    let endpoint = Endpoint::serve([stream([words("Hi")], "stop"), stream([words("Hi")], "stop")]).await;
+    let extra = json!({ "seed": 7, "user": "acme" }).as_object().unwrap().clone();
+    let all = ModelParameters {
+        temperature: Some(0.25),
+        max_tokens: Some(50),
+        reasoning_effort: Some("low".to_owned()),
+        extra,
+    };
+    reply(perform(&endpoint.world(), &hello(), &tuned("local/gpt", all)).await.0);
+    reply(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    let body = endpoint.received().remove(0).1;
+    assert_eq!((&body["temperature"], &body["max_tokens"]), (&json!(0.25), &json!(50)));
+    assert_eq!(
+        (&body["reasoning_effort"], &body["seed"], &body["user"]),
+        (&json!("low"), &json!(7), &json!("acme"))
+    );
+    let body = endpoint.received().remove(1).1;
+    for name in ["temperature", "max_tokens", "max_completion_tokens", "reasoning_effort", "seed"] {
+        assert_eq!(body.get(name), None, "{name} is not configured");
+    }
+}
+
+/// Reasoning models of OpenAI reject `max_tokens`. This is learned once for each model.
+#[tokio::test]
+async fn a_model_that_rejects_max_tokens_gets_the_limit_in_its_other_field() {
+    let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+    let refusal = || Answer::Status(400, &[], json!({ "error": { "message": message } }).to_string());
+    let fine = || stream([words("Hi")], "stop");
+    let endpoint = Endpoint::serve([refusal(), fine(), fine(), fine(), refusal()]).await;
+    let world = endpoint.world();
+    let limited =
+        |model: &str| tuned(model, ModelParameters { max_tokens: Some(9), ..ModelParameters::default() });
+    for model in ["local/o", "local/o", "local/gpt"] {
+        reply(perform(&world, &hello(), &limited(model)).await.0);
+    }
+    let sent: Vec<_> = endpoint
+        .received()
+        .into_iter()
+        .map(|(_, body)| (body["max_tokens"].as_u64(), body["max_completion_tokens"].as_u64()))
+        .collect();
+    assert_eq!(sent, [(Some(9), None), (None, Some(9)), (None, Some(9)), (Some(9), None)]);
+    // Without a limit there is nothing to send otherwise.
+    let refused = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
+    assert_eq!((refused.kind, endpoint.received().len()), (FaultKind::Permanent, 5));
+}
+
+/// Contents of attachments in memory.
+struct Contents(std::collections::BTreeMap<String, Vec<u8>>);
+
+#[async_trait::async_trait]
+impl worker::world::Attachments for Contents {
+    async fn content(&self, _: uuid::Uuid, sha256: &str) -> Result<Option<Vec<u8>>, store::Error> {
+        Ok(self.0.get(sha256).cloned())
+    }
+}
+
+#[tokio::test]
+async fn a_model_is_given_the_images_and_files_that_it_takes() {
+    use shared::{Accepts, Attachment, AttachmentKind};
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let endpoint = Endpoint::serve([stream([words("A cat.")], "stop")]).await;
+    let attachment = |kind, media_type: &str, name: &str, sha256: &str| Attachment {
+        kind,
+        media_type: media_type.to_owned(),
+        name: name.to_owned(),
+        sha256: sha256.to_owned(),
+        bytes: 2,
+    };
+    let picture = attachment(AttachmentKind::Image, "image/png", "", "p");
+    let paper = attachment(AttachmentKind::File, "application/pdf", "a.pdf", "f");
+    let world = |kinds: &[AttachmentKind], contents: &[&str]| {
+        let provider = super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20));
+        let models = worker::world::Models::new([("local".to_owned(), provider)].into()).unwrap();
+        let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
+        let contents = contents.iter().map(|it| ((*it).to_owned(), b"hi".to_vec())).collect();
+        super::live_of(models.with_accepts(accepts)).with_attachments(std::sync::Arc::new(Contents(contents)))
+    };
+    let looks = |attachments: Vec<Attachment>| {
+        Stage::hearing([Message { attachments, ..Message::user("What is it?") }])
+    };
+    let both = looks(vec![picture.clone(), paper.clone()]);
+    let due = due(chat("local/gpt", 0..1));
+    let (image, file) = (AttachmentKind::Image, AttachmentKind::File);
+
+    let refused = fault(perform(&world(&[image], &["p", "f"]), &both, &due).await.0);
+    assert_eq!(refused.kind, FaultKind::Permanent);
+    assert!(
+        refused.error.starts_with("model local/gpt takes no files") && refused.error.contains("a.pdf"),
+        "{refused:?}"
+    );
+    let missing = fault(perform(&world(&[image, file], &["p"]), &both, &due).await.0);
+    assert!(missing.error.contains("a.pdf") && missing.error.contains("is missing"), "{missing:?}");
+    assert_eq!(endpoint.received().len(), 0, "nothing was sent");
+
+    assert_eq!(reply(perform(&world(&[image, file], &["p", "f"]), &both, &due).await.0).0.content, "A cat.");
+    let (_, body) = endpoint.received().remove(0);
+    let expected = json!([
+        { "type": "text", "text": "What is it?" },
+        { "type": "image_url", "image_url": { "url": "data:image/png;base64,aGk=" } },
+        { "type": "file", "file": { "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk=" } },
+    ]);
+    assert_eq!(body["messages"][1]["content"], expected);
 }

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::json;
-use shared::{Description, FaultKind, Message, Prompt, PromptArgument, Request, Response};
+use serde_json::{Value, json};
+use shared::{
+    Description, FaultKind, Message, Prompt, PromptArgument, Request, Response, Safety, Tool, ToolCall,
+    ToolOutput,
+};
 use worker::world::{LiveWorld, Server, Transport};
 
 use super::{Outcome, Stage, again, child, due, fault, live, perform, servers};
@@ -125,13 +128,75 @@ async fn a_server_is_described_in_an_order_of_our_own() {
     assert_eq!(
         one.text,
         "What lies on a desk.\nTools:\n- asked_3_times: does asked_3_times\n- look: does look\n- put: does put\n- send: \
-         does send\nPrompts:\n- alpha: seldom\n- zeta: the usual\nResources:\n- b: the other side"
+         does send\nPrompts:\n- alpha: seldom\n- zeta: the usual\nResources:\n- b: the other side\n- room: a room"
     );
     // Computed with `sha256sum`: its first 16 characters.
-    assert_eq!(one.hash, "942ec68e534b4f49");
+    assert_eq!(one.hash, "463186063ba9a05d");
     assert_eq!(described(&world, "desk").await, one);
     let other = described(&desk([]), "desk").await;
     assert!(!other.text.contains("Prompts") && other.hash != one.hash, "{other:?}");
+}
+
+async fn tools_of(world: &LiveWorld) -> Vec<Tool> {
+    match ask(world, Request::ListTools { server: "desk".to_owned() }).await {
+        Ok((Response::Tools { tools }, None)) => tools,
+        other => panic!("tools were expected: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn resources_are_read_with_a_tool_that_the_engine_adds() {
+    let world = desk([(child::GENEROUS, "yes")]);
+    let tools = tools_of(&world).await;
+    let names: Vec<&str> = tools.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["asked_3_times", "look", "put", "read_resource", "send"]);
+    assert_eq!(tools[3].safety, Safety::Read);
+    assert_eq!(
+        tools[3].description,
+        "Reads a resource of this server by its URI.\nResources:\n- file:///b (b): the other side\n\
+         Templates, to be filled in:\n- file:///rooms/{id} (room): a room"
+    );
+    let stage = Stage { tool_servers: [("desk".to_owned(), tools)].into(), ..Stage::default() };
+    let read = async |arguments: Value| {
+        let call = ToolCall { id: "c1".to_owned(), name: "read_resource".to_owned(), arguments };
+        perform(&world, &stage, &due(Request::CallTool { server: "desk".to_owned(), call }))
+            .await
+            .0
+            .unwrap()
+            .0
+    };
+    let Response::OutputWithExtras { output, extras } = read(json!({ "uri": "file:///b" })).await else {
+        panic!("a picture was expected beside the text")
+    };
+    let text = "[resource file:///b]\nthe other side\n[resource file:///b.png, 3 B]";
+    assert_eq!(output, ToolOutput::Ok(text.to_owned()));
+    assert_eq!(extras.content.len(), 2, "{extras:?}");
+    let output = |response| match response {
+        Response::Output(it) => it,
+        Response::OutputWithExtras { output, .. } => output,
+        other => panic!("an output was expected: {other:?}"),
+    };
+    let room = output(read(json!({ "uri": "file:///rooms/9" })).await);
+    assert_eq!(room, ToolOutput::Ok("[resource file:///rooms/9]\nthis is file:///rooms/9".to_owned()));
+    let ToolOutput::Ok(huge) = output(read(json!({ "uri": "file:///huge" })).await) else {
+        panic!("a cut text was expected")
+    };
+    assert_eq!(huge.chars().count(), (1 << 20) + 1, "it is cut, with a sign");
+    let none = output(read(json!({ "uri": "file:///none" })).await);
+    assert_eq!(none, ToolOutput::Error("no resource \"file:///none\"".to_owned()));
+    for unfit in [json!({}), json!({ "uri": 3 }), json!({ "uri": "x".repeat(4_097) })] {
+        assert!(matches!(output(read(unfit).await), ToolOutput::Refused(_)));
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_resources_has_only_its_own_tools() {
+    let names: Vec<String> = tools_of(&desk([])).await.into_iter().map(|it| it.name).collect();
+    assert_eq!(names, ["asked_3_times", "look", "put", "send"]);
+    let mut server = child::server([(child::GENEROUS, "yes")]);
+    server.tool_filter.deny.insert("read_resource".to_owned());
+    let denied = tools_of(&live([], servers([("desk", server)]))).await;
+    assert_eq!(denied.len(), 4, "an operator may hide it as any tool");
 }
 
 #[tokio::test]

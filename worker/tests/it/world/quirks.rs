@@ -3,11 +3,11 @@
 
 use serde_json::json;
 use shared::{Fault, Message, Reply, Request, Response, ToolCall};
-use worker::world::{Provider, Structured};
+use worker::world::{OpenAi, Provider, Structured};
 
 use super::{
     Stage, again, chat, due,
-    endpoint::{Answer, Endpoint, call, end, provider, words},
+    endpoint::{Answer, Endpoint, call, end, openai, words},
     live, nobody, perform, tool,
 };
 
@@ -26,13 +26,8 @@ async fn shaped(answer: Answer, structured: Structured) -> Result<Reply, Fault> 
         *shape = Some("PlanReply".to_owned());
     }
     let endpoint = Endpoint::serve([answer]).await;
-    let Provider::OpenAi { base_url, api_key, timeout, prices, .. } =
-        provider(&endpoint.base_url, std::time::Duration::from_secs(20))
-    else {
-        unreachable!()
-    };
-    let world =
-        live([("local", Provider::OpenAi { base_url, api_key, timeout, structured, prices })], nobody());
+    let provider = openai(&endpoint.base_url, std::time::Duration::from_secs(20));
+    let world = live([("local", Provider::OpenAi(OpenAi { structured, ..provider }))], nobody());
     read(perform(&world, &stage, &due(request)).await.0)
 }
 

@@ -6,19 +6,14 @@ use queue::rate_limits::{Demand, RateLimit, Subject};
 use shared::{Message, Request, ToolCall};
 use uuid::Uuid;
 use worker::world::{
-    DiscardDeltas, LiveWorld, Price, Provider, RateLimitConfig, RequestContext, Structured, World as _,
+    DiscardDeltas, LiveWorld, OpenAi, Price, Provider, RateLimitConfig, RequestContext, World as _,
 };
 
 use super::{Stage, chat, due, live, nobody};
 
 fn priced() -> Provider {
-    Provider::OpenAi {
-        base_url: "http://127.0.0.1:1/v1".to_owned(),
-        api_key: None,
-        timeout: Duration::from_secs(1),
-        structured: Structured::Auto,
-        prices: BTreeMap::from([("gpt".to_owned(), Price { input: 2.0, output: 10.0 })]),
-    }
+    let prices = BTreeMap::from([("gpt".to_owned(), Price { input: 2.0, output: 10.0 })]);
+    Provider::OpenAi(OpenAi { prices, ..OpenAi::new("http://127.0.0.1:1/v1", Duration::from_secs(1)) })
 }
 
 fn cap(concurrency: u64) -> RateLimit {

@@ -24,7 +24,7 @@ impl Node<ActionPlan> for AssessFailure {
         let why = match (thread.config.policy(&command), cause) {
             (OnFailure::Ask, _) => {
                 return Transition::ask(
-                    Question::choice(reason, options(cause)),
+                    Question::choice(reason, options(cause)).open_ended(),
                     NodeName::ReceiveFailureChoice,
                 );
             }
@@ -40,7 +40,8 @@ impl Node<ActionPlan> for AssessFailure {
                 return route::consult(thread, NodeName::NextPayload, Fact::Again);
             }
         };
-        Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason })).because(why)
+        let ended = Fact::Ended(Ending::Stuck { reason });
+        Transition::to(NodeName::Report).learn(ended).because(why).partial("command failed")
     }
 }
 

@@ -8,13 +8,18 @@ use crate::{
     Extract, InterruptKind, Node, Question, Thread, Transition,
     strategies::{
         action_plan::{
-            ActionPlan, Ending, Fact, NodeName, Payload, Plan, commands,
+            ActionPlan, Ending, Fact, NodeName, Payload, Plan,
+            approval::propose,
+            commands,
             plan::{Proposed, merged},
-            route::{consult, propose},
+            route::consult,
         },
         prompt::fill,
     },
 };
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/confirm_plan.md");
 
 pub(in crate::strategies::action_plan) struct ConfirmPlan;
 
@@ -64,7 +69,7 @@ impl Node<ActionPlan> for ConfirmPlan {
             ("problem", &problem),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/confirm_plan.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.model, system, thread.all())
     }
 
@@ -77,14 +82,14 @@ impl Node<ActionPlan> for ConfirmPlan {
         let steps = action_plan.into_iter().map(Detailed::proposed).collect();
         match (merged(thread, steps), question) {
             (Err(problem), _) => misplanned(thread, NodeName::ConfirmPlan, problem),
-            (Ok(_), Some(question)) if is_dropped => Transition::ask(question, NodeName::ConfirmPlan),
+            (Ok(_), Some(question)) if is_dropped => Transition::ask(question, NodeName::ReceiveAnswer),
             (Ok(plan), Some(question)) => {
-                Transition::ask(question, NodeName::ConfirmPlan).learn(Fact::Planned(plan))
+                Transition::ask(question, NodeName::ReceiveAnswer).learn(Fact::Planned(plan))
             }
             (Ok(plan), None) if plan.steps.iter().all(|it| thread.state.is_settled(it.id)) => {
                 let next = Transition::to(NodeName::Report);
                 match is_dropped {
-                    true => next.learn(Fact::Ended(Ending::Dropped)),
+                    true => next.learn(Fact::Ended(Ending::Dropped)).declined("plan dropped"),
                     false => next.learn(Fact::Planned(plan)).learn(Fact::Ended(Ending::Finished)),
                 }
             }
@@ -92,9 +97,36 @@ impl Node<ActionPlan> for ConfirmPlan {
                 let why = "the plan names commands whose details the model has not seen";
                 consult(thread, NodeName::ConfirmPlan, Fact::Planned(plan)).because(why)
             }
-            (Ok(plan), None) => propose(thread, plan, &response_text),
+            (Ok(plan), None) => propose_valid(thread, plan, &response_text),
         }
     }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
+}
+
+/// Shows a plan whose payloads fit the schemas of their commands. The model gets one chance to correct a payload that
+/// does not; after that, the step has none until its turn comes.
+fn propose_valid(thread: &Thread<ActionPlan>, mut plan: Plan, words: &str) -> Transition<ActionPlan> {
+    let state = &thread.state;
+    let open = plan.steps.iter_mut().filter(|it| !state.is_settled(it.id));
+    let mut problems = Vec::new();
+    for step in open {
+        let why = step.payload.as_ref().and_then(|payload| commands::mismatch(thread, step, payload));
+        if let Some(why) = why {
+            problems.push(why);
+            step.payload = None;
+        }
+    }
+    if problems.is_empty() {
+        return propose(thread, plan, words);
+    }
+    let problem = problems.join("; ");
+    if state.problem.is_none() {
+        return misplanned(thread, NodeName::ConfirmPlan, problem);
+    }
+    propose(thread, plan, words).because(format!("{problem}; the payload is filled in later"))
 }
 
 impl Detailed {

@@ -28,7 +28,8 @@ impl Node<ActionPlan> for Equip {
             unreachable.iter().map(|(server, why)| format!("{server}: {why}")).collect::<Vec<_>>().join("; ");
         let next = if commands == 0 {
             let reason = if why.is_empty() { "there are no commands".to_owned() } else { why };
-            Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason }))
+            let next = Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason }));
+            if unreachable.is_empty() { next.declined("no commands") } else { next }
         } else if thread.state.plan.is_some() {
             Transition::to(NodeName::ConfirmPlan)
         } else {

@@ -15,6 +15,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/gather_facts.md");
+
 pub(in crate::strategies::action_plan) struct GatherFacts;
 
 /// What the model gathers.
@@ -44,7 +47,7 @@ impl Node<ActionPlan> for GatherFacts {
         let problem = problem.map_or(String::new(), |it| format!("Your last plan was refused: {it}"));
         let names = commands::names(thread);
         let blanks = [("commands", &*names), ("problem", &problem), ("time", &thread.turn.time)];
-        let system = fill(include_str!("../prompts/gather_facts.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.model, system, thread.all())
     }
 
@@ -56,11 +59,12 @@ impl Node<ActionPlan> for GatherFacts {
         match (action_plan.is_empty(), question) {
             (true, None) => {
                 let why = "no command is suited to the request";
-                Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Unsuited)).because(why)
+                let next = Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Unsuited));
+                next.because(why).declined("no command fits")
             }
             (true, Some(question)) => {
                 let question = Question::open(InterruptKind::Clarification, question);
-                Transition::ask(question, NodeName::GatherFacts)
+                Transition::ask(question, NodeName::ReceiveAnswer)
             }
             (false, question) => {
                 match (merged(thread, action_plan.into_iter().map(propose).collect()), question) {
@@ -68,11 +72,15 @@ impl Node<ActionPlan> for GatherFacts {
                     (Ok(plan), None) => consult(thread, NodeName::ConfirmPlan, Fact::Planned(plan)),
                     (Ok(plan), Some(question)) => {
                         let question = Question::open(InterruptKind::SlotFill, question);
-                        Transition::ask(question, NodeName::ConfirmPlan).learn(Fact::Planned(plan))
+                        Transition::ask(question, NodeName::ReceiveAnswer).learn(Fact::Planned(plan))
                     }
                 }
             }
         }
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 
@@ -95,5 +103,6 @@ pub(super) fn misplanned(
     if thread.state.problem.is_none() {
         return consult(thread, again, Fact::Misplanned { problem });
     }
-    Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason: problem }))
+    let ended = Fact::Ended(Ending::Stuck { reason: problem });
+    Transition::to(NodeName::Report).learn(ended).declined("no valid plan")
 }

@@ -2,7 +2,7 @@
 
 use super::assess_failure::{RETRY, SKIP, STOP, failure, options};
 use crate::{
-    Node, Question, Thread, Transition,
+    Answer, Node, Question, Thread, Transition,
     strategies::action_plan::{
         ActionPlan, Ending, Fact, NodeName,
         route::{consult, onward},
@@ -19,14 +19,19 @@ impl Node<ActionPlan> for ReceiveFailureChoice {
     /// Any answer other than the options reopens the plan, which then needs a new approval.
     fn learn(&self, thread: &Thread<ActionPlan>, (): ()) -> Transition<ActionPlan> {
         let (reason, cause) = failure(thread);
-        match Question::chosen(&options(cause), thread.user_message()) {
+        let (options, text) = (options(cause), thread.user_message());
+        let stop = || (Answer::of(text) == Answer::Stop).then_some(STOP);
+        let named = Question::chosen(&options, text).or_else(|| Answer::option(&options, text));
+        match named.or_else(stop) {
             Some(RETRY) => consult(thread, NodeName::NextPayload, Fact::Again),
             Some(SKIP) => onward(thread, None, Fact::Skipped),
-            Some(STOP) => Transition::to(NodeName::Report).learn(Fact::Ended(Ending::Stuck { reason })),
+            Some(STOP) => Transition::to(NodeName::Report)
+                .learn(Fact::Ended(Ending::Stuck { reason }))
+                .partial("command failed"),
             Some(_) | None => {
-                let because = format!("{reason}; the person said to that: {}", thread.user_message());
+                let reason = format!("{reason}; the person said to that: {}", thread.user_message());
                 let why = format!("{:?} is not among the options: taken for a change", thread.user_message());
-                Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { because }).because(why)
+                Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { reason }).because(why)
             }
         }
     }

@@ -1,12 +1,18 @@
 //! Reports at the end of a turn which steps were done and which were not.
 
+use std::borrow::Cow;
+
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
     strategies::{
-        action_plan::{ActionPlan, Ending, Fact, commands},
+        action_plan::{ActionPlan, Ending, Fact, Outcome, commands},
         prompt::fill,
     },
+    strategy::verbatim,
 };
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/report.md");
 
 pub(in crate::strategies::action_plan) struct Report;
 
@@ -20,7 +26,7 @@ impl Node<ActionPlan> for Report {
         let (ending, names) = (ending(thread), commands::names(thread));
         let blanks =
             [("ending", &*ending), ("plan", &plan), ("commands", &names), ("time", &thread.turn.time)];
-        let system = fill(include_str!("../prompts/report.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Chat::new(&thread.config.model, system, thread.all())
     }
 
@@ -28,13 +34,24 @@ impl Node<ActionPlan> for Report {
     /// later turn; any other plan is closed.
     fn learn(&self, thread: &Thread<ActionPlan>, reply: Reply) -> Transition<ActionPlan> {
         let words = if reply.content.trim().is_empty() { ledger(thread) } else { reply.content };
-        let next = Transition::end().say(Message::assistant(words));
+        let mut next = Transition::end().say(Message::assistant(words));
+        if thread.state.outcomes.values().any(|it| matches!(it, Outcome::Skipped { .. })) {
+            next = next.partial("step skipped");
+        }
         match thread.state.ending {
             Some(Ending::Stuck { .. }) | None => next,
             Some(Ending::Finished | Ending::Unsuited | Ending::Declined | Ending::Dropped) => {
                 next.learn(Fact::Closed)
             }
         }
+    }
+
+    fn preview<'a>(&self, _: &Thread<ActionPlan>, partial: &'a str) -> Option<Cow<'a, str>> {
+        verbatim(partial)
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 

@@ -3,7 +3,8 @@
 use crate::{
     CallTool, Message, Node, Thread, ToolCall, ToolOutput, Transition,
     strategies::action_plan::{
-        ActionPlan, Cause, Fact, NodeName,
+        ActionPlan, Cause, Fact, NodeName, Step,
+        approval::may_run,
         route::{consult, onward},
     },
 };
@@ -11,14 +12,20 @@ use crate::{
 pub(in crate::strategies::action_plan) struct RunCommand;
 
 impl Node<ActionPlan> for RunCommand {
-    type Effect = CallTool;
+    type Effect = Vec<CallTool>;
 
-    fn ask(&self, thread: &Thread<ActionPlan>) -> CallTool {
-        let server = thread.state.step().map_or(String::new(), |it| it.server.clone());
-        CallTool { server, call: call(thread) }
+    /// Requests the call, or nothing if it is not the approved one.
+    fn ask(&self, thread: &Thread<ActionPlan>) -> Vec<CallTool> {
+        let step = thread.state.step().filter(|step| is_approved(thread, step));
+        step.map(|it| CallTool { server: it.server.clone(), call: call(thread) }).into_iter().collect()
     }
 
-    fn learn(&self, thread: &Thread<ActionPlan>, output: ToolOutput) -> Transition<ActionPlan> {
+    fn learn(&self, thread: &Thread<ActionPlan>, outputs: Vec<ToolOutput>) -> Transition<ActionPlan> {
+        let Some(output) = outputs.into_iter().next() else {
+            let why = "the call is not the one that was approved";
+            let heard = Message::tool(&call(thread), ToolOutput::Refused(why.to_owned()).model_text());
+            return onward(thread, Some(heard), Fact::Withheld).because(why);
+        };
         let heard = Message::tool(&call(thread), output.model_text());
         let (reason, cause) = match output {
             ToolOutput::Ok(result) => return onward(thread, Some(heard), Fact::Succeeded { result }),
@@ -31,6 +38,17 @@ impl Node<ActionPlan> for RunCommand {
         };
         Transition::to(NodeName::AssessFailure).learn(Fact::Failed { reason, cause }).say(heard)
     }
+}
+
+/// Returns whether the call in the conversation is exactly what the person approved for `step`.
+///
+/// ## Why here again
+///
+/// The node before compares too. Between the two, a fork may have changed the state.
+fn is_approved(thread: &Thread<ActionPlan>, step: &Step) -> bool {
+    let ToolCall { name, arguments, .. } = call(thread);
+    let payload = thread.state.attempt.payload.as_ref().filter(|it| arguments.as_object() == Some(*it));
+    name == step.tool && payload.is_some_and(|it| may_run(thread, &thread.state, step, it))
 }
 
 /// Returns the call that the previous decision added to the conversation.

@@ -13,7 +13,9 @@ impl Node<IndexBuilder> for Report {
     fn ask(&self, _: &Thread<IndexBuilder>) {}
 
     fn learn(&self, thread: &Thread<IndexBuilder>, (): ()) -> Transition<IndexBuilder> {
-        Transition::end().say(Message::assistant(told(&thread.state.report)))
+        let next = Transition::end().say(Message::assistant(told(&thread.state.report)));
+        let failed = thread.state.report.servers.values().any(|it| matches!(it, Status::Failed { .. }));
+        if failed { next.partial("servers not indexed") } else { next }
     }
 }
 

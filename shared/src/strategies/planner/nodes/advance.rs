@@ -2,7 +2,7 @@
 
 use crate::{
     Node, Thread, Transition,
-    strategies::planner::{Ending, Fact, NodeName, Planning},
+    strategies::planner::{Ending, Fact, NodeName, Plan, Planning, Progress},
 };
 
 pub(in crate::strategies) struct Advance;
@@ -13,18 +13,29 @@ impl<S: Planning> Node<S> for Advance {
     fn ask(&self, _: &Thread<S>) {}
 
     fn learn(&self, thread: &Thread<S>, (): ()) -> Transition<S> {
-        let more = S::planned(thread).plan.as_ref().is_some_and(|it| it.current + 1 < it.tasks.len());
-        if !more {
+        let to = next(thread);
+        if to.is_empty() {
             return Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Finished));
         }
-        let next = Fact::Advanced { since: thread.messages.len() };
+        let current = S::planned(thread).plan.as_ref().map_or(0, |it| it.current);
+        let to = if to == [current + 1] { Vec::new() } else { to };
+        let next = Fact::Advanced { since: thread.messages.len(), to };
         let limit = S::tuned(thread).model_calls;
         if limit <= thread.turn.model_calls {
             let why = format!("the limit of {limit} model calls for a turn is reached");
             let reason = format!("not every task was worked on: {why}");
             let ended = Fact::Ended(Ending::Stuck { reason });
-            return Transition::to(NodeName::Respond).learn(next).learn(ended).because(why);
+            let next = Transition::to(NodeName::Respond).learn(next).learn(ended);
+            return next.because(why).partial("model_calls");
         }
         Transition::to(S::begins()).learn(next)
     }
+}
+
+/// Returns the tasks to work on next, given that those in work are done.
+fn next<S: Planning>(thread: &Thread<S>) -> Vec<usize> {
+    let Some(plan) = &S::planned(thread).plan else { return Vec::new() };
+    let mut tasks = plan.tasks.clone();
+    tasks[plan.current].progress = Progress::Done;
+    Plan::next(&tasks, 0, S::side_by_side(thread))
 }

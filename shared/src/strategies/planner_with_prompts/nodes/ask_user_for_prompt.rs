@@ -19,7 +19,7 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
             reason => format!("{}. {}: {reason}", n + 1, it.prompt),
         };
         let suggested: Vec<String> = suggested(thread).into_iter().enumerate().map(line).collect();
-        let again = match &thread.state.guide.misheard {
+        let again = match &thread.state.guide.unknown_choice {
             Some(answer) => format!("“{answer}” is none of the options. "),
             None => String::new(),
         };
@@ -30,7 +30,7 @@ impl Node<PlannerWithPrompts> for AskUserForPrompt {
             task.expert,
             suggested.join("\n")
         );
-        Transition::ask(Question::choice(question, options(thread)), NodeName::ReceiveChoice)
+        Transition::ask(Question::choice(question, options(thread)).open_ended(), NodeName::ReceiveChoice)
     }
 }
 

@@ -13,31 +13,18 @@ impl Node<PlannerWithPrompts> for FillPrompt {
 
     fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
 
-    /// Runs first after the choice, then after the answer to each of its questions.
+    /// Asks for one argument at a time.
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
-        let guide = &thread.state.guide;
-        let prompt = &guide.chosen().prompt;
-        let filled = match guide.asked_for.clone().map(|argument| (argument, value(thread.user_message()))) {
-            None => None,
-            Some((argument, Some(value))) => Some(Fact::Filled { argument, value }),
-            Some((argument, None)) => {
-                let reason = format!("the person gave no {argument} for the prompt {prompt}");
-                return Transition::to(NodeName::Equip).learn(Fact::Unguided { reason });
-            }
-        };
-        let known = |it: &&PromptArgument| {
-            guide.chosen().arguments.contains_key(&it.name) || guide.asked_for.as_ref() == Some(&it.name)
-        };
-        let missing = thread.state.takes(prompt).iter().find(|it| it.required && !known(it));
-        let next = match missing {
+        let chosen = thread.state.guide.chosen();
+        let is_missing = |it: &&PromptArgument| it.required && !chosen.arguments.contains_key(&it.name);
+        match thread.state.takes(&chosen.prompt).iter().find(is_missing) {
             None => Transition::to(NodeName::FetchPrompt),
             Some(missing) => {
-                let question = Question::open(InterruptKind::SlotFill, question(prompt, missing));
-                Transition::ask(question, NodeName::FillPrompt)
+                let question = Question::open(InterruptKind::SlotFill, question(&chosen.prompt, missing));
+                Transition::ask(question, NodeName::ReceiveArgument)
+                    .learn(Fact::AskedFor { argument: missing.name.clone() })
             }
-        };
-        let asked_for = missing.map(|it| Fact::AskedFor { argument: it.name.clone() });
-        filled.into_iter().chain(asked_for).fold(next, Transition::learn)
+        }
     }
 }
 
@@ -50,11 +37,4 @@ fn question(prompt: &str, missing: &PromptArgument) -> String {
     format!(
         "The prompt {prompt} needs a value for {name}{what}. What is it? “{NONE}” goes on without the prompt."
     )
-}
-
-/// Returns the value from the person, or `None` if the answer declines to give one.
-fn value(heard: &str) -> Option<String> {
-    let heard = heard.trim();
-    let none = heard.is_empty() || heard.trim_end_matches('.').eq_ignore_ascii_case(NONE);
-    (!none).then(|| heard.to_owned())
 }

@@ -11,6 +11,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/rate_prompts.md");
+
 pub(in super::super) struct RatePrompts;
 
 /// What the model makes of them.
@@ -54,7 +57,7 @@ impl Node<PlannerWithPrompts> for RatePrompts {
             ("prompts", &offered.join("\n")),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/rate_prompts.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.planner.model, system, thread.all())
     }
 
@@ -67,6 +70,10 @@ impl Node<PlannerWithPrompts> for RatePrompts {
         // The sort is stable: prompts with equal ratings keep the server's order.
         candidates.sort_by(|one, other| other.confidence.total_cmp(&one.confidence));
         Transition::to(NodeName::SelectPrompt).learn(Fact::Rated(candidates))
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 

@@ -3,7 +3,10 @@
 use super::ask_user_for_prompt::{options, suggested};
 use crate::{
     Node, Question, Thread, Transition,
-    strategies::planner_with_prompts::{Fact, NodeName, PlannerWithPrompts},
+    strategies::{
+        choice::{Choice, choice},
+        planner_with_prompts::{Fact, NodeName, PlannerWithPrompts},
+    },
 };
 
 pub(in super::super) struct ReceiveChoice;
@@ -13,17 +16,20 @@ impl Node<PlannerWithPrompts> for ReceiveChoice {
 
     fn ask(&self, _: &Thread<PlannerWithPrompts>) {}
 
-    /// An answer that names no option is asked about once. After a second one, the task is worked on without a prompt.
+    /// An answer that leaves doubt is asked about once. After a second one, the task is worked on without a prompt.
     fn learn(&self, thread: &Thread<PlannerWithPrompts>, (): ()) -> Transition<PlannerWithPrompts> {
         let answer = thread.user_message().trim();
         match chosen(thread, answer) {
-            Some(Some(prompt)) => Transition::to(NodeName::FillPrompt).learn(Fact::Chosen { prompt }),
-            Some(None) => Transition::to(NodeName::Equip).because("the person wants no prompt"),
-            None if thread.state.guide.misheard.is_none() => {
-                let misheard = Fact::Misheard { answer: answer.to_owned() };
-                Transition::to(NodeName::AskUserForPrompt).learn(misheard)
+            Choice::Option(nth) => {
+                let prompt = names(thread).swap_remove(nth);
+                Transition::to(NodeName::FillPrompt).learn(Fact::Chosen { prompt })
             }
-            None => {
+            Choice::None => Transition::to(NodeName::Equip).because("the person wants no prompt"),
+            Choice::Unclear if thread.state.guide.unknown_choice.is_none() => {
+                let unknown = Fact::UnknownChoice { answer: answer.to_owned() };
+                Transition::to(NodeName::AskUserForPrompt).learn(unknown)
+            }
+            Choice::Unclear => {
                 let reason = format!("“{answer}” is none of the options, for the second time");
                 Transition::to(NodeName::Equip)
                     .learn(Fact::Unguided { reason: reason.clone() })
@@ -33,17 +39,21 @@ impl Node<PlannerWithPrompts> for ReceiveChoice {
     }
 }
 
-/// Returns the prompt that `answer` names, or the choice of no prompt. `None` means that the answer names no option.
+/// Returns the prompt that `answer` chooses.
 ///
 /// ## Why the option comes before the name
 ///
 /// A prompt may be named “none” or “2”. A person who answers with that text means the option that was displayed.
-fn chosen(thread: &Thread<PlannerWithPrompts>, answer: &str) -> Option<Option<String>> {
-    let names: Vec<String> = suggested(thread).into_iter().map(|it| it.prompt.clone()).collect();
-    let options = options(thread);
-    if let Some(option) = Question::chosen(&options, answer) {
-        let nth = options.iter().position(|it| it == option)?;
-        return Some(names.get(nth).cloned());
+fn chosen(thread: &Thread<PlannerWithPrompts>, answer: &str) -> Choice {
+    let (options, names) = (options(thread), names(thread));
+    let displayed = Question::chosen(&options, answer);
+    match displayed.and_then(|option| options.iter().position(|it| it == option)) {
+        Some(nth) if nth < names.len() => Choice::Option(nth),
+        Some(_) => Choice::None,
+        None => choice(&names, answer),
     }
-    Question::chosen(&names, answer).map(|it| Some(it.to_owned()))
+}
+
+fn names(thread: &Thread<PlannerWithPrompts>) -> Vec<String> {
+    suggested(thread).into_iter().map(|it| it.prompt.clone()).collect()
 }

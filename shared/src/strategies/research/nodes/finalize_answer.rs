@@ -14,6 +14,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/answer.md");
+
 pub(in crate::strategies::research) struct FinalizeAnswer;
 
 impl Node<Research> for FinalizeAnswer {
@@ -31,7 +34,7 @@ impl Node<Research> for FinalizeAnswer {
             ("earlier", &thread.earlier()),
             ("time", &thread.turn.time),
         ];
-        Chat::new(&thread.config.model, fill(include_str!("../prompts/answer.md"), &blanks), thread.since())
+        Chat::new(&thread.config.model, fill(PROMPT, &blanks), thread.since())
     }
 
     /// **Invariant:** a turn never ends in silence, even if the model returns no text.
@@ -42,8 +45,17 @@ impl Node<Research> for FinalizeAnswer {
             "" => format!("No answer was composed. {}", ending(thread)),
             text => text.to_owned(),
         };
-        let next = Transition::end().say(Message::assistant(words));
+        let mut next = Transition::end().say(Message::assistant(words));
+        // An answer that cites nothing, although searches succeeded, is no full answer, whatever the model writes.
+        let searched = thread.state.searched.iter().any(|it| it.problem.is_none());
+        if searched && thread.state.sources.is_empty() {
+            next = next.partial("no sources");
+        }
         if let Some(why) = why { next.because(why) } else { next }
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 

@@ -18,6 +18,9 @@ use crate::{
 
 use super::finalize_answer::spoken_of;
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/plan.md");
+
 pub(in crate::strategies::research) struct PlanningAgent;
 
 /// Tool by which the model submits its queries.
@@ -45,8 +48,7 @@ impl Node<Research> for PlanningAgent {
             ("hurry", hurry),
             ("time", &thread.turn.time),
         ];
-        let chat =
-            Chat::new(&thread.config.model, fill(include_str!("../prompts/plan.md"), &blanks), thread.all());
+        let chat = Chat::new(&thread.config.model, fill(PROMPT, &blanks), thread.all());
         let servers = if last { Vec::new() } else { offered(thread) };
         servers.into_iter().fold(chat, Chat::server_tools).tool(SUBMIT_PLAN)
     }
@@ -84,7 +86,12 @@ impl Node<Research> for PlanningAgent {
                 "additionalProperties": false,
             }),
             safety: Safety::Read,
+            max_repeats: None,
         }]
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 
@@ -141,9 +148,11 @@ fn search(thread: &Thread<Research>) -> Transition<Research> {
 /// findings.
 fn search_topic(thread: &Thread<Research>, why: String) -> Transition<Research> {
     let queries = distinct([thread.topic().to_owned()], &[]);
-    if queries.is_empty() || thread.spent().is_some() {
+    let spent = thread.spent().is_some();
+    if queries.is_empty() || spent {
         let ended = Fact::Ended(Ending::Partial { reason: why.clone() });
-        return Transition::to(NodeName::FinalizeAnswer).learn(ended).because(why);
+        let next = Transition::to(NodeName::FinalizeAnswer).learn(ended).because(why);
+        return next.partial(if spent { "model_calls" } else { "nothing to search" });
     }
     let planned = Fact::Planned { queries, rationale: "the topic itself".to_owned() };
     search(thread).learn(planned).because(format!("{why}: the topic itself is searched"))

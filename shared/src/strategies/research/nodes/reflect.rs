@@ -11,6 +11,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/reflect.md");
+
 pub(in crate::strategies::research) struct Reflect;
 
 /// What the model makes of the findings.
@@ -41,7 +44,7 @@ impl Node<Research> for Reflect {
             ("queries", &thread.config.queries().to_string()),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/reflect.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.model, system, thread.since())
     }
 
@@ -53,24 +56,28 @@ impl Node<Research> for Reflect {
         if answer.is_sufficient {
             return over(Ending::Done);
         }
-        let partial = |why: String| {
+        let partial = |cause: &str, why: String| {
             let gap = answer.knowledge_gap.trim().trim_end_matches('.');
             let missing = if gap.is_empty() { String::new() } else { format!("; what is missing: {gap}") };
-            over(Ending::Partial { reason: format!("{why}{missing}") }).because(why)
+            over(Ending::Partial { reason: format!("{why}{missing}") }).because(why).partial(cause)
         };
         let searched: Vec<&str> = thread.state.searched.iter().map(|it| &*it.query).collect();
         let mut follow_ups = distinct(answer.follow_up_queries, &searched);
         follow_ups.truncate(thread.config.queries());
         if follow_ups.is_empty() {
-            return partial("nothing new is left to search for".to_owned());
+            return partial("nothing new to search", "nothing new is left to search for".to_owned());
         }
         let loops = thread.config.loops();
         if loops <= thread.state.loops + 1 {
-            return partial(format!("the limit of {loops} loops is reached"));
+            return partial("loops", format!("the limit of {loops} loops is reached"));
         }
         if let Some(limit) = thread.spent() {
-            return partial(limit);
+            return partial("model_calls", limit);
         }
         Transition::to(NodeName::WebResearch).learn(Fact::Reflected { follow_ups })
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }

@@ -3,8 +3,8 @@
 use serde_json::{Map, Value, json};
 
 use crate::{
-    CallTool, Chat, Citation, Effect, Message, Node, Request, Response, Thread, ToolCall, ToolOutput,
-    Transition, UnexpectedResponse,
+    CallTool, Chat, Citation, Effect, Message, Node, NodeConfig, Request, Response, Thread, ToolCall,
+    ToolOutput, Transition, UnexpectedResponse,
     strategies::{
         prompt::fill,
         research::{
@@ -12,6 +12,9 @@ use crate::{
         },
     },
 };
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/search.md");
 
 pub(in crate::strategies::research) struct WebResearch;
 
@@ -40,11 +43,12 @@ type Found = Result<Finding, String>;
 
 impl Effect for Look {
     type Answer = Found;
+    const ASKS_MODEL: bool = true;
 
-    fn requests(self) -> Vec<Request> {
+    fn requests(self, node: &NodeConfig) -> Vec<Request> {
         match self {
-            Look::Tool(it) => it.requests(),
-            Look::Model(it) => it.requests(),
+            Look::Tool(it) => it.requests(node),
+            Look::Model(it) => it.requests(node),
         }
     }
 
@@ -57,7 +61,7 @@ impl Effect for Look {
             [Response::Output(ToolOutput::Error(why) | ToolOutput::Refused(why))] => Ok(Err(why.clone())),
             [Response::Reply(reply)] => found(&reply.content, &reply.citations),
             [Response::Unavailable { reason }] => Ok(Err(reason.clone())),
-            _ => Err(UnexpectedResponse::Kind { expected: "what was found" }),
+            _ => Err(UnexpectedResponse::Kind { expected: "a search result" }),
         }
     }
 }
@@ -106,28 +110,48 @@ impl Node<Research> for WebResearch {
         let searched = Fact::Searched { searches, sources };
         let next = match ended {
             None => Transition::to(NodeName::Reflect).learn(searched),
-            Some((ending, why)) => Transition::to(NodeName::FinalizeAnswer)
-                .learn(searched)
-                .learn(Fact::Ended(ending))
-                .because(why),
+            Some(Over { ending, cause, why }) => {
+                let next =
+                    Transition::to(NodeName::FinalizeAnswer).learn(searched).learn(Fact::Ended(ending));
+                cause.into_iter().fold(next.because(why), Transition::partial)
+            }
         };
         let asked = Message { tool_calls: calls, ..Message::assistant("") };
         results.into_iter().fold(next.say(asked), Transition::say)
     }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
+
+    fn model_key(&self) -> &'static str {
+        "search_model"
+    }
 }
 
-/// Returns the reason to skip the reflection, if there are no findings or no model call or loop is left.
-fn over(thread: &Thread<Research>, searches: &[Searched]) -> Option<(Ending, String)> {
-    let partial = |reason: String| Some((Ending::Partial { reason: reason.clone() }, reason));
+/// End of the research without a reflection.
+struct Over {
+    ending: Ending,
+    /// Cause of a partial outcome.
+    cause: Option<&'static str>,
+    why: String,
+}
+
+/// Returns the end without a reflection, if there are no findings or no model call or loop is left.
+fn over(thread: &Thread<Research>, searches: &[Searched]) -> Option<Over> {
+    let partial = |cause, why: String| {
+        Some(Over { ending: Ending::Partial { reason: why.clone() }, cause: Some(cause), why })
+    };
     if searches.iter().all(|it| it.problem.is_some()) {
         let first = searches.iter().find_map(|it| it.problem.as_deref()).unwrap_or("there was none");
-        return partial(format!("every search failed: {first}"));
+        return partial("every search failed", format!("every search failed: {first}"));
     }
     if let Some(limit) = thread.spent() {
-        return partial(limit);
+        return partial("model_calls", limit);
     }
     let loops = thread.config.loops();
-    (loops <= thread.state.loops).then(|| (Ending::Done, format!("the limit of {loops} loops is reached")))
+    let why = format!("the limit of {loops} loops is reached");
+    (loops <= thread.state.loops).then_some(Over { ending: Ending::Done, cause: None, why })
 }
 
 fn by_tool(thread: &Thread<Research>, search: &WebSearch, n: usize, query: &str) -> CallTool {
@@ -143,7 +167,7 @@ fn by_tool(thread: &Thread<Research>, search: &WebSearch, n: usize, query: &str)
 /// The request includes the question, because endpoints require a user message.
 fn by_model(thread: &Thread<Research>, query: &str) -> Chat {
     let blanks = [("query", query), ("time", &thread.turn.time)];
-    let system = fill(include_str!("../prompts/search.md"), &blanks);
+    let system = fill(PROMPT, &blanks);
     Chat::new(&thread.config.search_model, system, thread.state.question.clone()).searching_the_web()
 }
 

@@ -1,7 +1,7 @@
 //! Runs the tool calls that the model requested, all concurrently.
 
 use crate::{
-    CallTool, Node, Thread, ToolCall, ToolOutput, Transition,
+    CallTool, Node, Thread, Tool, ToolCall, ToolOutput, Transition,
     strategies::{
         loop_guard::RequestedCalls,
         retriever::{Ending, Fact, NodeName, Retriever},
@@ -26,7 +26,7 @@ impl Node<Retriever> for CallTools {
         } else {
             let why = format!("the limit of {limit} rounds of tool calls for a turn is reached");
             let ended = Fact::Ended(Ending::Stuck { reason: why.clone() });
-            Transition::to(NodeName::Respond).learn(ended).because(why)
+            Transition::to(NodeName::Respond).learn(ended).because(why).partial("rounds")
         };
         let mut outputs = outputs.into_iter();
         let answered = wanted(thread).answered(|_| outputs.next());
@@ -35,7 +35,7 @@ impl Node<Retriever> for CallTools {
 }
 
 /// Returns the calls to the server. The calls to a previous server do not count as repetitions.
-fn wanted(thread: &Thread<Retriever>) -> RequestedCalls<'_> {
+fn wanted<'a>(thread: &'a Thread<Retriever>) -> RequestedCalls<'a, impl Fn(&ToolCall) -> Option<&'a Tool>> {
     let before = if thread.state.took_over { thread.messages.len().saturating_sub(1) } else { 0 };
-    RequestedCalls::of(&thread.messages[before..])
+    RequestedCalls::of(&thread.messages[before..], |call| thread.tool_called(thread.state.at(), &call.name))
 }

@@ -1,8 +1,12 @@
 //! Reads the person's choice of a server.
 
+use super::receive_answer::dropped;
 use crate::{
-    Node, Question, Thread, Transition,
-    strategies::retriever::{Fact, NodeName, Retriever},
+    Answer, Node, Thread, Transition,
+    strategies::{
+        choice::{Choice, choice},
+        retriever::{Fact, NodeName, Retriever},
+    },
 };
 
 pub(in crate::strategies::retriever) struct Choose;
@@ -12,11 +16,15 @@ impl Node<Retriever> for Choose {
 
     fn ask(&self, _: &Thread<Retriever>) {}
 
-    /// An answer that is neither a number nor a name adds information, so the request is routed again together with it.
+    /// An answer that chooses none of the servers adds information, so the request is routed again together with it.
     fn learn(&self, thread: &Thread<Retriever>, (): ()) -> Transition<Retriever> {
-        match Question::chosen(&thread.state.between, thread.user_message()) {
-            Some(server) => Transition::to(NodeName::Equip).learn(Fact::Routed { server: server.to_owned() }),
-            None => Transition::to(NodeName::RoutingQuery)
+        let (between, text) = (&thread.state.between, thread.user_message());
+        match choice(between, text) {
+            Choice::Option(nth) => {
+                Transition::to(NodeName::Equip).learn(Fact::Routed { server: between[nth].clone() })
+            }
+            Choice::None | Choice::Unclear if Answer::of(text) == Answer::Stop => dropped(),
+            Choice::None | Choice::Unclear => Transition::to(NodeName::RoutingQuery)
                 .because("the answer names none of the servers: it is taken for more to go by"),
         }
     }

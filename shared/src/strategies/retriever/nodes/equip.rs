@@ -2,7 +2,7 @@
 
 use crate::{
     ListTools, Node, Thread, Transition,
-    strategies::retriever::{NodeName, Retriever, reroute::reroute},
+    strategies::retriever::{NodeName, Retriever, reroute::unreachable},
 };
 
 pub(in crate::strategies::retriever) struct Equip;
@@ -17,7 +17,7 @@ impl Node<Retriever> for Equip {
     fn learn(&self, thread: &Thread<Retriever>, listed: Result<(), String>) -> Transition<Retriever> {
         match listed {
             Ok(()) => Transition::to(NodeName::Orchestrate),
-            Err(reason) => reroute(thread, reason),
+            Err(reason) => unreachable(thread, reason),
         }
     }
 }

@@ -4,6 +4,7 @@ mod call_tools;
 mod choose;
 mod equip;
 mod orchestrate;
+mod receive_answer;
 mod respond;
 mod retrieve;
 mod route;
@@ -14,6 +15,7 @@ pub(super) use self::{
     choose::Choose,
     equip::Equip,
     orchestrate::Orchestrate,
+    receive_answer::ReceiveAnswer,
     respond::{Respond, tried},
     retrieve::Retrieve,
     route::Route,

@@ -6,9 +6,12 @@ use crate::{
         control_tool::{ControlTool, asking, parse_control},
         loop_guard::exhausted,
         prompt::fill,
-        retriever::{Ending, Fact, NodeName, Retriever, listing, reroute::reroute},
+        retriever::{Ending, Fact, NodeName, Retriever, listing, reroute::hand_over},
     },
 };
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/orchestrate.md");
 
 pub(in crate::strategies::retriever) struct Orchestrate;
 
@@ -38,7 +41,7 @@ impl Node<Retriever> for Orchestrate {
     fn ask(&self, thread: &Thread<Retriever>) -> Chat {
         let server = thread.state.at();
         let what = thread.servers.get(server).map_or("", String::as_str);
-        let others = listing::listed(thread, |it| it != server && !thread.state.has_refused(it));
+        let others = listing::listed(thread, |it| it != server && !thread.state.is_excluded(it));
         let refused = listing::refusals(&thread.state);
         let blanks = [
             ("server", server),
@@ -47,7 +50,7 @@ impl Node<Retriever> for Orchestrate {
             ("refused", &refused),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/orchestrate.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         let chat = Chat::new(&thread.config.model, system, thread.all());
         chat.server_tools(server).tool(HAND_OVER.name).tool(ASK_USER.name)
     }
@@ -56,28 +59,32 @@ impl Node<Retriever> for Orchestrate {
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
         let before = if thread.state.took_over { &[][..] } else { &thread.messages };
         if let Some(why) = exhausted(before, &reply.tool_calls) {
-            return stuck(why);
+            return stuck(why, "repeated calls");
         }
         match read(reply) {
             Move::Ask(question) => {
-                Transition::ask(Question::open(InterruptKind::SlotFill, question), NodeName::Orchestrate)
+                Transition::ask(Question::open(InterruptKind::SlotFill, question), NodeName::ReceiveAnswer)
             }
-            Move::HandOver(reason) => reroute(thread, reason),
+            Move::HandOver(reason) => hand_over(thread, reason),
             Move::Call(Reply { content, tool_calls, .. }) => {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
             Move::Say(words) => Transition::end().say(Message::assistant(words)),
-            Move::Nothing => stuck("the model said nothing".to_owned()),
+            Move::Nothing => stuck("the model said nothing".to_owned(), "no reply"),
         }
     }
 
     fn tools(&self) -> Vec<Tool> {
         vec![HAND_OVER.tool(), ASK_USER.tool()]
     }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
 }
 
-fn stuck(reason: String) -> Transition<Retriever> {
-    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason }))
+fn stuck(reason: String, cause: &str) -> Transition<Retriever> {
+    Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Stuck { reason })).partial(cause)
 }
 
 fn read(reply: Reply) -> Move {

@@ -1,5 +1,7 @@
 //! Writes the answer to the person if nothing more can be done.
 
+use std::borrow::Cow;
+
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
     strategies::{
@@ -7,6 +9,9 @@ use crate::{
         retriever::{Ending, Refusal, Retriever, listing},
     },
 };
+
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/respond.md");
 
 pub(in crate::strategies::retriever) struct Respond;
 
@@ -22,7 +27,7 @@ impl Node<Retriever> for Respond {
             ("refused", &refused),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/respond.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Chat::new(&thread.config.model, system, thread.all())
     }
 
@@ -35,6 +40,14 @@ impl Node<Retriever> for Respond {
         };
         Transition::end().say(Message::assistant(format!("{words}{}", tried(&thread.state.refused))))
     }
+
+    fn preview<'a>(&self, _: &Thread<Retriever>, partial: &'a str) -> Option<Cow<'a, str>> {
+        Some(partial.trim().into())
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
+    }
 }
 
 fn ending(thread: &Thread<Retriever>) -> String {
@@ -42,6 +55,7 @@ fn ending(thread: &Thread<Retriever>) -> String {
         Some(Ending::Refused) => {
             "No server that was tried could do it, and no further one is tried.".to_owned()
         }
+        Some(Ending::Dropped) => "The person no longer wants it, so the work was ended.".to_owned(),
         Some(Ending::Stuck { reason }) => format!("The work stopped before its end: {reason}."),
         Some(Ending::NothingRelevant) | None => "No server at hand fits the request.".to_owned(),
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     Hit, Node, Search, Thread, Transition,
-    strategies::retriever::{Candidate, Fact, NodeName, Retriever},
+    strategies::retriever::{Candidate, Ending, Fact, NodeName, Retriever, listing::LISTED_MAX},
 };
 
 pub(in crate::strategies::retriever) struct Retrieve;
@@ -16,25 +16,48 @@ impl Node<Retriever> for Retrieve {
     /// The limit grows by the number of servers that refused, because those are removed from the results.
     fn ask(&self, thread: &Thread<Retriever>) -> Search {
         let query = thread.state.queries.last().map_or(thread.last_user_message(), String::as_str).to_owned();
-        Search { query, limit: thread.config.candidates + thread.state.refused.len() }
+        let limit = thread.config.candidates + thread.state.refused.len();
+        Search { query, limit, options: thread.config.search.clone() }
     }
 
+    /// If nothing fits, a model writes other words, once. An index that cannot be searched is replaced by the one-line
+    /// descriptions of the servers.
     fn learn(&self, thread: &Thread<Retriever>, found: Result<Vec<Hit>, String>) -> Transition<Retriever> {
-        let next = Transition::to(NodeName::Route);
-        let (candidates, left_out) = match found {
-            Ok(hits) => sift(thread, hits),
-            Err(reason) => (Vec::new(), vec![format!("the index cannot be searched: {reason}")]),
+        let hits = match found {
+            Ok(hits) => hits,
+            Err(reason) => {
+                let why = format!(
+                    "the index cannot be searched: {reason}; routed over the one-line descriptions of all servers instead"
+                );
+                let candidates = everyone(thread);
+                return Transition::to(NodeName::Route).learn(Fact::Retrieved { candidates }).because(why);
+            }
         };
+        let (candidates, left_out) = sift(thread, hits);
         if candidates.is_empty() {
-            let candidates = everyone(thread);
-            let because =
+            let why =
                 if left_out.is_empty() { "the index found nothing".to_owned() } else { left_out.join("; ") };
-            let why = format!("{because}; routed over the one-line descriptions of all servers instead");
-            return next.learn(Fact::Retrieved { candidates }).because(why);
+            return nothing(thread, &why);
         }
-        let next = next.learn(Fact::Retrieved { candidates });
+        let next = Transition::to(NodeName::Route).learn(Fact::Retrieved { candidates });
         if left_out.is_empty() { next } else { next.because(left_out.join("; ")) }
     }
+}
+
+/// Continues after a search without a usable result.
+fn nothing(thread: &Thread<Retriever>, why: &str) -> Transition<Retriever> {
+    if thread.state.searched_again {
+        let ended = Fact::Ended(Ending::NothingRelevant);
+        return Transition::to(NodeName::Respond).learn(ended).because(why).declined("no server fits");
+    }
+    let next =
+        Transition::to(NodeName::RoutingQuery).because(format!("{why}; searched once more in other words"));
+    // The person's own words were no query of a model yet.
+    let next = match thread.state.queries.last() {
+        Some(_) => next,
+        None => next.learn(Fact::Queried { query: thread.last_user_message().to_owned() }),
+    };
+    next.learn(Fact::Missed)
 }
 
 /// Returns the usable hits, and the reasons for leaving out the others.
@@ -44,7 +67,7 @@ fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<Stri
     for hit in hits {
         if !thread.servers.contains_key(&hit.server) {
             left_out.push(format!("{} is in the index and not at hand", hit.server));
-        } else if thread.state.has_refused(&hit.server) {
+        } else if thread.state.is_excluded(&hit.server) {
             left_out.push(format!("{} was tried already", hit.server));
         } else {
             usable.push(hit);
@@ -65,10 +88,10 @@ fn sift(thread: &Thread<Retriever>, hits: Vec<Hit>) -> (Vec<Candidate>, Vec<Stri
     (candidates, left_out)
 }
 
-/// Returns every available server that has not refused, with its one-line description.
+/// Returns the servers that may be chosen, at most [`LISTED_MAX`], each with its one-line description.
 fn everyone(thread: &Thread<Retriever>) -> Vec<Candidate> {
-    let fresh = thread.servers.iter().filter(|(name, _)| !thread.state.has_refused(name));
-    fresh.map(|(name, what)| Candidate { server: name.clone(), text: what.clone() }).collect()
+    let open = thread.servers.iter().filter(|(name, _)| !thread.state.is_excluded(name)).take(LISTED_MAX);
+    open.map(|(name, what)| Candidate { server: name.clone(), text: what.clone() }).collect()
 }
 
 fn cut(text: &str) -> String {

@@ -11,6 +11,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/route.md");
+
 pub(in crate::strategies::retriever) struct Route;
 
 /// What the model makes of it.
@@ -24,6 +27,8 @@ pub(in crate::strategies::retriever) struct Routing {
     question: Option<String>,
     /// The names of the servers that fit equally.
     between: Vec<String>,
+    /// Other words to search the index for, if none of these servers fits and another one may.
+    query: Option<String>,
 }
 
 #[derive(Clone, Copy, Deserialize, JsonSchema)]
@@ -41,9 +46,9 @@ enum Outcome {
 impl<'de> Deserialize<'de> for Routing {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        #[serde(untagged, expecting = "expected {outcome, server, question, between}")]
+        #[serde(untagged, expecting = "expected {outcome, server, question, between, query}")]
         enum Said {
-            OutputWithExtras {
+            Fields {
                 outcome: Outcome,
                 #[serde(default)]
                 server: Option<String>,
@@ -51,16 +56,22 @@ impl<'de> Deserialize<'de> for Routing {
                 question: Option<String>,
                 #[serde(default)]
                 between: Option<Vec<String>>,
+                #[serde(default)]
+                query: Option<String>,
             },
             Name(String),
         }
         Ok(match Said::deserialize(from)? {
-            Said::OutputWithExtras { outcome, server, question, between } => {
-                Self { outcome, server, question, between: between.unwrap_or_default() }
+            Said::Fields { outcome, server, question, between, query } => {
+                Self { outcome, server, question, between: between.unwrap_or_default(), query }
             }
-            Said::Name(name) => {
-                Self { outcome: Outcome::Server, server: Some(name), question: None, between: Vec::new() }
-            }
+            Said::Name(name) => Self {
+                outcome: Outcome::Server,
+                server: Some(name),
+                question: None,
+                between: Vec::new(),
+                query: None,
+            },
         })
     }
 }
@@ -89,25 +100,42 @@ impl Node<Retriever> for Route {
             ("problem", &problem),
             ("time", &thread.turn.time),
         ];
-        let system = fill(include_str!("../prompts/route.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.model, system, thread.all())
     }
 
     fn learn(&self, thread: &Thread<Retriever>, reply: Routing) -> Transition<Retriever> {
-        let nothing = || Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::NothingRelevant));
+        let nothing = || {
+            let ended = Fact::Ended(Ending::NothingRelevant);
+            Transition::to(NodeName::Respond).learn(ended).declined("no server fits")
+        };
+        let query = reply.query.as_deref().map(str::trim).filter(|it| !it.is_empty()).map(str::to_owned);
         match judge(reply, &thread.state.candidates) {
             Choice::One(server) => Transition::to(NodeName::Equip).learn(Fact::Routed { server }),
             Choice::Several(question, between) => {
-                let question =
-                    Question { kind: InterruptKind::Ambiguity, question, options: between.clone() };
+                let question = Question {
+                    kind: InterruptKind::Ambiguity,
+                    question,
+                    options: between.clone(),
+                    open_ended: true,
+                };
                 Transition::ask(question, NodeName::Choose).learn(Fact::Undecided { between })
             }
-            Choice::Nothing => nothing(),
+            Choice::Nothing => match query.filter(|_| !thread.state.searched_again) {
+                Some(query) => {
+                    Transition::to(NodeName::Retrieve).learn(Fact::Missed).learn(Fact::Queried { query })
+                }
+                None => nothing(),
+            },
             Choice::Impossible(problem) if thread.state.problem.is_none() => {
                 Transition::to(NodeName::Route).learn(Fact::Misrouted { problem })
             }
             Choice::Impossible(problem) => nothing().because(format!("{problem}: taken for none")),
         }
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }
 

@@ -11,6 +11,9 @@ use crate::{
     },
 };
 
+/// Template of the system prompt.
+const PROMPT: &str = include_str!("../prompts/routing_query.md");
+
 pub(in crate::strategies::retriever) struct RoutingQuery;
 
 /// What the model writes.
@@ -28,7 +31,7 @@ impl Node<Retriever> for RoutingQuery {
         let earlier = if earlier.is_empty() { "- none".to_owned() } else { earlier.join("\n") };
         let refused = listing::refusals(&thread.state);
         let blanks = [("earlier", &*earlier), ("refused", &refused), ("time", &thread.turn.time)];
-        let system = fill(include_str!("../prompts/routing_query.md"), &blanks);
+        let system = fill(PROMPT, &blanks);
         Extract::new(&thread.config.model, system, thread.all())
     }
 
@@ -40,5 +43,9 @@ impl Node<Retriever> for RoutingQuery {
                 .because("the query was empty: the message is searched for as it stands"),
             query => next.learn(Fact::Queried { query: query.to_owned() }),
         }
+    }
+
+    fn prompt(&self) -> Option<&'static str> {
+        Some(PROMPT)
     }
 }

@@ -14,7 +14,7 @@ use store::testing::count_items;
 use store::{
     DryRun, Error, NewTurn, Prune, Pruned, Store, ThreadId, TurnStatus,
     batches::{Batch, BatchStatus, ItemState, ItemTransition, NewBatch},
-    webhooks::{AtOnce, DeliveryFilter, EventType, Outcome, Webhook},
+    webhooks::{DeliveryFilter, DeliveryLimits, EventType, Outcome, Webhook},
 };
 
 /// Number of races between deletion and use of a batch.
@@ -87,7 +87,7 @@ async fn left(store: &Store, batch: &Batch) -> Result<[u64; 5], Error> {
 const ALL: [u64; 5] = [1, 2, 2, 2, 1];
 
 pub(crate) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), Error> {
-    store.leave_batches("ada").await?;
+    store.release_batch_leases("ada").await?;
     tidy(store).await?;
     prune(store, LATE, DryRun::No).await?;
     let name = "prunable";
@@ -159,7 +159,7 @@ pub(crate) async fn goes_with_all_that_is_its_own(store: &Store) -> Result<(), E
     for thread in [of_held, of_before] {
         store.release(thread).await?;
     }
-    store.leave_batches("ada").await?;
+    store.release_batch_leases("ada").await?;
     tidy(store).await?;
     assert_eq!(prune(store, LATE, DryRun::No).await?.batches, 4);
     for gone in [&held, &reused, &before, &open] {
@@ -258,7 +258,7 @@ pub(crate) async fn goes_with_what_was_told(store: &Store) -> Result<(), Error> 
     for nth in 0..2 {
         let (batch, _) = run(store, tenant).await?;
         over(store, &batch).await?;
-        let at_once = AtOnce { all: 9, tenant: 9, webhook: 9 };
+        let at_once = DeliveryLimits { all: 9, tenant: 9, webhook: 9 };
         let due = if nth == 0 { store.claim_deliveries(at_once, &[], LEASE).await? } else { Vec::new() };
         for (_, delivery) in due {
             store.settle_delivery(&delivery, Outcome::Arrived { status: 200 }).await?;

@@ -6,7 +6,7 @@ use super::{super::new_turn, LEASE, batch, end, known, to, to_collect};
 use store::testing::count_items;
 use store::{
     Error, NewTurn, Opening, ReadModelUpdate, Store, Submitted, ThreadStatus, Turn, TurnStatus, TurnUpdate,
-    batches::{Batch, BatchStatus, Good, Item, ItemState, ItemTransition, Stopped, TURN_FAILED},
+    batches::{Batch, BatchStatus, Item, ItemState, ItemTransition, ResultSelection, Stopped, TURN_FAILED},
 };
 
 /// Failed items are run again, and their new results are added to the existing ones.
@@ -35,10 +35,10 @@ pub(super) async fn reopens(store: &Store, batch: &Batch) -> Result<(), Error> {
     assert_eq!(waiting.iter().map(|it| (it.nth, it.attempt)).collect::<Vec<_>>(), [(5, 2)]);
     let well = ItemTransition { response: Some(json!("well")), ..to(&waiting[0], ItemState::Completed) };
     store.apply_transitions(batch.id, "ada", vec![well]).await?;
-    let good = store.final_results(batch.id, Good::Yes, 0, 10).await?;
+    let good = store.final_results(batch.id, ResultSelection::Successful, 0, 10).await?;
     assert_eq!(good.iter().map(|it| it.n).collect::<Vec<_>>(), [3, 6]);
     assert_eq!(
-        store.final_results(batch.id, Good::No, 0, 10).await?.len(),
+        store.final_results(batch.id, ResultSelection::Unsuccessful, 0, 10).await?.len(),
         3,
         "its first result counts no more"
     );
@@ -85,7 +85,7 @@ pub(super) async fn asks(store: &Store) -> Result<(), Error> {
 
 /// Sets the status of an item's turn without the matching events in its log.
 async fn mark(store: &Store, turn: &Turn, status: TurnStatus) -> Result<(), Error> {
-    let turn_mark = TurnUpdate { turn: turn.id, status, error: None };
+    let turn_mark = TurnUpdate { turn: turn.id, status, error: None, outcome: None };
     let head = store.head(turn.thread).await?;
     store
         .update_read_model(&head, &ReadModelUpdate { status: ThreadStatus::Idle, turn: Some(turn_mark) })
@@ -114,7 +114,7 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
     let failed = moved.iter().map(|(item, _)| ItemTransition {
         // The log of the last item was unreadable.
         error: Some((if item.nth == 5 { "unreadable_log" } else { TURN_FAILED }.to_owned(), "so".to_owned())),
-        took: shared::UsageTotal { micro_usd: 7, ..shared::UsageTotal::default() },
+        usage: shared::UsageTotal { micro_usd: 7, ..shared::UsageTotal::default() },
         ..to(item, ItemState::Failed)
     });
     store.apply_transitions(made.id, "ada", failed.collect()).await?;
@@ -144,9 +144,9 @@ pub(crate) async fn what_was_tried_again_is_under_way(store: &Store) -> Result<(
     let moved = to_collect(store, made.id).await?;
     let [(item, turn)] = &moved[..] else { panic!("one of them has ended: {moved:?}") };
     assert_eq!((item.nth, item.attempt, turn.id), (1, 1, turns[0].id));
-    let took = shared::UsageTotal { micro_usd: 9, ..item.took };
+    let usage = shared::UsageTotal { micro_usd: 9, ..item.usage };
     store
-        .apply_transitions(made.id, "ada", vec![ItemTransition { took, ..to(item, ItemState::Completed) }])
+        .apply_transitions(made.id, "ada", vec![ItemTransition { usage, ..to(item, ItemState::Completed) }])
         .await?;
     assert_eq!(known(store, made.id).await?.micro_usd, now.micro_usd + 2, "only what came to it is added");
     Ok(())

@@ -1,0 +1,145 @@
+//! Selections of threads and turns by a filter, for commands on the database and on the API.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::Context as _;
+use api_types::{Page, StrategySummary};
+use indicatif::{ProgressBar, ProgressStyle};
+use queue::clock;
+use reqwest::Url;
+use store::{Conditions, TurnFilter};
+
+use super::{Context, source};
+use crate::{
+    args::Selection,
+    client::Client,
+    exit::{CliError, Exit},
+    suggest,
+};
+
+/// Selects threads of the tenant that the command acts for. Fails if the filter names an unknown strategy.
+pub(super) async fn select_visible(
+    ctx: &Context,
+    store: &store::Store,
+    mut selection: Selection,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::ThreadScan> {
+    if let Some(id) = &selection.thread {
+        selection.thread = Some(source::find_visible(ctx, store, id).await?.to_string());
+    }
+    let mut round = select(store, selection, spinner).await?;
+    check_recorded_strategies(ctx, store, &round.turns).await?;
+    if let (None, Some(tenant)) = (round.thread, &ctx.tenant) {
+        round.turns = round.turns.and_tenant(tenant);
+    }
+    Ok(round)
+}
+
+/// Parses a filter on turns and limits it to the tenant that the command acts for.
+pub(super) async fn conditions(
+    ctx: &Context,
+    store: &store::Store,
+    text: &str,
+) -> anyhow::Result<Conditions> {
+    let parsed = parse_filter(text)?;
+    check_recorded_strategies(ctx, store, &parsed).await?;
+    Ok(match &ctx.tenant {
+        Some(tenant) => parsed.and_tenant(tenant),
+        None => parsed,
+    })
+}
+
+fn parse_filter(text: &str) -> anyhow::Result<Conditions> {
+    Conditions::parse(text, clock::now())
+        .map_err(|it| CliError::with_exit(Exit::Usage, format!("--where {text:?}: {it}")))
+}
+
+/// Fails if a filter names a strategy that neither this binary nor any recorded turn has: the empty result of a typo would
+/// look like an answer.
+async fn check_recorded_strategies(
+    ctx: &Context,
+    store: &store::Store,
+    conditions: &Conditions,
+) -> anyhow::Result<()> {
+    for name in conditions.strategies().filter(|it| ctx.strategies.find(it).is_none()) {
+        let same_strategy = Conditions::parse(&format!("strategy = \"{name}\""), clock::now());
+        let is_recorded = match &same_strategy {
+            Ok(it) => {
+                let turns = TurnFilter { conditions: Some(it), ..TurnFilter::default() };
+                !store.turns(turns, None, 1).await?.is_empty()
+            }
+            Err(_) => false,
+        };
+        if !is_recorded {
+            return Err(unknown_strategy(name, &ctx.strategies.names()));
+        }
+    }
+    Ok(())
+}
+
+/// Selects threads of all tenants.
+pub(super) async fn select(
+    store: &store::Store,
+    selection: Selection,
+    spinner: &ProgressBar,
+) -> anyhow::Result<store::ThreadScan> {
+    let thread = match &selection.thread {
+        Some(id) => Some(source::find(store, id).await?),
+        None => None,
+    };
+    let turns = match &selection.filter {
+        Some(text) => parse_filter(text)?,
+        None => Conditions::default(),
+    };
+    let turns = match selection.since {
+        Some(age) => turns.and_since(before(age)?),
+        None => turns,
+    };
+    let cores = || std::thread::available_parallelism().map_or(1, usize::from);
+    let spinner = spinner.clone();
+    Ok(store::ThreadScan {
+        thread,
+        turns,
+        jobs: selection.jobs.map_or_else(cores, usize::from),
+        progress: Arc::new(move |threads| spinner.inc(threads)),
+    })
+}
+
+/// Creates a spinner that counts threads.
+pub(super) fn spinner() -> anyhow::Result<ProgressBar> {
+    let spinner = ProgressBar::new_spinner();
+    spinner.set_style(ProgressStyle::with_template("{spinner} {pos} threads, {per_sec}, {elapsed}")?);
+    spinner.enable_steady_tick(Duration::from_millis(120));
+    Ok(spinner)
+}
+
+/// Returns the time `age` ago, in microseconds since the Unix epoch.
+pub(super) fn before(age: Duration) -> anyhow::Result<i64> {
+    let age = i64::try_from(age.as_micros()).context("the age is too large")?;
+    Ok(clock::now().saturating_sub(age))
+}
+
+/// Fails if a filter names a strategy that the API does not have: the empty result of a typo would look like an answer.
+pub(super) async fn check_known_strategies(client: &Client, filter: Option<&str>) -> anyhow::Result<()> {
+    let parsed = filter.and_then(|it| Conditions::parse(it, clock::now()).ok());
+    let Some(parsed) = parsed.filter(|it| it.strategies().next().is_some()) else { return Ok(()) };
+    let page: Page<StrategySummary> = client.get("/v1/strategies").await?;
+    let known: Vec<&str> = page.data.iter().map(|it| it.name.as_str()).collect();
+    match parsed.strategies().find(|it| !known.contains(it)) {
+        Some(name) => Err(unknown_strategy(name, &known)),
+        None => Ok(()),
+    }
+}
+
+/// The error for a filter that names an unknown strategy.
+fn unknown_strategy(name: &str, known: &[&str]) -> anyhow::Error {
+    CliError::with_exit(Exit::Usage, format!("--where: {}", suggest::unknown("strategy", name, known)))
+}
+
+/// Encodes a filter for a query.
+pub(super) fn filter_query(filter: Option<&str>) -> anyhow::Result<String> {
+    let Some(filter) = filter else { return Ok(String::new()) };
+    // The URL type does the escaping.
+    let url = Url::parse_with_params("http://api/", [("where", filter)])?;
+    Ok(format!("&{}", url.query().unwrap_or_default()))
+}

@@ -1,0 +1,52 @@
+//! Images and files travel with their thread: exported, imported, verified and deleted.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::{engine::turnfold, openai_clients::Dev};
+
+fn run(dev: &Dev, args: &[&str]) -> (i32, String) {
+    let output = turnfold(dev.folder()).args(args).output().unwrap();
+    let text = [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+    (output.status.code().unwrap(), text.concat())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn attachments_are_exported_and_imported_with_their_thread() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let dev = Dev::start();
+    let file =
+        json!({"type": "file", "file": {"filename": "a.txt", "file_data": "data:text/plain;base64,aGk="}});
+    let content = json!([{"type": "text", "text": "echo hi"}, file]);
+    let body = json!({"strategy": "probe", "input": {"messages": [{"role": "user", "content": content}]}});
+    let sent = reqwest::Client::new().post(format!("{}/v1/turns?wait=20", dev.url)).json(&body).send().await;
+    let turn: Value = sent.unwrap().error_for_status().unwrap().json().await.unwrap();
+    assert_eq!(turn["status"], "completed", "{turn}");
+    let thread = turn["thread_id"].as_str().unwrap();
+
+    let exported = run(&dev, &["thread", "export", thread]);
+    assert!(exported.0 == 0 && exported.1.contains("\"content\":\"aGk=\""), "{exported:?}");
+    assert_eq!(
+        exported,
+        run(&dev, &["--url", &dev.url, "thread", "export", thread]),
+        "the same through the API"
+    );
+
+    let path = dev.folder().join("log.jsonl");
+    let import = |text: &str| {
+        fs::write(&path, text).unwrap();
+        run(&dev, &["thread", "import", path.to_str().unwrap(), "--new", "-o", "json"])
+    };
+    let (events, _) = exported.1.split_once("{\"sha256\"").unwrap();
+    let cut = import(events);
+    assert!(cut.0 == 2 && cut.1.contains("is missing; the file was cut off"), "{cut:?}");
+    let forged = import(&exported.1.replace("aGk=", "aG8="));
+    assert!(forged.0 == 2 && forged.1.contains("has another hash"), "{forged:?}");
+    let imported = import(&exported.1);
+    let imported: Value = serde_json::from_str(&imported.1).unwrap_or_else(|_| panic!("{imported:?}"));
+    let again = run(&dev, &["thread", "export", imported["id"].as_str().unwrap()]);
+    assert!(again.1.ends_with(exported.1.split_once("{\"sha256\"").unwrap().1), "{again:?}");
+    let verified = run(&dev, &["store", "verify"]);
+    assert_eq!(verified.0, 0, "{verified:?}");
+}

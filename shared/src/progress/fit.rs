@@ -1,0 +1,346 @@
+//! Makes the requests of a node fit into the context windows of their models.
+//!
+//! In this order, each only if the one before is not enough:
+//!
+//! 1. All messages of the request, with tool results of at most `tool_result_tokens` shown whole and larger ones as head
+//!    and tail.
+//! 2. The latest summary, the person's own messages of the turn, and the messages after the summary.
+//! 3. A new summary. The engine asks a model for it before the node's own request, as its own node
+//!    [`SUMMARISE_NODE`]. It continues the summary before it, so no message is summarised twice. It ends between turns
+//!    if it can, and never between a tool call and its result.
+//! 4. Tool results shortened further, down to [`MIN_SHOWN_TOKENS`].
+//!
+//! If the request is still too large, the node fails. Nothing is counted for a model with an unknown context window; its
+//! first refusal makes it known.
+//!
+//! ## Why a summary leaves room
+//!
+//! It ends where the messages after it fill at most half of the room. The room then lasts for many requests, and the
+//! tokens of a turn stay the same however long the thread is.
+
+use std::ops::Range;
+
+use super::{Progress, name};
+use crate::{
+    context::{MIN_SHOWN_TOKENS, READ_MORE, estimated_tokens, summary_tokens, usable},
+    event::{Asked, Event, Failed},
+    message::Role,
+    node_config::prompt_hash,
+    progress::receive::ATTEMPTS_MAX,
+    request::{Request, WebSearch},
+    strategy::Strategy,
+};
+
+/// Name of the engine's node that summarises messages. No node of a strategy has a name with this prefix.
+pub const SUMMARISE_NODE: &str = "engine.summarise";
+
+/// System prompt of [`SUMMARISE_NODE`].
+pub const SUMMARISE_PROMPT: &str = include_str!("summarise.md");
+
+/// Tokens of a request beyond its messages, prompt, tools and schema.
+const REQUEST_TOKENS: u64 = 40;
+
+/// Upper bound of the tokens of a node's schema and of one of its own tools, used before they are counted.
+const SCHEMA_TOKENS: u64 = 2_000;
+const OWN_TOOL_TOKENS: u64 = 300;
+
+/// Result of fitting a request.
+enum Fitted {
+    /// The request fits, possibly changed.
+    Fits,
+    /// This request, for a summary, comes first.
+    Summarise(Request),
+    /// The request cannot be made to fit, for this reason.
+    TooLarge(String),
+}
+
+/// Part of the conversation that a request shows to its model.
+#[derive(Clone)]
+struct View {
+    range: Range<usize>,
+    summarised: bool,
+    result_tokens: u64,
+    /// Context window of the model.
+    window: Option<u64>,
+}
+
+/// Sizes that do not depend on the view: what the model takes, and what is left of it for messages.
+struct Room {
+    window: u64,
+    system: u64,
+    tools: u64,
+    messages: u64,
+}
+
+impl<S: Strategy> Progress<S> {
+    /// Returns the event that comes before the requests of a node are carried out: they are issued, a summary is
+    /// requested first, or they are too large.
+    pub(super) fn issue(&self, place: S::NodeName, mut requests: Vec<Request>) -> Event {
+        let failed = |reason| Failed { node: name(&place), reason }.into();
+        if let Some(error) = self.window.refused_too_often() {
+            return failed(format!(
+                "{error} (refused {ATTEMPTS_MAX} times, each time with fewer tokens); hint: {}",
+                self.hint()
+            ));
+        }
+        for (slot, request) in requests.iter_mut().enumerate() {
+            if self.window.kept(slot).is_some() {
+                continue;
+            }
+            match self.fit(place, request) {
+                Fitted::Fits => (),
+                Fitted::Summarise(request) => {
+                    return Asked { node: SUMMARISE_NODE.to_owned(), requests: vec![request] }.into();
+                }
+                Fitted::TooLarge(reason) => return failed(reason),
+            }
+        }
+        Asked { node: name(&place), requests }.into()
+    }
+
+    fn fit(&self, place: S::NodeName, request: &mut Request) -> Fitted {
+        let Request::Chat { model, context, .. } = &*request else { return Fitted::Fits };
+        let end = context.end.min(self.thread.messages.len());
+        let range = context.start.min(end)..end;
+        let window = self.window.of(model);
+        let result_tokens = self.window.result_tokens(window);
+        let whole = View { range, summarised: false, result_tokens, window };
+        let Some(window) = window else {
+            self.show(request, &whole);
+            return Fitted::Fits;
+        };
+        if self.size(&whole) + self.upper_bound(request) <= usable(window, reply_tokens(request)) {
+            self.show(request, &whole);
+            return Fitted::Fits;
+        }
+        let room = self.room(Some(place), request, window);
+        let mut view = whole;
+        loop {
+            if let Some(fitting) = self.fitting(&view, room.messages) {
+                self.show(request, &fitting);
+                return Fitted::Fits;
+            }
+            let summary = self.summary_end(&view, &room).and_then(|upto| self.summary_request(request, upto));
+            if let Some(summary) = summary {
+                return Fitted::Summarise(summary);
+            }
+            if view.result_tokens <= MIN_SHOWN_TOKENS {
+                return Fitted::TooLarge(self.too_large(request, &view, &room));
+            }
+            view.result_tokens = (view.result_tokens / 2).max(MIN_SHOWN_TOKENS);
+        }
+    }
+
+    /// Returns the whole view, or the one after the latest summary, if it fits.
+    fn fitting(&self, whole: &View, room: u64) -> Option<View> {
+        let after_summary = self.window.summary().and_then(|it| {
+            let covers_some = whole.range.start < it.upto && it.upto < whole.range.end;
+            covers_some.then(|| View { range: it.upto..whole.range.end, summarised: true, ..whole.clone() })
+        });
+        [Some(whole.clone()), after_summary].into_iter().flatten().find(|it| self.size(it) <= room)
+    }
+
+    /// Returns the number of messages to summarise, so that the rest fits: between turns if it can be.
+    fn summary_end(&self, view: &View, room: &Room) -> Option<usize> {
+        let from = self.window.summary().map_or(0, |it| it.upto).max(view.range.start);
+        let own = self.window.own_messages_from();
+        let summary = summary_tokens(view.window) + REQUEST_TOKENS;
+        let left = |end: usize| {
+            let pinned = self.pinned(0..end).map(|it| self.window.sizes().of_message(it)).sum::<u64>();
+            self.window.sizes().of(&(end..view.range.end), view.result_tokens) + summary + pinned
+        };
+        let between_turns = (from + 1..view.range.end.min(own + 1)).filter(|it| self.starts_turn(*it));
+        let within_turn = (from.max(own) + 1..view.range.end).filter(|it| self.may_end_before(*it));
+        let best = |ends: &mut dyn Iterator<Item = usize>| {
+            let mut last = None;
+            for end in ends {
+                if left(end) <= room.messages / 2 {
+                    return Some(end);
+                }
+                last = Some(end);
+            }
+            last.filter(|it| left(*it) <= room.messages)
+        };
+        best(&mut { between_turns }).or_else(|| best(&mut { within_turn }))
+    }
+
+    /// Returns true if the messages before `index` can be summarised without those from it on: no tool call is separated
+    /// from its result.
+    fn may_end_before(&self, index: usize) -> bool {
+        let messages = &self.thread.messages;
+        let called = |it: usize| messages.get(it).is_some_and(|it| !it.tool_calls.is_empty());
+        messages.get(index).is_some_and(|it| it.role != Role::Tool)
+            && index.checked_sub(1).is_none_or(|it| !called(it))
+    }
+
+    /// Returns true if a message from outside follows one from the thread.
+    fn starts_turn(&self, index: usize) -> bool {
+        let from_outside = |it: usize| {
+            self.thread.messages.get(it).is_some_and(|it| matches!(it.role, Role::User | Role::System))
+        };
+        self.may_end_before(index)
+            && from_outside(index)
+            && (index == self.window.own_messages_from()
+                || index.checked_sub(1).is_some_and(|it| !from_outside(it)))
+    }
+
+    /// Returns the request for a summary of the messages after the latest summary, at most up to `upto` and at most as
+    /// many as the model takes. `None` if it does not even take the first ones.
+    fn summary_request(&self, request: &Request, upto: usize) -> Option<Request> {
+        let Request::Chat { model, .. } = request else { return None };
+        let for_window = self.window.of(model);
+        let own = self.engine.nodes.get(SUMMARISE_NODE).cloned().unwrap_or_default();
+        let model = own.model.as_ref().or(self.window.settings().summary_model.as_ref()).unwrap_or(model);
+        let window = self.window.of(model);
+        let from = self.window.summary().map_or(0, |it| it.upto);
+        let words = summary_tokens(window).min(summary_tokens(for_window)) / 2;
+        let built_in = SUMMARISE_PROMPT.replace("{words}", &words.to_string());
+        let system = match &own.prompt {
+            Some(text) => text.replace("{prompt}", &built_in).replace("{words}", &words.to_string()),
+            None => built_in,
+        };
+        let ends = || (from + 1..=upto).filter(|it| *it == upto || self.may_end_before(*it));
+        let chat = |end, tool_result_tokens| Request::Chat {
+            model: model.clone(),
+            system: system.clone(),
+            context: from..end,
+            summarised: 0 < from,
+            tool_result_tokens,
+            tool_servers: Vec::new(),
+            tools: Vec::new(),
+            response_schema: None,
+            web_search: WebSearch::Off,
+            prompt: own.prompt.as_deref().map(prompt_hash),
+            parameters: own.parameters(),
+        };
+        let Some(window) = window else { return Some(chat(upto, None)) };
+        let earlier = self.window.summary().map_or(0, |it| it.tokens(Some(window)));
+        let room = usable(window, own.max_tokens.map(u64::from))
+            .saturating_sub(estimated_tokens(&system) + earlier + 2 * REQUEST_TOKENS);
+        let mut shown = self.window.result_tokens(Some(window)).min(room / 4);
+        loop {
+            let mut size = 0;
+            let mut next = from;
+            let fits = |end: &usize| {
+                size += (next..*end).map(|it| self.text_size(it, shown)).sum::<u64>();
+                next = *end;
+                size <= room
+            };
+            if let Some(end) = ends().take_while(fits).last() {
+                let longer = (from..end).any(|it| shown < self.window.sizes().of_message(it));
+                return Some(chat(end, longer.then_some(shown)));
+            }
+            if shown <= MIN_SHOWN_TOKENS {
+                return None;
+            }
+            shown = (shown / 2).max(MIN_SHOWN_TOKENS);
+        }
+    }
+
+    /// Sets the parts of a request that depend on the view.
+    fn show(&self, request: &mut Request, view: &View) {
+        let Request::Chat { context, summarised, tool_result_tokens, tool_servers, tools, .. } = request
+        else {
+            return;
+        };
+        // An unchanged range keeps its form, even if it is empty or ends after the last message.
+        if view.summarised {
+            context.clone_from(&view.range);
+        }
+        *summarised = view.summarised;
+        if !self.window.sizes().has_longer_result(&view.range, view.result_tokens) {
+            return;
+        }
+        *tool_result_tokens = Some(view.result_tokens);
+        let taken = tool_servers.iter().any(|server| self.has_tool(server, READ_MORE))
+            || tools.iter().any(|it| it == READ_MORE);
+        if !tool_servers.is_empty() && !taken {
+            tools.push(READ_MORE.to_owned());
+        }
+    }
+
+    /// Returns true if the server lists a tool of this name.
+    pub(super) fn has_tool(&self, server: &str, name: &str) -> bool {
+        self.thread.server_tools.get(server).is_some_and(|tools| tools.iter().any(|it| it.name == name))
+    }
+
+    /// Returns the tokens of the messages of a view.
+    fn size(&self, view: &View) -> u64 {
+        let messages = self.window.sizes().of(&view.range, view.result_tokens);
+        if !view.summarised {
+            return messages;
+        }
+        let pinned =
+            self.pinned(0..view.range.start).map(|it| self.window.sizes().of_message(it)).sum::<u64>();
+        messages + pinned + self.window.summary().map_or(0, |it| it.tokens(view.window))
+    }
+
+    /// Returns an upper bound of the tokens of everything but the messages, which costs nothing to compute.
+    fn upper_bound(&self, request: &Request) -> u64 {
+        let Request::Chat { system, tool_servers, tools, response_schema, .. } = request else { return 0 };
+        let servers: u64 = tool_servers.iter().map(|it| self.window.tools(it)).sum();
+        let own = tools.iter().map(|_| OWN_TOOL_TOKENS).sum::<u64>();
+        let schema = response_schema.as_ref().map_or(0, |_| SCHEMA_TOKENS);
+        system.len() as u64 + servers + own + schema + REQUEST_TOKENS + OWN_TOOL_TOKENS
+    }
+
+    /// Counts everything but the messages. `place` is the node of the request, or `None` for the engine's own.
+    fn room(&self, place: Option<S::NodeName>, request: &Request, window: u64) -> Room {
+        let Request::Chat { system, tool_servers, response_schema, tools, .. } = request else {
+            return Room { window, system: 0, tools: 0, messages: usable(window, reply_tokens(request)) };
+        };
+        let node = place.map(S::node);
+        let schema = response_schema.as_ref().and_then(|_| node?.schema());
+        let own = node.filter(|_| !tools.is_empty()).map(|it| it.tools()).unwrap_or_default();
+        let system = estimated_tokens(system);
+        let tools = tool_servers.iter().map(|it| self.window.tools(it)).sum::<u64>()
+            + own.iter().map(crate::context::tool_tokens).sum::<u64>()
+            + crate::context::tool_tokens(&crate::context::read_more_tool())
+            + schema.as_ref().map_or(0, crate::context::value_tokens);
+        let messages = usable(window, reply_tokens(request)).saturating_sub(system + tools + REQUEST_TOKENS);
+        Room { window, system, tools, messages }
+    }
+
+    /// Returns the tokens of a request that was issued, as its model received it.
+    pub(super) fn issued_tokens(&self, place: Option<S::NodeName>, request: &Request) -> u64 {
+        let Request::Chat { model, context, summarised, tool_result_tokens, .. } = request else { return 0 };
+        let Room { system, tools, .. } = self.room(place, request, u64::MAX);
+        let (result_tokens, window) = (tool_result_tokens.unwrap_or(u64::MAX), self.window.of(model));
+        let summary = self.window.summary().filter(|_| *summarised).map_or(0, |it| it.tokens(window));
+        let messages = match place {
+            Some(_) => {
+                self.size(&View { range: context.clone(), summarised: *summarised, result_tokens, window })
+            }
+            None => context.clone().map(|it| self.text_size(it, result_tokens)).sum::<u64>() + summary,
+        };
+        system + tools + messages + REQUEST_TOKENS
+    }
+
+    fn too_large(&self, request: &Request, whole: &View, room: &Room) -> String {
+        let Request::Chat { model, .. } = request else { return String::new() };
+        let Room { window, system, tools, messages: _ } = room;
+        let reply = window - usable(*window, reply_tokens(request));
+        let own: u64 = self.pinned(0..whole.range.end).map(|it| self.window.sizes().of_message(it)).sum();
+        let rest = self.size(whole).saturating_sub(own);
+        // The prompt contains the time, whose length differs from run to run; the error must not.
+        let system = system.next_multiple_of(100);
+        format!(
+            "the request does not fit into the context window of {model}: it takes {window} tokens, of which {reply} are for \
+             the reply, and there are about {system} in the prompt, {tools} in the tools, {own} in the message of this turn and \
+             {rest} in other messages that cannot be shortened further; hint: {}",
+            self.hint()
+        )
+    }
+
+    /// Returns the ways out of a request that is too large. Retrying is none of them.
+    fn hint(&self) -> &'static str {
+        "send a shorter message, offer fewer tools, or start a thread with a model that takes more (context_tokens of \
+         its provider sets the size of one that is not known)"
+    }
+}
+
+/// Returns the tokens that the request allows its reply, if it limits them.
+fn reply_tokens(request: &Request) -> Option<u64> {
+    let Request::Chat { parameters, .. } = request else { return None };
+    parameters.as_ref().and_then(|it| it.max_tokens).map(u64::from)
+}

@@ -1,0 +1,27 @@
+//! Reads the person's answer to a question about the current task.
+
+use crate::{
+    Answer, Node, Thread, Transition,
+    strategies::planner::{Ending, Fact, NodeName, Planning},
+};
+
+pub(in crate::strategies) struct ReceiveAnswer;
+
+impl<S: Planning> Node<S> for ReceiveAnswer {
+    type Effect = ();
+
+    fn ask(&self, _: &Thread<S>) {}
+
+    /// A dismissal ends the turn. Any other answer goes to the node that asked. Its model tells an answer from another
+    /// wish, and sends a wish to `plan`.
+    fn learn(&self, thread: &Thread<S>, (): ()) -> Transition<S> {
+        if Answer::is_dismissal(thread.user_message()) {
+            let why = "the person dismissed the question";
+            return Transition::to(NodeName::Respond)
+                .learn(Fact::Ended(Ending::Dropped))
+                .because(why)
+                .declined("person declined");
+        }
+        Transition::to(NodeName::Orchestrate)
+    }
+}

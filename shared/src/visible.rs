@@ -1,0 +1,130 @@
+//! Text of strangers, shown to people as it is stored.
+//!
+//! A terminal obeys some characters, others reverse the order of a line, and others show nothing at all. A person who
+//! approves a text must see them.
+
+/// Returns `text` with every character that a person cannot see as a JSON escape, such as `\u202e`. Line breaks and tabs
+/// are kept.
+///
+/// The result of JSON is valid JSON of the same value, and a second call changes nothing.
+pub fn visible(text: &str) -> String {
+    escaped(text, |it| matches!(it, '\n' | '\t'))
+}
+
+/// Returns `text` on one line: as [`visible`] does, with line breaks and tabs escaped too.
+pub fn visible_line(text: &str) -> String {
+    escaped(text, |_| false)
+}
+
+fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
+    let letters: Vec<char> = text.chars().collect();
+    let mut out = String::with_capacity(text.len());
+    for (nth, letter) in letters.iter().copied().enumerate() {
+        let before = nth.checked_sub(1).map(|it| letters[it]);
+        let after = letters.get(nth + 1).copied();
+        let is_plain = letter.is_ascii() && !letter.is_ascii_control();
+        if is_plain || keeps(letter) || joins(letter, before, after) {
+            out.push(letter);
+        } else if is_hidden(letter) || imitates(&letters, nth) {
+            escape(&mut out, letter);
+        } else {
+            out.push(letter);
+        }
+    }
+    out
+}
+
+/// Writes one character as JSON escapes it.
+fn escape(out: &mut String, letter: char) {
+    match letter {
+        '\n' => out.push_str("\\n"),
+        '\r' => out.push_str("\\r"),
+        '\t' => out.push_str("\\t"),
+        _ => {
+            let mut units = [0; 2];
+            out.extend(letter.encode_utf16(&mut units).iter().map(|it| format!("\\u{it:04x}")));
+        }
+    }
+}
+
+/// Returns whether a character has no shape of its own, looks like an ASCII space, or changes the order of its line.
+fn is_hidden(letter: char) -> bool {
+    letter.is_control()
+        || (letter.is_whitespace() && letter != ' ')
+        || matches!(letter,
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}'
+            | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' | '\u{ffa0}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' | '\u{e000}'..='\u{f8ff}' | '\u{e0000}'..='\u{10ffff}')
+}
+
+/// Returns whether an invisible character joins its neighbours as writing requires: within an emoji, or between letters
+/// of a script that joins them.
+fn joins(letter: char, before: Option<char>, after: Option<char>) -> bool {
+    let is_symbol =
+        |it: Option<char>| it.is_some_and(|it| '\u{2190}' <= it && !it.is_alphanumeric() && !is_hidden(it));
+    let is_emoji = |it: Option<char>| is_symbol(it) || it == Some('\u{fe0f}');
+    let is_joined =
+        |it: Option<char>| it.is_some_and(|it| matches!(it, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}'));
+    match letter {
+        '\u{fe0f}' => is_symbol(before),
+        '\u{200d}' => is_emoji(before) && is_symbol(after) || is_joined(before) && is_joined(after),
+        '\u{200c}' => is_joined(before) && is_joined(after),
+        _ => false,
+    }
+}
+
+/// Returns whether a letter imitates an ASCII letter: it is a styled one, or it stands in a word with Latin letters and
+/// belongs to an alphabet with look-alikes.
+fn imitates(letters: &[char], nth: usize) -> bool {
+    let letter = letters[nth];
+    if matches!(letter, '\u{ff10}'..='\u{ff19}' | '\u{ff21}'..='\u{ff3a}' | '\u{ff41}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')
+    {
+        return true;
+    }
+    let has_look_alikes = matches!(letter, '\u{370}'..='\u{3ff}' | '\u{400}'..='\u{52f}' | '\u{530}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}');
+    let in_word = |it: &&char| it.is_alphanumeric();
+    let is_latin = |it: &char| it.is_ascii_alphabetic();
+    has_look_alikes
+        && (letters[..nth].iter().rev().take_while(in_word).any(is_latin)
+            || letters[nth..].iter().take_while(in_word).any(is_latin))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_escaped() {
+        for (text, shown) in [
+            (
+                "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी",
+                "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी",
+            ),
+            ("\u{1b}[2Jred\u{7f}\u{9b}31m", "\\u001b[2Jred\\u007f\\u009b31m"),
+            ("a\u{202e}txt.exe\u{2066}", "a\\u202etxt.exe\\u2066"),
+            ("in\u{200b}visible\u{feff}\u{ad}", "in\\u200bvisible\\ufeff\\u00ad"),
+            ("a\u{a0}b\u{2028}c\u{3000}d", "a\\u00a0b\\u2028c\\u3000d"),
+            ("tag\u{e0041}", "tag\\udb40\\udc41"),
+            ("p\u{430}ypal and 𝐛old ｂ", "p\\u0430ypal and \\ud835\\udc1bold \\uff42"),
+            ("👩\u{200d}💻 ❤\u{fe0f}", "👩\u{200d}💻 ❤\u{fe0f}"),
+            ("x\u{200d}y\u{fe0f}", "x\\u200dy\\ufe0f"),
+            ("می\u{200c}خواهم", "می\u{200c}خواهم"),
+            ("\r\u{8}", "\\r\\u0008"),
+        ] {
+            assert_eq!(visible(text), shown);
+            assert_eq!(visible(shown), shown, "a second time");
+        }
+        assert_eq!(visible("a\n\tb"), "a\n\tb");
+        assert_eq!(visible_line("a\n\tb"), "a\\n\\tb");
+    }
+
+    #[test]
+    fn json_stays_the_same_value() {
+        let value = json!({"a\u{202e}": ["\u{0}\n\u{9f}", "p\u{430}y", "\u{e0041}", "\\u0041", "👍"]});
+        let shown = visible_line(&value.to_string());
+        assert_eq!(serde_json::from_str::<Value>(&shown).unwrap(), value, "{shown}");
+    }
+}

@@ -1,0 +1,198 @@
+//! Outcomes of turns, over the fixtures of every strategy.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use shared::{Cause, Event, Goto, TurnKind, rerun, strategies};
+
+use crate::fixtures::each_fixture;
+
+/// Every end of every strategy other than an answer, as its fixtures show it. Names of servers and tools are left out.
+const ENDS: [(&str, &[&str]); 7] = [
+    (
+        "action_plan",
+        &[
+            "declined: no clear answer",
+            "declined: no command fits",
+            "declined: no commands",
+            "declined: no valid plan",
+            "declined: person declined",
+            "declined: plan dropped",
+            "partial: command failed",
+            "partial: model_calls",
+            "partial: step skipped",
+            "partial: steps_max",
+        ],
+    ),
+    ("index_builder", &["partial: servers not indexed"]),
+    (
+        "planner",
+        &[
+            "declined: gave up",
+            "declined: no expert fits",
+            "declined: no valid plan",
+            "declined: person declined",
+            "partial: task failed",
+            "partial: gave up",
+            "partial: model_calls",
+            "partial: repeated calls",
+            "partial: rounds",
+        ],
+    ),
+    (
+        "planner_with_prompts",
+        &[
+            "declined: gave up",
+            "declined: no expert fits",
+            "declined: no valid plan",
+            "declined: person declined",
+            "partial: rounds",
+        ],
+    ),
+    (
+        "probe",
+        &[
+            "declined: not understood",
+            "declined: nothing fits",
+            "declined: told to",
+            "partial: rounds",
+            "partial: told to",
+        ],
+    ),
+    (
+        "research",
+        &[
+            "declined: person declined",
+            "partial: every search failed",
+            "partial: loops",
+            "partial: model_calls",
+            "partial: no sources",
+            "partial: nothing new to search",
+            "partial: nothing to search",
+        ],
+    ),
+    (
+        "retriever",
+        &[
+            "declined: no server fits",
+            "declined: no server left",
+            "declined: person declined",
+            "declined: reroutes",
+            "partial: no reply",
+            "partial: no server left",
+            "partial: reroutes",
+            "partial: repeated calls",
+            "partial: rounds",
+        ],
+    ),
+];
+
+/// The decisions of a strategy that add to the outcome, before the engine adds causes of its own.
+#[test]
+fn every_end_that_is_no_answer_has_a_fixture_and_a_place_in_the_book() {
+    let mut seen = BTreeMap::<&str, BTreeSet<String>>::new();
+    each_fixture(|graph, _, script| {
+        let ends = seen.entry(graph.name()).or_default();
+        for event in rerun(graph, &script).unwrap().log {
+            let Event::Decided(it) = event else { continue };
+            let ends_turn = it.to == Goto::End;
+            let Some(outcome) = it.outcome.filter(|_| it.budget_exceeded.is_none()) else { continue };
+            // Only some strategies add a cause in the decision that ends the turn; it has those of earlier ones too.
+            let own = |cause: &&Cause| matches!(cause, Cause::Reason(text) if !text.starts_with("budget") && text != "index unreachable");
+            let own: Vec<&Cause> = outcome.causes.iter().filter(own).collect();
+            if let ([own], true) = (&own[..], !ends_turn || outcome.causes.len() == 1) {
+                ends.insert(format!("{}: {own}", outcome.kind.name()));
+            }
+        }
+    });
+    let expected = ENDS.map(|(name, ends)| (name, ends.iter().map(|it| (*it).to_owned()).collect()));
+    assert_eq!(seen, BTreeMap::from(expected));
+    let book = include_str!("../../../docs/outcomes.md");
+    let causes = ENDS.iter().flat_map(|(_, ends)| *ends).filter_map(|it| it.split_once(": "));
+    for (kind, cause) in causes.filter(|(_, cause)| !["told to", "nothing fits"].contains(cause)) {
+        assert!(book.contains(&format!("`{cause}`")), "docs/outcomes.md does not explain {kind}: {cause}");
+    }
+}
+
+/// The outcome at the end of a turn follows from the turn's own events, whatever the strategy does.
+#[test]
+fn the_engine_adds_the_causes_that_it_knows() {
+    let mut seen = BTreeSet::new();
+    each_fixture(|graph, name, script| {
+        let log = rerun(graph, &script).unwrap().log;
+        let mut thread = graph.begin();
+        let mut abandoned = 0;
+        for event in &log {
+            thread.apply(event).unwrap();
+            match event {
+                Event::TurnStarted(it) if it.kind == TurnKind::New => abandoned = 0,
+                Event::Abandoned(_) => abandoned += 1,
+                Event::Decided(it) if it.to == Goto::End => {
+                    let outcome = it.outcome.clone().unwrap_or_default();
+                    assert_eq!(*thread.outcome(), outcome, "{name}: the fold returns what is recorded");
+                    assert_eq!(outcome.is_answered(), outcome.causes.is_empty(), "{name}: {event}");
+                    let is_budget = |it: &Cause| it.to_string().starts_with("budget");
+                    if it.budget_exceeded.is_some() {
+                        assert!(outcome.causes.iter().any(is_budget), "{name}: {event}");
+                    }
+                    // The probe takes its causes from its input.
+                    if abandoned == 0 && graph.name() != "probe" {
+                        assert!(!outcome.lacked_server(), "{name}: {event}");
+                    }
+                    seen.extend(
+                        outcome
+                            .causes
+                            .into_iter()
+                            .filter(|_| graph.name() != "probe")
+                            .filter(|it| !matches!(it, Cause::Reason(_))),
+                    );
+                }
+                _ => {}
+            }
+        }
+    });
+    let seen: Vec<String> = seen.iter().map(|it| it.to_string()).collect();
+    let expected = [
+        "mcp unreachable: calendar",
+        "mcp unreachable: contacts",
+        "mcp unreachable: shop",
+        "mcp unreachable: web",
+        "pin changed: calendar",
+        "write skipped: calendar.cancel",
+    ];
+    assert_eq!(seen, expected);
+}
+
+/// A server that answers later in the turn is no cause. One that is unreachable in a turn that asks a person is still
+/// a cause when the answer ends the request, and none of the next request.
+#[test]
+fn a_server_is_a_cause_until_it_answers() {
+    let planner = strategies::find("action_plan").unwrap();
+    let log = |lines: &[&str]| {
+        lines.iter().map(|it| serde_json::from_str::<Event>(it).unwrap()).collect::<Vec<_>>()
+    };
+    let opened = r#"{"event":"opened","strategy":"action_plan","servers":{"calendar":"dates"}}"#;
+    let started = r#"{"event":"turn_started","messages":[{"role":"user","content":"Book"}]}"#;
+    let refused = r#"{"event":"attempt_failed","slot":0,"error":"connection refused"}"#;
+    let tools = r#"{"event":"answered","slot":0,"response":{"response":"tools","tools":[{"name":"book","safety":"read"}]}}"#;
+    let none =
+        r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[]}"}}"#;
+    let words = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"Sorry."}}"#;
+    let ends = |lines: &[&str]| {
+        let log = rerun(planner, &log(lines)).unwrap().log;
+        log.iter()
+            .filter_map(|it| if let Event::Decided(it) = it { Some(it) } else { None })
+            .filter(|it| it.to == Goto::End)
+            .map(|it| it.outcome.as_ref().map(ToString::to_string).unwrap_or_default())
+            .collect::<Vec<_>>()
+    };
+    let unreachable = "partial: mcp unreachable: calendar";
+    assert_eq!(ends(&[opened, started, refused, words]), [unreachable]);
+    let then = [opened, started, refused, words, started, tools, none, words];
+    assert_eq!(ends(&then), [unreachable, "declined: no command fits"], "the next request begins anew");
+    let ask = r#"{"event":"answered","slot":0,"response":{"response":"reply","content":"{\"action_plan\":[],\"missing_information\":[\"When?\"]}"}}"#;
+    let two = opened.replace("\"calendar\":\"dates\"", "\"calendar\":\"dates\",\"contacts\":\"people\"");
+    let dead = r#"{"event":"attempt_failed","slot":1,"error":"connection refused"}"#;
+    let answer = started.replace("\"messages\"", "\"kind\":\"answer\",\"messages\"");
+    let asked = [two.as_str(), started, tools, dead, ask, &answer, none, words];
+    assert_eq!(ends(&asked), ["declined: no command fits; mcp unreachable: contacts"]);
+}

@@ -1,0 +1,120 @@
+//! The content of an image or file belongs to its thread, and its hash is verified.
+
+use shared::{Attachment, AttachmentKind, Event, Message, strategies};
+
+use super::{heard, log_of, new_turn, verify::round};
+use store::{
+    AttachmentContent, Error, ImportedEvent, NewFork, NewTurn, Opening, Store, StrategyRegistry, ThreadId,
+    Turn, Wrong, rename_turns, testing::tamper,
+};
+
+/// Changes the contents of a thread. The only bytes at hand are hashes.
+const CHANGE: &str = "UPDATE attachments SET content = \
+    (SELECT hash FROM events WHERE events.thread_id = attachments.thread_id AND seq = 0) WHERE thread_id = $1";
+
+/// Builds a turn with a file.
+fn with_file(thread: Option<ThreadId>, text: &str) -> (NewTurn, String) {
+    let content = AttachmentContent::new(text.as_bytes().to_vec());
+    let sha256 = content.sha256.clone();
+    let attachment = Attachment {
+        kind: AttachmentKind::File,
+        media_type: "text/plain".to_owned(),
+        name: "a.txt".to_owned(),
+        sha256: sha256.clone(),
+        bytes: text.len() as u64,
+    };
+    let new = new_turn("look");
+    let messages = vec![Message { attachments: vec![attachment], ..Message::user("look") }];
+    let opening = thread.map_or(new.thread.clone(), Opening::Existing);
+    (NewTurn { thread: opening, messages, attachments: vec![content], ..new }, sha256)
+}
+
+async fn submitted(store: &Store, thread: Option<ThreadId>, text: &str) -> Result<(Turn, String), Error> {
+    let (new, sha256) = with_file(thread, text);
+    Ok((store.submit(new).await?.into_turn(), sha256))
+}
+
+pub(super) async fn belong_to_their_thread(store: &Store) -> Result<(), Error> {
+    let (turn, first) = submitted(store, None, "one").await?;
+    let thread = turn.thread;
+    assert_eq!(turn.messages[0].attachments[0].sha256, first);
+    let (_, second) = submitted(store, Some(thread), "two").await?;
+    let (_, again) = submitted(store, Some(thread), "one").await?;
+    assert_eq!(again, first, "a content that is there already is stored once");
+    assert_eq!(store.attachment(thread, &first).await?.as_deref(), Some(&b"one"[..]));
+    assert_eq!(store.attachment(thread, &second).await?.as_deref(), Some(&b"two"[..]));
+    let other = store.submit(new_turn("hello")).await?.into_turn();
+    assert_eq!(store.attachment(other.thread, &first).await?, None, "another thread does not have it");
+
+    let many = vec![with_file(None, "one").0, with_file(None, "three").0];
+    for outcome in store.submit_many(many).await? {
+        let turn = outcome?.into_turn();
+        let sha256 = &turn.messages[0].attachments[0].sha256;
+        assert!(store.attachment(turn.thread, sha256).await?.is_some());
+    }
+
+    let start = store.head(thread).await?;
+    store.append(&start, &[heard(&turn)], None).await?;
+    let strategies = StrategyRegistry::new(strategies::all());
+    let new = NewFork { source: thread, at: 1, by: "eve".to_owned(), ..fork_of(thread) };
+    let fork = store.fork(&strategies, new).await?.thread();
+    assert_eq!(store.attachment(fork, &first).await?.as_deref(), Some(&b"one"[..]));
+
+    let mut log = log_of(store, thread).await?;
+    rename_turns(&mut log);
+    let imported = uuid::Uuid::now_v7();
+    let content = vec![AttachmentContent::new(b"one".to_vec())];
+    store.import_thread(&strategies, imported, log.iter().map(foreign).collect(), content).await?;
+    assert_eq!(store.attachment(imported, &first).await?.as_deref(), Some(&b"one"[..]));
+
+    store.cancel_queued(other.id).await?;
+    store.delete_thread(other.thread, "eve").await?;
+    for gone in [imported, fork] {
+        tamper::execute(store, "UPDATE threads SET status = 'idle' WHERE id = $1", gone).await?;
+        assert!(store.delete_thread(gone, "eve").await?.is_some(), "nothing keeps it");
+        assert_eq!(store.attachment(gone, &first).await?, None, "its attachments are deleted with it");
+    }
+    assert!(store.attachment(thread, &first).await?.is_some(), "those of the source stay");
+    Ok(())
+}
+
+pub(super) async fn are_verified(store: &Store) -> Result<(), Error> {
+    let (turn, sha256) = submitted(store, None, "one").await?;
+    let start = store.head(turn.thread).await?;
+    store.append(&start, &[heard(&turn)], None).await?;
+    let only = round(Some(turn.thread));
+    assert_eq!(store.verify(&only).await?.findings, []);
+    for (sql, what) in
+        [(CHANGE, "was changed"), ("DELETE FROM attachments WHERE thread_id = $1", "is missing")]
+    {
+        tamper::execute(store, sql, turn.thread).await?;
+        let found = store.verify(&only).await?.findings;
+        let [finding] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((finding.seq, finding.wrong), (1, Wrong::Attachment));
+        assert!(finding.what.contains(&sha256) && finding.what.contains(what), "{finding:?}");
+    }
+    Ok(())
+}
+
+fn fork_of(source: ThreadId) -> NewFork {
+    NewFork {
+        source,
+        at: 0,
+        config: serde_json::Value::Null,
+        budget: None,
+        prompts: std::collections::BTreeMap::new(),
+        facts: Vec::new(),
+        input: None,
+        by: String::new(),
+        idempotency: None,
+    }
+}
+
+fn foreign(event: &Event) -> ImportedEvent {
+    ImportedEvent { at: 7, kind: event.kind().to_owned(), payload: event.payload().unwrap() }
+}
+
+on_databases! {
+    belong_to_their_thread,
+    are_verified,
+}
