@@ -14,6 +14,8 @@ pub enum PendingCause {
     Worker,
     /// A rate limit has no room for it.
     Limit,
+    /// Its model or MCP server refuses requests, or takes fewer than are sent.
+    Provider,
     /// Its strategy, tenant or model is paused.
     Paused,
     /// An attempt failed and will be retried.

@@ -34,4 +34,5 @@ pub use server::{
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
     health::METRICS_TYPE,
+    listener::{ConnectionLimits, listen},
 };

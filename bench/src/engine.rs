@@ -18,7 +18,10 @@ use queue::{
     RedisQueue, Schedule,
 };
 use shared::{DynThread, Fault, Request, Response};
-use store::{Backends, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus, log::Counts};
+use store::{
+    Backends, ConnectionSettings, NewTurn, Opening, Store, StrategyRegistry, ThreadId, TurnStatus,
+    log::Counts,
+};
 use tokio::sync::Notify;
 use uuid::Uuid;
 use worker::{
@@ -130,11 +133,23 @@ impl Lap {
 impl Engine {
     /// Connects to this PostgreSQL database and to Redis, which is emptied.
     pub(crate) async fn postgres(servers: &Servers, url: &str) -> Result<Self> {
+        Self::over(servers, migrated(url).await?).await
+    }
+
+    /// Connects to a pooler in transaction mode and to Redis, which is emptied.
+    pub(crate) async fn pooled(servers: &Servers, url: &str) -> Result<Self> {
+        let settings = ConnectionSettings { prepared_statements: false, ..ConnectionSettings::default() };
+        let store = Store::connect_with(url, settings).await?;
+        store.migrate().await?;
+        Self::over(servers, store).await
+    }
+
+    async fn over(servers: &Servers, store: Store) -> Result<Self> {
         servers.redis.flush_all();
         let redis = servers.redis.url();
         let queue = Arc::new(RedisQueue::connect(&redis, LEASE, "bench").await?);
         let tally = Arc::new(Tally::over(Arc::new(RedisNotifications::connect(&redis).await?)));
-        let parts = Backends { store: migrated(url).await?, queue, notifications: tally.clone() };
+        let parts = Backends { store, queue, notifications: tally.clone() };
         Ok(Self { parts, tally, servers: servers.processes.to_vec() })
     }
 

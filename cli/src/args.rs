@@ -141,6 +141,9 @@ pub(crate) enum Command {
     /// Inspect the configured MCP servers and approve changes of their tools
     #[command(subcommand)]
     Mcp(Mcp),
+    /// Check the models of the configured providers
+    #[command(subcommand)]
+    Model(Model),
     /// Build and search the index of MCP servers
     #[command(subcommand)]
     Index(Index),
@@ -244,6 +247,18 @@ pub(crate) enum Mcp {
     Pins {
         #[command(subcommand)]
         command: Option<Pins>,
+    },
+}
+
+#[derive(Subcommand)]
+pub(crate) enum Model {
+    /// Ask a model for one tiny reply per capability; show what works and what is worked around
+    ///
+    /// Sends about eight requests of a few words each. Exit code 5 if a capability is missing, 4 if the model cannot be used.
+    Check {
+        /// Model, as provider/model
+        #[arg(value_name = "PROVIDER/MODEL")]
+        model: String,
     },
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn require_terminal(hint: &str) -> anyhow::Result<()> {
 pub(crate) fn ask(question: &str, hint: &str) -> anyhow::Result<bool> {
     require_terminal(hint).map_err(|err| CliError::with_exit(Exit::Usage, format!("{question} {err}")))?;
     let mut err = std::io::stderr().lock();
-    write!(err, "{question} [y/N] ")?;
+    write!(err, "{} [y/N] ", shared::printable(question))?;
     err.flush()?;
     let mut line = String::new();
     std::io::stdin().read_line(&mut line)?;

@@ -11,7 +11,7 @@ use queue::{
     MemoryNotifications, MemoryQueue, Notifications, Queue, RedisNotifications, RedisQueue, Weights,
 };
 use secrecy::{ExposeSecret as _, SecretString};
-use store::{Backends, Store, StrategyRegistry};
+use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
 use worker::{
     Backoff, RequestAdmission, StepRunner, Worker, WorkerConfig,
     world::{LiveWorld, RateLimitConfig},
@@ -22,7 +22,7 @@ pub(crate) use self::{
     world::{entries, experts, index, models, price, servers, world},
 };
 use crate::{
-    config::{SecretRef, Settings, TenantSettings},
+    config::{ApiSettings, SecretRef, Settings, TenantSettings},
     exit::{CliError, Exit},
     output::counted,
 };
@@ -52,7 +52,11 @@ pub(crate) async fn store(settings: &Settings) -> anyhow::Result<Store> {
 /// Opens the configured store, and creates a missing SQLite file.
 pub(crate) async fn store_or_new(settings: &Settings) -> anyhow::Result<Store> {
     let url = settings.store.url.resolve()?;
-    Ok(Store::connect_with(url.expose_secret(), settings.store.connections).await?)
+    let connections = ConnectionSettings {
+        max: settings.store.connections,
+        prepared_statements: settings.store.prepared_statements,
+    };
+    Ok(Store::connect_with(url.expose_secret(), connections).await?)
 }
 
 /// Connects the store, the queue and the notifications.
@@ -74,18 +78,24 @@ pub(crate) async fn parts(
                 queue.url = \"redis://…\", or run both in one process with `turnfold dev`";
             return Err(CliError::with_exit(Exit::Usage, message));
         }
-        url if url.starts_with("redis://") || url.starts_with("rediss://") => {
+        url if is_redis(url) => {
             let queue = RedisQueue::connect(url, lease, name).await?.with_weights(weights(settings));
             (Arc::new(queue), Arc::new(RedisNotifications::connect(url).await?))
         }
         _ => {
             return Err(CliError::with_exit(
                 Exit::Usage,
-                "queue.url must be memory: or begin with redis:// or rediss://",
+                "queue.url must be memory:, or begin with redis://, rediss://, redis+sentinel:// or rediss+sentinel://",
             ));
         }
     };
     Ok(Backends { store, queue, notifications })
+}
+
+/// True for the address of a Redis server, or of sentinels.
+fn is_redis(url: &str) -> bool {
+    let schemes = ["redis", "rediss", "redis+sentinel", "rediss+sentinel"];
+    url.split_once("://").is_some_and(|(scheme, _)| schemes.contains(&scheme))
 }
 
 /// The weights of the tenants.
@@ -138,12 +148,23 @@ pub(crate) fn door(
         tenants,
         tenant_servers,
         accepts: world::accepts(settings),
+        connections: connection_limits(&settings.api)?,
         body_limit,
         chat_wait,
         waiting_max,
         bulk,
         webhooks,
         capacity: capacity(settings),
+    })
+}
+
+/// The limits of connections to the API.
+fn connection_limits(settings: &ApiSettings) -> anyhow::Result<api::ConnectionLimits> {
+    Ok(api::ConnectionLimits {
+        max: usize::try_from(settings.max_connections)?,
+        max_per_address: usize::try_from(settings.max_connections_per_address)?,
+        header_timeout: Duration::from_secs(settings.header_timeout_seconds),
+        body_timeout: Duration::from_secs(settings.body_timeout_seconds),
     })
 }
 
@@ -184,14 +205,13 @@ fn check_keys(
 pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<RequestAdmission> {
     let url = settings.queue.url.resolve()?;
     let pace = Timing::with_permit_ttl(lease(settings));
-    // Without limits nothing is counted, and no connection to Redis is needed.
+    // Also without limits: workers share what they know of models and servers that refuse requests.
     let limits: Arc<dyn RateLimiter> = match url.expose_secret() {
-        url if url.starts_with("redis") && !settings.limits.is_none() => {
-            Arc::new(RedisRateLimiter::connect(url, pace).await?)
-        }
+        url if is_redis(url) => Arc::new(RedisRateLimiter::connect(url, pace).await?),
         _ => Arc::new(MemoryRateLimiter::new(pace)),
     };
-    Ok(RequestAdmission::new(limits, settings.worker.node_timeout_seconds.map(Duration::from_secs)))
+    let timeout = settings.worker.node_timeout_seconds.map(Duration::from_secs);
+    Ok(RequestAdmission::new(limits, timeout).with_retries(world::retries(settings)))
 }
 
 /// The configured worker.

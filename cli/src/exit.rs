@@ -70,7 +70,7 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
             distinct.push(message);
         }
     }
-    eprintln!("error: {}", distinct.join(": "));
+    eprintln!("error: {}", shared::printable(&distinct.join(": ")));
     exit_code(error).into()
 }
 

@@ -21,7 +21,9 @@ mod engine;
 mod exit;
 mod ids;
 mod json_option;
+mod log;
 mod output;
+mod process;
 pub mod strategy;
 mod suggest;
 mod user;
@@ -35,6 +37,7 @@ pub use exit::Exit;
 
 /// Runs the command line with these strategies and returns the exit code.
 pub fn main(strategies: Vec<&'static dyn Graph>) -> ExitCode {
+    process::protect();
     let args = args::Args::from_arg_matches(&args::command().get_matches()).unwrap_or_else(|err| err.exit());
     // Fails if an embedding program has installed a provider already; that one stays.
     let _ = rustls::crypto::ring::default_provider().install_default();

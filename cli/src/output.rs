@@ -10,6 +10,7 @@ use std::{
 
 use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
+use shared::printable;
 
 /// Output format of data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -70,9 +71,12 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 }
 
 /// Prints a piece of a line on stdout. A closed pipe (`| head`) ends the process without an error.
+///
+/// **Invariant:** everything that commands print is [`printable`]: text of tenants, models and servers never reaches the
+/// terminal as it came. JSON keeps its value.
 pub(crate) fn piece(text: &str) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    match out.write_all(printable(text).as_bytes()).and_then(|()| out.flush()) {
         Err(err) if err.kind() == std::io::ErrorKind::BrokenPipe => std::process::exit(0),
         other => Ok(other?),
     }
@@ -81,7 +85,21 @@ pub(crate) fn piece(text: &str) -> anyhow::Result<()> {
 /// Prints a message that is not data, on stderr.
 #[expect(clippy::print_stderr, reason = "messages beside the data go to stderr")]
 pub(crate) fn note(text: &str) {
-    eprintln!("{text}");
+    eprintln!("{}", printable(text));
+}
+
+/// Writes text as [`printable`]. Each call of `write` must carry whole characters.
+pub(crate) struct PrintableWriter<W>(pub(crate) W);
+
+impl<W: io::Write> io::Write for PrintableWriter<W> {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.0.write_all(printable(&String::from_utf8_lossy(text)).as_bytes())?;
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// Returns the name of an enum value as it is in JSON.

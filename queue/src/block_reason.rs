@@ -23,12 +23,14 @@ pub enum BlockedBy {
     Pause,
     /// A rate limit is exhausted.
     Limit,
+    /// A model or an MCP server refuses requests, or takes fewer than are sent.
+    Provider,
     /// Another worker is busy with the thread.
     Worker,
 }
 
 impl BlockedBy {
-    const ALL: [Self; 4] = [Self::Retry, Self::Pause, Self::Limit, Self::Worker];
+    const ALL: [Self; 5] = [Self::Retry, Self::Pause, Self::Limit, Self::Provider, Self::Worker];
 
     /// Combines this kind of obstacle with a detail.
     pub fn because(self, detail: impl Into<String>) -> BlockReason {
@@ -40,6 +42,7 @@ impl BlockedBy {
             Self::Retry => "retry",
             Self::Pause => "pause",
             Self::Limit => "limit",
+            Self::Provider => "provider",
             Self::Worker => "worker",
         }
     }

@@ -1,12 +1,47 @@
 //! Wall-clock time in microseconds since the Unix epoch, and its text forms.
+//!
+//! ## Why a process follows the clock of its database
+//!
+//! Times that one process stores are compared by others: when a turn is due, when a lease expires. A machine whose clock
+//! is wrong would start turns early and take over leases that are valid. The store therefore reads the clock of its
+//! server, and [`now`] continues from there by the monotonic clock, which cannot be set. Reading it costs nothing.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::{
+    sync::{
+        LazyLock,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
-/// Returns the current time in microseconds since the Unix epoch; 0 if the system clock is set before 1970.
+/// Origin of the monotonic clock.
+static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+
+/// Time of [`START`] by the followed clock, or [`NONE`].
+static FOLLOWED: AtomicI64 = AtomicI64::new(NONE);
+
+const NONE: i64 = i64::MIN;
+
+/// Returns the current time in microseconds since the Unix epoch, by the clock that this process follows.
 pub fn now() -> i64 {
+    match FOLLOWED.load(Ordering::Relaxed) {
+        NONE => system(),
+        start => start.saturating_add(duration_micros(START.elapsed())),
+    }
+}
+
+/// Returns the current time of this machine's own clock; 0 if it is set before 1970.
+pub fn system() -> i64 {
     duration_micros(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// Makes this process follow a clock that showed `micros` at `read_at`. A later reading replaces the earlier one.
+pub fn follow(micros: i64, read_at: Instant) {
+    let started = duration_micros(START.elapsed());
+    let now = micros.saturating_add(duration_micros(read_at.elapsed()));
+    FOLLOWED.store(now.saturating_sub(started), Ordering::Relaxed);
 }
 
 /// Converts a duration to microseconds, saturating at [`i64::MAX`].
@@ -57,5 +92,18 @@ fn a_duration_is_a_whole_number_with_one_unit() {
         "9999999999999999999w",
     ] {
         assert_eq!(parse_duration(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_followed_clock_replaces_the_own_one() {
+    const HOUR: i64 = 3_600_000_000;
+    assert!(now().abs_diff(system()) < 60_000_000);
+    follow(system() - HOUR, Instant::now());
+    assert!(now().abs_diff(system() - HOUR) < 60_000_000);
+    let minute = Duration::from_secs(60);
+    if let Some(then) = Instant::now().checked_sub(minute) {
+        follow(system() + HOUR, then);
+        assert!(now().abs_diff(system() + HOUR + duration_micros(minute)) < 60_000_000 / 2);
     }
 }

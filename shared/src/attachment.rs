@@ -25,6 +25,9 @@ pub struct Attachment {
     pub bytes: u64,
 }
 
+/// Media types of the images that models take.
+pub const IMAGE_TYPES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/webp"];
+
 /// Way in which a model receives an attachment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -67,6 +70,17 @@ impl fmt::Display for Attachment {
 pub struct Accepts(pub BTreeMap<String, BTreeSet<AttachmentKind>>);
 
 impl Accepts {
+    /// Returns true if `model` can be given attachments of this kind. A provider that is not listed takes all.
+    pub fn takes(&self, model: &str, kind: AttachmentKind) -> bool {
+        let provider = model.split('/').next().unwrap_or(model);
+        self.0.get(provider).is_none_or(|it| it.contains(&kind))
+    }
+
+    /// Returns true if any listed provider takes attachments of this kind.
+    pub fn any_takes(&self, kind: AttachmentKind) -> bool {
+        self.0.values().any(|it| it.contains(&kind))
+    }
+
     /// Returns the reason why `model` cannot be given these attachments. `None` if it can, or if its provider is not
     /// listed.
     pub fn refusal<'a>(
@@ -100,6 +114,9 @@ fn a_model_is_given_only_what_its_provider_takes() {
     let refusal = accepts.refusal("eyes/m", [&picture, &paper]).unwrap();
     assert!(refusal.starts_with("model eyes/m takes no files") && refusal.contains("a.pdf"), "{refusal}");
     assert_eq!(accepts.refusal("script/m", [&paper]), None);
+    let takes = |model| [AttachmentKind::Image, AttachmentKind::File].map(|it| accepts.takes(model, it));
+    assert_eq!((takes("eyes/m"), takes("script/m")), ([true, false], [true, true]));
+    assert!(accepts.any_takes(AttachmentKind::Image) && !accepts.any_takes(AttachmentKind::File));
     assert_eq!(accepts.refusal("eyes/m", []), None);
     assert_eq!(picture.to_string(), "[image, image/png, 34 kB, sha256 01234567]");
 }

@@ -244,7 +244,7 @@ impl<S: Strategy> Graph for S {
         if config.is_null() {
             return Ok(());
         }
-        node_config::check(config, &self.nodes())?;
+        node_config::check(config, self.nodes())?;
         let (engine, own) = EngineConfig::split(config).map_err(|err| err.to_string())?;
         if S::NEEDS_ALL_SERVERS && engine.servers.is_some() {
             return Err("servers: a thread of this strategy needs every server".to_owned());

@@ -22,6 +22,7 @@ mod effect;
 mod elicitation;
 mod event;
 mod graph;
+mod json_text;
 mod message;
 mod node_config;
 mod outcome;
@@ -42,7 +43,7 @@ mod visible;
 pub mod strategies;
 
 pub use answer::Answer;
-pub use attachment::{Accepts, Attachment, AttachmentKind};
+pub use attachment::{Accepts, Attachment, AttachmentKind, IMAGE_TYPES};
 pub use budget::{Budget, BudgetExceeded, Limits, Measure, Scope};
 pub use context::{
     CONTEXT_TOKENS_MIN, ContextSettings, TOOL_RESULT_TOKENS, estimated_tokens, known_context_tokens,
@@ -58,6 +59,9 @@ pub use event::{
     Reconciled, Retried, Shape, Summarised, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
+pub use json_text::{
+    JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
+};
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
@@ -84,4 +88,4 @@ pub use tool_content::{Content, ResponseExtras};
 pub use tool_names::{OfferedTool, offered_tools};
 pub use usage::{Usage, UsageTotal, usd};
 pub use value_diff::{ValueDifference, diff_values};
-pub use visible::{visible, visible_line};
+pub use visible::{printable, visible, visible_line};

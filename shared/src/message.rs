@@ -91,6 +91,12 @@ pub struct Reply {
     /// Pages that the provider cites, if it searched the web.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub citations: Vec<Citation>,
+    /// Reasoning of the model. It is kept for people who read the log, and no model is shown it again.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reasoning: String,
+    /// True if the text ends at the maximum length that the provider or the configuration allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cut_off: bool,
 }
 
 /// Page cited by the provider of a model.

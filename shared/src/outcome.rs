@@ -16,14 +16,14 @@ const CAUSE_MAX: usize = 120;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outcome {
-    /// How the turn ended.
+    /// Kind of ending.
     pub kind: OutcomeKind,
     /// Causes, at most 16. Empty for a turn that was answered.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub causes: BTreeSet<Cause>,
 }
 
-/// How a completed turn ended. Ordered from best to worst.
+/// Kinds of endings of a completed turn, ordered from best to worst.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OutcomeKind {
@@ -32,7 +32,7 @@ pub enum OutcomeKind {
     Answered,
     /// The work stopped before its end, or was done without some of its tools.
     Partial,
-    /// The request was not carried out: nothing fits it, the agent gave up, or a person said no.
+    /// The request was not carried out, and no tool has run: nothing fits it, the agent gave up, or a person said no.
     Declined,
 }
 
@@ -87,6 +87,12 @@ impl Outcome {
         if self.causes.len() < CAUSES_MAX {
             self.causes.insert(cause);
         }
+    }
+
+    /// Returns the outcome of a request for which a tool has run: it is partly carried out, also if a person ended it.
+    pub(crate) fn after_a_tool_ran(mut self) -> Self {
+        self.kind = self.kind.min(OutcomeKind::Partial);
+        self
     }
 
     /// Combines two outcomes of the same turn.

@@ -44,7 +44,7 @@ enum Meaning {
     Stop,
     /// They want it done differently, or something else.
     Change,
-    /// It cannot be told.
+    /// The meaning is not clear.
     Unclear,
 }
 

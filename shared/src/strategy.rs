@@ -138,6 +138,9 @@ pub struct TurnSoFar {
     pub model_calls: u32,
     /// Number of tool calls.
     pub tool_calls: u32,
+    /// True once a tool of an MCP server has run: in this turn, or in one that this turn continues with an answer. A call
+    /// that the server refused did not run.
+    pub tool_ran: bool,
     /// Usage of models and tools.
     pub usage: UsageTotal,
     /// Outcome that the strategy's decisions add up to. After the end of the turn, its recorded outcome.
@@ -241,9 +244,10 @@ pub trait Node<S: Strategy>: Send + Sync {
     /// **Invariant:** each preview is the beginning of the message with which `learn` ends the turn. A client that
     /// received another beginning has to discard it.
     ///
-    /// ## Why a node whose model may call tools has no preview
+    /// ## Why a node whose model may call tools needs a mark
     ///
-    /// The calls follow the text. Until the reply is complete, the text may be the answer or a remark before a call.
+    /// The calls follow the text. Until the reply is complete, the text may be the answer or a remark before a call. A text
+    /// that begins with a mark can be taken for the answer whatever follows, as `orchestrate` of the retriever does.
     fn preview<'a>(&self, _thread: &Thread<S>, _partial: &'a str) -> Option<Cow<'a, str>> {
         None
     }
@@ -347,7 +351,8 @@ impl<S: Strategy> Transition<S> {
         self.outcome(OutcomeKind::Partial, cause.into())
     }
 
-    /// Records that the request will not be, or is not, carried out, with the cause in a few fixed words.
+    /// Records that the request will not be, or is not, carried out, with the cause in a few fixed words. The outcome is
+    /// partial if a tool has run, see [`TurnSoFar::tool_ran`].
     pub fn declined(self, cause: impl Into<Cause>) -> Self {
         self.outcome(OutcomeKind::Declined, cause.into())
     }

@@ -1,9 +1,12 @@
-//! Tool content other than text. The log keeps it beside the answer; a model only learns that it exists.
+//! Tool content other than text. The log keeps it beside the answer. A model is given the attached images, and learns of
+//! the rest that it exists.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::attachment::Attachment;
 
 /// Extras that the log keeps beside an answer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +35,11 @@ pub enum Content {
         mime_type: String,
         /// Image bytes in base64.
         data: String,
+    },
+    /// An image that the store keeps by its hash, for models that take images.
+    Attached {
+        /// Hash and size of the image.
+        attachment: Attachment,
     },
     /// An audio clip.
     Audio {
@@ -68,6 +76,21 @@ pub enum Content {
     },
 }
 
+impl ResponseExtras {
+    /// Returns the images that the store keeps.
+    pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
+        self.content.iter().filter_map(|it| match it {
+            Content::Attached { attachment } => Some(attachment),
+            Content::Structured { .. }
+            | Content::Image { .. }
+            | Content::Audio { .. }
+            | Content::Resource { .. }
+            | Content::Link { .. }
+            | Content::Omitted { .. } => None,
+        })
+    }
+}
+
 impl fmt::Display for Content {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |kind: &Option<String>| kind.as_ref().map(|it| format!(", {it}")).unwrap_or_default();
@@ -76,6 +99,7 @@ impl fmt::Display for Content {
                 write!(f, "json {}", crate::request::quoted(&value.to_string(), true))
             }
             Content::Image { mime_type, data } => write!(f, "image {mime_type}, {}", size(data)),
+            Content::Attached { attachment } => write!(f, "{attachment}"),
             Content::Audio { mime_type, data } => write!(f, "audio {mime_type}, {}", size(data)),
             Content::Resource { uri, mime_type, data } => {
                 write!(f, "resource {uri}{}", of(mime_type))?;

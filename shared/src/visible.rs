@@ -3,35 +3,56 @@
 //! A terminal obeys some characters, others reverse the order of a line, and others show nothing at all. A person who
 //! approves a text must see them.
 
-/// Returns `text` with every character that a person cannot see as a JSON escape, such as `\u202e`. Line breaks and tabs
-/// are kept.
+use std::borrow::Cow;
+
+/// Returns `text` with every character that a person cannot see, or may take for another one, as a JSON escape, such as
+/// `\u202e`. Line breaks and tabs are kept.
 ///
 /// The result of JSON is valid JSON of the same value, and a second call changes nothing.
 pub fn visible(text: &str) -> String {
-    escaped(text, |it| matches!(it, '\n' | '\t'))
+    escaped(text, |letters, nth| {
+        !is_line_space(letters[nth]) && (is_hidden(letters[nth]) || imitates(letters, nth))
+    })
+    .into_owned()
 }
 
 /// Returns `text` on one line: as [`visible`] does, with line breaks and tabs escaped too.
 pub fn visible_line(text: &str) -> String {
-    escaped(text, |_| false)
+    escaped(text, |letters, nth| is_hidden(letters[nth]) || imitates(letters, nth)).into_owned()
 }
 
-fn escaped(text: &str, keeps: impl Fn(char) -> bool) -> String {
+/// Returns `text` as a terminal may print it: every character that a terminal obeys, that changes the order of a line or
+/// that has no shape is a JSON escape. Unlike [`visible`], it keeps wide and narrow spaces and letters that look alike,
+/// which people use in ordinary text.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    escaped(text, |letters, nth| {
+        let letter = letters[nth];
+        let is_space = is_line_space(letter)
+            || matches!(letter, '\u{a0}' | '\u{2000}'..='\u{200a}' | '\u{202f}' | '\u{205f}' | '\u{3000}');
+        !is_space && is_hidden(letter)
+    })
+}
+
+/// Escapes the characters at the positions for which `is_escaped` is true, except those that join their neighbours.
+fn escaped(text: &str, is_escaped: impl Fn(&[char], usize) -> bool) -> Cow<'_, str> {
+    let is_plain = |it: u8| matches!(it, b' '..=b'~');
+    if text.bytes().all(is_plain) {
+        return Cow::Borrowed(text);
+    }
     let letters: Vec<char> = text.chars().collect();
     let mut out = String::with_capacity(text.len());
     for (nth, letter) in letters.iter().copied().enumerate() {
-        let before = nth.checked_sub(1).map(|it| letters[it]);
-        let after = letters.get(nth + 1).copied();
-        let is_plain = letter.is_ascii() && !letter.is_ascii_control();
-        if is_plain || keeps(letter) || joins(letter, before, after) {
+        if !is_escaped(&letters, nth) || joins(&letters, nth) {
             out.push(letter);
-        } else if is_hidden(letter) || imitates(&letters, nth) {
-            escape(&mut out, letter);
         } else {
-            out.push(letter);
+            escape(&mut out, letter);
         }
     }
-    out
+    Cow::Owned(out)
+}
+
+fn is_line_space(letter: char) -> bool {
+    matches!(letter, '\n' | '\t')
 }
 
 /// Writes one character as JSON escapes it.
@@ -60,13 +81,15 @@ fn is_hidden(letter: char) -> bool {
 
 /// Returns whether an invisible character joins its neighbours as writing requires: within an emoji, or between letters
 /// of a script that joins them.
-fn joins(letter: char, before: Option<char>, after: Option<char>) -> bool {
+fn joins(letters: &[char], nth: usize) -> bool {
+    let before = nth.checked_sub(1).map(|it| letters[it]);
+    let after = letters.get(nth + 1).copied();
     let is_symbol =
         |it: Option<char>| it.is_some_and(|it| '\u{2190}' <= it && !it.is_alphanumeric() && !is_hidden(it));
     let is_emoji = |it: Option<char>| is_symbol(it) || it == Some('\u{fe0f}');
     let is_joined =
         |it: Option<char>| it.is_some_and(|it| matches!(it, '\u{600}'..='\u{6ff}' | '\u{900}'..='\u{dff}'));
-    match letter {
+    match letters[nth] {
         '\u{fe0f}' => is_symbol(before),
         '\u{200d}' => is_emoji(before) && is_symbol(after) || is_joined(before) && is_joined(after),
         '\u{200c}' => is_joined(before) && is_joined(after),
@@ -119,6 +142,23 @@ mod tests {
         }
         assert_eq!(visible("a\n\tb"), "a\n\tb");
         assert_eq!(visible_line("a\n\tb"), "a\\n\\tb");
+    }
+
+    #[test]
+    fn a_terminal_obeys_nothing_and_ordinary_text_stays() {
+        for (text, shown) in [
+            ("\u{1b}[8mhidden\u{9b}0m\r\u{8}", "\\u001b[8mhidden\\u009b0m\\r\\u0008"),
+            ("a\u{202e}b\u{2066}c\u{200f}", "a\\u202eb\\u2066c\\u200f"),
+            ("a\u{200b}b\u{feff}\u{e0041}", "a\\u200bb\\ufeff\\udb40\\udc41"),
+            (
+                "Où\u{a0}? 10\u{202f}%\u{3000}p\u{430}y 👩\u{200d}💻\n\t",
+                "Où\u{a0}? 10\u{202f}%\u{3000}p\u{430}y 👩\u{200d}💻\n\t",
+            ),
+            ("a\u{2028}b", "a\\u2028b"),
+        ] {
+            assert_eq!(printable(text), shown);
+            assert_eq!(printable(shown), shown, "a second time");
+        }
     }
 
     #[test]

@@ -50,8 +50,8 @@ pub enum Refusal {
     },
     /// Removing secrets changes a decision.
     #[error(
-        "without its secrets the log differs from event {seq} on\n  recorded: {then}\n  redacted: {today}{}\nthe code \
-         looks into a text that is taken for a secret (or counts its letters): a fixture by hand is what is left",
+        "without its secrets the log differs from event {seq} on\n  recorded: {then}\n  redacted: {today}{}\nthe \
+         code depends on a text that looks like a secret, or on its length; hint: write this fixture by hand",
         told(difference)
     )]
     Redaction {

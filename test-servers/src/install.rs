@@ -62,7 +62,7 @@ fn in_path(name: &str) -> Option<PathBuf> {
 }
 
 /// The first two numbers printed by `--version`.
-fn version(binary: &Path) -> (u32, u32) {
+pub(crate) fn version(binary: &Path) -> (u32, u32) {
     let output = Command::new(binary).arg("--version").output();
     let output = output.unwrap_or_else(|error| panic!("failed to run {}: {error}", binary.display()));
     let said = String::from_utf8_lossy(&output.stdout);

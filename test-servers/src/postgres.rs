@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{LazyLock, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::account::Account;
 use crate::install::{self, Program};
@@ -23,25 +25,28 @@ const POSTGRES: Program = Program {
 /// Name of a private server's first database.
 const DATABASE: &str = "turnfold";
 
+/// Maximum time until a standby has become the primary.
+const HANDED_OVER_WITHIN: Duration = Duration::from_mins(1);
+
 /// Maximum size of a file once the disk is full, in bytes: one block, so that very small files are still written.
 const FULL: u64 = 8192;
 
 /// Settings of every server. Durability against a failing machine costs time and proves nothing in a test; durability against
 /// a failing process is untouched (`synchronous_commit` keeps its default).
-const SETTINGS: [&str; 5] = [
+const SETTINGS: [&str; 4] = [
     "listen_addresses=127.0.0.1",
-    "unix_socket_directories=",
     "fsync=off",
     "full_page_writes=off",
     // In the folder rather than in /dev/shm, where a killed server would leave it.
     "dynamic_shared_memory_type=mmap",
 ];
 
-/// Settings of a private server.
-const PRIVATE: [&str; 2] = ["max_connections=200", "shared_buffers=32MB"];
+/// Settings of a private server. Its socket is in its folder, which is the directory above the data.
+const PRIVATE: [&str; 3] = ["max_connections=200", "shared_buffers=32MB", "unix_socket_directories=.."];
 
 /// Settings of the shared server.
-const SHARED: [&str; 3] = ["max_connections=800", "shared_buffers=128MB", "autovacuum_naptime=10min"];
+const SHARED: [&str; 4] =
+    ["max_connections=800", "shared_buffers=128MB", "autovacuum_naptime=10min", "unix_socket_directories="];
 
 /// A PostgreSQL database for one test, on a private server ([`Postgres::start`]) or on the server that all tests of the run
 /// share ([`Postgres::shared`]). The database ends when this is dropped, a private server also with the process.
@@ -86,6 +91,61 @@ impl Postgres {
         this
     }
 
+    /// Starts a standby of this private server, which follows every change.
+    ///
+    /// # Panics
+    ///
+    /// As [`Postgres::start`].
+    #[must_use]
+    pub fn standby(&self) -> Self {
+        let (programs, server) = (Programs::find(), Server::new("standby"));
+        programs.account.own(server.folder());
+        let copy = programs.folder.join("pg_basebackup");
+        let mut copy = process::mortal(&copy, programs.account, server.folder());
+        copy.args([
+            "--host=127.0.0.1",
+            "--username=postgres",
+            "--write-recovery-conf",
+            "--checkpoint=fast",
+            "--no-sync",
+        ]);
+        copy.arg(format!("--port={}", self.port())).arg("--pgdata").arg(server.folder().join("data"));
+        server.prepare(copy);
+        let kind = Kind::Private { server, programs };
+        let mut this = Self { server: kind, name: self.name.clone(), others: Mutex::default() };
+        this.launch();
+        this
+    }
+
+    /// Makes `standby` the primary without losing a write. This server refuses writes from then on, answers reads, and
+    /// keeps its connections, as a demoted primary can.
+    ///
+    /// # Panics
+    ///
+    /// If it does not happen within a minute.
+    pub fn hand_over_to(&self, standby: &Self) {
+        let value = |server: &Self, sql: &str| server.query(sql)[0][0].clone();
+        let wait_until = |what: &str, condition: &dyn Fn() -> bool| {
+            let began = Instant::now();
+            while !condition() {
+                assert!(began.elapsed() < HANDED_OVER_WITHIN, "it did not happen that {what}");
+                thread::sleep(Duration::from_millis(10));
+            }
+        };
+        self.query("ALTER SYSTEM SET default_transaction_read_only = on");
+        self.query("SELECT pg_reload_conf()");
+        wait_until("the primary refuses writes", &|| {
+            value(self, "SELECT current_setting('default_transaction_read_only')") == "on"
+        });
+        wait_until("the standby has every write", &|| {
+            let written = value(self, "SELECT pg_current_wal_lsn()");
+            value(standby, "SELECT pg_last_wal_replay_lsn()") == written
+                && value(self, "SELECT pg_current_wal_lsn()") == written
+        });
+        standby.query("SELECT pg_promote()");
+        wait_until("the standby is the primary", &|| value(standby, "SELECT pg_is_in_recovery()") == "f");
+    }
+
     /// Creates an empty database on the server that all tests of this run share; the first test that asks starts the server.
     /// A twentieth of the cost of [`Postgres::start`].
     ///
@@ -106,6 +166,19 @@ impl Postgres {
     #[must_use]
     pub fn url(&self) -> String {
         self.url_of(&self.name)
+    }
+
+    /// Folder of a private server's socket, and the port that names it.
+    ///
+    /// # Panics
+    ///
+    /// If the server is shared.
+    #[must_use]
+    pub fn socket(&self) -> (&Path, u16) {
+        match &self.server {
+            Kind::Private { server, .. } => (server.folder(), server.port()),
+            Kind::Shared { .. } => panic!("the shared server has no socket: start a private one"),
+        }
     }
 
     /// Creates another database and returns its URL.

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 
@@ -21,6 +22,8 @@ pub struct Proxy {
 
 #[derive(Debug, Default)]
 struct Wire {
+    /// Port of the server.
+    server: AtomicU16,
     line: Mutex<Line>,
     changed: Condvar,
 }
@@ -52,18 +55,15 @@ impl Proxy {
     /// If the URL names no such port.
     #[must_use]
     pub fn before(url: &str) -> Self {
-        const PLACE: &str = "127.0.0.1:";
-        let (head, tail) = url.split_once(PLACE).expect("a URL with a port of 127.0.0.1");
-        let digits = tail.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(tail.len());
-        let (port, path) = tail.split_at(digits);
-        let server: u16 = port.parse().expect("a port");
+        let (head, port, path) = parts(url);
         let ours = free_port();
         let door = TcpListener::bind((Ipv4Addr::LOCALHOST, ours)).expect("failed to listen at a free port");
         let wire = Arc::<Wire>::default();
+        wire.server.store(port, Ordering::Relaxed);
         let accepting = wire.clone();
         thread::spawn(move || {
             for client in door.incoming().flatten() {
-                accepting.connect(client, server);
+                accepting.connect(client);
             }
         });
         Self { url: format!("{head}{PLACE}{ours}{path}"), wire }
@@ -73,6 +73,15 @@ impl Proxy {
     #[must_use]
     pub fn url(&self) -> String {
         self.url.clone()
+    }
+
+    /// Leads new connections to another server, and leaves the open ones, as a name does that follows the primary.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::before`].
+    pub fn lead_to(&self, url: &str) {
+        self.wire.server.store(parts(url).1, Ordering::Relaxed);
     }
 
     /// Breaks every connection, and refuses new ones until [`Self::mend`].
@@ -94,6 +103,17 @@ impl Proxy {
     }
 }
 
+/// Address of every server of a test.
+const PLACE: &str = "127.0.0.1:";
+
+/// Splits a URL into the part before the address, the port, and the rest.
+fn parts(url: &str) -> (&str, u16, &str) {
+    let (head, tail) = url.split_once(PLACE).expect("a URL with a port of 127.0.0.1");
+    let digits = tail.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(tail.len());
+    let (port, path) = tail.split_at(digits);
+    (head, port.parse().expect("a port"), path)
+}
+
 impl Wire {
     fn line(&self) -> MutexGuard<'_, Line> {
         self.line.lock().expect("no panic while held")
@@ -104,10 +124,11 @@ impl Wire {
         self.changed.notify_all();
     }
 
-    fn connect(self: &Arc<Self>, client: TcpStream, server: u16) {
+    fn connect(self: &Arc<Self>, client: TcpStream) {
         if self.line().state == State::Closed {
             return;
         }
+        let server = self.server.load(Ordering::Relaxed);
         // If the server is down, the client's connection is closed.
         let Ok(server) = TcpStream::connect((Ipv4Addr::LOCALHOST, server)) else { return };
         let copies = || Some((client.try_clone().ok()?, server.try_clone().ok()?));

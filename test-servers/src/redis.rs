@@ -104,6 +104,13 @@ impl Redis {
         })
     }
 
+    /// Starts a replica of the server at `port`.
+    pub(crate) fn replica_of(port: u16) -> Self {
+        Self::launched(Keeps::Nothing, |_| {
+            (["--replicaof", "127.0.0.1", &port.to_string()].map(str::to_owned).into(), None)
+        })
+    }
+
     /// Ports for other nodes: of the server, and of its cluster bus.
     pub(crate) fn ports(&self) -> (u16, Option<u16>) {
         (self.server.port(), self.second)
@@ -126,7 +133,7 @@ impl Redis {
     }
 
     fn launched(keeps: Keeps, more: impl FnOnce(&Path) -> (Vec<String>, Option<u16>)) -> Self {
-        let (binary, server) = (install::find(&REDIS), Server::new("redis"));
+        let (binary, server) = (binary(), Server::new("redis"));
         let (told, second) = more(server.folder());
         let mut this = Self { binary, server, keeps, told, second };
         this.launch();
@@ -194,8 +201,13 @@ impl Drop for Redis {
     }
 }
 
+/// Path of the program.
+pub(crate) fn binary() -> PathBuf {
+    install::find(&REDIS)
+}
+
 /// Sends a command in the protocol's inline form: words and a line end.
-fn ask(port: u16, command: &str) -> Result<String, String> {
+pub(crate) fn ask(port: u16, command: &str) -> Result<String, String> {
     let asked = || {
         let mut wire = TcpStream::connect((Ipv4Addr::LOCALHOST, port))?;
         wire.set_read_timeout(Some(PATIENCE))?;

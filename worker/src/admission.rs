@@ -8,7 +8,7 @@ use shared::{Fault, FaultKind, Usage};
 use tokio::runtime::Handle;
 use tracing::warn;
 
-use crate::{pauses::Pauses, world::Outcome};
+use crate::{pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -18,12 +18,20 @@ pub struct RequestAdmission {
     pub(crate) timeout: Option<Duration>,
     /// The active pauses; paused work does not start.
     pub(crate) pauses: Pauses,
+    /// Retry policies of providers and MCP servers.
+    pub(crate) retries: RetryPolicies,
 }
 
 impl RequestAdmission {
     /// Creates admission control with these limits and a timeout per request; no timeout if absent.
     pub fn new(limits: Arc<dyn RateLimiter>, timeout: Option<Duration>) -> Self {
-        Self { limits, timeout, pauses: Pauses::default() }
+        Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default() }
+    }
+
+    /// Sets retry policies.
+    #[must_use]
+    pub fn with_retries(self, retries: RetryPolicies) -> Self {
+        Self { retries, ..self }
     }
 
     /// Performs a request within the timeout.
@@ -113,10 +121,16 @@ fn used(outcome: &Outcome) -> ActualUsage {
         Ok((_, meter)) => meter.as_ref().map(reported).unwrap_or_default(),
         Err(fault) => match (fault.usage.as_deref().map(reported), fault.kind) {
             (Some(used @ ActualUsage { tokens: Some(_), .. }), _) => used,
-            (_, FaultKind::InDoubt { .. }) => ActualUsage::default(),
-            (_, FaultKind::Transient { .. } | FaultKind::Permanent | FaultKind::ContextExceeded { .. }) => {
-                ActualUsage::NONE
+            (_, FaultKind::InDoubt { .. } | FaultKind::Unavailable { sent: true, .. }) => {
+                ActualUsage::default()
             }
+            (
+                _,
+                FaultKind::Transient { .. }
+                | FaultKind::Unavailable { sent: false, .. }
+                | FaultKind::Permanent
+                | FaultKind::ContextExceeded { .. },
+            ) => ActualUsage::NONE,
         },
     }
 }
@@ -138,5 +152,7 @@ fn a_failed_request_used_what_its_response_reported() {
     assert_eq!(used(&with(Fault::transient("x"), 0)), ActualUsage::NONE);
     assert_eq!(used(&Err(Fault::permanent("x"))), ActualUsage::NONE);
     assert_eq!(used(&with(Fault::in_doubt("x"), 5)), reported);
+    assert_eq!(used(&Err(Fault::unavailable("x", None))), ActualUsage::NONE);
+    assert_eq!(used(&Err(Fault::unanswered("x"))), ActualUsage::default());
     assert_eq!(used(&Err(timed_out(Duration::from_secs(1)))), ActualUsage::default());
 }

@@ -131,7 +131,7 @@ impl<L: Log> JobExecutor<L> {
         }
         let mut jobs = 0;
         loop {
-            let outcome = self.steps.step(log, wake).await?;
+            let outcome = self.steps.step(log, job.lane.priority, wake).await?;
             jobs += 1;
             // While a slot is free, no other job waits for this one.
             let slot_is_wanted = self.slots.free() == 0 && started.elapsed() > self.max_continuation;

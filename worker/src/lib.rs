@@ -14,7 +14,10 @@ mod backoff;
 mod executor;
 mod in_flight;
 mod ownership;
+mod patience;
 mod pauses;
+mod perform;
+mod retry_policy;
 mod shutdown;
 mod step;
 mod sweeper;
@@ -25,6 +28,7 @@ pub mod world;
 
 pub use admission::RequestAdmission;
 pub use backoff::Backoff;
+pub use retry_policy::{RetryPolicies, RetryPolicy};
 pub use shutdown::Shutdown;
 pub use step::{StepOutcome, StepRunner};
 pub use sweeper::{MissingJob, enqueue_missing_jobs, find_missing_jobs};

@@ -2,25 +2,13 @@
 
 use std::{cmp::Ordering, sync::Arc, time::Duration};
 
-use futures::{StreamExt, stream::FuturesUnordered};
-use queue::{
-    BlockReason, BlockedBy, Priority, clock,
-    rate_limits::{MAX_PAUSE, Reservation},
-};
-use shared::{Attempted, Event, MessageRejected, Next, PendingRequest, Request, RunStatus};
-use store::{Backends, Error, Head, Log, PauseKind, Store, StrategyRegistry, ThreadId, ThreadLog};
+use queue::{BlockReason, Priority, clock, rate_limits::MAX_PAUSE};
+use shared::{Event, MessageRejected, Next, RunStatus};
+use store::{Backends, Error, Log, PauseKind, Store, StrategyRegistry, ThreadId, ThreadLog};
 use tokio::sync::Notify;
 use tracing::{Span, debug, info, warn};
 
-use crate::{
-    admission::{PermitGuard, RequestAdmission},
-    answer_stream::AnswerStream,
-    backoff::Backoff,
-    world::{DeltaSink, DiscardDeltas, RequestContext, World},
-};
-
-/// Delay before rate limits are asked again after they could not be reached.
-const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);
+use crate::{admission::RequestAdmission, backoff::Backoff, world::World};
 
 /// Error of an answer that arrives after its question was settled.
 const ALREADY_SETTLED: &str =
@@ -46,7 +34,7 @@ pub enum StepOutcome {
     Blocked {
         /// Delay from now.
         after: Duration,
-        /// The limit or pause that blocks it.
+        /// The limit, pause, model or server that blocks it.
         why: BlockReason,
     },
 }
@@ -76,7 +64,7 @@ impl<L: Log> StepRunner<L> {
     pub async fn run_job(&self, thread: ThreadId, wake: &Notify) -> Result<StepOutcome, Error> {
         let outcome = async {
             let mut log = self.open(thread).await?;
-            let done = self.step(&mut log, wake).await?;
+            let done = self.step(&mut log, Priority::Normal, wake).await?;
             log.flush(&self.parts).await?;
             Ok(done)
         };
@@ -123,7 +111,7 @@ impl<L: Log> StepRunner<L> {
         }
     }
 
-    /// Starts a queued turn if the thread is idle, then executes at most one node.
+    /// Starts a queued turn if the thread is idle, then executes at most one node. `priority` is that of the turn.
     ///
     /// Each notification of `wake` makes it check whether another process changed the thread, for example by a
     /// cancellation. If so, it stops and drops the requests in flight.
@@ -137,7 +125,12 @@ impl<L: Log> StepRunner<L> {
     ///
     /// [`Error::Unavailable`] if the store cannot be reached: the job can be retried. After any error but
     /// [`Error::Stuck`] the log is out of date and must be dropped.
-    pub(crate) async fn step(&self, log: &mut ThreadLog, wake: &Notify) -> Result<StepOutcome, Error> {
+    pub(crate) async fn step(
+        &self,
+        log: &mut ThreadLog,
+        priority: Priority,
+        wake: &Notify,
+    ) -> Result<StepOutcome, Error> {
         let thread = log.id();
         if let Some(why) =
             self.admission.pauses.block_reason(thread, PauseKind::Strategy, log.thread().strategy())
@@ -162,7 +155,7 @@ impl<L: Log> StepRunner<L> {
                     }
                 }
                 Next::Perform(due) => {
-                    if let Some(done) = self.perform(log, due, wake).await? {
+                    if let Some(done) = self.perform(log, due, priority, wake).await? {
                         return Ok(done);
                     }
                 }
@@ -219,180 +212,13 @@ impl<L: Log> StepRunner<L> {
         }
     }
 
-    /// Performs requests concurrently and appends their results. Returns an outcome if the job ends here.
-    ///
-    /// Each answer is stored as soon as it arrives, so a crash pays for no request twice. The last answers are stored
-    /// together with the decisions that follow from them.
-    ///
-    /// Requests without a free permit are left as they are: they come up again once the others have finished. If none
-    /// has a permit, the job ends.
-    async fn perform(
-        &self,
-        log: &mut ThreadLog,
-        due: Vec<PendingRequest>,
-        wake: &Notify,
-    ) -> Result<Option<StepOutcome>, Error> {
-        // A permit may take long, and paid answers must not wait for it unstored. The delay of a failed attempt also
-        // counts from when it is stored.
-        log.flush(&self.parts).await?;
-        if let Some(outcome) = self.retry_wait(log) {
-            return Ok(Some(outcome));
-        }
-        // **Invariant:** a write has its permit before it is attempted, so waiting for a permit never leaves it in
-        // doubt.
-        let admitted = match self.admit(log, due).await {
-            Ok(admitted) => admitted,
-            Err(blocked) => return Ok(Some(blocked)),
-        };
-        for (attempt, _) in admitted.iter().filter(|(it, _)| it.is_write()) {
-            log.push(Attempted { slot: attempt.slot, worker: self.name.clone() }.into())?;
-        }
-        log.flush(&self.parts).await?;
-        let mut head = *log.head();
-        let (stored, last) = self.send(log, &mut head, admitted, wake).await?;
-        log.settle(head, &stored, self.parts.store.now())?;
-        last.into_iter().try_for_each(|event| log.push(event))?;
-        Ok(None)
-    }
-
     /// Returns the outcome of a job whose failed request waits for its next attempt.
-    fn retry_wait(&self, log: &ThreadLog) -> Option<StepOutcome> {
+    pub(crate) fn retry_wait(&self, log: &ThreadLog) -> Option<StepOutcome> {
         let (after, why) = log.waits(self.parts.store.now())?;
         // A long wait is cut into shorter ones: a person may cancel the turn meanwhile, and the next turn may be due
         // sooner.
         Some(StepOutcome::RetryLater { after: after.min(MAX_PAUSE), why: why.to_owned() })
     }
-
-    /// Returns the requests that may be sent now, each with its permit if it needs one.
-    ///
-    /// # Errors
-    ///
-    /// The outcome of the job if no request may be sent.
-    async fn admit(
-        &self,
-        log: &ThreadLog,
-        due: Vec<PendingRequest>,
-    ) -> Result<Vec<(PendingRequest, Option<PermitGuard>)>, StepOutcome> {
-        let mut admitted = Vec::new();
-        let mut soonest: Option<(Duration, BlockReason)> = None;
-        for due in due {
-            match self.reserve(log, &due).await {
-                Ok(permit) => admitted.push((due, permit)),
-                Err((after, why)) => {
-                    if soonest.as_ref().is_none_or(|(before, _)| after < *before) {
-                        soonest = Some((after, why));
-                    }
-                }
-            }
-        }
-        match soonest {
-            Some((after, why)) if admitted.is_empty() => Err(StepOutcome::Blocked { after, why }),
-            Some(_) | None => Ok(admitted),
-        }
-    }
-
-    /// Reserves the permit of a request, if it needs one.
-    ///
-    /// # Errors
-    ///
-    /// Delay and reason if the request may not be sent now.
-    async fn reserve(
-        &self,
-        log: &ThreadLog,
-        due: &PendingRequest,
-    ) -> Result<Option<PermitGuard>, (Duration, BlockReason)> {
-        let (id, thread) = (log.id(), log.thread());
-        if let Request::Chat { model, .. } = &due.request
-            && let Some(why) = self.admission.pauses.block_reason(id, PauseKind::Model, model)
-        {
-            return Err((MAX_PAUSE, why));
-        }
-        let (key, node) = (idempotency_key(id, due), thread.node().unwrap_or_default());
-        let context = RequestContext { thread: id, due, key: &key, node: &node, deltas: &DiscardDeltas };
-        let demands = self.world.demands(thread, &context);
-        if demands.is_empty() {
-            return Ok(None);
-        }
-        match self.admission.limits.reserve(&key, &demands).await {
-            Ok(Reservation::Granted(permit)) => {
-                Ok(Some(PermitGuard::new(self.admission.limits.clone(), permit)))
-            }
-            // Jitter, so that requests refused together do not return together.
-            Ok(Reservation::Wait { after, reason: why }) => {
-                Err((after.mul_f64(1.0 + fastrand::f64() / 4.0), BlockedBy::Limit.because(why)))
-            }
-            Err(error) => {
-                warn!(%error, "cannot reserve a permit, so no request is sent; retrying in 1 s");
-                Err((LIMITS_RETRY_DELAY, BlockedBy::Limit.because(error.to_string())))
-            }
-        }
-    }
-
-    /// Sends requests concurrently. Returns the events that are already stored and the last ones, which are not.
-    async fn send(
-        &self,
-        log: &ThreadLog,
-        head: &mut Head,
-        admitted: Vec<(PendingRequest, Option<PermitGuard>)>,
-        wake: &Notify,
-    ) -> Result<(Vec<Event>, Vec<Event>), Error> {
-        let (id, thread) = (log.id(), log.thread());
-        let node = &thread.node().unwrap_or_default();
-        let answer = match &admitted[..] {
-            [(due, _)] => AnswerStream::of(&*self.parts.notifications, thread, id, node, due),
-            _ => None,
-        };
-        let answer = &answer;
-        let send_one = |(due, permit): (PendingRequest, Option<PermitGuard>)| async move {
-            let deltas = answer.as_ref().map_or(&DiscardDeltas as &dyn DeltaSink, |it| it);
-            let key = &idempotency_key(id, &due);
-            let context = RequestContext { thread: id, due: &due, key, node, deltas };
-            let request = self.admission.with_timeout(self.world.perform(thread, &context));
-            let outcome = match permit {
-                Some(permit) => permit.hold_during(request).await,
-                None => request.await,
-            };
-            (due.slot, thread.receive(due.slot, outcome, self.backoff.delay_ms(due.attempts)))
-        };
-        let mut left = admitted.len();
-        let in_flight: FuturesUnordered<_> = admitted.into_iter().map(send_one).collect();
-        let mut results = in_flight.ready_chunks(left);
-        let (mut stored, mut last) = (Vec::new(), Vec::new());
-        loop {
-            let arrived = tokio::select! {
-                biased;
-                arrived = results.next() => arrived,
-                () = wake.notified() => match self.parts.store.head(id).await {
-                    Ok(now) if now == *head => {
-                        if let Some(answer) = answer {
-                            answer.repeat().await;
-                        }
-                        continue;
-                    }
-                    Ok(_) => return Err(Error::Stale { thread: id, seq: head.seq }),
-                    Err(error) => {
-                        // Finishing the requests in flight is worth more than knowing now: the append fails if the log
-                        // moved.
-                        warn!(%error, "cannot check whether another worker wrote to the thread; continuing");
-                        continue;
-                    }
-                },
-            };
-            let Some(mut arrived) = arrived else { return Ok((stored, last)) };
-            arrived.sort_by_key(|(slot, _)| *slot);
-            left -= arrived.len();
-            last = arrived.into_iter().map(|(_, event)| event).collect();
-            if left > 0 {
-                ThreadLog::store_landed(head, &self.parts, &last).await?;
-                stored.append(&mut last);
-            }
-        }
-    }
-}
-
-/// Idempotency key of a request; the same for every attempt.
-fn idempotency_key(thread: ThreadId, due: &PendingRequest) -> String {
-    format!("{thread}:{}:{}", due.asked_seq, due.slot)
 }
 
 /// Records the job's position in the log on the current span.

@@ -11,7 +11,7 @@ use queue::{ALL_WORKERS, BlockedBy, Job, Notification, Schedule, SlotGuard, Slot
 use store::{Log, Store};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
-use tracing::{Instrument, field::Empty, info, info_span, warn};
+use tracing::{Instrument, debug, field::Empty, info, info_span, warn};
 
 use crate::{
     Shutdown,
@@ -33,6 +33,9 @@ const MAX_CONTINUATION: Duration = Duration::from_millis(250);
 
 /// Delay before an unreachable queue or store is asked again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
+
+/// Interval between two reads of the models and MCP servers that refuse requests of other workers.
+const REFUSALS_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Capacity and timeouts of a worker.
 #[derive(Clone, Copy, Debug)]
@@ -81,10 +84,12 @@ impl<L: Log> Worker<L> {
         info!(worker = %steps.name, slots = self.config.slots, "worker started");
         // Before the first claim, so that a paused tenant, strategy or model does not start.
         steps.admission.pauses.refresh(&steps.parts).await;
+        learn_refusals(steps).await;
         let sweep = tokio::spawn(
             Sweeper::new(steps.parts.clone(), self.config.sweep_interval, self.config.lease).run(),
         );
         let pauses = tokio::spawn(refresh_pauses(self.executor.clone(), self.config.sweep_interval));
+        let refusals = tokio::spawn(keep_learning_refusals(self.executor.clone()));
         let leases = tokio::spawn(renew_leases(self.executor.clone(), self.config.lease));
         let notifications = tokio::spawn(handle_notifications(self.executor.clone()));
         // A slot that becomes free during shutdown claims no further job.
@@ -93,6 +98,7 @@ impl<L: Log> Worker<L> {
         sweep.abort();
         self.drain(&shutdown).await;
         pauses.abort();
+        refusals.abort();
         leases.abort();
         notifications.abort();
         info!(worker = %steps.name, "worker stopped");
@@ -228,6 +234,20 @@ async fn refresh_pauses<L: Log>(executor: Arc<JobExecutor<L>>, period: Duration)
             () = tokio::time::sleep(period) => (),
         }
         executor.steps.admission.pauses.refresh(&executor.steps.parts).await;
+    }
+}
+
+/// Learns every second which models and MCP servers refuse requests of other workers. A healthy one costs nothing else.
+async fn keep_learning_refusals<L: Log>(executor: Arc<JobExecutor<L>>) {
+    loop {
+        tokio::time::sleep(REFUSALS_INTERVAL).await;
+        learn_refusals(&executor.steps).await;
+    }
+}
+
+async fn learn_refusals<L: Log>(steps: &StepRunner<L>) {
+    if let Err(error) = steps.admission.limits.refresh().await {
+        debug!(%error, "cannot read which models and servers refuse requests, retrying in 1 s");
     }
 }
 

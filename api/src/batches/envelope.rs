@@ -26,7 +26,8 @@ pub struct Envelope {
 
 /// Parses a line. Returns its `custom_id`, if it has a valid one, and its request or the first error.
 pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
-    let line = match serde_json::from_slice(line.strip_prefix(BOM).unwrap_or(line)) {
+    let text = line.strip_prefix(BOM).unwrap_or(line);
+    let line = match serde_json::from_slice(text) {
         Ok(Value::Object(line)) => line,
         Ok(_) => return (None, Err(line_error("invalid_json", "the line is not a JSON object"))),
         Err(err) => {
@@ -34,11 +35,13 @@ pub fn open(line: &[u8]) -> (Option<String>, Result<Envelope, LineError>) {
         }
     };
     match line.get("custom_id") {
-        Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) => {
-            (Some(id.clone()), Envelope::of(line))
+        // PostgreSQL cannot store a NUL character.
+        Some(Value::String(id)) if (1..=NAME_MAX).contains(&id.len()) && !id.contains('\0') => {
+            let checked = shared::check_json(text).map_err(|it| line_error("invalid_body", it.to_string()));
+            (Some(id.clone()), checked.and_then(|()| Envelope::of(line)))
         }
         Some(_) => {
-            let message = format!("custom_id must be a string of 1 to {NAME_MAX} bytes");
+            let message = format!("custom_id must be a string of 1 to {NAME_MAX} bytes without NUL");
             (None, Err(line_error("invalid_custom_id", message)))
         }
         None => (None, Err(line_error("missing_custom_id", "custom_id is missing"))),

@@ -156,8 +156,8 @@ async fn read_form(
             Some(SECONDS) => fields.seconds = Some(text(&mut part, SECONDS).await?),
             Some("file") if stored.is_none() => {
                 let filename = part.file_name().unwrap_or("upload").to_owned();
-                if NAME_MAX < filename.len() {
-                    let detail = format!("file: its name is longer than {NAME_MAX} bytes");
+                if NAME_MAX < filename.len() || filename.contains('\0') {
+                    let detail = format!("file: its name is longer than {NAME_MAX} bytes or contains NUL");
                     return Err(Kind::Invalid.because(detail));
                 }
                 let new =

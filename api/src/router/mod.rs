@@ -2,7 +2,7 @@
 
 mod openapi_page;
 
-use std::{io, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Router,
@@ -11,7 +11,6 @@ use axum::{
     middleware::{from_fn_with_state, map_response},
     response::Redirect,
     routing::get,
-    serve::ListenerExt,
 };
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -32,6 +31,7 @@ use crate::{
         auth,
         config::ApiConfig,
         health,
+        listener::listen,
         problem::{ApiError, Kind},
         state::AppState,
     },
@@ -67,41 +67,26 @@ async fn background(app: Arc<AppState>) {
 
 /// Serves the API and runs its background tasks until `stop` is cancelled. Requests in progress then have ten seconds to
 /// finish; streams and long polls end at once.
-///
-/// # Errors
-///
-/// If the listener fails.
-pub async fn serve(listener: TcpListener, config: ApiConfig, stop: CancellationToken) -> io::Result<()> {
-    let body_limit = config.body_limit;
+pub async fn serve(listener: TcpListener, config: ApiConfig, stop: CancellationToken) {
+    let (body_limit, connections) = (config.body_limit, config.connections);
     let app = Arc::new(AppState::new(config, stop.clone()));
     let tasks = tokio::spawn(background(Arc::clone(&app)));
     let router = build(app, body_limit);
-    // Events of a stream are small and must not wait for more data.
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            warn!(%error, "cannot set TCP_NODELAY");
-        }
-    });
     let late = async {
         stop.cancelled().await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;
     };
     let served = async {
-        let ended =
-            axum::serve(listener, router).with_graceful_shutdown(stop.clone().cancelled_owned()).await;
+        listen(listener, router, connections, stop.clone()).await;
         if stop.is_cancelled()
             && let Err(error) = tasks.await
         {
             warn!(%error, "background tasks of the API failed");
         }
-        ended
     };
     tokio::select! {
-        ended = served => ended,
-        () = late => {
-            warn!("some requests did not finish in time; dropping them");
-            Ok(())
-        }
+        () = served => {}
+        () = late => warn!("some requests did not finish in time; dropping them"),
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use shared::{Budget, ContextSettings};
 use store::{Backends, StrategyRegistry};
 
-use super::admission::AdmissionLimits;
+use super::{admission::AdmissionLimits, listener::ConnectionLimits};
 
 /// Configuration of the API and the backends it uses.
 pub struct ApiConfig {
@@ -32,6 +32,8 @@ pub struct ApiConfig {
     pub tenant_servers: BTreeMap<String, Vec<String>>,
     /// Kinds of attachments that models take.
     pub accepts: shared::Accepts,
+    /// Limits of the connections.
+    pub connections: ConnectionLimits,
     /// Maximum size of a request body in bytes, except for file uploads.
     pub body_limit: usize,
     /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.

@@ -13,7 +13,7 @@ use axum::{
 };
 use serde::{Deserializer, de::DeserializeOwned};
 
-use super::problem::{ApiError, Kind, invalid_json};
+use super::problem::{ApiError, Kind, invalid_json, unfaithful};
 
 /// Hint of an error in the body.
 const BODY_HINT: &str = "the fields of the body are listed at /docs";
@@ -67,6 +67,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
 }
 
 fn parse<T: DeserializeOwned>(raw: &Bytes) -> Result<T, ApiError> {
+    shared::check_json(raw).map_err(|it| unfaithful(&it))?;
     let mut deserializer = serde_json::Deserializer::from_slice(raw);
     let value = deserialize("", &mut deserializer)?;
     deserializer.end().map_err(|err| invalid_json(&err))?;

@@ -248,6 +248,14 @@ pub(crate) fn invalid_json(error: &serde_json::Error) -> ApiError {
     Kind::Malformed.because(format!("the body: {error}")).hint("send one JSON object")
 }
 
+/// Creates the error for a value of the body that cannot be kept as it was sent.
+pub(crate) fn unfaithful(error: &shared::UnfaithfulJson) -> ApiError {
+    let (place, detail) = (error.at.as_str(), error.detail());
+    let detail = if place.is_empty() { format!("the body: {detail}") } else { format!("{place}: {detail}") };
+    let error = Kind::Invalid.because(detail).hint(error.hint());
+    if place.is_empty() { error } else { error.with_param(place) }
+}
+
 /// Converts a rejection of the framework. `prefixes` are removed from its message.
 fn rejected(status: StatusCode, message: &str, prefixes: &[&str], hint: &str) -> ApiError {
     let message = prefixes.iter().find_map(|prefix| message.strip_prefix(prefix)).unwrap_or(message);

@@ -74,6 +74,7 @@ impl AppState {
             tenant_servers,
             accepts,
             body_limit: _,
+            connections: _,
             chat_wait,
             waiting_max,
             bulk,

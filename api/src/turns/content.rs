@@ -2,7 +2,7 @@
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::Value;
-use shared::{Attachment, AttachmentKind, Message, Role};
+use shared::{Attachment, AttachmentKind, IMAGE_TYPES, Message, Role};
 use store::AttachmentContent;
 
 use crate::server::problem::{ApiError, Kind};
@@ -15,9 +15,6 @@ const BYTES_MAX: usize = 20 << 20;
 
 /// Maximum length of a file's name, in characters.
 const NAME_MAX: usize = 255;
-
-/// Media types of images that models read.
-const IMAGE_TYPES: [&str; 4] = ["image/gif", "image/jpeg", "image/png", "image/webp"];
 
 /// Messages of a turn, with the contents of their images and files.
 #[derive(Debug, Default)]

@@ -148,6 +148,7 @@ impl Jobs {
                     BlockedBy::Retry => PendingCause::Retry,
                     BlockedBy::Pause => PendingCause::Paused,
                     BlockedBy::Limit => PendingCause::Limit,
+                    BlockedBy::Provider => PendingCause::Provider,
                     BlockedBy::Worker => return None,
                 };
                 (

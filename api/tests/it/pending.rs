@@ -49,6 +49,7 @@ async fn every_pending_turn_has_a_reason() {
     room.post("/v1/turns", json!({"strategy": "probe", "input": "echo", "delay_seconds": 3_600})).await;
     for why in [
         BlockedBy::Limit.because("model openai/gpt-4o is at its 20 requests at once"),
+        BlockedBy::Provider.because("model a/b limits its requests: slow down"),
         BlockedBy::Retry.because("the endpoint is overloaded"),
         BlockedBy::Pause.because("model a/b is paused by Ada: dear"),
         BlockedBy::Worker.because("a worker is at it whose token was lost"),
@@ -74,6 +75,7 @@ async fn every_pending_turn_has_a_reason() {
             ("not_enqueued", 1),
             ("paused", 1),
             ("person", 1),
+            ("provider", 1),
             ("retry", 1),
             ("worker", 2)
         ]

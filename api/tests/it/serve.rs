@@ -60,7 +60,7 @@ async fn the_server_ends_streams_and_long_polls_on_shutdown() {
         }
         let turn: Value = poll.await.unwrap().unwrap().json().await.unwrap();
         assert_eq!(turn["status"], "queued");
-        serving.await.unwrap().unwrap();
+        serving.await.unwrap();
     };
     tokio::time::timeout(Duration::from_secs(5), end).await.expect("streams and long polls end at once");
     assert!(client.get(format!("{base}/livez")).send().await.is_err(), "nobody is there any more");
@@ -95,7 +95,7 @@ async fn a_waiting_chat_completion_asks_for_a_retry_that_finds_the_same_turn() {
         let told = asked.await.unwrap().unwrap();
         assert_eq!(told.status(), status, "{told:?}");
         assert_eq!(told.headers().get("x-should-retry").is_none(), is_known, "{told:?}");
-        serving.await.unwrap().unwrap();
+        serving.await.unwrap();
 
         // Another API process over the same store.
         room.live(room.rung().await[0]).await;

@@ -63,6 +63,7 @@ pub(crate) fn door(parts: &Backends) -> ApiConfig {
         tenants: BTreeMap::new(),
         tenant_servers: BTreeMap::new(),
         accepts: shared::Accepts::default(),
+        connections: api::ConnectionLimits::default(),
         body_limit: 64 * 1024,
         chat_wait: Duration::from_secs(60),
         waiting_max: api::AdmissionLimits::default(),

@@ -1,13 +1,15 @@
-//! Exports a thread as evidence: its stored events, the checkpoint that attests them, and a script that checks both
-//! without turnfold.
+//! Exports a thread as evidence: its stored events with their images and files, the checkpoint that attests them, and a
+//! script that checks all of it without turnfold.
 
 use std::{
+    collections::BTreeSet,
     fs::{self, File},
     io::{BufWriter, Write as _},
     path::{Path, PathBuf},
 };
 
 use serde_json::json;
+use shared::Event;
 use store::{Store, Stored, ThreadId};
 
 use super::{
@@ -49,7 +51,8 @@ pub async fn export(
         fs::create_dir_all(above).map_err(|error| Error::file("make", above, &error))?;
     }
     fs::create_dir(to).map_err(|error| Error::file("make", to, &error))?;
-    let events = events(store, thread, &to.join("events.jsonl")).await?;
+    let (events, attachments) = events(store, thread, &to.join("events.jsonl")).await?;
+    export_attachments(store, thread, &attachments, &to.join("attachments")).await?;
     write(to.join("verify.py"), SCRIPT)?;
     write(to.join("README.md"), &README.replace("{thread}", &thread.to_string()))?;
     let attested = proof.as_ref().map(|it| it.events);
@@ -98,24 +101,57 @@ fn prove(place: &Place, thread: ThreadId) -> Result<Proof, Error> {
     Ok(Proof { events: head.seq, json, note })
 }
 
-async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<u64, Error> {
+/// Writes each content into a file that is named by its hash. A content that is missing or was changed is left out, and
+/// the script reports it.
+async fn export_attachments(
+    store: &Store,
+    thread: ThreadId,
+    attachments: &BTreeSet<String>,
+    folder: &Path,
+) -> Result<(), Error> {
+    if attachments.is_empty() {
+        return Ok(());
+    }
+    fs::create_dir(folder).map_err(|error| Error::file("make", folder, &error))?;
+    for sha256 in attachments {
+        let content = match store.attachment(thread, sha256).await {
+            Err(store::Error::Corrupt { .. }) | Ok(None) => continue,
+            read => read?.unwrap_or_default(),
+        };
+        let file = folder.join(sha256);
+        fs::write(&file, content).map_err(|error| Error::file("write", &file, &error))?;
+    }
+    Ok(())
+}
+
+/// Writes the events. Returns their number, and the hashes of their attachments.
+async fn events(store: &Store, thread: ThreadId, file: &PathBuf) -> Result<(u64, BTreeSet<String>), Error> {
     let failed = |error| Error::file("write", file, &error);
     let mut out = BufWriter::new(File::create(file).map_err(failed)?);
-    let mut events = 0;
+    let (mut events, mut attachments) = (0, BTreeSet::new());
     loop {
         let page = store.stored(thread, events, PAGE).await?;
         let Some(last) = page.last() else { break };
         events = last.seq + 1;
         for Stored { seq, at, kind, codec, payload, hash } in &page {
             let hash = hex::encode(hash);
+            if let Ok(event) = Event::decode(kind, payload) {
+                let named = event.attachments().map(|it| it.sha256.clone());
+                attachments.extend(named.filter(|it| is_sha256(it)));
+            }
             let line = json!({
-                "seq": seq, "at": at, "kind": kind, "codec": codec, "payload": payload, "hash": hash,
+                "thread": thread, "seq": seq, "at": at, "kind": kind, "codec": codec, "payload": payload, "hash": hash,
             });
             writeln!(out, "{line}").map_err(failed)?;
         }
     }
     out.flush().map_err(failed)?;
-    Ok(events)
+    Ok((events, attachments))
+}
+
+/// Returns whether `text` is a hash, and so can be the name of a file.
+fn is_sha256(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 fn write(file: PathBuf, text: &str) -> Result<(), Error> {

@@ -30,7 +30,7 @@ def sha256(*parts):
 
 def chain():
     """The hashes of the events, made anew from what they say."""
-    hashes, codecs, head = [], [], bytes(32)
+    hashes, codecs, attached, head = [], [], [], bytes(32)
     for line in (HERE / "events.jsonl").open(encoding="utf-8", newline="\n"):
         it, n = json.loads(line), len(hashes)
         if it["seq"] != n:
@@ -41,7 +41,27 @@ def chain():
             raise Tampered(f"event {n} does not fit the events before it")
         hashes.append(head)
         codecs.append(it["codec"])
-    return hashes, codecs
+        attached += [(n, one["sha256"]) for one in attachments(it["payload"])]
+    return hashes, codecs, attached
+
+
+def attachments(payload):
+    """The images and files of an event: those of its messages, and those of a tool's answer."""
+    event = json.loads(payload)
+    for message in event.get("messages") or []:
+        yield from message.get("attachments") or []
+    for content in (event.get("extras") or {}).get("content") or []:
+        if content.get("content") == "attached":
+            yield content["attachment"]
+
+
+def check_attachments(attached):
+    for n, name in attached:
+        file = HERE / "attachments" / name
+        if len(name) != 64 or not file.is_file():
+            raise Tampered(f"the attachment {name} of event {n} is missing")
+        if sha256(file.read_bytes()).hex() != name:
+            raise Tampered(f"the attachment {name} of event {n} was changed")
 
 
 def root(leaf, n, size, path):
@@ -94,7 +114,8 @@ def signed(note, vkey):
 
 
 def check(vkey):
-    hashes, codecs = chain()
+    hashes, codecs, attached = chain()
+    check_attachments(attached)
     if not (HERE / "proof.json").exists():
         raise NotChecked(f"{len(hashes)} events fit each other; nothing here attests that they are the ones")
     proof = json.loads((HERE / "proof.json").read_text(encoding="utf-8"))

@@ -191,7 +191,7 @@ async fn anew(scene: &Scene) -> String {
 fn the_script_is_short_and_needs_one_package() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/checkpoints/verify.py");
     let script = fs::read_to_string(script).unwrap();
-    assert!(script.lines().count() < 140, "somebody is to read it");
+    assert!(script.lines().count() < 170, "somebody is to read it");
     let imports: Vec<&str> = script
         .lines()
         .map(str::trim)

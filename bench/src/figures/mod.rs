@@ -18,6 +18,7 @@ use anyhow::{Context as _, Result};
 use async_trait::async_trait;
 use tempfile::TempDir;
 
+use self::steps_postgres::{Route, Steps};
 use crate::{
     engine::Mode,
     machine::{Meter, fdatasync_micros},
@@ -42,8 +43,11 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     let mut all: Vec<Box<dyn Figure>> = Vec::new();
     for mode in Mode::ALL {
         for slots in [1, 64, 1024] {
-            all.push(Box::new(steps_postgres::Steps { slots, mode }));
+            all.push(Box::new(Steps { slots, mode, route: Route::Direct }));
         }
+    }
+    for slots in [1, 1024] {
+        all.push(Box::new(Steps { slots, mode: Mode::Local, route: Route::Pooler }));
     }
     for mode in Mode::ALL {
         for slots in [1, 64, 512] {

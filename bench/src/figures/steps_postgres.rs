@@ -4,6 +4,7 @@
 use anyhow::Result;
 use async_trait::async_trait;
 use sea_orm::sqlx::PgPool;
+use test_servers::PgBouncer;
 
 use super::{Bench, Figure};
 use crate::{
@@ -24,19 +25,39 @@ const BATCH: usize = 256;
 pub(super) struct Steps {
     pub(super) slots: usize,
     pub(super) mode: Mode,
+    pub(super) route: Route,
 }
+
+/// The way from the engine to PostgreSQL.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Route {
+    Direct,
+    /// Through PgBouncer in transaction mode, without prepared statements. Its own CPU time is not counted.
+    Pooler,
+}
+
+/// Connections that the pooler shares: as many as the engine would use itself.
+const POOLED: u32 = 20;
 
 #[async_trait]
 impl Figure for Steps {
     fn name(&self) -> String {
-        format!("steps.postgres.{}.{}", self.slots, self.mode.word())
+        let route = match self.route {
+            Route::Direct => "postgres",
+            Route::Pooler => "pooler",
+        };
+        format!("steps.{route}.{}.{}", self.slots, self.mode.word())
     }
 
     async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
         // Many threads per slot, so that neither the first sweep nor the last jobs, which have no company, dominate.
         let threads = (self.slots * bench.effort.pick(2, 16)).max(bench.effort.pick(10, 20));
         let (servers, url) = (bench.servers().await?, bench.database().await?);
-        let engine = Engine::postgres(&servers, &url).await?;
+        let pooler = (self.route == Route::Pooler).then(|| PgBouncer::before(&url, POOLED));
+        let engine = match &pooler {
+            None => Engine::postgres(&servers, &url).await?,
+            Some(pooler) => Engine::pooled(&servers, &pooler.url()).await?,
+        };
         let pool = rows::postgres(&url, 2).await?;
         let mut redis = Cycle::connect(&servers.redis.url(), BATCH).await?;
         engine.lap(self.mode, self.slots, self.slots.min(64), STEPS).await?;
@@ -144,7 +165,7 @@ impl Seen {
                 median(&self.micros[1]),
                 median(&self.micros[2])
             ));
-        if figure.slots == 1024 {
+        if figure.slots == 1024 && figure.route == Route::Direct {
             let (id, of) = match figure.mode {
                 Mode::Local | Mode::Asked => ("T1", (0.60, 0.75)),
                 Mode::HandOff => ("T2", (0.40, 0.45)),

@@ -119,11 +119,11 @@ pub(crate) enum Thread {
         /// Thread; `last` is the most recent one
         id: String,
     },
-    /// Import the log of a thread: an exported one with intact hashes, or a fixture
+    /// Import a thread: an exported log, a folder of `audit export`, or a fixture
     ///
     /// Of a fixture only the recorded answers are read; today's code decides the rest.
     Import {
-        /// File; - reads stdin
+        /// File or folder; - reads stdin
         file: PathBuf,
         /// Import as a new thread, even if the exported one exists here
         #[arg(long = "new")]

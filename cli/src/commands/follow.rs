@@ -146,6 +146,7 @@ async fn report_attempts(client: &Client, turn: &Turn, spinner: &ProgressBar) ->
 fn failed_attempt(it: &Recorded) -> Option<String> {
     let Event::AttemptFailed(failed) = &it.event else { return None };
     let then = match failed.retry_after_ms {
+        Some(_) if failed.waiting => "waiting for it".to_owned(),
         Some(ms) => {
             let due = it.at.saturating_add(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(1_000));
             let seconds = due.saturating_sub(clock::now()).max(0) / 1_000_000;

@@ -11,6 +11,7 @@ mod inbox;
 mod index;
 mod maintenance;
 mod mcp;
+mod model;
 mod new_strategy;
 mod pins;
 mod queue;
@@ -32,10 +33,12 @@ use store::StrategyRegistry;
 use crate::{
     args::{Args, Audit, Command, Fixture, Global, Queue, Store},
     client::Client,
-    config::{LogFormat, Origins, Settings, Sources},
+    config::{Origins, Settings, Sources},
     engine,
     exit::{CliError, Exit},
+    log,
     output::Format,
+    process,
 };
 
 /// Settings and options shared by all commands.
@@ -120,7 +123,10 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         command,
         Command::Dev { .. } | Command::Api { .. } | Command::Worker | Command::Store(Store::Prune { .. })
     );
-    trace(&settings, serves)?;
+    log::start(&settings.log, serves)?;
+    if serves {
+        process::raise_file_limit();
+    }
     let ctx = Context {
         settings,
         origins,
@@ -151,6 +157,7 @@ pub(crate) async fn run(args: Args, graphs: Vec<&'static dyn Graph>) -> anyhow::
         Command::Schema(schema) => schema::run(&ctx, schema),
         Command::Strategy(strategy) => strategy::run(&ctx, strategy),
         Command::Mcp(mcp) => mcp::run(ctx, mcp).await,
+        Command::Model(model) => model::run(&ctx, model).await,
         Command::Index(index) => index::run(ctx, index).await,
         Command::Config(config) => config::run(&ctx, config),
         Command::Demo { folder, file } => crate::demo::run(ctx, &folder, file.as_deref()).await,
@@ -176,20 +183,4 @@ fn sources(global: &Global, strategies: Vec<&'static dyn Graph>) -> Sources {
         ..Sources::of_process()
     };
     global.set.iter().fold(sources, |sources, set| sources.set(set))
-}
-
-/// Sends logs to stderr. Commands other than servers log only warnings, and report the state of MCP servers in their own
-/// output.
-fn trace(settings: &Settings, serves: bool) -> anyhow::Result<()> {
-    let filter = if serves { &settings.log.filter } else { "warn,rmcp=off" };
-    let filter = tracing_subscriber::EnvFilter::try_new(filter)
-        .map_err(|err| CliError::with_exit(Exit::Usage, format!("log.filter is invalid: {err}")))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let done = match settings.log.format {
-        LogFormat::Json => builder.json().with_current_span(true).try_init(),
-        LogFormat::Text => builder.with_target(false).with_ansi(crate::output::stderr_has_color()).try_init(),
-    };
-    // An embedding program may have installed its own subscriber.
-    let _ = done;
-    Ok(())
 }

@@ -16,7 +16,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
 };
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
-use tracing::{info, warn};
+use tracing::info;
 use worker::{Shutdown, Worker, world::LiveWorld};
 
 use super::Context;
@@ -38,9 +38,8 @@ pub(crate) async fn dev(ctx: Context) -> anyhow::Result<Exit> {
     output::note(&ready(&ctx, address));
     let (stop_worker, stop_api) = (Shutdown::default(), CancellationToken::new());
     let signals = tokio::spawn(handle_signals(stop_worker.clone(), stop_api.clone()));
-    let served = dev.serve(stop_worker, stop_api).await;
+    dev.serve(stop_worker, stop_api).await;
     signals.abort();
-    served?;
     Ok(Exit::Ok)
 }
 
@@ -141,8 +140,9 @@ impl ApiServer {
     }
 
     /// Serves requests until the future is dropped.
-    pub(super) async fn serve(self) -> io::Result<()> {
-        axum::serve(self.listener, api::router(self.door)).await
+    pub(super) async fn serve(self) {
+        let limits = self.door.connections;
+        api::listen(self.listener, api::router(self.door), limits, CancellationToken::new()).await;
     }
 }
 
@@ -178,16 +178,11 @@ impl Dev {
     }
 
     /// Serves until both are stopped.
-    pub(super) async fn serve(
-        self,
-        stop_worker: Shutdown,
-        stop_api: CancellationToken,
-    ) -> anyhow::Result<()> {
+    pub(super) async fn serve(self, stop_worker: Shutdown, stop_api: CancellationToken) {
         let Self { api: ApiServer { listener, door }, worker, world, claim } = self;
-        let served = tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker)).0;
+        tokio::join!(api::serve(listener, door, stop_api), worker.run(stop_worker));
         world.close().await;
         drop(claim);
-        Ok(served?)
     }
 }
 
@@ -206,7 +201,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));
-    api::serve(listener, door, stop).await?;
+    api::serve(listener, door, stop).await;
     signals.abort();
     Ok(Exit::Ok)
 }
@@ -248,9 +243,8 @@ async fn metrics_listener(address: SocketAddr) -> anyhow::Result<TcpListener> {
 /// Serves the metrics of this process at `/metrics`.
 async fn serve_metrics(listener: TcpListener, store: Store) {
     let metrics = async move || ([(CONTENT_TYPE, api::METRICS_TYPE)], store.metrics());
-    if let Err(error) = axum::serve(listener, Router::new().route("/metrics", get(metrics))).await {
-        warn!(%error, "cannot serve metrics any more");
-    }
+    let router = Router::new().route("/metrics", get(metrics));
+    api::listen(listener, router, api::ConnectionLimits::default(), CancellationToken::new()).await;
 }
 
 /// Migrates the database, or lists the missing migrations.

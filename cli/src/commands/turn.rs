@@ -5,7 +5,7 @@ use std::io::{ErrorKind, Read as _};
 use api_types::{Interrupt, Outcome, Page, StrategySummary, Thread, TurnStatus, options_to_text};
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use shared::{InterruptKind, Question, visible};
+use shared::{InterruptKind, Question, check_json, visible};
 
 use super::{
     Context, follow, redrive,
@@ -228,7 +228,7 @@ fn is_asked_again(before: Option<&Interrupt>, now: Option<&Interrupt>, text: &st
     same && !now.open_ended && !now.options.is_empty() && Question::chosen(&now.options, text).is_none()
 }
 
-/// Parses `KEY=VALUE`. A value that is not JSON is text.
+/// Parses `KEY=VALUE`. A value is text if it is not JSON, or JSON that would not be kept exactly.
 fn pair(text: &str) -> anyhow::Result<(String, Value)> {
     let (key, value) = text.split_once('=').filter(|(key, _)| !key.is_empty()).ok_or_else(|| {
         CliError::with_exit(
@@ -236,7 +236,8 @@ fn pair(text: &str) -> anyhow::Result<(String, Value)> {
             format!("--metadata {text:?}: expected KEY=VALUE, such as customer=17"),
         )
     })?;
-    Ok((key.to_owned(), serde_json::from_str(value).unwrap_or_else(|_| json!(value))))
+    let json = check_json(value.as_bytes()).ok().and_then(|()| serde_json::from_str(value).ok());
+    Ok((key.to_owned(), json.unwrap_or_else(|| json!(value))))
 }
 
 /// Prints a turn.

@@ -137,7 +137,9 @@ fn read(kind: ValueKind, types: &[&str]) -> ValueKind {
         return kind;
     }
     let ValueKind::String(text) = &kind else { return kind };
-    serde_json::from_str::<Value>(text).map_or(kind, |it| it.kind)
+    let json =
+        shared::check_json(text.as_bytes()).ok().and_then(|()| serde_json::from_str::<Value>(text).ok());
+    json.map_or(kind, |it| it.kind)
 }
 
 fn type_of(kind: &ValueKind) -> &'static str {

@@ -46,10 +46,3 @@ pub struct ServerLimits {
     #[schemars(range(min = 1))]
     pub requests_per_minute: Option<u64>,
 }
-
-impl LimitSettings {
-    /// True if nothing is limited.
-    pub fn is_none(&self) -> bool {
-        self.models.is_empty() && self.providers.is_empty() && self.servers.is_empty()
-    }
-}

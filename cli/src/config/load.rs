@@ -104,8 +104,10 @@ impl Settings {
         }
         let origins = Origins::of(&merged, schema.root());
         node_prompts::read_files(&mut merged, &sources.folder)?;
-        let settings = Settings::deserialize(named::named(merged, schema.root(), ""))
+        let mut references = Vec::new();
+        let settings = Settings::deserialize(named::named(merged, schema.root(), "", &mut references))
             .map_err(|err| refused(&err, &origins))?;
+        let settings = Settings { references, ..settings };
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;

@@ -3,6 +3,7 @@
 //! The key `type` is ignored, and servers that are `disabled` are skipped. `"${NAME}"` is read as `env:NAME`.
 
 use serde_json::{Map, Value as Json};
+use shared::check_json;
 
 use super::{
     error::ConfigError,
@@ -18,6 +19,7 @@ pub(super) fn of_mcp_file(schema: &Schema, origin: &str, text: &str) -> Result<:
         line: err.line(),
         why: "this is not a JSON object".to_owned(),
     };
+    check_json(text.as_bytes()).map_err(|err| refused(&err.at, origin, &err.detail()))?;
     let mut file: Map<String, Json> = serde_json::from_str(text).map_err(syntax)?;
     let wrapped = match file.remove("mcpServers") {
         Some(Json::Object(inner)) => Some(inner),

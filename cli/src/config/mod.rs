@@ -37,8 +37,8 @@ pub use load::{Flag, Sources};
 pub use origins::{Origins, Shown};
 pub use secret::{Address, MaybeSecret, SecretError, SecretRef};
 pub use servers::{
-    HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings, SessionSettings,
-    SightSettings, StructuredForm, ToolSettings,
+    DialectName, HttpProviderSettings, McpSettings, McpTransport, PriceSettings, ProviderSettings,
+    RetrySettings, SessionSettings, SightSettings, StructuredForm, ToolSettings,
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,

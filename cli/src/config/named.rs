@@ -1,11 +1,12 @@
-//! Attaches to every secret the name of its setting.
+//! Attaches to every secret the name of its setting, and finds all references.
 
 use ::config::{Map, Value, ValueKind};
 
-use super::{key::join, schema::Shape};
+use super::{key::join, schema::Shape, secret::SecretRef};
 
-/// Replaces every secret in `value` by a [`Named`](super::secret::Named) one.
-pub(super) fn named(value: Value, shape: Shape<'_>, key: &str) -> Value {
+/// Replaces every secret in `value` by a [`Named`](super::secret::Named) one, and adds the references to secrets to
+/// `references`.
+pub(super) fn named(value: Value, shape: Shape<'_>, key: &str, references: &mut Vec<SecretRef>) -> Value {
     let origin = value.origin().map(str::to_owned);
     let kind = match value.kind {
         ValueKind::Table(table) => ValueKind::Table(
@@ -13,18 +14,21 @@ pub(super) fn named(value: Value, shape: Shape<'_>, key: &str) -> Value {
                 .into_iter()
                 .map(|(name, value)| {
                     let (shape, key) = (shape.child(&name).unwrap_or_default(), join(key, &name));
-                    (name, named(value, shape, &key))
+                    (name, named(value, shape, &key, references))
                 })
                 .collect(),
         ),
         ValueKind::Array(items) => {
-            let item = |(i, value)| named(value, shape.items(), &format!("{key}[{i}]"));
+            let item = |(i, value)| named(value, shape.items(), &format!("{key}[{i}]"), references);
             ValueKind::Array(items.into_iter().enumerate().map(item).collect())
         }
-        ValueKind::String(text) if shape.format().is_some() => ValueKind::Table(Map::from([
-            ("setting".to_owned(), Value::from(key)),
-            ("text".to_owned(), Value::from(text)),
-        ])),
+        ValueKind::String(text) if shape.format().is_some() => {
+            references.extend(SecretRef::parse(key, &text));
+            ValueKind::Table(Map::from([
+                ("setting".to_owned(), Value::from(key)),
+                ("text".to_owned(), Value::from(text)),
+            ]))
+        }
         plain @ (ValueKind::Nil
         | ValueKind::Boolean(_)
         | ValueKind::I64(_)

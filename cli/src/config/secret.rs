@@ -97,6 +97,11 @@ impl SecretRef {
         Ok(Self { setting: setting.to_owned(), place })
     }
 
+    /// Name of the setting that refers to the secret.
+    pub fn setting(&self) -> &str {
+        &self.setting
+    }
+
     /// Reads the secret from the environment of this process or from the file, without the trailing line break.
     ///
     /// # Errors

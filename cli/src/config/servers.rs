@@ -16,6 +16,7 @@ use super::secret::{Address, MaybeSecret, SecretError, SecretRef};
 /// A provider of models.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "ProviderKeys")]
+#[expect(clippy::large_enum_variant, reason = "there are few providers, and nearly all are endpoints")]
 pub enum ProviderSettings {
     /// An OpenAI-compatible endpoint.
     Http(HttpProviderSettings),
@@ -43,10 +44,35 @@ pub struct HttpProviderSettings {
     pub timeout_seconds: u64,
     /// Method to obtain structured answers.
     pub structured: StructuredForm,
+    /// Dialect of the endpoint.
+    pub dialect: DialectName,
     /// Prices by model name, without the provider.
     pub prices: BTreeMap<String, PriceSettings>,
     /// Attachments that its models take.
     pub accepts: BTreeSet<AttachmentKind>,
+    /// Repetition of requests, and waiting.
+    pub retry: RetrySettings,
+}
+
+/// The section `retry` of a provider or an MCP server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct RetrySettings {
+    /// Maximum number of attempts of one request. Default: 4.
+    #[schemars(range(min = 1, max = 100))]
+    pub attempts: Option<u32>,
+    /// Seconds of the first pause. Default: 2.
+    #[schemars(range(min = 1, max = 3600))]
+    pub first_pause_seconds: Option<u64>,
+    /// Maximum seconds of a pause. Default: 60.
+    #[schemars(range(min = 1, max = 3600))]
+    pub max_pause_seconds: Option<u64>,
+    /// Seconds after which a waiting request is given up. Default: 900 for a provider, 30 for an MCP server.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub give_up_after_seconds: Option<u64>,
+    /// The same for turns of low priority. Default: 21600 for a provider, 600 for an MCP server.
+    #[schemars(range(min = 1, max = 604_800))]
+    pub low_priority_give_up_after_seconds: Option<u64>,
 }
 
 impl ProviderSettings {
@@ -73,6 +99,38 @@ pub enum StructuredForm {
     Json,
 }
 
+/// Dialect of an endpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DialectName {
+    /// The dialect that the address shows.
+    #[default]
+    Auto,
+    /// OpenAI.
+    OpenAi,
+    /// Azure OpenAI.
+    Azure,
+    /// Anthropic's endpoint for OpenAI's clients.
+    Anthropic,
+    /// vLLM.
+    Vllm,
+    /// The server of llama.cpp.
+    #[serde(rename = "llama.cpp")]
+    LlamaCpp,
+    /// Ollama.
+    Ollama,
+    /// Google's endpoint for OpenAI's clients.
+    Gemini,
+    /// Mistral.
+    Mistral,
+    /// Groq.
+    Groq,
+    /// OpenRouter.
+    OpenRouter,
+    /// Any other endpoint.
+    Compatible,
+}
+
 /// Price of a model in US dollars per million tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -93,7 +151,7 @@ pub struct McpSettings {
     pub description: String,
     /// Transport to the server.
     pub transport: McpTransport,
-    /// Maximum time to start or connect, in seconds. Default: 30.
+    /// Maximum time to start or connect, in seconds. Default: 60.
     pub connect_timeout_seconds: u64,
     /// Maximum time of a call without a progress notification, in seconds. Default: 60.
     pub call_timeout_seconds: u64,
@@ -107,6 +165,8 @@ pub struct McpSettings {
     pub sight: SightSettings,
     /// Restrictions for single nodes, by strategy and node.
     pub nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
+    /// Repetition of requests, and waiting.
+    pub retry: RetrySettings,
 }
 
 /// Lists of allowed and denied tools.
@@ -180,10 +240,13 @@ pub(super) struct ProviderKeys {
     #[schemars(range(min = 1))]
     timeout_seconds: Option<u64>,
     structured: Option<StructuredForm>,
+    dialect: Option<DialectName>,
     #[serde(default)]
     prices: BTreeMap<String, PriceSettings>,
     #[serde(default)]
     accepts: BTreeSet<AttachmentKind>,
+    #[serde(default)]
+    retry: RetrySettings,
     script: Option<PathBuf>,
 }
 
@@ -213,6 +276,8 @@ pub(super) struct McpKeys {
     deny: BTreeSet<String>,
     #[serde(default)]
     nodes: BTreeMap<String, BTreeMap<String, SightSettings>>,
+    #[serde(default)]
+    retry: RetrySettings,
 }
 
 /// The value of `tools.NAME`: a safety alone, or a table.
@@ -279,8 +344,10 @@ pub(super) const EXCLUSIVE_KEYS: [(&str, &str, &[&str]); 4] = [
             "stream",
             "timeout_seconds",
             "structured",
+            "dialect",
             "prices",
             "accepts",
+            "retry",
         ],
     ),
     ("mcp", "command", &["url", "headers"]),
@@ -296,7 +363,7 @@ fn is_header_name(name: &str) -> bool {
 }
 
 const PROVIDER_TIMEOUT_SECONDS: u64 = 120;
-const CONNECT_TIMEOUT_SECONDS: u64 = 30;
+const CONNECT_TIMEOUT_SECONDS: u64 = 60;
 const CALL_TIMEOUT_SECONDS: u64 = 60;
 
 impl TryFrom<ProviderKeys> for ProviderSettings {
@@ -327,8 +394,10 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     stream: it.stream.unwrap_or(true),
                     timeout_seconds: it.timeout_seconds.unwrap_or(PROVIDER_TIMEOUT_SECONDS),
                     structured: it.structured.unwrap_or_default(),
+                    dialect: it.dialect.unwrap_or_default(),
                     prices: it.prices,
                     accepts: it.accepts,
+                    retry: it.retry,
                 }))
             }
             (None, Some(_))
@@ -339,7 +408,8 @@ impl TryFrom<ProviderKeys> for ProviderSettings {
                     || it.timeout_seconds.is_some()
                     || it.structured.is_some()
                     || !it.prices.is_empty()
-                    || !it.accepts.is_empty() =>
+                    || !it.accepts.is_empty()
+                    || it.retry != RetrySettings::default() =>
             {
                 Err("has a script, so it can have no other key")
             }
@@ -390,6 +460,7 @@ impl TryFrom<McpKeys> for McpSettings {
             tools: it.tools,
             sight,
             nodes: it.nodes,
+            retry: it.retry,
         })
     }
 }

@@ -19,6 +19,9 @@ use super::{
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Settings {
+    /// References to secrets in all sections.
+    #[serde(skip)]
+    pub references: Vec<SecretRef>,
     /// The database of the event log.
     pub store: StoreSettings,
     /// Retention of threads and batches.
@@ -107,6 +110,8 @@ pub struct StoreSettings {
     /// Maximum number of PostgreSQL connections per process.
     #[schemars(range(min = 2))]
     pub connections: u32,
+    /// False for a pooler in transaction mode.
+    pub prepared_statements: bool,
 }
 
 /// The section `[retention]`.
@@ -122,7 +127,7 @@ pub struct RetentionSettings {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSettings {
-    /// `memory:`, `redis://…`, or a reference to a URL of this form.
+    /// `memory:`, `redis://…`, `redis+sentinel://…`, or a reference to a URL of this form.
     pub url: Address,
     /// Seconds until the jobs of a silent worker are given to another worker.
     #[schemars(range(min = 1))]
@@ -144,6 +149,18 @@ pub struct ApiSettings {
     /// Maximum size of a request body, in KiB.
     #[schemars(range(min = 1))]
     pub body_limit_kib: u64,
+    /// Maximum number of open connections.
+    #[schemars(range(min = 1))]
+    pub max_connections: u64,
+    /// Maximum number of open connections of one address.
+    #[schemars(range(min = 1))]
+    pub max_connections_per_address: u64,
+    /// Maximum seconds until the headers of the next request on a connection.
+    #[schemars(range(min = 1))]
+    pub header_timeout_seconds: u64,
+    /// Maximum seconds between two parts of a request's body.
+    #[schemars(range(min = 1))]
+    pub body_timeout_seconds: u64,
     /// Maximum seconds that a chat completion waits for its turn.
     #[schemars(range(min = 1))]
     pub chat_wait_seconds: u64,
@@ -214,6 +231,9 @@ pub struct WorkerSettings {
     /// Maximum seconds of one request. `None`: only the timeouts of models, servers and tools apply.
     #[schemars(range(min = 1))]
     pub node_timeout_seconds: Option<u64>,
+    /// Maximum number of MCP servers that start as child processes at the same time.
+    #[schemars(range(min = 1))]
+    pub mcp_starts_at_once: usize,
     /// Loopback address at which `turnfold worker` serves `/metrics`. `None`: it serves nothing.
     pub metrics_listen: Option<SocketAddr>,
     /// Name in the queue and in log messages. Empty: host name and process id.

@@ -7,16 +7,17 @@ use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::world::{
-    COMMANDS, Command, Commands, Index, LiveWorld, Method, Models, OpenAi, Price, Provider, Providers,
-    RateLimitConfig, Script, Server, Servers, Session, Structured, ToolFilter, ToolRule, Transport,
-    describe_commands,
+    COMMANDS, Command, Commands, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price, Provider,
+    Providers, RateLimitConfig, Redactor, Script, Server, Servers, Session, Structured, ToolFilter, ToolRule,
+    Transport, describe_commands,
 };
+use worker::{Backoff, RetryPolicies, RetryPolicy};
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, HttpProviderSettings, LimitSettings, MaybeSecret, McpSettings,
-        McpTransport, ModelLimits, PriceSettings, ProviderSettings, SecretError, ServerLimits,
-        SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
+        CommandMethod, CommandSettings, DialectName, HttpProviderSettings, LimitSettings, MaybeSecret,
+        McpSettings, McpTransport, ModelLimits, PriceSettings, ProviderSettings, RetrySettings, SecretError,
+        ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
     },
     exit::{CliError, Exit},
 };
@@ -27,7 +28,25 @@ pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<LiveWo
     let index = index(settings, entries(settings, store)?, models.clone());
     let servers = servers(settings)?.with_pins(store.clone());
     let world = LiveWorld::new(models, servers, commands(settings)?, index);
-    Ok(world.with_rate_limits(caps(&settings.limits)).with_attachments(Arc::new(store.clone())))
+    Ok(world
+        .with_rate_limits(caps(&settings.limits))
+        .with_attachments(Arc::new(store.clone()))
+        .with_redactor(redactor(settings)))
+}
+
+/// Every secret that the configuration refers to, of all sections: a server may repeat a key that is not its own.
+fn redactor(settings: &Settings) -> Redactor {
+    let secrets =
+        settings.references.iter().filter_map(|it| Some((it.setting().to_owned(), it.resolve().ok()?)));
+    Redactor::new(secrets.flat_map(|(setting, secret)| {
+        let password = password(&secret).map(|it| (setting.clone(), it));
+        std::iter::once((setting, secret)).chain(password)
+    }))
+}
+
+/// Returns the password in a URL.
+fn password(url: &SecretString) -> Option<SecretString> {
+    Some(reqwest::Url::parse(url.expose_secret()).ok()?.password()?.into())
 }
 
 /// The experts that strategies choose from, with their descriptions: the MCP servers, and the plain commands as one more.
@@ -75,8 +94,10 @@ fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
         stream,
         timeout_seconds,
         structured,
+        dialect,
         prices,
         accepts: _,
+        retry: _,
     } = settings;
     let resolved = |named: &BTreeMap<String, MaybeSecret>| -> Result<BTreeMap<_, _>, SecretError> {
         named.iter().map(|(name, it)| Ok((name.clone(), it.resolve()?))).collect()
@@ -91,6 +112,20 @@ fn endpoint(settings: &HttpProviderSettings) -> Result<OpenAi, SecretError> {
             StructuredForm::JsonSchema => Structured::JsonSchema,
             StructuredForm::Tool => Structured::Tool,
             StructuredForm::Json => Structured::Json,
+        },
+        dialect: match dialect {
+            DialectName::Auto => None,
+            DialectName::OpenAi => Some(Dialect::OpenAi),
+            DialectName::Azure => Some(Dialect::Azure),
+            DialectName::Anthropic => Some(Dialect::Anthropic),
+            DialectName::Vllm => Some(Dialect::Vllm),
+            DialectName::LlamaCpp => Some(Dialect::LlamaCpp),
+            DialectName::Ollama => Some(Dialect::Ollama),
+            DialectName::Gemini => Some(Dialect::Gemini),
+            DialectName::Mistral => Some(Dialect::Mistral),
+            DialectName::Groq => Some(Dialect::Groq),
+            DialectName::OpenRouter => Some(Dialect::OpenRouter),
+            DialectName::Compatible => Some(Dialect::Compatible),
         },
         prices: prices.iter().map(|(model, it)| (model.clone(), price(it))).collect(),
         ..OpenAi::new(base_url, Duration::from_secs(*timeout_seconds))
@@ -171,7 +206,7 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
 pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let servers: anyhow::Result<BTreeMap<String, Server>> =
         settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
-    Ok(Servers::new(servers?))
+    Ok(Servers::starting_at_once(servers?, settings.worker.mcp_starts_at_once))
 }
 
 /// Maximum number of threads that have a session with one server at the same time.
@@ -229,6 +264,41 @@ fn rule(settings: &ToolSettings) -> ToolRule {
         timeout: settings.timeout_seconds.map(Duration::from_secs),
         concurrency: settings.concurrency,
         max_repeats: settings.max_repeats,
+    }
+}
+
+/// The retry policies of providers and MCP servers.
+pub(super) fn retries(settings: &Settings) -> RetryPolicies {
+    let of_provider = |(name, it): (&String, &ProviderSettings)| match it {
+        ProviderSettings::Http(it) => Some((name.clone(), policy(&it.retry, RetryPolicy::MODEL))),
+        ProviderSettings::Script { .. } => None,
+    };
+    let of_server =
+        |(name, it): (&String, &McpSettings)| (name.clone(), policy(&it.retry, RetryPolicy::SERVER));
+    RetryPolicies {
+        providers: settings.providers.iter().filter_map(of_provider).collect(),
+        servers: settings.mcp.iter().map(of_server).collect(),
+    }
+}
+
+fn policy(settings: &RetrySettings, defaults: RetryPolicy) -> RetryPolicy {
+    let RetrySettings {
+        attempts,
+        first_pause_seconds,
+        max_pause_seconds,
+        give_up_after_seconds,
+        low_priority_give_up_after_seconds,
+    } = *settings;
+    let or = |seconds: Option<u64>, default| seconds.map_or(default, Duration::from_secs);
+    let Backoff { base, max } = Backoff::default();
+    RetryPolicy {
+        attempts: attempts.unwrap_or(defaults.attempts),
+        backoff: Some(Backoff { base: or(first_pause_seconds, base), max: or(max_pause_seconds, max) }),
+        give_up_after: or(give_up_after_seconds, defaults.give_up_after),
+        low_priority_give_up_after: or(
+            low_priority_give_up_after_seconds,
+            defaults.low_priority_give_up_after,
+        ),
     }
 }
 

@@ -47,6 +47,17 @@ async fn attachments_are_exported_and_imported_with_their_thread() {
     let imported: Value = serde_json::from_str(&imported.1).unwrap_or_else(|_| panic!("{imported:?}"));
     let again = run(&dev, &["thread", "export", imported["id"].as_str().unwrap()]);
     assert!(again.1.ends_with(exported.1.split_once("{\"sha256\"").unwrap().1), "{again:?}");
+
+    let folder = dev.folder().join("bundle");
+    let bundle = run(&dev, &["audit", "export", thread, "--to", folder.to_str().unwrap()]);
+    assert_eq!(bundle.0, 0, "{bundle:?}");
+    let sha256 = "8f434346648f6b96df89dda901c5176b10a6d83961dd3c1ac88b59b2dc327aa4";
+    assert_eq!(fs::read(folder.join("attachments").join(sha256)).unwrap(), b"hi");
+    let imported = run(&dev, &["thread", "import", folder.to_str().unwrap(), "--new", "-o", "json"]);
+    let imported: Value = serde_json::from_str(&imported.1).unwrap_or_else(|_| panic!("{imported:?}"));
+    let again = run(&dev, &["thread", "export", imported["id"].as_str().unwrap()]);
+    assert!(again.1.contains("\"content\":\"aGk=\""), "{again:?}");
+
     let verified = run(&dev, &["store", "verify"]);
     assert_eq!(verified.0, 0, "{verified:?}");
 }

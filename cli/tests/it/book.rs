@@ -8,6 +8,7 @@ use serde_json::Value;
 use shared::strategies;
 use test_servers::free_port;
 use turnfold::config::MANUAL;
+use worker::world::{DIALECTS, DialectRow};
 
 use crate::{
     engine::{Process, fixtures, log, turnfold},
@@ -56,6 +57,20 @@ fn the_page_of_strategies_has_the_map_of_each() {
         );
     }
     check("strategies.md", &text);
+}
+
+#[test]
+fn the_page_of_models_has_the_table_of_dialects() {
+    let text = fs::read_to_string(page("models-and-mcp.md")).unwrap();
+    let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+    let head = DialectRow::COLUMNS.map(str::to_owned);
+    let mut table = line(&head) + &line(&head.clone().map(|_| "---".to_owned()));
+    table.extend(DIALECTS.iter().map(|row| {
+        let mut cells = row.cells();
+        cells[0] = format!("`{}`", cells[0]);
+        line(&cells)
+    }));
+    check("models-and-mcp.md", &with_part(&text, "dialects", &table));
 }
 
 /// One comment block or key of the configuration file.

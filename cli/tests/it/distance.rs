@@ -175,12 +175,6 @@ fn paths(strategy: &str) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(fixtures().join(strategy)).unwrap().map(|it| it.unwrap().path()).collect();
     paths.retain(|it| it.extension().is_some_and(|it| it == "jsonl"));
-    // Two kinds of fixtures cannot be lived by this deployment yet: its scripted model refuses no request as too large, and
-    // its threads have all servers.
-    paths.retain(|it| {
-        let refuses = |it: &Event| matches!(it, Event::AttemptFailed(it) if it.context_tokens.is_some());
-        !it.ends_with("a_search_with_options_among_few_servers.jsonl") && !read(it).iter().any(refuses)
-    });
     paths.sort();
     paths
 }

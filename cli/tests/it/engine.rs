@@ -78,19 +78,25 @@ impl Engine {
 
     /// Starts a deployment on these servers.
     pub(crate) async fn over(postgres: Postgres, redis: Redis, config: &str) -> Self {
+        let url = postgres.url();
+        Self::over_url(&url, postgres, redis, config).await
+    }
+
+    /// Starts a deployment that reaches PostgreSQL by this URL.
+    pub(crate) async fn over_url(store: &str, postgres: Postgres, redis: Redis, config: &str) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let folder = tempfile::tempdir().unwrap();
         let listen = format!("127.0.0.1:{}", free_port());
         let base = format!(
             "[store]\nurl = {}\n[queue]\nurl = {}\nlease_seconds = 2\nsweep_seconds = 1\n[api]\nlisten = {}\n",
-            json!(postgres.url()),
+            json!(store),
             json!(redis.url()),
             json!(listen)
         );
         fs::write(folder.path().join("turnfold.toml"), base + config).unwrap();
         let migrated = turnfold(folder.path()).arg("migrate").output().unwrap();
         assert!(migrated.status.success(), "{}", String::from_utf8_lossy(&migrated.stderr));
-        let api = api(folder.path());
+        let api = api(folder.path(), None);
         let url = format!("http://{listen}");
         let engine = Self { redis, postgres, api, folder, url, http: reqwest::Client::new() };
         engine.opened().await;
@@ -108,9 +114,19 @@ impl Engine {
 
     /// Kills the API and starts another at the same address.
     pub(crate) async fn kill_api(&mut self) {
+        self.restart_api_at(None).await;
+    }
+
+    /// Kills the API and starts another with a clock that is off by some seconds.
+    pub(crate) async fn restart_api_at(&mut self, off: Option<i64>) {
         self.api.end();
-        self.api = api(self.folder());
+        self.api = api(self.folder(), off);
         self.opened().await;
+    }
+
+    /// Kills the API.
+    pub(crate) fn end_api(&mut self) {
+        self.api.end();
     }
 
     /// Returns true if the API is running.
@@ -177,8 +193,12 @@ impl Engine {
     }
 }
 
-fn api(folder: &Path) -> Process {
-    Process::start(turnfold(folder).arg("api").stderr(log(folder, "api")))
+fn api(folder: &Path, off: Option<i64>) -> Process {
+    let mut command = turnfold(folder);
+    if let Some(off) = off {
+        test_servers::set_clock(&mut command, off);
+    }
+    Process::start(command.arg("api").stderr(log(folder, "api")))
 }
 
 /// Returns the command `turnfold` with `folder` as its working directory.

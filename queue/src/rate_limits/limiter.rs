@@ -5,6 +5,7 @@ use std::{fmt, time::Duration};
 use async_trait::async_trait;
 use uuid::Uuid;
 
+use super::availability::{Refusal, Standing};
 use crate::{clock, error::QueueError};
 
 /// Longest pause before a rejected request asks again. An operator may have raised the limit by then.
@@ -85,6 +86,13 @@ pub struct Demand {
 }
 
 impl Demand {
+    /// Creates the demand of a request on a subject without limits, which counts only while the subject
+    /// [refuses requests](RateLimiter::is_refusing).
+    pub fn unlimited(subject: Subject, tenant: &str) -> Self {
+        let limit = RateLimit::default();
+        Self { subject, tenant: tenant.to_owned(), limit, tokens: 0, micro_usd: 0 }
+    }
+
     /// Returns the demand with estimates no larger than the limits.
     pub(super) fn capped(&self) -> Self {
         let at_most = |estimate: u64, limit: Option<u64>| limit.map_or(estimate, |it| estimate.min(it));
@@ -129,6 +137,8 @@ pub enum Reservation {
         /// The limit that was reached, as display text.
         reason: String,
     },
+    /// A subject refuses requests. Nothing is reserved.
+    Unavailable(Standing),
 }
 
 /// Durations that a rate limiter works with.
@@ -171,6 +181,31 @@ pub trait RateLimiter: Send + Sync {
     ///
     /// [`QueueError`]; the place becomes free after [`Timing::permit_ttl`], and the reservation still counts.
     async fn settle(&self, permit: &Permit, usage: ActualUsage) -> Result<(), QueueError>;
+
+    /// Records that a subject did not take a request. From now on its requests are paused and paced for all workers, and every
+    /// request needs a permit. Logs one warning per pause.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; the refusal may not be recorded.
+    async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError>;
+
+    /// Records, in the background, that a subject answered a request sent this long ago. Without a recent refusal it costs a
+    /// count in memory.
+    fn answered(&self, subject: &Subject, sent_ago: Duration);
+
+    /// Returns whether the subject refused a request lately, as far as this process knows. If so, a request needs a permit even
+    /// without a limit.
+    fn is_refusing(&self, subject: &Subject) -> bool;
+
+    /// Learns which subjects refuse requests of other processes. Called every second.
+    ///
+    /// # Errors
+    ///
+    /// [`QueueError`]; what was known remains.
+    async fn refresh(&self) -> Result<(), QueueError> {
+        Ok(())
+    }
 
     /// Returns the durations that this limiter works with.
     fn timing(&self) -> Timing;

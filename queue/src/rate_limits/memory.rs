@@ -11,8 +11,11 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::{
+    answers::RecentAnswers,
+    availability::{Availability, CROWD_PART, Refusal, Standing, log_recovery},
     limiter::{
-        ActualUsage, DAY_SECONDS, Demand, Measure, Permit, RateLimiter, Reservation, SETTLE_GRACE, Timing,
+        ActualUsage, CROWD_PAUSE, DAY_SECONDS, Demand, Measure, Permit, RateLimiter, Reservation,
+        SETTLE_GRACE, Subject, Timing,
     },
     window::Window,
 };
@@ -23,6 +26,7 @@ use crate::{clock, error::QueueError};
 pub struct MemoryRateLimiter {
     timing: Timing,
     state: Arc<Mutex<State>>,
+    answers: Arc<RecentAnswers>,
 }
 
 #[derive(Debug, Default)]
@@ -30,13 +34,21 @@ struct State {
     windows: BTreeMap<String, Window>,
     /// Permits that can still be settled: the end of that time, and the day on which each was granted.
     permits: BTreeMap<Uuid, (Instant, i64)>,
+    /// Subjects that refused a request lately.
+    refusing: BTreeMap<Subject, Availability>,
+}
+
+/// Obstacle to a reservation.
+enum Obstacle<'a> {
+    Limit(Measure),
+    Refusal(&'a Availability),
 }
 
 impl MemoryRateLimiter {
     /// Creates a limiter with no usage.
     #[must_use]
     pub fn new(timing: Timing) -> Self {
-        Self { timing, state: Arc::default() }
+        Self { timing, state: Arc::default(), answers: Arc::new(RecentAnswers::new()) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -48,29 +60,51 @@ impl MemoryRateLimiter {
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
     async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError> {
-        let (now, seconds) = (Instant::now(), clock::now() / 1_000_000);
+        let (now, seconds, ms) = (Instant::now(), clock::now() / 1_000_000, self.answers.now());
         let demands: Vec<Demand> = demands.iter().map(Demand::capped).collect();
         let mut state = self.state();
-        state.permits.retain(|_, (until, _)| now < *until);
-        let mut longest: Option<(Duration, &Demand, Measure)> = None;
+        let State { windows, permits, refusing } = &mut *state;
+        permits.retain(|_, (until, _)| now < *until);
+        refusing.retain(|_, it| !it.is_over(ms));
+        let mut longest: Option<(Duration, &Demand, Obstacle<'_>)> = None;
+        let mut add = |after, demand, obstacle| {
+            if longest.as_ref().is_none_or(|(before, ..)| *before < after) {
+                longest = Some((after, demand, obstacle));
+            }
+        };
         for demand in &demands {
-            let window = state.windows.entry(demand.subject.key()).or_default();
+            let window = windows.entry(demand.subject.key()).or_default();
             window.expire(now, self.timing.minute);
             for (after, measure) in window.exceeded(requester, demand, now, seconds, self.timing.minute) {
-                if longest.is_none_or(|(before, ..)| before < after) {
-                    longest = Some((after, demand, measure));
-                }
+                add(after, demand, Obstacle::Limit(measure));
+            }
+            if let Some(it) = refusing.get(&demand.subject).filter(|it| 0.0 < it.wait(ms)) {
+                add(duration(it.wait(ms)), demand, Obstacle::Refusal(it));
             }
         }
-        if let Some((after, demand, measure)) = longest {
-            let window = state.windows.entry(demand.subject.key()).or_default();
-            let after = window.add_waiting(requester, demand, measure, after, now);
-            return Ok(Reservation::Wait { after, reason: measure.explain(demand, seconds) });
+        if let Some((after, demand, obstacle)) = longest {
+            let window = windows.entry(demand.subject.key()).or_default();
+            let mut wait = |for_tokens, crowd_pause| {
+                window.add_waiting(requester, demand, for_tokens, crowd_pause, after, now)
+            };
+            return Ok(match obstacle {
+                Obstacle::Limit(measure) => Reservation::Wait {
+                    after: wait(measure == Measure::Tokens, CROWD_PAUSE),
+                    reason: measure.explain(demand, seconds),
+                },
+                Obstacle::Refusal(it) => {
+                    let after = wait(false, CROWD_PAUSE.max(duration(it.spacing() * CROWD_PART)));
+                    Reservation::Unavailable(Standing { after, ..standing(it, &demand.subject, ms, ms) })
+                }
+            });
         }
         let (id, day) = (Uuid::now_v7(), seconds.div_euclid(DAY_SECONDS));
-        state.permits.insert(id, (now + self.timing.permit_ttl + SETTLE_GRACE, day));
+        permits.insert(id, (now + self.timing.permit_ttl + SETTLE_GRACE, day));
         for demand in &demands {
-            let window = state.windows.entry(demand.subject.key()).or_default();
+            if let Some(it) = refusing.get_mut(&demand.subject) {
+                it.grant(ms);
+            }
+            let window = windows.entry(demand.subject.key()).or_default();
             window.remove_waiting(&demand.tenant, requester);
             window.grant(id, demand, now, now + self.timing.permit_ttl, day);
         }
@@ -102,7 +136,53 @@ impl RateLimiter for MemoryRateLimiter {
         Ok(())
     }
 
+    async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError> {
+        let (now, seconds) = (self.answers.now(), clock::now() / 1_000_000);
+        let (subject, mut state) = (&refusal.subject, self.state());
+        state.refusing.retain(|_, it| !it.is_over(now));
+        let new = || Availability::new(now, self.answers.rate(subject));
+        let record = state.refusing.entry(subject.clone()).or_insert_with(new);
+        let counted = record.refused(now, seconds, refusal);
+        let standing = standing(record, subject, now, now - refusal.sent_ago.as_secs_f64() * 1_000.0);
+        drop(state);
+        if let Some(refusals) = counted {
+            standing.log_pause(subject, refusals);
+        }
+        Ok(standing)
+    }
+
+    fn answered(&self, subject: &Subject, sent_ago: Duration) {
+        self.answers.add(subject);
+        let now = self.answers.now();
+        let mut state = self.state();
+        let Some(record) = state.refusing.get_mut(subject) else { return };
+        let out_for = record.answered(now, now - sent_ago.as_secs_f64() * 1_000.0);
+        drop(state);
+        if let Some(out_for) = out_for {
+            log_recovery(subject, duration(out_for));
+        }
+    }
+
+    fn is_refusing(&self, subject: &Subject) -> bool {
+        let now = self.answers.now();
+        self.state().refusing.get(subject).is_some_and(|it| !it.is_over(now))
+    }
+
     fn timing(&self) -> Timing {
         self.timing
     }
+}
+
+fn standing(record: &Availability, subject: &Subject, now: f64, sent: f64) -> Standing {
+    let (since, error) = record.cause();
+    Standing {
+        after: duration(record.wait(now)),
+        out_for: record.out_for(now).map(duration),
+        reason: Standing::explain(subject, since, error),
+        answers_others: record.answered_after(sent),
+    }
+}
+
+fn duration(ms: f64) -> Duration {
+    Duration::from_secs_f64((ms / 1_000.0).max(0.0))
 }

@@ -13,6 +13,9 @@
 //!
 //! A demand larger than the whole limit counts as the limit: it is granted when nothing else is in use.
 //!
+//! A subject may also refuse requests itself: by 429 or 503, or because it cannot be reached. All workers learn of it and wait
+//! together; the rules are in [`Refusal`]'s module. A subject that refuses nothing costs nothing.
+//!
 //! [`MemoryRateLimiter`] serves one process, [`RedisRateLimiter`] many.
 //!
 //! ## Why requests do not wait in a line
@@ -26,6 +29,9 @@
 //! The exception is tokens per minute. Freed tokens are kept for the request that has waited longest for tokens, as long as it
 //! keeps asking. Otherwise a large request would never find enough where many small ones ask.
 
+mod answers;
+mod availability;
+mod availability_scripts;
 mod limiter;
 mod memory;
 mod redis;
@@ -33,6 +39,7 @@ mod scripts;
 mod window;
 
 pub use self::{
+    availability::{Refusal, Standing},
     limiter::{ActualUsage, Demand, MAX_PAUSE, Permit, RateLimit, RateLimiter, Reservation, Subject, Timing},
     memory::MemoryRateLimiter,
     redis::{PREFIX, RedisRateLimiter},

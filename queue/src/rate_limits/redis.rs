@@ -12,6 +12,8 @@
 //! | hash `since:NAME:TENANT` | Time at which each of them began to wait, in milliseconds. Same lifetime. |
 //! | sorted set `tenants:NAME` | Tenants with waiting requests, by the time at which the last is expected to ask again. Same lifetime. |
 //! | hash `first:NAME` | The request for which freed tokens are kept: `requester`, its `tokens`, `since` when it waits, and its `next_try`. Lives slightly longer than that. |
+//! | hash `refusing:NAME` | Availability of a subject that refused a request lately. Lives until it is forgotten. |
+//! | sorted set `refusing` | Names of these subjects, by the time at which each is forgotten. Lives as long as the last one. |
 //! | string `permit:ID` | Day on which a permit was granted. Lives as long as the permit can be settled. Empty if its request is gone. |
 //!
 //! Every key begins with [`PREFIX`]. The version lets two generations of workers share a Redis; the hash tag `{limits}` keeps the
@@ -21,7 +23,11 @@
 //! minute and the day is forgotten, and so are the places of running requests. To keep the count of the day's money, give Redis
 //! an append-only file.
 
-use std::{sync::LazyLock, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use redis::{RedisError, Script, ScriptInvocation};
@@ -29,9 +35,12 @@ use tracing::debug;
 use uuid::Uuid;
 
 use super::{
+    answers::RecentAnswers,
+    availability::{Refusal, Standing, log_recovery},
+    availability_scripts,
     limiter::{
         ActualUsage, CONCURRENCY_PAUSE, CROWD_GRACE, CROWD_PAUSE, Demand, MAX_PAUSE, Measure, Permit,
-        RateLimiter, Reservation, SETTLE_GRACE, Timing,
+        RateLimiter, Reservation, SETTLE_GRACE, Subject, Timing,
     },
     scripts,
 };
@@ -48,6 +57,9 @@ pub struct RedisRateLimiter {
     server: RedisServer,
     connection: Connection,
     timing: Timing,
+    answers: RecentAnswers,
+    /// Keys of the subjects that refused a request lately, as last read.
+    refusing: Arc<Mutex<BTreeSet<String>>>,
 }
 
 impl RedisRateLimiter {
@@ -59,7 +71,11 @@ impl RedisRateLimiter {
     pub async fn connect(url: &str, timing: Timing) -> Result<Self, QueueError> {
         let server = RedisServer::parse(url)?;
         let connection = server.connect().await?;
-        Ok(Self { server, connection, timing })
+        Ok(Self { server, connection, timing, answers: RecentAnswers::new(), refusing: Arc::default() })
+    }
+
+    fn known_refusing(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.refusing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn error(&self, action: &str) -> impl Fn(RedisError) -> QueueError {
@@ -89,8 +105,8 @@ impl RateLimiter for RedisRateLimiter {
             }
             script.arg(encode(*tokens)).arg(encode(*micro_usd));
         }
-        let answer: Result<(usize, u8, u64, i64), RedisError> = self.connection.run_script(&script).await;
-        let (number, measure, ms, now) = match answer {
+        let answer: Result<ReserveAnswer, RedisError> = self.connection.run_script(&script).await;
+        let (number, measure, ms, now, since, error) = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 let error = self.error("reserve a permit")(error);
@@ -105,7 +121,17 @@ impl RateLimiter for RedisRateLimiter {
             1 => Measure::Concurrency,
             2 => Measure::Requests,
             3 => Measure::Tokens,
-            _ => Measure::Money,
+            4 => Measure::Money,
+            _ => {
+                let since = (0 <= since).then_some(since);
+                let out_for = since.map(|it| (now * 1_000).saturating_sub(it));
+                return Ok(Reservation::Unavailable(Standing {
+                    after: Duration::from_millis(ms),
+                    out_for: out_for.map(|it| Duration::from_millis(it.try_into().unwrap_or(0))),
+                    reason: Standing::explain(&demand.subject, since.map(|it| it / 1_000), &error),
+                    answers_others: false,
+                }));
+            }
         };
         Ok(Reservation::Wait { after: Duration::from_millis(ms), reason: measure.explain(demand, now) })
     }
@@ -122,9 +148,74 @@ impl RateLimiter for RedisRateLimiter {
         self.connection.run_script(&script).await.map_err(self.error("settle a permit"))
     }
 
+    async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError> {
+        let (subject, name) = (&refusal.subject, refusal.subject.key());
+        let mut script = availability_scripts::REFUSED.prepare_invoke();
+        script.key(&refusing_keys(&name)).arg(&name).arg(millis(refusal.sent_ago));
+        script.arg(refusal.retry_after.map_or(-1, |it| encode(millis(it))));
+        script.arg(millis(refusal.first_pause)).arg(millis(refusal.max_pause));
+        script.arg(self.answers.rate(subject)).arg(refusal.short_error());
+        let answer: Result<(u32, u64, i64, i64, u8), RedisError> = self.connection.run_script(&script).await;
+        let (counted, ms, out_for, since, answers_others) =
+            answer.map_err(self.error("record a refused request"))?;
+        self.known_refusing().insert(name);
+        let since = (0 <= out_for).then_some(since);
+        let standing = Standing {
+            after: Duration::from_millis(ms),
+            out_for: u64::try_from(out_for).ok().map(Duration::from_millis),
+            reason: Standing::explain(subject, since, refusal.short_error()),
+            answers_others: answers_others == 1,
+        };
+        if 0 < counted {
+            standing.log_pause(subject, counted);
+        }
+        Ok(standing)
+    }
+
+    fn answered(&self, subject: &Subject, sent_ago: Duration) {
+        self.answers.add(subject);
+        let (connection, subject, name) = (self.connection.clone(), subject.clone(), subject.key());
+        if !self.known_refusing().contains(&name) {
+            return;
+        }
+        tokio::spawn(async move {
+            let mut script = availability_scripts::ANSWERED.prepare_invoke();
+            script.key(&refusing_keys(&name)).arg(millis(sent_ago));
+            match connection.run_script::<i64>(&script).await {
+                Ok(out_for) => {
+                    if let Ok(ms) = u64::try_from(out_for) {
+                        log_recovery(&subject, Duration::from_millis(ms));
+                    }
+                }
+                Err(error) => debug!(%error, "cannot record an answer; the next one will be"),
+            }
+        });
+    }
+
+    fn is_refusing(&self, subject: &Subject) -> bool {
+        let known = self.known_refusing();
+        !known.is_empty() && known.contains(&subject.key())
+    }
+
+    async fn refresh(&self) -> Result<(), QueueError> {
+        let mut script = availability_scripts::REFUSING.prepare_invoke();
+        script.key(format!("{PREFIX}refusing"));
+        let names: Result<BTreeSet<String>, RedisError> = self.connection.run_script(&script).await;
+        *self.known_refusing() = names.map_err(self.error("read who refuses requests"))?;
+        Ok(())
+    }
+
     fn timing(&self) -> Timing {
         self.timing
     }
+}
+
+/// Answer of [`scripts::RESERVE`].
+type ReserveAnswer = (usize, u8, u64, i64, i64, String);
+
+/// The keys of the scripts of the availability.
+fn refusing_keys(name: &str) -> [String; 2] {
+    [format!("{PREFIX}refusing:{name}"), format!("{PREFIX}refusing")]
 }
 
 /// The key of a permit, followed by the keys of each of its demands.
@@ -136,7 +227,7 @@ fn keys(permit: &Permit) -> Vec<String> {
         let [in_use, minute, tokens, day] = ["in_use", "minute", "tokens", "day"].map(of_subject);
         let ([waiting, since], [tenants, first]) =
             (["waiting", "since"].map(of_tenant), ["tenants", "first"].map(of_subject));
-        [in_use, minute, tokens, day, waiting, since, tenants, first]
+        [in_use, minute, tokens, day, waiting, since, tenants, first, of_subject("refusing")]
     };
     let permit_key = format!("{PREFIX}permit:{}", permit.id);
     std::iter::once(permit_key).chain(permit.demands.iter().flat_map(of_demand)).collect()

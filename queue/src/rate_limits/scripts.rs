@@ -1,13 +1,15 @@
 //! The Lua scripts of the rate limits. Each runs atomically in Redis.
 //!
 //! The first key of each script is the permit's; then follow, for each demand, the keys `in_use`, `minute`, `tokens`, `day`,
-//! `waiting`, `since`, `tenants` and `first`. Times are Redis' own.
+//! `waiting`, `since`, `tenants`, `first` and `refusing`. Times are Redis' own.
 
 use std::sync::LazyLock;
 
 use redis::Script;
 
-pub(super) const KEYS_PER_DEMAND: usize = 8;
+use super::availability_scripts::with_constants;
+
+pub(super) const KEYS_PER_DEMAND: usize = 9;
 
 /// Reserves all demands or none.
 ///
@@ -17,14 +19,15 @@ pub(super) const KEYS_PER_DEMAND: usize = 8;
 /// none), and the estimated tokens and money.
 ///
 /// Returns the number of the demand that was rejected (from 1; 0 if everything is reserved), the limit that was reached (1
-/// concurrency, 2 requests, 3 tokens, 4 money), the pause in milliseconds, and the time in seconds.
+/// concurrency, 2 requests, 3 tokens, 4 money; 5 if the subject refuses requests), the pause in milliseconds, and the time in seconds;
+/// for 5 also the time of the first refusal without an answer since, in milliseconds (-1 for none), and the last error.
 ///
 /// If the permit's key exists, the same request was granted before and its answer was lost, or it was abandoned.
 ///
 /// If Redis' clock is set back, permits with a later time count as granted now. No minute then exceeds a limit, and no capacity
 /// is lost for longer than a minute.
 pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
-    Script::new(
+    Script::new(&with_constants(
         r"
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -32,19 +35,19 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         local id, requester = ARGV[1], ARGV[2]
         local permit_ttl, minute, settle_grace = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
         local concurrency_pause, crowd_pause, max_pause, crowd_grace = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
-        if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1] } end
+        if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1], -1, '' } end
 
         local function demand(nth)
-            local k, a = 2 + 8 * nth, 10 + 6 * nth
+            local k, a = 2 + 9 * nth, 10 + 6 * nth
             return {
                 in_use = KEYS[k], minute = KEYS[k + 1], tokens = KEYS[k + 2], day = KEYS[k + 3], waiting = KEYS[k + 4],
-                since = KEYS[k + 5], tenants = KEYS[k + 6], first = KEYS[k + 7],
+                since = KEYS[k + 5], tenants = KEYS[k + 6], first = KEYS[k + 7], refusing = KEYS[k + 8],
                 max_concurrency = tonumber(ARGV[a]), max_requests = tonumber(ARGV[a + 1]), max_tokens = tonumber(ARGV[a + 2]),
                 max_money = tonumber(ARGV[a + 3]), token_estimate = tonumber(ARGV[a + 4]), money_estimate = tonumber(ARGV[a + 5]),
             }
         end
         local function extend_ttl(key, ms)
-            if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, ms) end
+            if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, math.ceil(ms)) end
         end
         local function expire(it)
             local old = redis.call('ZRANGEBYSCORE', it.minute, '-inf', now - minute)
@@ -80,7 +83,13 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             end
         end
 
-        local count = (#KEYS - 1) / 8
+        -- Milliseconds between two requests to a subject that refuses some.
+        local function spacing(it)
+            local rate, refusals, pause = unpack(redis.call('HMGET', it.refusing, 'rate', 'refusals', 'pause'))
+            return math.max(1000 / rate, tonumber(refusals) < 2 and 0 or tonumber(pause))
+        end
+
+        local count = (#KEYS - 1) / 9
         local pause, rejected, reached = -1, 0, 0
         local function reject(nth, measure, ms)
             if ms > pause then pause, rejected, reached = ms, nth + 1, measure end
@@ -109,6 +118,11 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 local spent = tonumber(known[1]) == day and tonumber(known[2]) or 0
                 if spent + it.money_estimate > it.max_money then reject(nth, 4, (day + 1) * 86400000 - now) end
             end
+            local known = redis.call('HMGET', it.refusing, 'paused_until', 'next_at')
+            if known[1] then
+                local ms = math.max(known[1], known[2]) - now
+                if ms > 0 then reject(nth, 5, ms) end
+            end
         end
 
         if rejected > 0 then
@@ -128,6 +142,7 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 extend_ttl(it.first, pause + crowd_grace)
             else
                 local crowd = redis.call('ZCARD', it.waiting) * redis.call('ZCARD', it.tenants)
+                if reached == 5 then crowd_pause = math.max(crowd_pause, CROWD_PART * spacing(it)) end
                 pause = math.min(max_pause, math.max(pause, crowd_pause * crowd))
             end
             redis.call('ZADD', it.waiting, now + pause, requester)
@@ -135,12 +150,18 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             extend_ttl(it.waiting, pause + crowd_grace)
             extend_ttl(it.since, pause + crowd_grace)
             extend_ttl(it.tenants, pause + crowd_grace)
-            return { rejected, reached, math.ceil(pause), clock[1] }
+            local first_refusal, last_error = unpack(redis.call('HMGET', it.refusing, 'since', 'error'))
+            return { rejected, reached, math.ceil(pause), clock[1], first_refusal or -1, last_error or '' }
         end
 
         for nth = 0, count - 1 do
             local it = demand(nth)
             if redis.call('HGET', it.first, 'requester') == requester then redis.call('DEL', it.first) end
+            if redis.call('EXISTS', it.refusing) == 1 then
+                local every = spacing(it)
+                local next_at = math.max(redis.call('HGET', it.refusing, 'next_at'), now - SLACK * every) + every
+                redis.call('HSET', it.refusing, 'next_at', next_at)
+            end
             redis.call('HDEL', it.since, requester)
             redis.call('ZREM', it.waiting, requester)
             if redis.call('EXISTS', it.waiting) == 0 then redis.call('ZREM', it.tenants, it.waiting) end
@@ -166,9 +187,9 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             end
         end
         redis.call('SET', KEYS[1], day, 'PX', permit_ttl + settle_grace)
-        return { 0, 0, 0, clock[1] }
+        return { 0, 0, 0, clock[1], -1, '' }
         ",
-    )
+    ))
 });
 
 /// Renews a permit. Arguments: permit id, and in milliseconds the lifetime of a permit and the grace for settling.
@@ -178,7 +199,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
         local permit_ttl = tonumber(ARGV[2])
-        for k = 2, #KEYS, 8 do
+        for k = 2, #KEYS, 9 do
             redis.call('ZADD', KEYS[k], 'XX', now + permit_ttl, ARGV[1])
             if redis.call('PTTL', KEYS[k]) < permit_ttl then redis.call('PEXPIRE', KEYS[k], permit_ttl) end
         end
@@ -204,8 +225,8 @@ pub(super) const SETTLE_SOURCE: &str = r"
         end
         if not day or day == '' then return end
         local id, tokens, money = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-        for nth = 0, (#KEYS - 1) / 8 - 1 do
-            local k, reserved = 2 + 8 * nth, tonumber(ARGV[5 + nth])
+        for nth = 0, (#KEYS - 1) / 9 - 1 do
+            local k, reserved = 2 + 9 * nth, tonumber(ARGV[5 + nth])
             redis.call('ZREM', KEYS[k], id)
             local counted = redis.call('HGET', KEYS[k + 2], id)
             if tokens >= 0 and counted then

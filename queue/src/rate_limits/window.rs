@@ -9,8 +9,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::limiter::{
-    ActualUsage, CONCURRENCY_PAUSE, CROWD_GRACE, CROWD_PAUSE, DAY_SECONDS, Demand, MAX_PAUSE, Measure,
-    RateLimit,
+    ActualUsage, CONCURRENCY_PAUSE, CROWD_GRACE, DAY_SECONDS, Demand, MAX_PAUSE, Measure, RateLimit,
 };
 
 /// The counters of one subject.
@@ -105,13 +104,14 @@ impl Window {
         exceeded
     }
 
-    /// Counts a request as waiting and returns its pause. Of the requests that lack tokens, the one that has waited longest
-    /// becomes first in line.
+    /// Counts a request as waiting and returns its pause, which is longer by `crowd_pause` for each waiting one. Of the requests
+    /// that lack tokens, the one that has waited longest becomes first in line.
     pub(super) fn add_waiting(
         &mut self,
         requester: &str,
         demand: &Demand,
-        measure: Measure,
+        for_tokens: bool,
+        crowd_pause: Duration,
         after: Duration,
         now: Instant,
     ) -> Duration {
@@ -119,12 +119,12 @@ impl Window {
         let since = requests.get(requester).map_or(now, |it| it.since);
         let others = requests.len() - usize::from(requests.contains_key(requester));
         let precedes = |it: &FirstInLine| it.requester == requester || since < it.waiting.since;
-        let is_first = measure == Measure::Tokens && self.first.as_ref().is_none_or(precedes);
+        let is_first = for_tokens && self.first.as_ref().is_none_or(precedes);
         let after = if is_first {
             after
         } else {
             let count = others.saturating_mul(self.waiting.len());
-            let pause = CROWD_PAUSE.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
+            let pause = crowd_pause.saturating_mul(u32::try_from(count).unwrap_or(u32::MAX));
             after.max(pause).min(MAX_PAUSE)
         };
         let waiting = Waiting { since, next_try: now + after };

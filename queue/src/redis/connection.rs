@@ -13,6 +13,8 @@ use redis::{
 };
 use tokio::time::Instant;
 
+use super::sentinel::FollowedPrimary;
+
 /// Shortest time between two closes of the connection to a read-only server. Many commands may fail at the same moment.
 const MIN_CLOSE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -36,6 +38,8 @@ struct Health {
 enum AnyConnection {
     /// One server or one node.
     Single(ConnectionManager),
+    /// The primary that Redis Sentinel names.
+    Primary(Arc<FollowedPrimary>),
     /// Every node of a cluster; a command goes to the node that owns its keys.
     Cluster(ClusterConnection),
 }
@@ -44,6 +48,10 @@ impl ConnectionLike for AnyConnection {
     fn req_packed_command<'a>(&'a mut self, command: &'a Cmd) -> RedisFuture<'a, Value> {
         match self {
             Self::Single(it) => it.req_packed_command(command),
+            Self::Primary(it) => {
+                let mut connection = it.connection();
+                Box::pin(async move { connection.req_packed_command(command).await })
+            }
             Self::Cluster(it) => it.req_packed_command(command),
         }
     }
@@ -56,6 +64,10 @@ impl ConnectionLike for AnyConnection {
     ) -> RedisFuture<'a, Vec<Value>> {
         match self {
             Self::Single(it) => it.req_packed_commands(commands, offset, count),
+            Self::Primary(it) => {
+                let mut connection = it.connection();
+                Box::pin(async move { connection.req_packed_commands(commands, offset, count).await })
+            }
             Self::Cluster(it) => it.req_packed_commands(commands, offset, count),
         }
     }
@@ -63,6 +75,7 @@ impl ConnectionLike for AnyConnection {
     fn get_db(&self) -> i64 {
         match self {
             Self::Single(it) => it.get_db(),
+            Self::Primary(it) => it.connection().get_db(),
             Self::Cluster(it) => it.get_db(),
         }
     }
@@ -71,6 +84,10 @@ impl ConnectionLike for AnyConnection {
 impl Connection {
     pub(super) fn single(manager: ConnectionManager) -> Self {
         Self::new(AnyConnection::Single(manager))
+    }
+
+    pub(super) fn primary(primary: FollowedPrimary) -> Self {
+        Self::new(AnyConnection::Primary(Arc::new(primary)))
     }
 
     pub(super) fn cluster(connection: ClusterConnection) -> Self {
@@ -98,19 +115,22 @@ impl Connection {
 
     /// Records whether the server answered, and leaves a server that is read-only.
     async fn observe<T>(&self, answer: RedisResult<T>) -> RedisResult<T> {
-        match &answer {
-            // No answer, or one that says that the server is still loading.
-            Err(error) if error.code().is_none() || !matches!(error.retry_method(), RetryMethod::NoRetry) => {
-                self.health().answering_since = None;
-            }
-            Ok(_) | Err(_) => {
-                self.health().answering_since.get_or_insert_with(Instant::now);
-            }
+        let Err(error) = &answer else {
+            self.health().answering_since.get_or_insert_with(Instant::now);
+            return answer;
+        };
+        // No answer, or one that says that the server is still loading.
+        let is_silent = error.code().is_none() || !matches!(error.retry_method(), RetryMethod::NoRetry);
+        if is_silent {
+            self.health().answering_since = None;
+        } else {
+            self.health().answering_since.get_or_insert_with(Instant::now);
         }
-        if let (Err(error), AnyConnection::Single(connection)) = (&answer, &self.client)
-            && error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly)
-        {
-            self.close(connection.clone()).await;
+        let is_read_only = error.kind() == ErrorKind::Server(ServerErrorKind::ReadOnly);
+        match &self.client {
+            AnyConnection::Single(connection) if is_read_only => self.close(connection.clone()).await,
+            AnyConnection::Primary(primary) if is_read_only || is_silent => primary.look_again().await,
+            AnyConnection::Single(_) | AnyConnection::Primary(_) | AnyConnection::Cluster(_) => {}
         }
         answer
     }

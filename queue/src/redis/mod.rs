@@ -70,6 +70,7 @@ mod keys;
 mod partition;
 mod queue;
 mod scripts;
+mod sentinel;
 pub(crate) mod server;
 
 pub use self::{

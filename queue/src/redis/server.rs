@@ -10,7 +10,10 @@ use redis::{
     io::tcp::TcpSettings,
 };
 
-use super::connection::Connection;
+use super::{
+    connection::Connection,
+    sentinel::{FollowedPrimary, Sentinels},
+};
 use crate::{error::QueueError, job::MAX_CLAIM_WAIT};
 
 /// Longest wait for a response. The client's default of half a second is too short for a loaded machine.
@@ -30,26 +33,44 @@ const CLUSTER_ATTEMPTS: u32 = 3;
 /// The first version of Redis with `XAUTOCLAIM`.
 const MIN_VERSION: (u32, u32) = (6, 2);
 
-/// A Redis server, or a node of a Redis Cluster through which the others are found.
+/// A Redis server, a node of a Redis Cluster through which the others are found, or the primary of a Redis Sentinel.
 #[derive(Clone)]
 pub(crate) struct RedisServer {
-    info: ConnectionInfo,
-    client: Client,
+    place: Place,
     /// Address for messages, without user and password.
     address: String,
-    password: Option<Arc<str>>,
+    /// Passwords that messages must not contain.
+    passwords: Vec<Arc<str>>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Fixed(Box<ConnectionInfo>),
+    Sentinels(Arc<Sentinels>),
 }
 
 impl RedisServer {
     /// Parses an address without connecting.
     pub(crate) fn parse(url: &str) -> Result<Self, QueueError> {
         let invalid = |error: RedisError| QueueError::Address { source: error.to_string().into() };
+        if let Some(sentinels) = Sentinels::parse(url, tcp()) {
+            let sentinels = sentinels.map_err(invalid)?;
+            let (address, passwords) = (sentinels.address().to_owned(), sentinels.passwords().to_vec());
+            return Ok(Self { place: Place::Sentinels(Arc::new(sentinels)), address, passwords });
+        }
         let info = url.into_connection_info().map_err(invalid)?;
         let address = info.addr().to_string();
-        let password = info.redis_settings().password().filter(|it| !it.is_empty()).map(Arc::from);
-        let info = info.set_tcp_settings(tcp());
-        let client = Client::open(info.clone()).map_err(invalid)?;
-        Ok(Self { info, client, address, password })
+        let passwords = info.redis_settings().password().filter(|it| !it.is_empty()).map(Arc::from);
+        let passwords = passwords.into_iter().collect();
+        Ok(Self { place: Place::Fixed(Box::new(info.set_tcp_settings(tcp()))), address, passwords })
+    }
+
+    /// Returns a client of this server, or of the current primary.
+    async fn client(&self) -> RedisResult<Client> {
+        match &self.place {
+            Place::Fixed(info) => Client::open((**info).clone()),
+            Place::Sentinels(sentinels) => sentinels.primary().await,
+        }
     }
 
     /// Connects to this server, or to all nodes if it belongs to a cluster.
@@ -66,11 +87,13 @@ impl RedisServer {
         {
             return Err(QueueError::TooOld { found });
         }
-        if server.get::<String>("redis_mode").as_deref() != Some("cluster") {
+        let (true, Place::Fixed(info)) =
+            (server.get::<String>("redis_mode").as_deref() == Some("cluster"), &self.place)
+        else {
             return Ok(single);
-        }
+        };
         let to_error = |error: RedisError| self.error("connect to the cluster", &error);
-        let cluster = ClusterClient::builder([self.info.clone()])
+        let cluster = ClusterClient::builder([(**info).clone()])
             .connection_timeout(CONNECT_TIMEOUT)
             .response_timeout(RESPONSE_TIMEOUT)
             .retries(CLUSTER_ATTEMPTS)
@@ -91,8 +114,15 @@ impl RedisServer {
             .set_max_delay(MAX_RECONNECT_DELAY)
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(RESPONSE_TIMEOUT));
-        let manager = self.client.get_connection_manager_with_config(config).await;
-        let connected = manager.map(Connection::single);
+        let connected = match &self.place {
+            Place::Fixed(info) => match Client::open((**info).clone()) {
+                Ok(client) => client.get_connection_manager_with_config(config).await.map(Connection::single),
+                Err(error) => Err(error),
+            },
+            Place::Sentinels(sentinels) => {
+                FollowedPrimary::connect(sentinels.clone(), config).await.map(Connection::primary)
+            }
+        };
         connected.map_err(|error| self.error("connect", &error))
     }
 
@@ -106,31 +136,20 @@ impl RedisServer {
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT_TIMEOUT))
             .set_response_timeout(Some(MAX_CLAIM_WAIT + RESPONSE_TIMEOUT));
-        let client = match connection.node_of(key).await? {
-            Some((host, port)) => Client::open(self.info.clone().set_addr(self.address_of(host, port)))?,
-            None => self.client.clone(),
+        let client = match (connection.node_of(key).await?, &self.place) {
+            (Some((host, port)), Place::Fixed(info)) => {
+                Client::open((**info).clone().set_addr(address_of(info.addr(), host, port)))?
+            }
+            (Some(_) | None, _) => self.client().await?,
         };
         client.get_multiplexed_async_connection_with_config(&config).await
-    }
-
-    /// Returns the address of another node, with the TLS settings of this one. A node that does not know its own name reports
-    /// an empty host, which stands for the host of this server.
-    fn address_of(&self, node: String, port: u16) -> ConnectionAddr {
-        let or_node = |own: &str| if node.is_empty() { own.to_owned() } else { node.clone() };
-        let own = self.info.addr().clone();
-        if let ConnectionAddr::TcpTls { host, insecure, tls_params, .. } = own {
-            ConnectionAddr::TcpTls { host: or_node(&host), port, insecure, tls_params }
-        } else if let ConnectionAddr::Tcp(host, _) = own {
-            ConnectionAddr::Tcp(or_node(&host), port)
-        } else {
-            own
-        }
     }
 
     /// Connects for publish/subscribe.
     pub(crate) async fn connect_pubsub(&self) -> RedisResult<PubSub> {
         let timed_out = |_| RedisError::from(std::io::Error::from(std::io::ErrorKind::TimedOut));
-        tokio::time::timeout(CONNECT_TIMEOUT, self.client.get_async_pubsub()).await.map_err(timed_out)?
+        let connect = async { self.client().await?.get_async_pubsub().await };
+        tokio::time::timeout(CONNECT_TIMEOUT, connect).await.map_err(timed_out)?
     }
 
     /// Converts an error of the client. `action` says what was attempted, as in "cannot {action} in Redis at …".
@@ -138,8 +157,10 @@ impl RedisServer {
         let preposition = if action == "connect" { "to" } else { "in" };
         let action = format!("{action} {preposition} Redis at {}", self.address);
         let source = self.redact(error).into();
-        let is_permanent = matches!(error.retry_method(), RetryMethod::NoRetry)
-            || error.kind() == ErrorKind::AuthenticationFailed;
+        // Sentinels name no primary while they replace it.
+        let is_permanent = error.kind() != ErrorKind::MasterNameNotFoundBySentinel
+            && (matches!(error.retry_method(), RetryMethod::NoRetry)
+                || error.kind() == ErrorKind::AuthenticationFailed);
         match is_permanent {
             true => QueueError::Refused { action, source },
             false => QueueError::Unavailable { action, source },
@@ -149,7 +170,21 @@ impl RedisServer {
     /// Formats an error without the password. A server quotes unknown commands with their arguments, and one may be `AUTH`.
     pub(crate) fn redact(&self, error: &RedisError) -> String {
         let text = error.to_string();
-        self.password.as_ref().map_or(text.clone(), |password| text.replace(&**password, "***"))
+        self.passwords.iter().fold(text, |text, password| text.replace(&**password, "***"))
+    }
+}
+
+/// Returns the address of another node, with the TLS settings of `own`. A node that does not know its own name reports an
+/// empty host, which stands for the host of `own`.
+fn address_of(own: &ConnectionAddr, node: String, port: u16) -> ConnectionAddr {
+    let or_node = |own: &str| if node.is_empty() { own.to_owned() } else { node.clone() };
+    let own = own.clone();
+    if let ConnectionAddr::TcpTls { host, insecure, tls_params, .. } = own {
+        ConnectionAddr::TcpTls { host: or_node(&host), port, insecure, tls_params }
+    } else if let ConnectionAddr::Tcp(host, _) = own {
+        ConnectionAddr::Tcp(or_node(&host), port)
+    } else {
+        own
     }
 }
 

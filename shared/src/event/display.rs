@@ -124,6 +124,7 @@ fn fmt_attempt_failed(it: &AttemptFailed, f: &mut Formatter<'_>) -> fmt::Result 
     }
     match it.retry_after_ms {
         None => return write!(f, " · not retried automatically"),
+        Some(_) if it.waiting => return write!(f, " · waiting for it"),
         Some(_) if it.in_doubt => write!(f, " · may have taken effect, safe to repeat")?,
         Some(_) => (),
     }

@@ -167,6 +167,13 @@ pub struct AttemptFailed {
     /// Usage of the failed attempt. Unusable responses are billed too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Usage>,
+    /// The model or server takes no request for now, so the request waits and this is not counted as an attempt. Further
+    /// refusals of a request that changes nothing are not recorded: it waits until the next event.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub waiting: bool,
+    /// Configured number of attempts of the request, if it is not the default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempts_max: Option<u32>,
     /// The server offers other tools than its pin, so nothing was sent to it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pin_changed: bool,

@@ -87,7 +87,7 @@ macro_rules! events {
         })*
 
         impl Event {
-    /// Returns the images and files of the event's messages.
+    /// Returns the images and files of the event's messages, and the images of a tool's answer.
     pub fn attachments(&self) -> impl Iterator<Item = &Attachment> {
         let messages = match self {
             Event::TurnStarted(it) => &it.messages[..],
@@ -108,7 +108,9 @@ macro_rules! events {
             | Event::Cancelled(_)
             | Event::Forked(_) => &[],
         };
-        messages.iter().flat_map(|it| &it.attachments)
+        let extras = if let Event::Answered(it) = self { it.extras.as_deref() } else { None };
+        let of_a_tool = extras.into_iter().flat_map(crate::tool_content::ResponseExtras::attachments);
+        messages.iter().flat_map(|it| &it.attachments).chain(of_a_tool)
     }
 
             /// All kinds, in the order of the enum.

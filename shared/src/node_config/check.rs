@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::{EngineConfig, NODES, NodeConfig, PROMPT_MAX, SERVERS};
-use crate::{graph::NodeInfo, suggest::hint, system_prompt::placeholders};
+use crate::{SUMMARISE_NODE, SUMMARISE_PROMPT, graph::NodeInfo, suggest::hint, system_prompt::placeholders};
 
 /// Maximum length of the further fields of a node's requests, as JSON in bytes.
 const EXTRA_MAX: usize = 16 << 10;
@@ -33,12 +33,19 @@ const RESERVED: [&str; 13] = [
     "reasoning_effort",
 ];
 
-/// Checks the engine's part of a configuration against the strategy's nodes.
+/// Checks the engine's part of a configuration against the strategy's nodes and the engine's own.
 ///
 /// # Errors
 ///
 /// A description of the first error: the key, the reason and a hint.
-pub(crate) fn check(config: &Value, nodes: &[NodeInfo]) -> Result<(), String> {
+pub(crate) fn check(config: &Value, mut nodes: Vec<NodeInfo>) -> Result<(), String> {
+    nodes.push(NodeInfo {
+        name: SUMMARISE_NODE.to_owned(),
+        asks_model: true,
+        prompt: Some(SUMMARISE_PROMPT),
+        model_key: "model",
+    });
+    let nodes = &nodes[..];
     names(config, nodes)?;
     let (engine, _) = EngineConfig::split(config).map_err(|err| err.to_string())?;
     for (name, node) in &engine.nodes {

@@ -322,8 +322,6 @@ impl<S: Strategy> Progress<S> {
         let reply = window - usable(*window, reply_tokens(request));
         let own: u64 = self.pinned(0..whole.range.end).map(|it| self.window.sizes().of_message(it)).sum();
         let rest = self.size(whole).saturating_sub(own);
-        // The prompt contains the time, whose length differs from run to run; the error must not.
-        let system = system.next_multiple_of(100);
         format!(
             "the request does not fit into the context window of {model}: it takes {window} tokens, of which {reply} are for \
              the reply, and there are about {system} in the prompt, {tools} in the tools, {own} in the message of this turn and \

@@ -3,15 +3,15 @@
 use serde_json::Value;
 
 use super::{
-    InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
+    ATTEMPTS_MAX, InvalidLog, Phase, Place, Progress, SESSION_LOST, SUMMARISE_NODE, is_node, read,
     slot::{Slot, SlotState},
 };
 use crate::{
     budget::BudgetExceeded,
     context::read_more,
     event::{
-        Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, Reconciled, Summarised, TurnKind,
-        TurnStarted, Verdict,
+        Answered, Asked, AttemptFailed, Decided, Event, Failed, Forked, Goto, Reconciled, Summarised,
+        TurnKind, TurnStarted, Verdict,
     },
     message::{Message, Role, ToolCall, ToolOutput},
     node_config::EngineConfig,
@@ -139,15 +139,15 @@ impl<S: Strategy> Progress<S> {
             "the turn failed before this call"
         });
         let from = self.thread.messages.len();
-        // An answer continues the request, so what it lacked so far is still missing.
-        let TurnSoFar { outcome, mut causes, .. } = match resume {
+        // An answer continues the request, so what it lacked so far is still missing, and what it did is done.
+        let TurnSoFar { outcome, mut causes, tool_ran, .. } = match resume {
             Some(_) => std::mem::take(&mut self.thread.turn),
             None => TurnSoFar::default(),
         };
         // The turn of the answer has a budget of its own.
         causes.retain(|it| !it.is_budget());
         let time = started.time.clone();
-        self.thread.turn = TurnSoFar { time, from, outcome, causes, ..TurnSoFar::default() };
+        self.thread.turn = TurnSoFar { time, from, outcome, causes, tool_ran, ..TurnSoFar::default() };
         self.window.begin_turn(from, &started.messages);
         started.messages.iter().cloned().for_each(|it| self.say(it));
         self.turn = Some(started.turn);
@@ -181,11 +181,13 @@ impl<S: Strategy> Progress<S> {
             request: request.clone(),
             failures: 0,
             attempts: 0,
+            attempts_max: ATTEMPTS_MAX,
             error: None,
             rounds: 0,
             input_responses: None,
             in_doubt: false,
             pin_changed: false,
+            images: Vec::new(),
             state: match (request, self.window.kept(nth)) {
                 (_, Some(answer)) if matches!(place, Place::Node(_)) => SlotState::Answered(answer.clone()),
                 (Request::ReadMore { call, tokens }, _) => {
@@ -284,6 +286,14 @@ impl<S: Strategy> Progress<S> {
         {
             self.window.learn(model, tokens, &failed.error);
         }
+        if let (Request::CallTool { .. }, SlotState::Answered(Response::Output(output))) =
+            (&slot.request, &state)
+        {
+            self.thread.turn.tool_ran |= !matches!(output, ToolOutput::Refused(_));
+        }
+        if let Event::Answered(answered) = event {
+            slot.images = answered.extras.iter().flat_map(|it| it.attachments().cloned()).collect();
+        }
         slot.state = state;
         let add = match slot.request {
             Request::Chat { .. } => UsageTotal::add_of_model,
@@ -376,12 +386,16 @@ impl<S: Strategy> Progress<S> {
     }
 }
 
-/// Returns the cause by which a turn is partial after `event`: a server's answer or a write that it will lack.
+/// Returns the cause by which a turn is partial after `event`: a reply, a server's answer or a write of which it lacks
+/// something.
 fn lacking(slot: &Slot, event: &Event, exceeded: Option<BudgetExceeded>) -> Option<Cause> {
     if let Event::Reconciled(Reconciled { verdict: Verdict::Skip, .. }) = event
         && let Request::CallTool { server, call } = &slot.request
     {
         return Some(Cause::WriteSkipped(format!("{server}.{}", call.name)));
+    }
+    if let Event::Answered(Answered { response: Response::Reply(reply), .. }) = event {
+        return reply.cut_off.then(|| "reply cut off".into());
     }
     let Event::Abandoned(_) = event else { return None };
     if let Some(exceeded) = exceeded.filter(|_| !slot.is_exhausted()) {

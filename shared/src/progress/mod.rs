@@ -68,6 +68,8 @@ pub struct PendingRequest {
     pub previous_error: Option<String>,
     /// Inputs from a person to send along, if an earlier attempt required them.
     pub input_responses: Option<InputResponses>,
+    /// True if the node continues without an answer.
+    pub is_optional: bool,
 }
 
 impl PendingRequest {
@@ -265,8 +267,11 @@ impl<S: Strategy> Progress<S> {
                 {
                     return Ok(Next::Append(event));
                 }
-                let due: Vec<PendingRequest> =
-                    slots.iter().enumerate().filter_map(|(n, it)| self.pending(*asked, n, it)).collect();
+                let due: Vec<PendingRequest> = slots
+                    .iter()
+                    .enumerate()
+                    .filter_map(|(n, it)| self.pending(*place, *asked, n, it))
+                    .collect();
                 if let (Some(first), Some(exceeded)) = (due.first(), self.budget_exceeded()) {
                     return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], exceeded)?));
                 }
@@ -304,7 +309,13 @@ impl<S: Strategy> Progress<S> {
         requests.into_iter().map(|it| self.answered_by_log(it)).collect()
     }
 
-    fn pending(&self, asked_seq: usize, slot: usize, it: &Slot) -> Option<PendingRequest> {
+    fn pending(
+        &self,
+        place: Place<S::NodeName>,
+        asked_seq: usize,
+        slot: usize,
+        it: &Slot,
+    ) -> Option<PendingRequest> {
         let open = matches!(it.state, SlotState::Open | SlotState::Attempted);
         let has_schema = matches!(it.request, Request::Chat { response_schema: Some(_), .. });
         open.then(|| PendingRequest {
@@ -316,6 +327,7 @@ impl<S: Strategy> Progress<S> {
             attempts: it.attempts,
             previous_error: it.error.clone().filter(|_| has_schema),
             input_responses: it.input_responses.clone(),
+            is_optional: self.check(place, &Response::Unavailable { reason: String::new() }).is_ok(),
         })
     }
 
@@ -387,14 +399,34 @@ impl<S: Strategy> Progress<S> {
     /// Returns the outcome of the turn if it ends with a decision that adds `last`, or `None` if the turn was answered.
     fn outcome_with(&self, last: Outcome) -> Option<Outcome> {
         let TurnSoFar { outcome, causes, .. } = &self.thread.turn;
-        let mut all = last.and(outcome);
+        let mut all = self.judged(last.and(outcome));
         causes.iter().for_each(|it| all.add(OutcomeKind::Partial, it.clone()));
         (!all.is_answered()).then_some(all)
     }
 
+    /// **Invariant:** a turn is declined only if no tool has run for its request, whatever its strategy decides.
+    fn judged(&self, outcome: Outcome) -> Outcome {
+        if self.thread.turn.tool_ran { outcome.after_a_tool_ran() } else { outcome }
+    }
+
+    /// Attaches the images of tool results to the messages that hold the results.
+    fn attach_images(&self, messages: &mut [Message]) {
+        let Phase::AwaitingResponses(_, _, slots) = &self.at else { return };
+        let with_images = slots.iter().filter(|it| !it.images.is_empty());
+        for slot in with_images {
+            let Request::CallTool { call, .. } = &slot.request else { continue };
+            let is_result =
+                |it: &&mut Message| it.role == Role::Tool && it.tool_call_id.as_ref() == Some(&call.id);
+            if let Some(result) = messages.iter_mut().find(is_result) {
+                result.attachments.extend(slot.images.iter().cloned());
+            }
+        }
+    }
+
     fn decide(&self, place: S::NodeName, responses: &[Response]) -> Result<Event, InvalidLog> {
-        let Transition { messages, facts, reason, to, question, outcome } =
+        let Transition { mut messages, facts, reason, to, question, outcome } =
             S::node(place).transition(&self.thread, responses)?;
+        self.attach_images(&mut messages);
         let facts = facts.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
         let to = match (to, question) {
             (Edge::To(node), _) => Goto::Node(name(&node)),
@@ -408,7 +440,10 @@ impl<S: Strategy> Progress<S> {
             }),
             (Edge::End | Edge::Ask(_), _) => Goto::End,
         };
-        let outcome = if to == Goto::End { self.outcome_with(outcome.unwrap_or_default()) } else { outcome };
+        let outcome = match to {
+            Goto::End => self.outcome_with(outcome.unwrap_or_default()),
+            Goto::Node(_) | Goto::Interrupt(_) => outcome.map(|it| self.judged(it)),
+        };
         Ok(Decided { node: name(&place), messages, facts, reason, to, budget_exceeded: None, outcome }.into())
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     usage::Usage,
 };
 
-/// Maximum number of attempts of one request. After that it is abandoned, or its node fails.
+/// Maximum number of attempts of one request, unless configured. After that it is abandoned, or its node fails.
 pub const ATTEMPTS_MAX: u32 = 4;
 
 /// Smallest context window, in tokens, that is believed if an endpoint names it in an error.
@@ -72,9 +72,13 @@ impl<S: Strategy> Progress<S> {
         };
         let safety = slots.get(slot).map_or(Safety::Read, |it| self.safety(&it.request));
         let retry_after_ms = match fault.kind {
-            FaultKind::InDoubt { .. } if safety == Safety::Write => {
+            FaultKind::InDoubt { .. } | FaultKind::Unavailable { sent: true, .. }
+                if safety == Safety::Write =>
+            {
                 return InDoubt { slot, reason: fault.error }.into();
             }
+            // The worker knows how long the model or server is paused.
+            FaultKind::Unavailable { .. } => Some(backoff_ms),
             FaultKind::Transient { retry_after_ms } | FaultKind::InDoubt { retry_after_ms } => {
                 Some(retry_after_ms.unwrap_or_default().max(backoff_ms))
             }
@@ -88,6 +92,8 @@ impl<S: Strategy> Progress<S> {
                         retry_after_ms: Some(0),
                         in_doubt: false,
                         usage: fault.usage.map(|it| *it),
+                        waiting: false,
+                        attempts_max: None,
                         pin_changed: false,
                         context_tokens: Some(tokens),
                     }
@@ -97,11 +103,28 @@ impl<S: Strategy> Progress<S> {
             }
             FaultKind::Permanent => None,
         };
-        let in_doubt = matches!(fault.kind, FaultKind::InDoubt { .. }) && safety != Safety::Read;
+        let (waiting, may_have_happened) = match fault.kind {
+            FaultKind::Unavailable { sent, .. } => (true, sent),
+            FaultKind::InDoubt { .. } => (false, true),
+            FaultKind::Transient { .. } | FaultKind::Permanent | FaultKind::ContextExceeded { .. } => {
+                (false, false)
+            }
+        };
+        let in_doubt = may_have_happened && safety != Safety::Read;
         let usage = fault.usage.map(|it| *it);
         let Fault { error, pin_changed, .. } = fault;
-        AttemptFailed { slot, error, retry_after_ms, in_doubt, usage, pin_changed, context_tokens: None }
-            .into()
+        AttemptFailed {
+            slot,
+            error,
+            retry_after_ms,
+            in_doubt,
+            usage,
+            waiting,
+            attempts_max: None,
+            pin_changed,
+            context_tokens: None,
+        }
+        .into()
     }
 
     /// Checks a response against the node that issued its request.
@@ -126,7 +149,7 @@ impl<S: Strategy> Progress<S> {
         response: &Response,
     ) -> Result<(), String> {
         self.check(place, response).map_err(|refused| refused.to_string())?;
-        let may_repeat = slot.is_some_and(|it| it.attempts + 1 < ATTEMPTS_MAX);
+        let may_repeat = slot.is_some_and(|it| it.attempts + 1 < it.attempts_max);
         match (place, response) {
             (Place::Summarise(_), Response::Reply(reply))
                 if may_repeat && reply.content.trim().is_empty() =>
@@ -236,6 +259,8 @@ fn failed(slot: usize, error: String, retry_after_ms: Option<u64>, usage: Option
         retry_after_ms,
         in_doubt: false,
         usage,
+        waiting: false,
+        attempts_max: None,
         pin_changed: false,
         context_tokens: None,
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    attachment::Attachment,
     elicitation::{Elicitation, InputResponses},
     event::{Event, Verdict},
     message::ToolOutput,
@@ -14,6 +15,8 @@ pub(super) struct Slot {
     pub(super) request: Request,
     pub(super) failures: u32,
     pub(super) attempts: u32,
+    /// Number of attempts after which the request is given up.
+    pub(super) attempts_max: u32,
     pub(super) error: Option<String>,
     /// Number of input rounds so far.
     pub(super) rounds: u32,
@@ -24,6 +27,8 @@ pub(super) struct Slot {
     pub(super) in_doubt: bool,
     /// True if the last attempt failed because the server offers other tools than its pin.
     pub(super) pin_changed: bool,
+    /// Images of the answer.
+    pub(super) images: Vec<Attachment>,
     pub(super) state: SlotState,
 }
 
@@ -52,7 +57,7 @@ impl Slot {
     pub(super) fn is_exhausted(&self) -> bool {
         match &self.state {
             SlotState::NotRetryable => true,
-            SlotState::Open | SlotState::Attempted => super::ATTEMPTS_MAX <= self.attempts,
+            SlotState::Open | SlotState::Attempted => self.attempts_max <= self.attempts,
             SlotState::InDoubt(_)
             | SlotState::AwaitingInput(_)
             | SlotState::TooLarge
@@ -118,7 +123,8 @@ impl Slot {
             }
             (Event::AttemptFailed(it), SlotState::Open | SlotState::Attempted) => {
                 self.failures += 1;
-                self.attempts += 1;
+                self.attempts += u32::from(!it.waiting);
+                self.attempts_max = it.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
                 self.in_doubt |= it.in_doubt;
                 self.error = Some(it.error.clone());
                 self.pin_changed = it.pin_changed;

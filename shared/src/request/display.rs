@@ -157,14 +157,21 @@ impl fmt::Display for Response {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let full = f.alternate();
         match self {
-            Response::Reply(Reply { content, tool_calls, citations }) => {
+            Response::Reply(Reply { content, tool_calls, citations, reasoning, cut_off }) => {
                 let words = (!content.is_empty() || tool_calls.is_empty()).then(|| quoted(content, full));
                 let calls =
                     tool_calls.iter().map(|it| format!("{}({})", it.name, arguments(&it.arguments, full)));
                 write!(f, "{}", words.into_iter().chain(calls).collect::<Vec<_>>().join(" + "))?;
                 citations
                     .iter()
-                    .try_for_each(|it| write!(f, " · cites {} <{}>", quoted(&it.title, full), it.url))
+                    .try_for_each(|it| write!(f, " · cites {} <{}>", quoted(&it.title, full), it.url))?;
+                if *cut_off {
+                    write!(f, " · cut off")?;
+                }
+                if !reasoning.is_empty() {
+                    write!(f, " · reasoning {}", quoted(reasoning, full))?;
+                }
+                Ok(())
             }
             Response::Tools { tools } => write!(f, "tools: {}", list(tools.iter().map(|it| &*it.name))),
             Response::ToolsUnchanged => write!(f, "tools unchanged"),

@@ -306,6 +306,14 @@ pub enum FaultKind {
         /// Delay that the server requested (`Retry-After`), in milliseconds.
         retry_after_ms: Option<u64>,
     },
+    /// The model or server refuses requests for now, or takes fewer than are sent. The request waits and counts no attempt.
+    Unavailable {
+        /// Delay that the server requested, in milliseconds.
+        retry_after_ms: Option<u64>,
+        /// The request was sent, and nothing was answered in time. It may be billed. A call that may change something is
+        /// then in doubt.
+        sent: bool,
+    },
     /// Retrying does not help. An operator must act.
     Permanent,
     /// The model takes fewer tokens than the request has. A smaller request may succeed.
@@ -329,6 +337,30 @@ impl Fault {
     /// Creates a fault that may be retried.
     pub fn transient(error: impl Into<String>) -> Self {
         Self::new(error, FaultKind::Transient { retry_after_ms: None })
+    }
+
+    /// Creates the fault of a model or server that took no request.
+    pub fn unavailable(error: impl Into<String>, retry_after_ms: Option<u64>) -> Self {
+        Self::new(error, FaultKind::Unavailable { retry_after_ms, sent: false })
+    }
+
+    /// Creates the fault of a model or server that answered nothing in time.
+    pub fn unanswered(error: impl Into<String>) -> Self {
+        Self::new(error, FaultKind::Unavailable { retry_after_ms: None, sent: true })
+    }
+
+    /// Makes the fault count as an attempt: the model or server takes requests, and failed this one.
+    #[must_use]
+    pub fn as_attempt(self) -> Self {
+        let kind = match self.kind {
+            FaultKind::Unavailable { retry_after_ms, sent: false } => FaultKind::Transient { retry_after_ms },
+            FaultKind::Unavailable { retry_after_ms, sent: true } => FaultKind::InDoubt { retry_after_ms },
+            other @ (FaultKind::Transient { .. }
+            | FaultKind::InDoubt { .. }
+            | FaultKind::Permanent
+            | FaultKind::ContextExceeded { .. }) => other,
+        };
+        Self { kind, ..self }
     }
 
     /// Creates a fault that only an operator can resolve.

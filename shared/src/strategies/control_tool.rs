@@ -114,10 +114,7 @@ mod tests {
             arguments: arguments.clone(),
         };
         let tool_calls = calls.iter().map(call).collect();
-        parse_control(
-            &Reply { content: content.to_owned(), tool_calls, citations: Vec::new() },
-            &[&ASK, &STOP],
-        )
+        parse_control(&Reply { content: content.to_owned(), tool_calls, ..Reply::default() }, &[&ASK, &STOP])
     }
 
     fn is(control: char, words: &str) -> Option<(char, String)> {

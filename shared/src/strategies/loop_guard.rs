@@ -167,7 +167,7 @@ mod tests {
         std::iter::once(Message::user("Find Ann")).chain(said.iter().flat_map(round)).collect()
     }
 
-    /// Whether a further call of `name` with the same arguments is carried out.
+    /// Verdict on a further call of `name` with the same arguments: true if it is carried out.
     fn goes(mut messages: Vec<Message>, name: &str) -> bool {
         let again = call(name, json!({"by": 1, "who": "Ann"}));
         messages.push(Message { tool_calls: vec![again], ..Message::assistant("") });

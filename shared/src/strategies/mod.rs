@@ -1,6 +1,7 @@
 //! The strategies that come with turnfold. A new one takes one folder and one line here.
 
 pub mod action_plan;
+mod answer_mark;
 mod choice;
 mod control_tool;
 pub mod index_builder;

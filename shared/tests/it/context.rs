@@ -506,6 +506,35 @@ fn a_model_that_writes_no_summary_does_not_block_the_thread() {
 }
 
 /// A thread whose requests fit is asked for exactly what it was before.
+/// The engine's own node is configured like any other.
+#[test]
+fn the_summary_has_a_model_and_a_prompt_of_its_own() {
+    let node =
+        json!({"model": "local/terse", "prompt": "{prompt}\nIn German, {words} words.", "max_tokens": 300});
+    let mut config = small();
+    config["nodes"] = json!({ SUMMARISE_NODE: node });
+    planner().check_config(&config).unwrap();
+    let unknown = json!({"nodes": {SUMMARISE_NODE: {"prompt": "{plan}"}}});
+    let refused = planner().check_config(&unknown).unwrap_err().to_string();
+    assert!(refused.contains("nodes.engine.summarise.prompt") && refused.contains("plan"), "{refused}");
+
+    let mut endpoint = Simulated::default();
+    let mut live = Live::open(opened(window_of(8_000), config));
+    long_thread(&mut endpoint, &mut live, 30);
+    live.check();
+    let asked = live.log.iter().filter_map(|it| if let Event::Asked(it) = it { Some(it) } else { None });
+    let summaries: Vec<&Request> =
+        asked.filter(|it| it.node == SUMMARISE_NODE).map(|it| &it.requests[0]).collect();
+    assert!(!summaries.is_empty());
+    for request in summaries {
+        let Request::Chat { model, system, prompt, parameters, .. } = request else { panic!("{request:?}") };
+        let own = node["prompt"].as_str().unwrap();
+        assert_eq!((model.as_str(), *prompt == Some(shared::prompt_hash(own))), ("local/terse", true));
+        assert!(system.contains("In German, ") && !system.contains('{'), "{system}");
+        assert_eq!(parameters.as_ref().unwrap().max_tokens, Some(300));
+    }
+}
+
 #[test]
 fn what_fits_is_not_changed() {
     for context in [ContextSettings::default(), window_of(200_000)] {

@@ -116,11 +116,11 @@ fn a_wrong_configuration_is_refused_with_a_hint() {
         (json!({"nodes": {"pln": {}}}), "nodes: there is no node \"pln\"; did you mean \"plan\"?"),
         (
             json!({"nodes": {"nonsense": {}}}),
-            "nodes: there is no node \"nonsense\"; known: plan, orchestrate, assess, respond",
+            "nodes: there is no node \"nonsense\"; known: plan, orchestrate, assess, respond, engine.summarise",
         ),
         (
             json!({"nodes": {"equip": {"model": "a/b"}}}),
-            "nodes.equip: this node asks no model; those that do: plan, orchestrate, assess, respond",
+            "nodes.equip: this node asks no model; those that do: plan, orchestrate, assess, respond, engine.summarise",
         ),
         (json!({"nodes": []}), "nodes: must be an object"),
         (json!({"nodes": {"plan": 1}}), "nodes.plan: must be an object"),

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use queue::{Priority, clock};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
-    QueryOrder as _, QuerySelect as _, QueryTrait as _, TryInsertResult,
+    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, QueryTrait as _, TryInsertResult,
 };
 use serde_json::Value;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, Idempotency, Store,
-    log::{at_most, key_of, plain, signed, unsigned},
+    log::{Transaction, at_most, key_of, plain, signed, unsigned},
 };
 
 /// Parameters of a new batch.
@@ -215,7 +215,7 @@ impl Store {
     }
 }
 
-async fn make(tx: &DatabaseTransaction, new: NewBatch) -> Result<Option<(Batch, bool)>, Error> {
+async fn make(tx: &Transaction, new: NewBatch) -> Result<Option<(Batch, bool)>, Error> {
     let hash = plain(&new.request_hash);
     let key = match &new.known_by {
         KnownBy::Nothing => None,

@@ -9,8 +9,8 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
     ActiveValue::Set,
-    ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _, QueryFilter as _,
-    QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _, QuerySelect as _,
+    QueryTrait as _,
     sea_query::{Expr, Query, SimpleExpr},
 };
 use uuid::Uuid;
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{
     Error, Order, Store,
-    log::{at_most, plain, signed, unsigned},
+    log::{Transaction, at_most, plain, signed, unsigned},
 };
 
 /// States of a file: being uploaded, complete, and deleted.
@@ -286,7 +286,7 @@ fn row(id: FileId, new: NewFile) -> files::ActiveModel {
 }
 
 /// **Invariant:** the file's row is written first, so two writers of the same file cannot deadlock.
-async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) -> Result<(), Error> {
+async fn begin(tx: &Transaction, row: files::ActiveModel, id: FileId) -> Result<(), Error> {
     files::Entity::delete_by_id(id).exec(tx).await?;
     chunks::Entity::delete_many().filter(chunks::Column::FileId.eq(id)).exec(tx).await?;
     files::Entity::insert(row).exec_without_returning(tx).await?;
@@ -295,7 +295,7 @@ async fn begin(tx: &DatabaseTransaction, row: files::ActiveModel, id: FileId) ->
 
 /// Starts a result file. An existing file with the same id is deleted.
 async fn begin_results(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: BatchId,
     owner: String,
     row: files::ActiveModel,
@@ -313,7 +313,7 @@ async fn begin_results(
     Ok(true)
 }
 
-async fn hide_unread(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+async fn hide_unread(tx: &Transaction, id: FileId) -> Result<bool, Error> {
     files::Entity::find_by_id(id).lock_exclusive().one(tx).await?;
     // A separate statement, so that it sees a batch committed by the previous holder of the row lock.
     let reads = batches::Entity::find().filter(is_open()).filter(batches::Column::InputFile.eq(id));
@@ -325,7 +325,7 @@ async fn hide_unread(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error
 }
 
 /// Makes a file invisible. Returns true if it existed.
-async fn hide(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+async fn hide(tx: &Transaction, id: FileId) -> Result<bool, Error> {
     let row = files::ActiveModel { status: Set(GONE.to_owned()), ..Default::default() };
     let update = files::Entity::update_many().set(row).filter(files::Column::Id.eq(id));
     Ok(update.exec(tx).await?.rows_affected > 0)
@@ -335,7 +335,7 @@ async fn hide(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
 ///
 /// **Invariant:** every transaction that opens a batch calls this function. It locks the file's row, as deletion does,
 /// so one of the two always sees the other.
-pub(crate) async fn is_readable(tx: &DatabaseTransaction, id: FileId) -> Result<bool, Error> {
+pub(crate) async fn is_readable(tx: &Transaction, id: FileId) -> Result<bool, Error> {
     let row = files::Entity::find_by_id(id).filter(is_there()).lock_shared();
     Ok(row.one(tx).await?.is_some())
 }

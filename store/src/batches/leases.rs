@@ -6,8 +6,8 @@ use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
     ActiveValue::{self, Set},
-    ColumnTrait as _, ConnectionTrait, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _,
+    ColumnTrait as _, ConnectionTrait, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, QueryTrait as _,
     sea_query::{Expr, Query},
 };
 use uuid::Uuid;
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     Error, Store, TurnStatus,
-    log::{plain, signed, tables::turns},
+    log::{Transaction, plain, signed, tables::turns},
 };
 
 impl Store {
@@ -227,7 +227,7 @@ async fn change(
 }
 
 async fn advance(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     row: batches::ActiveModel,
     batch: Batch,
     owner: String,
@@ -244,7 +244,7 @@ async fn advance(
 
 /// **Invariant:** the earlier usage of an item stays in the batch's totals, because it was paid for.
 async fn reopen(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     id: BatchId,
     only: ItemState,
     seconds: u64,
@@ -312,7 +312,7 @@ async fn reopen(
 ///
 /// Their earlier usage stays recorded: it belongs to the same thread, and only additional usage is added to the batch's
 /// totals.
-async fn retried(tx: &DatabaseTransaction, id: BatchId, only: ItemState, now: i64) -> Result<u64, Error> {
+async fn retried(tx: &Transaction, id: BatchId, only: ItemState, now: i64) -> Result<u64, Error> {
     let goes_on = TurnStatus::ALL.iter().filter(|it| match it {
         TurnStatus::Queued | TurnStatus::Running | TurnStatus::Interrupted | TurnStatus::Completed => true,
         TurnStatus::Failed | TurnStatus::Cancelled => false,

@@ -4,10 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use futures::FutureExt as _;
 use queue::Priority;
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
-    QueryFilter as _,
-};
+use sea_orm::{ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _};
 
 use super::{
     Batch, BatchStatus, ItemState,
@@ -17,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Store,
-    log::{plain, signed, unsigned},
+    log::{Transaction, plain, signed, unsigned},
     sql_batch::{Words, number, text},
 };
 
@@ -102,7 +99,7 @@ impl Store {
 }
 
 async fn add_lines(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: Batch,
     owner: String,
     lines: Vec<Line>,
@@ -149,7 +146,7 @@ async fn add_lines(
 }
 
 /// Links items to their results by line number. The invalid lines are known only after the insert.
-async fn point(tx: &DatabaseTransaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<(), Error> {
+async fn point(tx: &Transaction, batch: &Batch, bad: Vec<(i64, u64)>) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "UPDATE batch_items SET result_no = it.n \
                    FROM (SELECT $1::uuid AS batch_id, it.* FROM unnest($2::bigint[], $3::bigint[]) AS it \
@@ -173,7 +170,7 @@ fn renamed(line: &Line) -> Line {
 }
 
 /// Inserts the lines whose number and name are new, and returns their numbers.
-async fn insert(tx: &DatabaseTransaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
+async fn insert(tx: &Transaction, batch: &Batch, lines: &[Line]) -> Result<BTreeSet<u64>, Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO batch_items (batch_id, nth, tenant, custom_id, chunk, start, length, state, \
                    priority, attempt, cache_key, strategy, input_tokens, output_tokens, micro_usd, code, message) \

@@ -3,8 +3,8 @@
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _,
-    QueryFilter as _, QuerySelect as _,
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _,
+    QuerySelect as _,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     Error, Store, ThreadId, TurnId,
-    log::{plain, signed},
+    log::{Transaction, plain, signed},
     sql_batch::{Words, id, number, text},
 };
 
@@ -100,7 +100,7 @@ impl Store {
 ///
 /// A coordinator with an expired lease keeps the batch until another one has taken it. Only the recorded holder counts.
 pub(crate) async fn lock_batch(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: BatchId,
     owner: &str,
 ) -> Result<batches::Model, Error> {
@@ -109,7 +109,7 @@ pub(crate) async fn lock_batch(
 }
 
 async fn record(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: BatchId,
     owner: String,
     moves: Vec<ItemTransition>,
@@ -165,7 +165,7 @@ fn taken(it: &UsageTotal) -> [i64; 3] {
 /// batch's row: either that update waits for this transaction, or this one finds the batch lost. An item that has
 /// changed nonetheless was changed by our own earlier write whose acknowledgement was lost.
 async fn change(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: BatchId,
     changes: Vec<(&ItemTransition, Option<i64>)>,
 ) -> Result<(), Error> {
@@ -217,7 +217,7 @@ async fn change(
 }
 
 async fn rename(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: BatchId,
     owner: String,
     cache_keys: Vec<(u64, String)>,
@@ -262,7 +262,7 @@ impl Results {
     }
 
     /// Inserts the results and returns the last number.
-    pub(crate) async fn write(self, tx: &DatabaseTransaction, batch: BatchId) -> Result<i64, Error> {
+    pub(crate) async fn write(self, tx: &Transaction, batch: BatchId) -> Result<i64, Error> {
         const WORDS: Words = Words {
             postgres: "INSERT INTO batch_results (batch_id, n, nth, at, line) SELECT $1, n, nth, $2, line \
                        FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS it (n, nth, line)",

@@ -1,16 +1,16 @@
 //! Webhook events for the end of a batch.
 
-use sea_orm::DatabaseTransaction;
 use serde_json::json;
 
 use super::{Batch, BatchStatus, ItemState};
 use crate::{
     Error,
+    log::Transaction,
     webhooks::{EventType, announce as tell},
 };
 
 /// Writes a delivery of the batch's outcome for every webhook that subscribes to it.
-pub(crate) async fn announce(tx: &DatabaseTransaction, batch: &Batch, to: BatchStatus) -> Result<(), Error> {
+pub(crate) async fn announce(tx: &Transaction, batch: &Batch, to: BatchStatus) -> Result<(), Error> {
     let event = match to {
         BatchStatus::Completed if batch.failed() > 0 => EventType::BatchCompletedWithErrors,
         BatchStatus::Completed => EventType::BatchCompleted,

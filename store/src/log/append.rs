@@ -14,10 +14,10 @@
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
-    QuerySelect, SqlErr, Statement, Value,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter, QuerySelect, SqlErr,
+    Statement, Value,
 };
-use shared::{Event, Outcome};
+use shared::{Event, Outcome, is_readable_event};
 
 use crate::{
     Error,
@@ -27,6 +27,7 @@ use crate::{
         error_fingerprint::error_fingerprint,
         group_commit::Step,
         ids::{ThreadId, TurnId, corrupt, plain, signed},
+        pool::Transaction,
         postgres,
         status::{ThreadStatus, TurnStatus},
         tables::{threads, turns},
@@ -131,14 +132,14 @@ impl Store {
     }
 }
 
-async fn write_update(tx: &DatabaseTransaction, head: Head, update: ReadModelUpdate) -> Result<(), Error> {
+async fn write_update(tx: &Transaction, head: Head, update: ReadModelUpdate) -> Result<(), Error> {
     lock_thread(tx, &head).await?;
     write_read_model(tx, &head, &head, None, &update).await
 }
 
 /// Writes one step and returns the exact reason if it is rejected.
 pub(crate) async fn write_one(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     batch: &Batch,
     started: Option<u64>,
     update: &ReadModelUpdate,
@@ -148,7 +149,7 @@ pub(crate) async fn write_one(
 }
 
 async fn write_read_model(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     from: &Head,
     end: &Head,
     started: Option<u64>,
@@ -170,14 +171,14 @@ async fn write_read_model(
 }
 
 /// Verifies that `head` is the head of the log, and locks the thread's row until the transaction ends.
-pub(crate) async fn lock_thread(tx: &DatabaseTransaction, head: &Head) -> Result<(), Error> {
+pub(crate) async fn lock_thread(tx: &Transaction, head: &Head) -> Result<(), Error> {
     threads::Entity::find_by_id(head.thread).lock_exclusive().one(tx).await?;
     let end = crate::log::read::head(tx, head.thread).await?;
     if end == *head { Ok(()) } else { Err(Error::Stale { thread: head.thread, seq: head.seq }) }
 }
 
 async fn write_turn(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     from: &Head,
     end: &Head,
     started: Option<u64>,
@@ -239,6 +240,11 @@ impl Batch {
                     format_args!("its next event, {kind:?}, cannot be encoded as JSON: {error}"),
                 )
             })?;
+            if !is_readable_event(&payload) {
+                return Err(Error::ContentRejected(format!(
+                    "the next event, {kind:?}, is nested so deep that it could not be read again"
+                )));
+            }
             this.end.hash = hash_chain::link(&this.end.hash, this.end.seq, at, kind, &payload);
             this.end.seq += 1;
             this.rows.push(Row { kind, payload, hash: this.end.hash });

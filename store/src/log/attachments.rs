@@ -1,16 +1,17 @@
-//! Contents of the images and files of messages, by their hash. The log holds the hashes.
+//! Contents of the images and files of messages, and of the images of tool results, by their hash. The log holds the hashes.
 //!
 //! A content belongs to one thread: it is copied with a fork and deleted with its thread. Two threads never share one, so
 //! no tenant can learn whether another has the same file.
 
 use std::sync::Arc;
 
-use sea_orm::{ConnectionTrait, DatabaseTransaction, FromQueryResult};
+use futures::FutureExt as _;
+use sea_orm::{ConnectionTrait, FromQueryResult};
 use sha2::{Digest, Sha256};
 
 use crate::{
     Error,
-    log::{Store, database::statement, ids::ThreadId},
+    log::{Store, database::statement, ids::ThreadId, pool::Transaction},
 };
 
 /// Content of an image or file.
@@ -54,6 +55,18 @@ impl Store {
         Err(Error::Corrupt { thread, what: format!("the content of attachment {sha256} has another hash") })
     }
 
+    /// Stores the content of an attachment of this thread, unless it has it already. Returns the hash.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer, and an error if the thread does not exist.
+    pub async fn keep_attachment(&self, thread: ThreadId, content: Vec<u8>) -> Result<String, Error> {
+        let content = AttachmentContent::new(content);
+        let sha256 = content.sha256.clone();
+        self.database.transact(move |tx| insert_one(tx, thread, content).boxed()).await?;
+        Ok(sha256)
+    }
+
     /// Compares a stored attachment with its hash. Returns the difference, if there is one.
     pub(crate) async fn attachment_finding(
         &self,
@@ -76,7 +89,7 @@ async fn read(db: &impl ConnectionTrait, thread: ThreadId, sha256: &str) -> Resu
 
 /// Stores contents. A content that the thread has already is left as it is.
 pub(crate) async fn insert(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     thread: ThreadId,
     attachments: &[AttachmentContent],
 ) -> Result<(), Error> {
@@ -89,8 +102,12 @@ pub(crate) async fn insert(
     Ok(())
 }
 
+async fn insert_one(tx: &Transaction, thread: ThreadId, content: AttachmentContent) -> Result<(), Error> {
+    insert(tx, thread, &[content]).await
+}
+
 /// Copies the contents of a thread to another.
-pub(crate) async fn copy(tx: &DatabaseTransaction, from: ThreadId, to: ThreadId) -> Result<(), Error> {
+pub(crate) async fn copy(tx: &Transaction, from: ThreadId, to: ThreadId) -> Result<(), Error> {
     let sql = "INSERT INTO attachments (thread_id, sha256, content) \
                SELECT $2, sha256, content FROM attachments WHERE thread_id = $1";
     tx.execute_raw(statement(tx, sql, [from.into(), to.into()])).await?;

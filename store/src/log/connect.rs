@@ -1,28 +1,31 @@
 //! Connecting to a database, and migrating it.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     str::FromStr,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
-use futures::FutureExt as _;
 use sea_orm::{
     ConnectionTrait, DatabaseTransaction, DbBackend, SqlxPostgresConnector, SqlxSqliteConnector,
     sqlx::{
-        self, ConnectOptions, Connection as _,
-        postgres::{PgConnectOptions, PgPool, PgPoolOptions},
+        self, ConnectOptions, Connection as _, PgConnection,
+        postgres::{PgPool, PgPoolOptions},
         sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous},
     },
 };
 
 use crate::{
     Error, error,
-    log::{Store, database::Database, read_only},
+    log::{
+        ConnectionSettings, Store,
+        database::{Database, uninterrupted},
+        pool::Pool,
+        postgres_address, read_only,
+        server_watch::{Reading, ServerWatch},
+    },
 };
-
-/// Default maximum of connections per process to PostgreSQL. A server allows 100 by default.
-const POSTGRES_CONNECTIONS: u32 = 16;
 
 /// Additional connections for the statements of worker steps and batch items.
 const HOT_CONNECTIONS: u32 = 4;
@@ -50,26 +53,25 @@ const BEFORE_0_1_0: &str = "this database was created by a development version b
     hint: create a new one, for example by choosing another file or database name in store.url";
 
 impl Store {
-    /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`. A missing
-    /// SQLite file and its directory are created; tables are not.
+    /// Connects to `sqlite:PATH`, `sqlite::memory:` or `postgres://USER:PASSWORD@HOST:PORT/DATABASE`, also in libpq's
+    /// forms for sockets. A missing SQLite file and its directory are created; tables are not.
     ///
     /// # Errors
     ///
     /// [`Error::Address`] if the address cannot work, [`Error::Unavailable`] if a later attempt may succeed.
     pub async fn connect(url: &str) -> Result<Store, Error> {
-        Store::connect_with(url, POSTGRES_CONNECTIONS).await
+        Store::connect_with(url, ConnectionSettings::default()).await
     }
 
-    /// Connects as [`Store::connect`] does, with at most `connections` connections to PostgreSQL. SQLite has a fixed
-    /// number.
+    /// Connects as [`Store::connect`] does, with these settings of PostgreSQL.
     ///
     /// # Errors
     ///
     /// As [`Store::connect`].
-    pub async fn connect_with(url: &str, connections: u32) -> Result<Store, Error> {
+    pub async fn connect_with(url: &str, settings: ConnectionSettings) -> Result<Store, Error> {
         match url.split_once(':') {
             Some(("sqlite", _)) => sqlite(url).await,
-            Some(("postgres" | "postgresql", _)) => postgres(url, connections).await,
+            Some(("postgres" | "postgresql", _)) => postgres(url, settings).await,
             // The address is not shown: it may contain a password.
             Some(_) | None => Err(Error::Address(
                 "its address begins with neither `sqlite:` nor `postgres://`; hint: use `sqlite:PATH` or \
@@ -103,8 +105,17 @@ impl Store {
     /// [`Error::TooNew`] if the database has migrations that this build does not know; [`Error::Address`] if a development
     /// version before 0.1.0 created it.
     pub async fn pending(&self) -> Result<Vec<String>, Error> {
-        let migrations::Survey { pending, unknown, before_release } =
-            migrations::survey(&self.database.pool).await?;
+        let pool = &self.database.pool;
+        let survey = match pool {
+            Pool::Direct(it) => migrations::survey(it).await?,
+            Pool::Pooled { .. } => {
+                let tx = pool.begin_named().await?;
+                let survey = migrations::survey(&tx).await?;
+                pool.commit_named(tx).await?;
+                survey
+            }
+        };
+        let migrations::Survey { pending, unknown, before_release } = survey;
         if !before_release.is_empty() {
             return Err(Error::Address(BEFORE_0_1_0.to_owned()));
         }
@@ -127,7 +138,19 @@ impl Store {
     /// [`Error::TooNew`] if the database has migrations that this build does not know.
     pub async fn migrate(&self) -> Result<Vec<String>, Error> {
         self.pending().await?;
-        self.database.transact(|tx| migrate(tx).boxed()).await
+        let writer = self.database.writer.clone();
+        uninterrupted(async move {
+            let tx = writer.begin_named().await?;
+            match migrate(&tx).await {
+                Ok(applied) => writer.commit_named(tx).await.map(|()| applied).map_err(Error::from),
+                Err(error) => {
+                    // The first error says more.
+                    let _ = tx.rollback().await;
+                    Err(error)
+                }
+            }
+        })
+        .await
     }
 }
 
@@ -138,30 +161,37 @@ async fn migrate(tx: &DatabaseTransaction) -> Result<Vec<String>, Error> {
     Ok(migrations::migrate(tx).await?)
 }
 
-async fn postgres(url: &str, connections: u32) -> Result<Store, Error> {
-    let options = PgConnectOptions::from_str(url)
-        .map_err(|error| Error::Address(format!("the `postgres://` address is malformed: {error}")))?
-        .application_name("turnfold")
-        .disable_statement_logging();
-    let connector = SqlxPostgresConnector::from_sqlx_postgres_pool;
-    let place = format!("PostgreSQL at {}:{}", options.get_host(), options.get_port());
+async fn postgres(url: &str, settings: ConnectionSettings) -> Result<Store, Error> {
+    let ConnectionSettings { max: connections, prepared_statements } = settings;
+    let mut options = postgres_address::parse(url)?;
+    if !prepared_statements {
+        // Poolers refuse this parameter, because they cannot keep it apart for each client.
+        options = options.statement_cache_capacity(0).extra_float_digits(None);
+    }
+    let place = postgres_address::place(&options);
     let pool = PgPoolOptions::new().acquire_timeout(TIMEOUT).test_before_acquire(false).before_acquire(
         |connection, meta| {
             Box::pin(async move {
                 if meta.idle_for > TRUSTED_FOR {
-                    sqlx::Connection::ping(connection).await?;
+                    connection.ping().await?;
                 }
                 read_only::may_be_used(connection).await
             })
         },
     );
-    let hot = with_settings(pool.clone(), HOT_SETTINGS).max_connections(HOT_CONNECTIONS);
-    let hot = hot.connect_lazy_with(options.clone());
-    let pool = with_settings(pool, SETTINGS).max_connections(connections).connect_with(options).await;
+    let with =
+        |settings: &'static str| pool.clone().after_connect(move |it, _| Box::pin(prepare(it, settings)));
+    let sessions = |settings| with(if prepared_statements { settings } else { "" });
+    let hot = sessions(HOT_SETTINGS).max_connections(HOT_CONNECTIONS).connect_lazy_with(options.clone());
+    let pool = sessions(SETTINGS).max_connections(connections).connect_with(options).await;
     let pool = pool.map_err(|error| connect_error(&place, &error))?;
-    check_encoding(&pool, &place).await?;
-    let (pool, hot) = (connector(pool), connector(hot));
-    Ok(Store::over(Database { writer: pool.clone(), pool, hot, connections }))
+    let watch = Some(Arc::new(first_look(&pool, &place).await?));
+    let [pool, hot] = if prepared_statements {
+        [pool, hot].map(|it| Pool::Direct(SqlxPostgresConnector::from_sqlx_postgres_pool(it)))
+    } else {
+        [Pool::Pooled { pool, begin: BEGIN }, Pool::Pooled { pool: hot, begin: BEGIN_HOT }]
+    };
+    Ok(Store::over(Database { writer: pool.clone(), pool, hot, connections, watch }))
 }
 
 /// Settings of every PostgreSQL connection: compiling a plan takes longer than any query here.
@@ -175,34 +205,47 @@ const HOT_SETTINGS: &str = "SET jit = off; SET plan_cache_mode = force_generic_p
                             SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
                             SET enable_material = off";
 
-fn with_settings(pool: PgPoolOptions, what: &'static str) -> PgPoolOptions {
-    pool.after_connect(move |connection, _| {
-        Box::pin(async move {
-            sqlx::raw_sql(what).execute(&mut *connection).await?;
-            if read_only::may_be_used(connection).await? {
-                Ok(())
-            } else {
-                Err(sqlx::Error::Protocol(
-                    "this server only reads (a standby, or a demoted primary)".to_owned(),
-                ))
-            }
-        })
-    })
+/// The same settings for one transaction through a pooler.
+const BEGIN: &str = "BEGIN; SET LOCAL jit = off";
+const BEGIN_HOT: &str = "BEGIN; SET LOCAL jit = off; SET LOCAL plan_cache_mode = force_generic_plan; \
+                         SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; \
+                         SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; \
+                         SET LOCAL enable_material = off";
+
+/// Applies settings to a new connection, and refuses one to a server that only reads.
+async fn prepare(connection: &mut PgConnection, settings: &'static str) -> Result<(), sqlx::Error> {
+    if !settings.is_empty() {
+        sqlx::raw_sql(settings).execute(&mut *connection).await?;
+    }
+    if read_only::may_be_used(connection).await? {
+        Ok(())
+    } else {
+        Err(sqlx::Error::Protocol("this server only reads (a standby, or a demoted primary)".to_owned()))
+    }
 }
 
-/// Refuses a database that cannot hold every character. Its writes would fail one by one, each after a paid answer.
-async fn check_encoding(pool: &PgPool, place: &str) -> Result<(), Error> {
-    let encoding: String = sqlx::query_scalar("SELECT current_setting('server_encoding')")
-        .fetch_one(pool)
-        .await
-        .map_err(|error| connect_error(place, &error))?;
+/// Begins to follow the clock of the server, and refuses a database that cannot hold every character: its writes would fail
+/// one by one, each after a paid answer.
+async fn first_look(pool: &PgPool, place: &str) -> Result<ServerWatch, Error> {
+    let reading = Reading::of(pool).await.map_err(|error| connect_error(place, &error))?;
+    let encoding = &reading.encoding;
     if encoding == "UTF8" {
-        return Ok(());
+        return Ok(ServerWatch::start(pool.clone(), &reading));
     }
     Err(Error::Address(format!(
         "{place}: the database has the encoding {encoding}, which cannot hold every character; \
          hint: create one with `CREATE DATABASE name ENCODING 'UTF8' TEMPLATE template0`"
     )))
+}
+
+/// Creates a missing file that only its owner can read; SQLite gives its other files the same permissions. Connecting
+/// reports errors.
+fn create_private(file: &Path) {
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let _ = options.open(file);
 }
 
 async fn sqlite(url: &str) -> Result<Store, Error> {
@@ -225,13 +268,15 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
         // **Invariant:** a database in memory exists only in its one connection, so that connection is never closed.
         let only = writer.min_connections(1).idle_timeout(None).max_lifetime(None);
         let only = only.connect_with(options).await.map_err(|error| connect_error(&place, &error))?;
-        let pool = SqlxSqliteConnector::from_sqlx_sqlite_pool(only);
-        return Ok(Store::over(Database { writer: pool.clone(), hot: pool.clone(), pool, connections: 1 }));
+        let pool = Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(only));
+        let (writer, hot) = (pool.clone(), pool.clone());
+        return Ok(Store::over(Database { writer, hot, pool, connections: 1, watch: None }));
     }
     let folder = file.parent().unwrap_or(&file);
     tokio::fs::create_dir_all(folder).await.map_err(|error| {
         Error::Address(format!("cannot create the directory {} for its file: {error}", folder.display()))
     })?;
+    create_private(&file);
     // When the disk is full, SQLite rolls the transaction back. The driver does not notice: its own ROLLBACK is then
     // rejected, and the next write would become part of the old transaction. The connection is closed instead.
     let writer = writer.before_acquire(|connection, _| {
@@ -252,8 +297,10 @@ async fn sqlite(url: &str) -> Result<Store, Error> {
     let readers = pool.max_connections(SQLITE_READERS).acquire_timeout(TIMEOUT);
     // A write on a reading connection is rejected.
     let readers = readers.connect_lazy_with(options.pragma("query_only", "1"));
-    let [writer, pool] = [writer, readers].map(SqlxSqliteConnector::from_sqlx_sqlite_pool);
-    Ok(Store::over(Database { writer, hot: pool.clone(), pool, connections: SQLITE_READERS }))
+    let [writer, pool] =
+        [writer, readers].map(|it| Pool::Direct(SqlxSqliteConnector::from_sqlx_sqlite_pool(it)));
+    let hot = pool.clone();
+    Ok(Store::over(Database { writer, hot, pool, connections: SQLITE_READERS, watch: None }))
 }
 
 fn is_in_memory(url: &str) -> bool {

@@ -1,13 +1,18 @@
 //! Database connections and transactions.
 
+use std::sync::Arc;
+
 use futures::future::BoxFuture;
-use sea_orm::{
-    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, SqliteTransactionMode, Statement,
-    TransactionOptions, TransactionTrait, Value, sqlx::PgPool,
-};
+use sea_orm::{ConnectionTrait, DbBackend, Statement, Value};
 use tracing::Instrument as _;
 
-use crate::Error;
+use crate::{
+    Error,
+    log::{
+        pool::{Pool, Transaction},
+        server_watch::ServerWatch,
+    },
+};
 
 /// Connections to the database. Clones share them.
 ///
@@ -20,9 +25,9 @@ use crate::Error;
 #[derive(Clone, Debug)]
 pub(crate) struct Database {
     /// Connections for reads; in SQLite they cannot write.
-    pub(crate) pool: DatabaseConnection,
+    pub(crate) pool: Pool,
     /// Connections for writes.
-    pub(crate) writer: DatabaseConnection,
+    pub(crate) writer: Pool,
     /// Runs the frequent statements: the steps of workers and the pages of batch items. Every row is found through an
     /// index.
     ///
@@ -30,16 +35,18 @@ pub(crate) struct Database {
     ///
     /// A pool uses its connections in turn, and each must prepare and plan a statement before its first use.
     /// Statements that run thousands of times a second run on a few connections that have prepared them.
-    pub(crate) hot: DatabaseConnection,
+    pub(crate) hot: Pool,
     /// Maximum connections of `pool`.
     pub(crate) connections: u32,
+    /// Reads the clock of a PostgreSQL server.
+    #[expect(dead_code, reason = "its task runs as long as it exists")]
+    pub(crate) watch: Option<Arc<ServerWatch>>,
 }
 
 impl Database {
     /// Returns the `hot` pool if this is PostgreSQL.
-    pub(crate) fn postgres(&self) -> Option<&PgPool> {
-        let is_postgres = self.hot.get_database_backend() == DbBackend::Postgres;
-        is_postgres.then(|| self.hot.get_postgres_connection_pool())
+    pub(crate) fn postgres(&self) -> Option<&Pool> {
+        (self.hot.get_database_backend() == DbBackend::Postgres).then_some(&self.hot)
     }
 
     /// Runs `work` in a transaction, and commits if it succeeds.
@@ -49,7 +56,7 @@ impl Database {
     pub(crate) async fn transact<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
-        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+        W: for<'a> FnOnce(&'a Transaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
         transact_over(self.writer.clone(), work).await
     }
@@ -58,42 +65,41 @@ impl Database {
     pub(crate) async fn transact_hot<T, W>(&self, work: W) -> Result<T, Error>
     where
         T: Send + 'static,
-        W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+        W: for<'a> FnOnce(&'a Transaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
     {
         let over = if self.postgres().is_some() { &self.hot } else { &self.writer };
         transact_over(over.clone(), work).await
     }
 
     /// Begins a transaction that writes.
-    pub(crate) async fn begin(&self) -> Result<DatabaseTransaction, Error> {
-        begin(&self.writer).await
+    pub(crate) async fn begin(&self) -> Result<Transaction, Error> {
+        Ok(self.writer.begin().await?)
     }
 }
 
-async fn transact_over<T, W>(pool: DatabaseConnection, work: W) -> Result<T, Error>
+async fn transact_over<T, W>(pool: Pool, work: W) -> Result<T, Error>
 where
     T: Send + 'static,
-    W: for<'a> FnOnce(&'a DatabaseTransaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
+    W: for<'a> FnOnce(&'a Transaction) -> BoxFuture<'a, Result<T, Error>> + Send + 'static,
 {
-    let done = async move {
-        let tx = begin(&pool).await?;
+    uninterrupted(async move {
+        let tx = pool.begin().await?;
         let outcome = work(&tx).await;
         settle(tx, outcome).await
-    };
-    let done = tokio::spawn(done.in_current_span()).await;
+    })
+    .await
+}
+
+/// Runs `work` in a task of its own, so that it completes even if the caller is dropped.
+pub(crate) async fn uninterrupted<T: Send + 'static>(
+    work: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let done = tokio::spawn(work.in_current_span()).await;
     done.map_err(|error| Error::Unavailable(format!("the write was interrupted: {error}")))?
 }
 
-/// Begins a transaction that writes. In SQLite it takes the write lock at once, because a transaction that has read
-/// cannot take it later.
-async fn begin(pool: &DatabaseConnection) -> Result<DatabaseTransaction, Error> {
-    let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
-    let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
-    Ok(pool.begin_with_options(options).await?)
-}
-
 /// Commits after success and rolls back after an error.
-pub(crate) async fn settle<T>(tx: DatabaseTransaction, outcome: Result<T, Error>) -> Result<T, Error> {
+pub(crate) async fn settle<T>(tx: Transaction, outcome: Result<T, Error>) -> Result<T, Error> {
     match outcome {
         Ok(it) => {
             tx.commit().await?;

@@ -3,7 +3,7 @@
 use std::{fmt, str::FromStr};
 
 use sea_orm::{
-    ColumnTrait, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait as _, EntityTrait, FromQueryResult, QueryFilter, QueryOrder, QuerySelect,
     sea_query::{Alias, CaseStatement, Expr, ExprTrait, Func, Order as Direction},
 };
 use serde::{Deserialize, Serialize};

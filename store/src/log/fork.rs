@@ -4,10 +4,7 @@ use std::{collections::BTreeMap, panic::AssertUnwindSafe};
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{
-    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
-    TryInsertResult,
-};
+use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, TryInsertResult};
 use serde_json::Value;
 use shared::{Budget, Event, Forked, InDoubt, Message, Policy};
 use uuid::Uuid;
@@ -18,6 +15,7 @@ use crate::{
         Store, attachments,
         ids::{ThreadId, TurnId, corrupt, plain},
         import::{Arrived, ImportedEvent},
+        pool::Transaction,
         submit::{self, Idempotency, NewTurn, Opening, key_of},
         tables::forks,
         writer::begin as begin_log,
@@ -126,7 +124,7 @@ fn first(thread: ThreadId, author: String, policy: Policy, messages: Vec<Message
 }
 
 async fn begin(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     source: ThreadId,
     arrived: Arrived,
     turn: Option<NewTurn>,

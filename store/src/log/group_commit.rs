@@ -163,9 +163,9 @@ async fn write(database: &Database, steps: &[(usize, Step)], outcomes: &mut [Opt
 }
 
 async fn try_once(database: &Database, steps: &[(usize, Step)], in_doubt: bool) -> Result<(), Error> {
-    let outcome = match database.postgres() {
-        Some(pool) => postgres::write(pool, steps).await,
-        None => sqlite::write(database.writer.get_sqlite_connection_pool(), steps).await,
+    let outcome = match database.writer.sqlite() {
+        Some(pool) => sqlite::write(pool, steps).await,
+        None => postgres::write(&database.hot, steps).await,
     };
     let [(_, step)] = steps else { return outcome };
     let outcome = match (outcome, &step.update) {

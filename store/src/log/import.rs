@@ -4,7 +4,7 @@
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{DatabaseTransaction, EntityTrait};
+use sea_orm::EntityTrait;
 use shared::Event;
 
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
         append::{Batch, Head, Row},
         attachments::{self, AttachmentContent},
         ids::ThreadId,
+        pool::Transaction,
         read::Recorded,
         tables::threads,
     },
@@ -60,11 +61,7 @@ impl Store {
     }
 }
 
-async fn write(
-    tx: &DatabaseTransaction,
-    arrived: Arrived,
-    attachments: Vec<AttachmentContent>,
-) -> Result<(), Error> {
+async fn write(tx: &Transaction, arrived: Arrived, attachments: Vec<AttachmentContent>) -> Result<(), Error> {
     let thread = arrived.folded.head.thread;
     arrived.write(tx).await?;
     attachments::insert(tx, thread, &attachments).await
@@ -101,7 +98,7 @@ impl Arrived {
         Ok(Self { folded, batches })
     }
 
-    pub(crate) async fn write(self, tx: &DatabaseTransaction) -> Result<(), Error> {
+    pub(crate) async fn write(self, tx: &Transaction) -> Result<(), Error> {
         let Self { folded, batches } = self;
         let thread = folded.head.thread;
         if threads::Entity::find_by_id(thread).one(tx).await?.is_some() {

@@ -21,7 +21,7 @@ use crate::{
 
 /// An event log with fenced appends, and the turns that wait for their threads.
 pub trait Log: Clone + Send + Sync + 'static {
-    /// Returns the current time of this process, in microseconds since the Unix epoch.
+    /// Returns the current time by the store's clock, in microseconds since the Unix epoch.
     fn now(&self) -> i64;
 
     /// Returns the head of a log, as [`Store::head`] does.

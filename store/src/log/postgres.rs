@@ -22,13 +22,14 @@
 //! which was a seventh of the cost of a step; the driver below it takes vectors of borrowed text.
 
 use queue::clock;
-use sea_orm::sqlx::{self, Arguments as _, PgPool, postgres::PgArguments};
+use sea_orm::sqlx::{self, Arguments as _, postgres::PgArguments};
 
 use crate::{
     Error,
     log::{
         group_commit::{Step, unexpected},
         ids::{plain, signed},
+        pool::Pool,
     },
 };
 
@@ -71,7 +72,7 @@ const DIVISION_BY_ZERO: &str = "22012";
 ///
 /// [`Error::Stale`] of the first step if a number of any step is taken; [`Error::Database`] if a row of a read model
 /// does not match its step.
-pub(crate) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), Error> {
+pub(crate) async fn write(pool: &Pool, steps: &[(usize, Step)]) -> Result<(), Error> {
     let Some((_, first)) = steps.first() else { return Ok(()) };
     let mut rows = Events::default();
     let mut updates = Updates::default();
@@ -105,8 +106,8 @@ pub(crate) async fn write(pool: &PgPool, steps: &[(usize, Step)]) -> Result<(), 
             .bind(&updates.causes)
             .bind(&updates.outcomes);
     }
-    match query.execute(pool).await {
-        Ok(_) => Ok(()),
+    match pool.execute(query).await {
+        Ok(()) => Ok(()),
         Err(sqlx::Error::Database(it)) if it.is_unique_violation() => Err(first.stale()),
         Err(sqlx::Error::Database(it)) if it.code().is_some_and(|it| it == DIVISION_BY_ZERO) => {
             Err(unexpected())

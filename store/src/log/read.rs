@@ -2,11 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use futures::StreamExt as _;
 use queue::{Batcher, WhenAlone};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, Statement,
-    sqlx::{self, PgPool, Row as _, postgres::PgRow},
+    sqlx::{self, Row as _, postgres::PgRow},
 };
 use serde_json::json;
 use shared::Event;
@@ -20,6 +19,7 @@ use crate::{
         append::Head,
         database::Database,
         ids::{ThreadId, at_most, corrupt, signed, unsigned},
+        pool::Pool,
         tables::events,
         thread_ranges::{Pages, Range},
     },
@@ -230,14 +230,15 @@ async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, E
 ///
 /// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
 /// column by name, which takes longer than decoding and folding the events.
-async fn load_postgres(pool: &PgPool, from: BTreeMap<ThreadId, i64>) -> Result<Logs, Error> {
+async fn load_postgres(pool: &Pool, from: BTreeMap<ThreadId, i64>) -> Result<Logs, Error> {
     let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
     // Not a plain join: without statistics, the planner would scan all events.
     let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) CROSS JOIN LATERAL \
                (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
                WHERE events.thread_id = it.id AND events.seq >= it.seq ORDER BY events.seq) AS log";
-    let row = |row: &PgRow| {
-        Ok(events::Model {
+    let mut logs = Logs::new();
+    let add = |row: &PgRow| {
+        let row = events::Model {
             thread_id: row.try_get(0)?,
             seq: row.try_get(1)?,
             at: row.try_get(2)?,
@@ -245,14 +246,12 @@ async fn load_postgres(pool: &PgPool, from: BTreeMap<ThreadId, i64>) -> Result<L
             payload: row.try_get(4)?,
             codec: row.try_get(5)?,
             hash: row.try_get(6)?,
-        })
+        };
+        logs.entry(row.thread_id).or_default().push(row);
+        Ok(())
     };
-    let mut logs = Logs::new();
-    let mut rows = sqlx::query(sql).bind(threads).bind(seqs).fetch(pool);
-    while let Some(it) = rows.next().await {
-        let it = it.and_then(|it| row(&it)).map_err(|error| Error::from(&error))?;
-        logs.entry(it.thread_id).or_default().push(it);
-    }
+    let query = sqlx::query(sql).bind(threads).bind(seqs);
+    pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;
     Ok(logs)
 }
 

@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use sea_orm::sqlx::{self, PgConnection};
+use sea_orm::sqlx::{self, PgConnection, Row as _};
 
 /// Time after a refused write during which connections are asked. A refusal starts it again.
 const SUSPECT_FOR: Duration = Duration::from_secs(60);
@@ -31,5 +31,5 @@ pub(super) async fn may_be_used(connection: &mut PgConnection) -> Result<bool, s
         return Ok(true);
     }
     let sql = "SELECT NOT current_setting('transaction_read_only')::bool";
-    sqlx::query_scalar(sql).fetch_one(connection).await
+    sqlx::raw_sql(sql).fetch_one(connection).await?.try_get(0)
 }

@@ -3,8 +3,8 @@
 use futures::FutureExt as _;
 use queue::{Priority, clock};
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait, DbBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-    Select,
+    ActiveValue::Set, ColumnTrait, ConnectionTrait as _, DbBackend, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect, QueryTrait, Select,
 };
 use serde_json::Value;
 use shared::{Message, OutcomeKind, Policy};

@@ -58,6 +58,8 @@ pub struct ThreadLog {
     read_model: Status,
     /// The delay before the last failed attempt is repeated.
     wait: Option<Delay>,
+    /// Since when requests wait for their model or server, by slot, in microseconds since the Unix epoch.
+    waiting: BTreeMap<usize, i64>,
 }
 
 /// A delay before a failed attempt is repeated.
@@ -100,6 +102,7 @@ impl ThreadLog {
             unwritten: Vec::new(),
             read_model: Status::START,
             wait: None,
+            waiting: BTreeMap::new(),
         };
         this.apply_stored(head, &recorded, parts.store.now())?;
         Ok(this)
@@ -148,8 +151,17 @@ impl ThreadLog {
     fn record_delay(&mut self, event: &Event, at: i64, now: i64) {
         if ends_delay(event) {
             self.wait = None;
+            self.waiting.clear();
+        }
+        if let Event::Answered(shared::Answered { slot, .. }) = event {
+            self.waiting.remove(slot);
         }
         if let Event::AttemptFailed(failed_attempt) = event {
+            if failed_attempt.waiting {
+                self.waiting.entry(failed_attempt.slot).or_insert(at);
+            } else {
+                self.waiting.remove(&failed_attempt.slot);
+            }
             let delay = i64::try_from(failed_attempt.retry_after_ms.unwrap_or(0)).unwrap_or(i64::MAX);
             let delay = delay.saturating_mul(1_000);
             let until = at.saturating_add(delay);
@@ -183,6 +195,13 @@ impl ThreadLog {
         Some((Duration::from_micros(left), why))
     }
 
+    /// Returns how long the request at `slot` has waited for its model or server, as of `now` (microseconds since the Unix
+    /// epoch); `None` if it does not wait. The time of the first event counts, so a restart does not begin it anew.
+    pub fn waited(&self, slot: usize, now: i64) -> Option<Duration> {
+        let since = self.waiting.get(&slot)?;
+        Some(Duration::from_micros(u64::try_from(now.saturating_sub(*since)).unwrap_or(0)))
+    }
+
     /// Folds an event; [`Self::flush`] stores it.
     ///
     /// # Errors
@@ -193,6 +212,7 @@ impl ThreadLog {
         // At once, because the next step does not wait until this event is stored.
         if ends_delay(&event) {
             self.wait = None;
+            self.waiting.clear();
         }
         self.unwritten.push(event);
         Ok(())

@@ -7,13 +7,13 @@ use queue::Priority;
 use sea_orm::{
     ActiveModelTrait as _,
     ActiveValue::{NotSet, Set, Unchanged},
-    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter,
+    ColumnTrait, ConnectionTrait, DbBackend, EntityTrait, QueryFilter,
 };
 
 use crate::{
     Error,
     log::{
-        Store,
+        Store, Transaction,
         append::{cause, lock_thread},
         database::statement,
         ids::{DryRun, ThreadId, TurnId, corrupt, signed},
@@ -45,11 +45,7 @@ impl Store {
     }
 }
 
-async fn put_right(
-    tx: &DatabaseTransaction,
-    folded: Folded,
-    dry_run: DryRun,
-) -> Result<Vec<Difference>, Error> {
+async fn put_right(tx: &Transaction, folded: Folded, dry_run: DryRun) -> Result<Vec<Difference>, Error> {
     lock_thread(tx, &folded.head).await?;
     let rows = rows(tx, folded.head.thread).await?;
     let differences = compare(&folded, &rows);
@@ -73,7 +69,7 @@ async fn put_right(
 }
 
 /// Updates `open_turns` from the rows of a thread's turns while other turns may be submitted.
-async fn tell_open_turns(tx: &DatabaseTransaction, thread: ThreadId) -> Result<(), Error> {
+async fn tell_open_turns(tx: &Transaction, thread: ThreadId) -> Result<(), Error> {
     let statements = [
         "DELETE FROM open_turns WHERE thread_id = $1 AND NOT EXISTS (SELECT 1 FROM turns \
          WHERE turns.position = open_turns.position AND turns.status IN ('queued', 'running'))",
@@ -207,7 +203,7 @@ fn outcome(turn: &FoldedTurn) -> (Option<&'static str>, Option<String>) {
 }
 
 /// **Invariant:** every new column that is derived from the log must also be written here.
-pub(crate) async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew: bool) -> Result<(), Error> {
+pub(crate) async fn write_thread(tx: &Transaction, folded: &Folded, anew: bool) -> Result<(), Error> {
     let id = folded.head.thread;
     let row = threads::ActiveModel {
         id: if anew { Set(id) } else { Unchanged(id) },
@@ -226,7 +222,7 @@ pub(crate) async fn write_thread(tx: &DatabaseTransaction, folded: &Folded, anew
 }
 
 pub(crate) async fn write_turn(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     folded: &Folded,
     id: TurnId,
     turn: &FoldedTurn,

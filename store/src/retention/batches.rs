@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use futures::FutureExt as _;
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Value};
+use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
 use serde_json::Value as Json;
 use tracing::info;
 use uuid::Uuid;
@@ -25,7 +25,7 @@ use uuid::Uuid;
 use crate::{
     DryRun, Error, Prune, Pruned, Store,
     batches::{BatchId, BatchStatus, FileId},
-    log::{statement, unsigned},
+    log::{Transaction, statement, unsigned},
     retention::{list, listed},
     webhooks::{DeliveryId, DeliveryState},
 };
@@ -267,7 +267,7 @@ async fn may_go(db: &impl ConnectionTrait, before: i64, id: BatchId) -> Result<b
     Ok(!ids(db, &sql, values(before, id)).await?.is_empty())
 }
 
-async fn delete(tx: &DatabaseTransaction, before: i64, id: BatchId) -> Result<bool, Error> {
+async fn delete(tx: &Transaction, before: i64, id: BatchId) -> Result<bool, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         ids(tx, "SELECT id FROM batches WHERE id = $1 FOR UPDATE", [id.into()]).await?;
         // A concurrent hold either commits before this lock and is seen, or finds the batch deleted.
@@ -291,7 +291,7 @@ fn unused(db: &impl ConnectionTrait, such: &str) -> String {
 
 /// **Invariant:** the rows are locked first, as they are when a batch is created from a file, so one of the two sees
 /// the other.
-async fn delete_files(tx: &DatabaseTransaction, before: i64, page: Vec<FileId>) -> Result<u64, Error> {
+async fn delete_files(tx: &Transaction, before: i64, page: Vec<FileId>) -> Result<u64, Error> {
     alone(tx).await?;
     if tx.get_database_backend() == DbBackend::Postgres {
         let sql = format!("SELECT id FROM files WHERE id IN ({}) ORDER BY id FOR UPDATE", list(tx, 1));
@@ -318,7 +318,7 @@ async fn leftovers(db: &impl ConnectionTrait, rest: &Rest) -> Result<Vec<Uuid>, 
 
 /// Deletes the next page of rows after number `after`. Returns the last deleted number and the number of rows.
 async fn clear_page(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     rest: &Rest,
     id: Uuid,
     after: i64,
@@ -345,7 +345,7 @@ async fn clear_page(
 }
 
 /// Serializes the deletions of concurrent prunes, so that they cannot deadlock.
-async fn alone(tx: &DatabaseTransaction) -> Result<(), Error> {
+async fn alone(tx: &Transaction) -> Result<(), Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         let sql = "SELECT pg_advisory_xact_lock(hashtext('prune'), 0)";
         tx.execute_raw(statement(tx, sql, [])).await?;

@@ -2,12 +2,12 @@
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryOrder, QuerySelect};
+use sea_orm::{ActiveValue::Set, EntityTrait, QueryOrder, QuerySelect};
 
 use crate::{
     Error,
     log::{
-        Store,
+        Store, Transaction,
         ids::{ThreadId, plain},
         tables::{holds, threads},
     },
@@ -61,7 +61,7 @@ impl Store {
     }
 }
 
-async fn place(tx: &DatabaseTransaction, hold: Hold) -> Result<Hold, Error> {
+async fn place(tx: &Transaction, hold: Hold) -> Result<Hold, Error> {
     let row = threads::Entity::find_by_id(hold.thread).lock_exclusive().one(tx).await?;
     row.ok_or(Error::UnknownThread(hold.thread))?;
     if let Some(before) = holds::Entity::find_by_id(hold.thread).one(tx).await? {
@@ -77,7 +77,7 @@ async fn place(tx: &DatabaseTransaction, hold: Hold) -> Result<Hold, Error> {
     Ok(hold)
 }
 
-async fn lift(tx: &DatabaseTransaction, thread: ThreadId) -> Result<Option<Hold>, Error> {
+async fn lift(tx: &Transaction, thread: ThreadId) -> Result<Option<Hold>, Error> {
     let hold = holds::Entity::find_by_id(thread).one(tx).await?;
     holds::Entity::delete_by_id(thread).exec(tx).await?;
     Ok(hold.map(Hold::from))

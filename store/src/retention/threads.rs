@@ -10,7 +10,7 @@
 //! ([`append`](super::append)).
 
 use futures::FutureExt as _;
-use sea_orm::{ConnectionTrait, DatabaseTransaction, DbBackend, FromQueryResult, Value};
+use sea_orm::{ConnectionTrait, DbBackend, FromQueryResult, Value};
 use serde_json::json;
 use tracing::info;
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use uuid::Uuid;
 use crate::{
     Error,
     log::{
-        Store,
+        Store, Transaction,
         database::statement,
         ids::{DryRun, ThreadId, plain},
     },
@@ -151,7 +151,7 @@ async fn candidates(
     ids(db, &sql, [which.before.into(), strategy(which), after.into()]).await
 }
 
-async fn delete(tx: &DatabaseTransaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
+async fn delete(tx: &Transaction, which: Prune, page: Vec<ThreadId>) -> Result<Pruned, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         // Locked in a fixed order, so that concurrent prunes cannot deadlock.
         let sql = format!("SELECT id FROM threads WHERE id IN ({}) ORDER BY id FOR UPDATE", list(tx, 1));

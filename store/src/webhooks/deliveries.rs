@@ -3,8 +3,8 @@
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, DatabaseTransaction, EntityTrait as _, ExprTrait as _,
-    QueryFilter as _, QueryOrder as _, QuerySelect as _, QueryTrait as _, sea_query::Query,
+    ActiveValue::Set, ColumnTrait as _, EntityTrait as _, ExprTrait as _, QueryFilter as _, QueryOrder as _,
+    QuerySelect as _, QueryTrait as _, sea_query::Query,
 };
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     Error, Store,
-    log::{at_most, plain},
+    log::{Transaction, at_most, plain},
 };
 
 /// Retention period of finished deliveries, in microseconds.
@@ -88,7 +88,7 @@ pub enum Outcome {
 
 /// Writes a delivery for each webhook that subscribes to this event of this tenant.
 pub(crate) async fn announce(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     tenant: &str,
     event: EventType,
     data: Value,
@@ -225,7 +225,7 @@ impl Store {
     }
 }
 
-async fn settle(tx: &DatabaseTransaction, tried: Delivery, outcome: Outcome) -> Result<(), Error> {
+async fn settle(tx: &Transaction, tried: Delivery, outcome: Outcome) -> Result<(), Error> {
     let (state, status, error, again, gone) = match outcome {
         Outcome::Arrived { status } => (DeliveryState::Delivered, Some(status), None, None, false),
         Outcome::Missed { status, error, again: Some(at) } => {

@@ -17,8 +17,8 @@ use std::{fmt, str::FromStr};
 use futures::FutureExt as _;
 use queue::clock;
 use sea_orm::{
-    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, DbBackend,
-    EntityTrait as _, PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
+    ActiveValue::Set, ColumnTrait as _, ConnectionTrait as _, DbBackend, EntityTrait as _,
+    PaginatorTrait as _, QueryFilter as _, QueryOrder as _, QueryTrait as _,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde::{Deserialize, Serialize};
@@ -30,7 +30,7 @@ use self::table::{
 };
 use crate::{
     Error, Store,
-    log::{UnknownStatus, plain, statement, status::status},
+    log::{Transaction, UnknownStatus, plain, statement, status::status},
 };
 
 pub use claim::{DeliveryLimits, Endpoint};
@@ -151,7 +151,7 @@ impl Store {
     }
 }
 
-async fn add(tx: &DatabaseTransaction, new: Webhook) -> Result<bool, Error> {
+async fn add(tx: &Transaction, new: Webhook) -> Result<bool, Error> {
     if tx.get_database_backend() == DbBackend::Postgres {
         // Concurrent inserts are counted one after the other. A row lock would not help, since the new rows do not
         // exist yet.
@@ -180,7 +180,7 @@ async fn add(tx: &DatabaseTransaction, new: Webhook) -> Result<bool, Error> {
     Ok(true)
 }
 
-async fn remove(tx: &DatabaseTransaction, id: WebhookId) -> Result<bool, Error> {
+async fn remove(tx: &Transaction, id: WebhookId) -> Result<bool, Error> {
     delivery::Entity::delete_many().filter(delivery::Column::WebhookId.eq(id)).exec(tx).await?;
     Ok(webhooks::Entity::delete_by_id(id).exec(tx).await?.rows_affected > 0)
 }

@@ -5,7 +5,7 @@ use std::{os::unix::fs::PermissionsExt, time::Duration};
 use queue::clock;
 use sea_orm::sqlx::{self, Connection, Executor, PgConnection, SqliteConnection};
 use shared::{Decided, Event, Goto};
-use store::{Error, Idempotency, NewTurn, Opening, Store, integrity::hash_chain};
+use store::{ConnectionSettings, Error, Idempotency, NewTurn, Opening, Store, integrity::hash_chain};
 use tempfile::TempDir;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -64,7 +64,8 @@ async fn real_postgres_that_goes_away_under_a_group_queues_no_turn_twice() {
 #[tokio::test(flavor = "multi_thread")]
 async fn real_postgres_spreads_events_over_partitions() {
     let postgres = test_servers::Postgres::shared();
-    let store = Store::connect_with(&postgres.url(), 2).await.unwrap();
+    let two = ConnectionSettings { max: 2, ..ConnectionSettings::default() };
+    let store = Store::connect_with(&postgres.url(), two).await.unwrap();
     store.migrate().await.unwrap();
     for _ in 0..100 {
         let thread = store.submit(new_turn()).await.unwrap().into_turn().thread;

@@ -8,3 +8,4 @@ mod log;
 mod milvus;
 mod pins;
 mod plans;
+mod postgres;

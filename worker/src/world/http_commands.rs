@@ -8,7 +8,12 @@ use serde_json::Value;
 use shared::{Fault, FaultKind, Response, Safety, Tool, ToolCall, ToolOutput};
 
 use super::{
-    HttpClientError, Outcome, description::description, error_chain, retry_after::delay_ms, truncate,
+    Outcome,
+    description::description,
+    error_chain,
+    http_clients::{HttpClientError, HttpClients},
+    retry_after::delay_ms,
+    truncate,
 };
 
 /// Name of the server whose tools are the HTTP commands.
@@ -19,9 +24,6 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 
 /// Maximum bytes read of a response; more than any model can use.
 const MAX_BODY_BYTES: usize = 4 << 20;
-
-/// Maximum duration of connecting.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A command. It has no `Debug`: its URL and its headers may hold secrets.
 #[derive(Clone)]
@@ -60,7 +62,7 @@ pub enum Method {
 /// The configured commands.
 pub struct Commands {
     commands: BTreeMap<String, Command>,
-    http: reqwest::Client,
+    http: HttpClients,
 }
 
 /// Describes the commands in one line for planners. Each item holds a name and a description.
@@ -79,12 +81,7 @@ impl Commands {
     ///
     /// [`HttpClientError`] if no HTTP client can be built.
     pub fn new(commands: BTreeMap<String, Command>) -> Result<Self, HttpClientError> {
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST would become a GET, or send a header to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
-        Ok(Self { commands, http })
+        Ok(Self { commands, http: HttpClients::new()? })
     }
 
     /// Returns true if `server` names the HTTP commands and there are any.
@@ -123,6 +120,7 @@ impl Commands {
         let headers = command.headers(name)?;
         let request = self
             .http
+            .of(&command.url)
             .request(command.method.into(), &command.url)
             .headers(headers)
             .header(IDEMPOTENCY_KEY, key)

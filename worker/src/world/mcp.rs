@@ -4,19 +4,26 @@ mod call_tool;
 mod catalog;
 mod changes;
 mod concurrency;
+mod connect;
 mod connection;
 mod convert;
 mod elicitation;
 mod failure;
+mod handshake;
 mod http;
+mod lists;
+mod notices;
 mod notifications;
 mod pending_request;
 mod pins;
+mod process_group;
 mod resources;
 mod sessions;
 mod single_flight;
+mod stderr;
 mod stdio;
 mod tool_filter;
+mod wire;
 
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
@@ -24,6 +31,7 @@ use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use shared::{DynThread, Fault, Response, Safety, Tool};
 use store::Store;
+use tokio::sync::Semaphore;
 
 pub(super) use self::convert::MAX_OUTPUT_CHARS;
 pub use self::{
@@ -33,7 +41,11 @@ pub use self::{
     tool_filter::{NodeToolFilters, ToolFilter},
 };
 use self::{
-    concurrency::ConcurrencyLimits, connection::Connection, failure::Failure, sessions::Sessions,
+    concurrency::ConcurrencyLimits,
+    connect::{Connector, STARTS_AT_ONCE},
+    connection::Connection,
+    failure::Failure,
+    sessions::Sessions,
     single_flight::SingleFlight,
 };
 use super::Outcome;
@@ -51,8 +63,8 @@ pub struct Server {
     /// Maximum silence during a call. Each progress notification restarts the time, up to ten times the timeout in
     /// total.
     pub call_timeout: Duration,
-    /// Maximum duration of connecting. A server of an older protocol that ignores the newest handshake uses ten seconds
-    /// of it.
+    /// Maximum duration of starting and connecting. A child that ends when it is asked for the newest protocol is started
+    /// once more, with as much time.
     pub connect_timeout: Duration,
     /// Scope of a connection.
     pub session: Session,
@@ -162,6 +174,7 @@ pub struct Servers {
 
 struct Pool {
     server: Server,
+    connector: Connector,
     connection: SingleFlight<Arc<Connection>>,
     pinned_tools: pins::PinnedTools,
     concurrency: ConcurrencyLimits,
@@ -171,11 +184,18 @@ struct Pool {
 impl Servers {
     /// Creates the servers without pins. None is connected before its first use.
     pub fn new(servers: BTreeMap<String, Server>) -> Self {
+        Self::starting_at_once(servers, STARTS_AT_ONCE)
+    }
+
+    /// Creates the servers without pins, of which at most `starts` child processes start at the same time.
+    pub fn starting_at_once(servers: BTreeMap<String, Server>, starts: usize) -> Self {
+        let starts = Arc::new(Semaphore::new(starts.max(1)));
         let pool = |(name, server)| {
-            let concurrency = ConcurrencyLimits::of(&server);
+            let (connector, concurrency) =
+                (Connector::new(Arc::clone(&starts)), ConcurrencyLimits::of(&server));
             let (connection, pinned_tools, sessions) =
                 (SingleFlight::default(), pins::PinnedTools::default(), Sessions::default());
-            (name, Pool { server, connection, pinned_tools, concurrency, sessions })
+            (name, Pool { server, connector, connection, pinned_tools, concurrency, sessions })
         };
         Self { pools: servers.into_iter().map(pool).collect(), pins: None }
     }
@@ -223,9 +243,15 @@ impl Servers {
 
     /// Lists the tools visible to a thread, unless the thread already knows this list.
     pub(super) async fn list(&self, name: &str, thread: &dyn DynThread) -> Outcome {
-        let tools = self.with_read_tool(name, self.tools(name).await?).await?;
-        let (tools, known) =
-            (self.visible_tools(&self.pool(name)?.server, thread, tools), thread.server_tools(name));
+        let server = &self.pool(name)?.server;
+        let tools = match server.is_hidden_from_strategy(thread.strategy()) {
+            true => Vec::new(),
+            false => {
+                let tools = self.with_read_tool(name, self.tools(name).await?).await?;
+                self.visible_tools(server, thread, tools)
+            }
+        };
+        let known = thread.server_tools(name);
         let same = known == Some(tools.as_slice());
         Ok((if same { Response::ToolsUnchanged } else { Response::Tools { tools } }, None))
     }
@@ -255,7 +281,7 @@ impl Pool {
         at: &SingleFlight<Arc<Connection>>,
         name: &str,
     ) -> Result<Arc<Connection>, Fault> {
-        let open = async { Connection::open(name, &self.server).await.map(Arc::new) };
+        let open = async { self.connector.open(name, &self.server).await.map(Arc::new) };
         at.get(|it| !it.is_lost(), open).await
     }
 
@@ -266,7 +292,7 @@ impl Pool {
         connection: &Arc<Connection>,
         failure: &Failure,
     ) {
-        if matches!(failure, Failure::Unsent(_) | Failure::Lost { .. }) {
+        if failure.is_of_connection() {
             at.drop_if(|it| Arc::ptr_eq(it, connection)).await;
         }
     }

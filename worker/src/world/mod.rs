@@ -15,12 +15,15 @@
 mod argument_check;
 mod attachments;
 mod description;
+mod http_clients;
 mod http_commands;
 mod index;
+mod large_integer;
 mod mcp;
 mod models;
 mod rate_limits;
 mod recorded;
+mod redactor;
 mod retry_after;
 mod scripted;
 mod words;
@@ -31,23 +34,30 @@ use std::{
 };
 
 use async_trait::async_trait;
-use queue::rate_limits::Demand;
-use shared::{DynThread, Fault, PendingRequest, Request, Response, Simulation, ToolOutput, Usage};
+use queue::rate_limits::{Demand, Subject};
+use shared::{
+    AttachmentKind, DynThread, Fault, PendingRequest, Request, Response, Simulation, ToolOutput, Usage,
+};
 use tracing::Instrument;
 use uuid::Uuid;
 
-use self::argument_check::Schemas;
+use self::{argument_check::Schemas, large_integer::large_integer};
 pub use argument_check::check_parameters;
 pub use attachments::Attachments;
+pub use http_clients::HttpClientError;
 pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use mcp::{
     FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Server, ServerInfo, Servers, Session, ToolChange,
     ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
 };
-pub use models::{HttpClientError, Models, OpenAi, Price, Prices, Provider, Providers, Structured};
+pub use models::{
+    CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
+    Prices, Provider, Providers, Structured,
+};
 pub use rate_limits::RateLimitConfig;
 pub use recorded::RecordedWorld;
+pub use redactor::Redactor;
 pub use scripted::{Script, ScriptError};
 
 /// Result of a request, with its usage.
@@ -67,6 +77,11 @@ pub trait World: Send + Sync {
     /// Empty for a world without limits.
     fn demands(&self, _thread: &dyn DynThread, _ask: &RequestContext<'_>) -> Vec<Demand> {
         Vec::new()
+    }
+
+    /// Returns the model or server to which a request goes. Its availability is shared by all workers.
+    fn subject(&self, request: &Request) -> Option<Subject> {
+        rate_limits::subject(request)
     }
 }
 
@@ -108,6 +123,7 @@ pub struct LiveWorld {
     schemas: Schemas,
     rate_limits: RateLimitConfig,
     attachments: Option<Arc<dyn Attachments>>,
+    redactor: Redactor,
 }
 
 impl LiveWorld {
@@ -121,7 +137,14 @@ impl LiveWorld {
             schemas: Schemas::default(),
             rate_limits: RateLimitConfig::default(),
             attachments: None,
+            redactor: Redactor::default(),
         }
+    }
+
+    /// Removes these secrets from everything that models, servers and commands answer.
+    #[must_use]
+    pub fn with_redactor(self, redactor: Redactor) -> Self {
+        Self { redactor, ..self }
     }
 
     /// Adds the contents of images and files.
@@ -156,7 +179,7 @@ impl World for LiveWorld {
             tracing::debug_span!("perform", thread = %ask.thread, ?turn, node = ask.node, seq = asked, slot);
         let started = Instant::now();
         let outcome = async {
-            self.dispatch(thread, ask).await.inspect_err(
+            self.redactor.outcome(self.dispatch(thread, ask).await).inspect_err(
                 |fault| tracing::debug!(error = fault.error, kind = ?fault.kind, "request failed"),
             )
         };
@@ -209,7 +232,9 @@ impl LiveWorld {
                 if self.commands.are(server) {
                     return self.commands.call(call, ask.key).await;
                 }
-                self.servers.call(server, call, thread, ask).await
+                let (response, usage) = self.servers.call(server, call, thread, ask).await?;
+                let to = self.attachments.as_ref().filter(|_| self.models.any_takes(AttachmentKind::Image));
+                Ok((attachments::keep_images(to, ask.thread, response).await, usage))
             }
             Request::ListPrompts { server } if self.commands.are(server) => {
                 Ok((Response::Prompts { prompts: Vec::new() }, None))

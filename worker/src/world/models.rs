@@ -1,15 +1,24 @@
 //! Models: finds the provider of a model and builds the prompt.
 
+mod calls;
+mod check;
+mod content;
 mod context_error;
+mod dialect;
 mod embeddings;
 mod endpoint;
 mod http_error;
+mod json_text;
+mod learned;
 mod lenient;
+mod messages;
 mod price;
 mod request;
+mod sse;
 mod stream;
 mod structured_output;
 mod target;
+mod thinking;
 mod tool_selection;
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
@@ -17,18 +26,21 @@ use std::{borrow::Cow, collections::BTreeMap, sync::Arc, time::Duration};
 use secrecy::SecretString;
 use serde_json::Value;
 use shared::{
-    Accepts, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response, Role, Tool,
-    Usage, WebSearch,
+    Accepts, AttachmentKind, DynThread, Fault, Message, ModelParameters, PendingRequest, Request, Response,
+    Role, Tool, Usage, WebSearch,
 };
 
-use self::{endpoint::Endpoint, request::RequestForm};
 pub use self::{
+    check::{CapabilityCheck, CapabilityVerdict, ModelCheck},
+    dialect::{DIALECTS, Dialect, DialectRow},
     price::{Price, Prices},
     structured_output::Structured,
 };
+use self::{endpoint::Endpoint, request::RequestForm};
 use super::{
     Outcome, RequestContext, Script,
     attachments::{self, Attachments, DataUrls},
+    http_clients::{HttpClientError, HttpClients},
 };
 
 /// Providers, by the part of a model's name before the slash.
@@ -57,6 +69,8 @@ pub struct OpenAi {
     pub timeout: Duration,
     /// Method of requesting structured output.
     pub structured: Structured,
+    /// Dialect of the endpoint. `None`: as its address shows.
+    pub dialect: Option<Dialect>,
     /// Prices of its models.
     pub prices: Prices,
     /// Headers of every request.
@@ -75,6 +89,7 @@ impl OpenAi {
             api_key: None,
             timeout,
             structured: Structured::default(),
+            dialect: None,
             prices: Prices::default(),
             headers: BTreeMap::new(),
             query: BTreeMap::new(),
@@ -82,13 +97,6 @@ impl OpenAi {
         }
     }
 }
-
-/// Error of building an HTTP client.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "cannot build an HTTP client: {0}; hint: check the certificates and the proxy settings of this machine"
-)]
-pub struct HttpClientError(#[from] reqwest::Error);
 
 /// The configured models.
 pub struct Models {
@@ -101,9 +109,6 @@ enum Source {
     Script(Script),
     Unavailable(String),
 }
-
-/// Maximum duration of connecting to an endpoint.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Bytes per token in estimates, before the endpoint has counted them.
 const BYTES_PER_TOKEN: usize = 4;
@@ -118,23 +123,27 @@ impl Models {
     ///
     /// [`HttpClientError`] if no HTTP client can be built.
     pub fn new(providers: Providers) -> Result<Self, HttpClientError> {
-        let http = reqwest::Client::builder()
-            .connect_timeout(CONNECT_TIMEOUT)
-            // A redirected POST would become a GET, or send the key to another host.
-            .redirect(reqwest::redirect::Policy::none())
-            .build()?;
+        let http = HttpClients::new()?;
         let source = |(name, provider): (String, Provider)| {
             let source = match provider {
-                Provider::OpenAi(it) => match Endpoint::new(&name, it, http.clone()) {
-                    Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
-                    Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
-                },
+                Provider::OpenAi(it) => {
+                    let http = http.of(&it.base_url).clone();
+                    match Endpoint::new(&name, it, http) {
+                        Ok(endpoint) => Source::Endpoint(Box::new(endpoint)),
+                        Err(invalid) => Source::Unavailable(format!("providers.{name}.headers: {invalid}")),
+                    }
+                }
                 Provider::Scripted(script) => Source::Script(script),
                 Provider::Unavailable { reason: why } => Source::Unavailable(why),
             };
             (name, source)
         };
         Ok(Self { sources: providers.into_iter().map(source).collect(), accepts: Accepts::default() })
+    }
+
+    /// Returns true if the models of any provider take attachments of this kind.
+    pub(super) fn any_takes(&self, kind: AttachmentKind) -> bool {
+        self.accepts.any_takes(kind)
     }
 
     /// Sets the kinds of attachments that models take.
@@ -152,10 +161,12 @@ impl Models {
         attachments: Option<&Arc<dyn Attachments>>,
     ) -> Outcome {
         let mut prompt = Prompt::of(thread, ask.due, is_offered)?;
-        if let Some(refusal) =
-            self.accepts.refusal(prompt.model, prompt.messages.iter().flat_map(|it| &it.attachments))
-        {
+        let of_people = prompt.messages.iter().filter(|it| it.role != Role::Tool);
+        if let Some(refusal) = self.accepts.refusal(prompt.model, of_people.flat_map(|it| &it.attachments)) {
             return Err(Fault::permanent(format!("{refusal}; then run: turnfold turn retry")));
+        }
+        if !self.accepts.takes(prompt.model, AttachmentKind::Image) {
+            prompt.leave_out_tool_images();
         }
         let (source, provider, model) = self.source(prompt.model)?;
         let (reply, meter) = match source {
@@ -178,7 +189,8 @@ impl Models {
         is_offered: &IsOffered<'_>,
     ) -> (u64, u64) {
         let Ok(prompt) = Prompt::of(thread, due, is_offered) else { return (0, 0) };
-        let bytes = request::body(prompt.model, &prompt, RequestForm::default()).to_string().len();
+        let form = RequestForm { mode: None, features: Dialect::Compatible.row().features };
+        let bytes = request::body(prompt.model, &prompt, form).to_string().len();
         let input_tokens = u64::try_from(bytes.div_ceil(BYTES_PER_TOKEN)).unwrap_or(u64::MAX);
         let meter = Usage { input_tokens, output_tokens: REPLY_TOKENS, ..Usage::default() };
         let cost = match self.source(prompt.model) {
@@ -265,6 +277,18 @@ pub(super) struct ResponseSchema<'a> {
 type IsOffered<'a> = dyn Fn(&str, &str) -> bool + Send + Sync + 'a;
 
 impl<'a> Prompt<'a> {
+    /// Leaves out the images of tool results, for a model that takes none. The text of a result names them.
+    fn leave_out_tool_images(&mut self) {
+        let has_images = |it: &Message| it.role == Role::Tool && !it.attachments.is_empty();
+        if self.messages.iter().any(has_images) {
+            self.messages
+                .to_mut()
+                .iter_mut()
+                .filter(|it| has_images(it))
+                .for_each(|it| it.attachments.clear());
+        }
+    }
+
     fn of(
         thread: &'a dyn DynThread,
         due: &'a PendingRequest,

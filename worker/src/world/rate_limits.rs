@@ -5,6 +5,28 @@ use std::collections::BTreeMap;
 use queue::rate_limits::{RateLimit, Subject};
 use shared::Request;
 
+use super::http_commands::COMMANDS;
+
+/// Maximum bytes of a model's or server's name whose availability is recorded. Tenants may name any model.
+const MAX_NAME_BYTES: usize = 256;
+
+/// Returns the model or server to which a request goes. The HTTP commands are many servers and therefore none.
+pub(super) fn subject(request: &Request) -> Option<Subject> {
+    let subject = match request {
+        Request::Chat { model, .. } => Subject::Model(model.clone()),
+        Request::ListTools { server }
+        | Request::CallTool { server, .. }
+        | Request::ListPrompts { server }
+        | Request::GetPrompt { server, .. }
+        | Request::Describe { server } => Subject::Server(server.clone()),
+        Request::ReadMore { .. } | Request::Search { .. } | Request::Index { .. } | Request::Simulate(_) => {
+            return None;
+        }
+    };
+    let (Subject::Model(name) | Subject::Provider(name) | Subject::Server(name)) = &subject;
+    (name != COMMANDS && name.len() <= MAX_NAME_BYTES).then_some(subject)
+}
+
 /// Configured rate limits. Anything not named is unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct RateLimitConfig {

@@ -131,6 +131,8 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
             retry_after_ms,
             in_doubt,
             usage: meter,
+            waiting,
+            attempts_max: _,
             pin_changed,
             context_tokens,
         }) => {
@@ -139,6 +141,9 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
                     FaultKind::ContextExceeded { context_tokens: *context_tokens }
                 }
                 None => FaultKind::Permanent,
+                Some(_) if *waiting => {
+                    FaultKind::Unavailable { retry_after_ms: *retry_after_ms, sent: *in_doubt }
+                }
                 Some(_) if *in_doubt => FaultKind::InDoubt { retry_after_ms: *retry_after_ms },
                 Some(_) => FaultKind::Transient { retry_after_ms: *retry_after_ms },
             };

@@ -9,7 +9,8 @@ use async_trait::async_trait;
 use queue::{
     Lane, QueueError, Schedule,
     rate_limits::{
-        self, ActualUsage, Demand, MemoryRateLimiter, Permit, RateLimit, Reservation, Subject, Timing,
+        self, ActualUsage, Demand, MemoryRateLimiter, Permit, RateLimit, Refusal, Reservation, Standing,
+        Subject, Timing,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -142,6 +143,18 @@ impl rate_limits::RateLimiter for Looking {
 
     async fn settle(&self, permit: &Permit, used: ActualUsage) -> Result<(), QueueError> {
         self.limits.settle(permit, used).await
+    }
+
+    async fn refused(&self, refusal: &Refusal) -> Result<Standing, QueueError> {
+        self.limits.refused(refusal).await
+    }
+
+    fn answered(&self, subject: &Subject, sent_ago: Duration) {
+        self.limits.answered(subject, sent_ago);
+    }
+
+    fn is_refusing(&self, subject: &Subject) -> bool {
+        self.limits.is_refusing(subject)
     }
 
     fn timing(&self) -> Timing {

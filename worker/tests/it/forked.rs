@@ -3,6 +3,8 @@
 
 use std::{
     collections::BTreeMap,
+    fs,
+    path::PathBuf,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -48,7 +50,7 @@ impl World for Counting {
 async fn after_every_decision() {
     let of = |graph: &'static dyn Graph| async move {
         let (mut forks, parts) = (0, parts().await);
-        for path in fixtures(graph) {
+        for path in without_attachments(graph) {
             forks += forked(&parts, graph, &read(&path), usize::MAX).await;
         }
         whole(&parts.store, forks).await;
@@ -58,6 +60,13 @@ async fn after_every_decision() {
     let forks: Vec<usize> = join_all(all).await.into_iter().map(Result::unwrap).collect();
     println!("{forks:?} forks of each strategy");
     assert!(forks.iter().all(|it| 20 < *it), "{forks:?} forks of each strategy");
+}
+
+/// The fixtures of a strategy whose logs name no attachment: the content of an attachment is in no fixture, so it is missing
+/// from the store.
+fn without_attachments(graph: &dyn Graph) -> Vec<PathBuf> {
+    let has_attachment = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("\"sha256\"");
+    fixtures(graph).into_iter().filter(|it| !has_attachment(it)).collect()
 }
 
 /// A world that fails its first request.
@@ -110,7 +119,7 @@ async fn real_after_some_decisions() {
     store.migrate().await.unwrap();
     let mut forks = 0;
     for graph in strategies::all() {
-        for path in evenly(fixtures(graph), 2) {
+        for path in evenly(without_attachments(graph), 2) {
             let queue = RedisQueue::connect(&redis.url(), Duration::from_secs(10), "forked").await.unwrap();
             let notifications = RedisNotifications::connect(&redis.url()).await.unwrap();
             let parts = Backends {

@@ -239,6 +239,7 @@ async fn take(books: &dyn RateLimiter, cap: RateLimit) -> Permit {
     match books.reserve("somebody", &[want(cap)]).await.unwrap() {
         Reservation::Granted(permit) => permit,
         Reservation::Wait { reason: why, .. } => panic!("{why}"),
+        Reservation::Unavailable(it) => panic!("{}", it.reason),
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod ahead;
 mod crash;
+mod dialects;
 mod fair;
 mod forked;
 mod killed;
@@ -12,6 +13,7 @@ mod lived;
 mod noted;
 mod pauses;
 mod rebuilt;
+mod refusals;
 mod sim;
 mod stops;
 mod world;

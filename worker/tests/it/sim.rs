@@ -15,6 +15,7 @@
 //! Two controls show that the simulation can fail: without the sweeper turns are lost, and without the fence decisions
 //! are taken twice.
 
+mod availability;
 mod door;
 mod faults;
 mod log;

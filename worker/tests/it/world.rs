@@ -4,11 +4,16 @@
 mod arguments;
 mod child;
 mod commands;
+mod context_window;
 mod endpoint;
 mod forms;
 mod index;
 mod mcp;
+mod mcp_floods;
 mod mcp_http;
+mod mcp_misbehaviour;
+mod mcp_processes;
+mod mcp_restarts;
 mod models;
 mod modern;
 mod offers;
@@ -16,10 +21,12 @@ mod pins;
 mod providers;
 mod quirks;
 mod recorded;
+mod replies;
+mod requests;
 mod scripted;
 mod sessions;
 mod sight;
-mod strictness;
+pub(crate) mod strictness;
 mod wants;
 
 use std::{
@@ -171,7 +178,11 @@ fn live(providers: impl IntoIterator<Item = (&'static str, Provider)>, servers: 
 
 /// Builds a world with these models and without servers.
 fn live_of(models: Models) -> LiveWorld {
-    LiveWorld::new(Arc::new(models), nobody(), commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
+    live_with(models, nobody())
+}
+
+fn live_with(models: Models, servers: Servers) -> LiveWorld {
+    LiveWorld::new(Arc::new(models), servers, commands([]), Index::lexical(Arc::new(MemoryIndex::default())))
 }
 
 fn models(providers: impl IntoIterator<Item = (&'static str, Provider)>) -> Arc<Models> {
@@ -203,6 +214,7 @@ fn due(request: Request) -> PendingRequest {
         attempts: 0,
         previous_error: None,
         input_responses: None,
+        is_optional: false,
     }
 }
 
@@ -260,8 +272,13 @@ fn fault(outcome: Outcome) -> Fault {
 
 fn again(fault: &Fault) -> Option<u64> {
     match fault.kind {
-        FaultKind::Transient { retry_after_ms } => retry_after_ms,
-        FaultKind::Permanent | FaultKind::ContextExceeded { .. } | FaultKind::InDoubt { .. } => {
+        FaultKind::Transient { retry_after_ms } | FaultKind::Unavailable { retry_after_ms, sent: false } => {
+            retry_after_ms
+        }
+        FaultKind::Permanent
+        | FaultKind::ContextExceeded { .. }
+        | FaultKind::InDoubt { .. }
+        | FaultKind::Unavailable { sent: true, .. } => {
             panic!("this should be asked again: {fault:?}")
         }
     }

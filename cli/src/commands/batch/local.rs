@@ -1,7 +1,5 @@
 //! The engine of `--local`: an API and a worker in this process, on SQLite, at a port of 127.0.0.1. For a quote, only the API.
 
-use std::io;
-
 use secrecy::{ExposeSecret as _, SecretString};
 use shared::DEFAULT_TENANT;
 use store::{
@@ -53,8 +51,8 @@ pub(super) struct LocalEngine {
 }
 
 enum Running {
-    Engine { stop_worker: Shutdown, stop_api: CancellationToken, done: JoinHandle<anyhow::Result<()>> },
-    ApiOnly(AbortOnDropHandle<io::Result<()>>),
+    Engine { stop_worker: Shutdown, stop_api: CancellationToken, done: JoinHandle<()> },
+    ApiOnly(AbortOnDropHandle<()>),
 }
 
 impl LocalEngine {
@@ -100,10 +98,10 @@ impl LocalEngine {
                 stop_api.cancel();
                 let mut signals = Signals::new()?;
                 tokio::select! {
-                    ended = &mut done => return ended?,
+                    ended = &mut done => return Ok(ended?),
                     () = signals.received() => stop_worker.halt(),
                 }
-                done.await?
+                Ok(done.await?)
             }
         }
     }

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashMap, HashSet},
     fs::{self, File, OpenOptions},
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, IsTerminal as _, Write},
     path::{Path, PathBuf},
 };
 
@@ -22,7 +22,7 @@ use crate::{
     args::ResultFormat,
     client::{Client, is_outage, name, path},
     exit::{CliError, Exit},
-    output::{Format, check_writable},
+    output::{Format, PrintableWriter, check_writable},
 };
 
 /// Names of stdout. A file opened by one of these names would overwrite what is printed on stdout.
@@ -241,6 +241,10 @@ impl Sink {
             Ok::<_, anyhow::Error>(Box::new(BufWriter::new(opened.map_err(message)?)))
         };
         let (mut to, renamed): (Box<dyn Write + Send>, _) = match target {
+            // JSON keeps its value. CSV has no escapes, so a program receives it as it is.
+            Target::Stdout if *format == ResultFormat::Jsonl || io::stdout().is_terminal() => {
+                (Box::new(PrintableWriter(io::stdout())), None)
+            }
             Target::Stdout => (Box::new(io::stdout()), None),
             Target::Device(path) => (file(path, OpenOptions::new().write(true).open(path))?, None),
             Target::File { part, whole } => {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api_types::Batch;
 use indicatif::{ProgressBar, ProgressStyle};
+use shared::printable;
 use tokio::time::Instant;
 
 use super::{
@@ -119,7 +120,7 @@ impl Display {
                 bar.set_length(counts.total.max(1));
                 bar.set_position(counts.ended());
                 bar.set_prefix(format!("{}/{}", counts.ended(), counts.total));
-                bar.set_message(progress(batch));
+                bar.set_message(printable(&progress(batch)).into_owned());
             }
             Display::Lines { .. } if counts.total == 0 => {}
             Display::Lines { at, .. } if at.is_none_or(|it| LINE_INTERVAL <= it.elapsed()) => {

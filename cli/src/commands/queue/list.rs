@@ -43,6 +43,7 @@ fn row(it: &PendingTurn) -> Vec<String> {
         PendingCause::Person => format!("turnfold inbox show {}", it.thread_id),
         PendingCause::Worker
         | PendingCause::Limit
+        | PendingCause::Provider
         | PendingCause::Paused
         | PendingCause::Retry
         | PendingCause::NotEnqueued
@@ -75,16 +76,18 @@ fn group(it: &PendingGroup, now: i64) -> String {
         },
         PendingCause::Limit => format!("blocked by a limit: {detail}"),
         PendingCause::Paused => format!("paused: {detail}"),
-        PendingCause::Retry => {
-            let due = clock::parse_rfc3339(until).unwrap_or(now);
-            let seconds = due.saturating_sub(now).max(0) / 1_000_000;
-            format!("retry in {seconds} s after: {detail}")
-        }
+        PendingCause::Provider => format!("ask again in {} s: {detail}", seconds_until(until, now)),
+        PendingCause::Retry => format!("retry in {} s after: {detail}", seconds_until(until, now)),
         PendingCause::NotDue => format!("not due before {until}"),
         PendingCause::Person => "wait for a person".to_owned(),
         PendingCause::NotEnqueued => "wait for the sweeper to enqueue them".to_owned(),
     };
     format!("{turns} {reason}")
+}
+
+/// Whole seconds from now until a time; 0 if it has passed.
+fn seconds_until(time: &str, now: i64) -> i64 {
+    clock::parse_rfc3339(time).unwrap_or(now).saturating_sub(now).max(0) / 1_000_000
 }
 
 /// Formats an ordinal number: 1st, 2nd, 3rd, 4th.
@@ -140,6 +143,10 @@ mod tests {
                 "3 blocked by a limit: model openai/gpt-4o is at its 20 requests at once",
             ),
             (of(PendingCause::Retry, 4, "no answer"), "4 retry in 12 s after: no answer"),
+            (
+                of(PendingCause::Provider, 6, "model a/b limits its requests: slow down"),
+                "6 ask again in 12 s: model a/b limits its requests: slow down",
+            ),
             (of(PendingCause::NotDue, 2, ""), format!("2 not due before {due}").as_str()),
             (of(PendingCause::Person, 7, ""), "7 wait for a person"),
         ] {

@@ -59,22 +59,13 @@ impl EventPrinter {
         self.format == Format::Text
     }
 
-    /// Prints a piece of an answer that is being written, below the events so far. Control characters are made visible.
+    /// Prints a piece of an answer that is being written, below the events so far.
     pub(crate) fn print_piece(&mut self, text: &str) -> anyhow::Result<()> {
         let mut out = String::new();
         if !std::mem::replace(&mut self.is_in_answer, true) {
             out.extend(std::iter::repeat_n(' ', INDENT));
         }
-        for c in text.chars() {
-            match c {
-                '\n' => {
-                    out.push('\n');
-                    out.extend(std::iter::repeat_n(' ', INDENT));
-                }
-                c if c.is_control() => out.extend(c.escape_default()),
-                c => out.push(c),
-            }
-        }
+        out.push_str(&text.replace('\n', &format!("\n{:INDENT$}", "")));
         output::piece(&out)
     }
 

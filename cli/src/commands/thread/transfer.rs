@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use queue::clock;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use shared::{Event, Graph, RunStatus, rerun};
+use shared::{Event, Graph, RunStatus, check_json, rerun};
 use store::{AttachmentContent, Chain, ImportedEvent, Store, ThreadId, integrity::hash_chain, rename_turns};
 use uuid::Uuid;
 
@@ -19,9 +19,8 @@ use crate::{
 /// Number of events read at a time.
 const PAGE: u64 = 500;
 
-/// A line of an exported log: an event as it is stored.
+/// A line of an exported log: an event as it is stored. A folder of `audit export` has further fields.
 #[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Line {
     thread: ThreadId,
     seq: u64,
@@ -168,12 +167,36 @@ pub(super) async fn import(
     Ok(Exit::Ok)
 }
 
+/// Reads the lines of a file or of a folder that `audit export` wrote, in the form of an exported log.
 fn read(file: &Path) -> anyhow::Result<String> {
+    if file.is_dir() {
+        return read_bundle(file);
+    }
     if file.as_os_str() == "-" {
         return read_stdin();
     }
     std::fs::read_to_string(file)
         .map_err(|err| CliError::with_exit(Exit::Usage, format!("cannot read {}: {err}", file.display())))
+}
+
+fn read_bundle(folder: &Path) -> anyhow::Result<String> {
+    let failed = |file: &Path, err: &std::io::Error| {
+        CliError::with_exit(Exit::Usage, format!("cannot read {}: {err}", file.display()))
+    };
+    let events = folder.join("events.jsonl");
+    let mut text = std::fs::read_to_string(&events).map_err(|err| failed(&events, &err))?;
+    let contents = folder.join("attachments");
+    if !contents.exists() {
+        return Ok(text);
+    }
+    for entry in std::fs::read_dir(&contents).map_err(|err| failed(&contents, &err))? {
+        let file = entry.map_err(|err| failed(&contents, &err))?.path();
+        let content = STANDARD.encode(std::fs::read(&file).map_err(|err| failed(&file, &err))?);
+        let sha256 = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        text.push_str(&serde_json::to_string(&AttachmentLine { sha256, content })?);
+        text.push('\n');
+    }
+    Ok(text)
 }
 
 /// Splits an exported log into the lines of its events and the lines of its attachments, which follow them.
@@ -219,6 +242,7 @@ fn chained(lines: &[&str]) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
         if seq != nth || hex::encode(before) != hash {
             return Err(format!("line {}: the hash chain breaks here; the file was changed", nth + 1));
         }
+        check_json(payload.as_bytes()).map_err(|err| format!("line {}: {err}", nth + 1))?;
         log.push(ImportedEvent { at, kind, payload });
     }
     id.map(|id| (id, log)).ok_or_else(|| "the file is empty".to_owned())
@@ -226,8 +250,10 @@ fn chained(lines: &[&str]) -> Result<(ThreadId, Vec<ImportedEvent>), String> {
 
 /// Reads a fixture: takes its recorded answers, and lets today's code decide the rest.
 fn replayed(ctx: &Context, text: &str) -> Result<Vec<ImportedEvent>, String> {
-    let event =
-        |(nth, line)| serde_json::from_str::<Event>(line).map_err(|err| format!("line {}: {err}", nth + 1));
+    let event = |(nth, line): (usize, &str)| {
+        check_json(line.as_bytes()).map_err(|err| format!("line {}: {err}", nth + 1))?;
+        serde_json::from_str::<Event>(line).map_err(|err| format!("line {}: {err}", nth + 1))
+    };
     let script = text.lines().enumerate().map(event).collect::<Result<Vec<_>, _>>()?;
     let replayed = rerun(graph(ctx, &script)?, &script).map_err(|err| err.to_string())?;
     if let Some(left) = replayed.unused.first() {

@@ -1,7 +1,7 @@
 //! Budgets, prices and limits.
 
 use shared::{Budget, Limits};
-use turnfold::config::{ModelLimits, PriceSettings, ProviderSettings};
+use turnfold::config::{LimitSettings, ModelLimits, PriceSettings, ProviderSettings};
 
 use super::{error_of, toml};
 
@@ -50,7 +50,8 @@ fn limits_are_read_and_held_to_sense() {
     assert_eq!(settings.limits.providers["x"].usd_per_day, Some(40.0));
     assert_eq!(settings.limits.servers["mail"].concurrency, Some(5));
     assert_eq!(settings.limits.servers["commands"].requests_per_minute, Some(6));
-    assert!(toml("").0.limits.is_none());
+    let LimitSettings { models, providers, servers } = toml("").0.limits;
+    assert!(models.is_empty() && providers.is_empty() && servers.is_empty());
     for (text, message) in [
         (
             "limits.models.gpt.concurrency = 1",

@@ -3,6 +3,7 @@
 //! A check is an async function that takes a `&Backend`. [`checks!`] turns each into a test in memory and a test over a Redis
 //! server of its own.
 
+mod availability;
 mod notifications;
 mod queue;
 mod rate_limits;

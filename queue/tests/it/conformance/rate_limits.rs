@@ -144,6 +144,7 @@ async fn grant_within_limit(
                     settle(limits, &permit, ActualUsage::default()).await;
                     return (before, Instant::now());
                 }
+                Reservation::Unavailable(it) => panic!("{}", it.reason),
                 Reservation::Wait { after, .. } => {
                     assert!(after <= limits.timing().minute, "the pause is longer than a minute: {after:?}");
                     sleep(after).await;
@@ -343,6 +344,7 @@ async fn a_tenant_does_not_wait_behind_the_crowd_of_another(backend: &Backend) {
                     match limits.reserve(&requester, &demands).await.expect("reserve") {
                         Reservation::Granted(permit) => break permit,
                         Reservation::Wait { after, .. } => sleep(after).await,
+                        Reservation::Unavailable(it) => panic!("{}", it.reason),
                     }
                 };
                 granted_count.fetch_add(1, Ordering::SeqCst);
@@ -373,6 +375,7 @@ async fn granted(limits: &dyn RateLimiter, requester: &str, demands: &[Demand]) 
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(permit) => permit,
         Reservation::Wait { reason: why, .. } => panic!("rejected although there is capacity: {why}"),
+        Reservation::Unavailable(it) => panic!("rejected although there is capacity: {}", it.reason),
     }
 }
 
@@ -380,6 +383,7 @@ async fn rejected(limits: &dyn RateLimiter, requester: &str, demands: &[Demand])
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(_) => panic!("granted although the limit was reached: {demands:?}"),
         Reservation::Wait { reason: why, .. } => why,
+        Reservation::Unavailable(it) => panic!("{}", it.reason),
     }
 }
 
@@ -387,6 +391,7 @@ async fn pause(limits: &dyn RateLimiter, requester: &str, demands: &[Demand]) ->
     match limits.reserve(requester, demands).await.expect("reserve") {
         Reservation::Granted(_) => panic!("granted although the limit was reached"),
         Reservation::Wait { after, .. } => after,
+        Reservation::Unavailable(it) => panic!("{}", it.reason),
     }
 }
 
@@ -396,6 +401,7 @@ async fn granted_eventually(limits: &dyn RateLimiter, requester: &str, demands: 
         match limits.reserve(requester, demands).await.expect("reserve") {
             Reservation::Granted(permit) => return permit,
             Reservation::Wait { after, .. } => sleep(after.min(Duration::from_millis(20))).await,
+            Reservation::Unavailable(it) => panic!("{}", it.reason),
         }
         assert!(began.elapsed() < TIMEOUT, "no permit within {TIMEOUT:?}");
     }

@@ -6,6 +6,7 @@ mod connect;
 mod notifications;
 mod outage;
 mod rate_limits;
+mod sentinel;
 
 use std::time::{Duration, Instant};
 

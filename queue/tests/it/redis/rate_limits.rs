@@ -126,6 +126,7 @@ async fn real_redis_that_stalls_reserves_nothing_for_callers_that_gave_up() {
     loop {
         match limits.reserve("y", &all_limits()).await {
             Ok(Reservation::Granted(_)) => break,
+            Ok(Reservation::Unavailable(it)) => panic!("{}", it.reason),
             Ok(Reservation::Wait { reason: why, .. }) => {
                 assert!(began.elapsed() < TIMEOUT, "{why}")
             }

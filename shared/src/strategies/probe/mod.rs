@@ -94,7 +94,10 @@ impl Strategy for Probe {
         ),
         (NodeName::Wait, &[Edge::To(NodeName::Step)]),
         (NodeName::Ask, &[Edge::Ask(NodeName::ReceiveAnswer)]),
-        (NodeName::ReceiveAnswer, &[Edge::To(NodeName::Step), Edge::Ask(NodeName::ReceiveAnswer)]),
+        (
+            NodeName::ReceiveAnswer,
+            &[Edge::To(NodeName::Step), Edge::To(NodeName::Finish), Edge::Ask(NodeName::ReceiveAnswer)],
+        ),
         (NodeName::Flaky, &[Edge::To(NodeName::Step)]),
         (NodeName::Fail, &[Edge::To(NodeName::Step)]),
         (NodeName::Call, &[Edge::To(NodeName::Step)]),

@@ -7,7 +7,8 @@ use super::{
     script::{USAGE, Word, parse},
 };
 use crate::{
-    InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition, strategy::verbatim,
+    Answer, InterruptKind, Message, Node, Question, Simulate, Simulation, Thread, Transition,
+    strategy::verbatim,
 };
 
 pub(super) struct Read;
@@ -97,13 +98,19 @@ impl Node<Probe> for ReceiveAnswer {
 
     fn ask(&self, _: &Thread<Probe>) {}
 
+    /// A dismissal that is no option ends the turn.
     fn learn(&self, thread: &Thread<Probe>, (): ()) -> Transition<Probe> {
         let Question { options, .. } = question(thread);
         let chosen = match options.is_empty() {
-            true => Some(thread.user_message()),
+            true => Some(thread.user_message()).filter(|it| !Answer::is_dismissal(it)),
             false => Question::chosen(&options, thread.user_message()),
         };
         match chosen {
+            None if Answer::is_dismissal(thread.user_message()) => {
+                let next = Transition::to(NodeName::Finish).because("the person dismissed the question");
+                let is_begun = !thread.state.done.is_empty();
+                if is_begun { next.partial("person declined") } else { next.declined("person declined") }
+            }
             Some(answer) => done(&format!("answered {answer:?}")).learn(Fact::Answered(answer.to_owned())),
             None => {
                 let why = format!("{:?} is not among the options", thread.user_message());

@@ -6,10 +6,13 @@
 use std::ops::Range;
 
 use super::{
-    code::code,
-    links::{Kind, Link, host, key, links},
+    code::{code, containing, settled},
+    links::{Kind, LABEL_MAX, Link, host, key, links},
     sources::Source,
 };
+
+/// Characters that are left out at the beginning of an answer.
+const LINE_ENDS: [char; 2] = ['\n', '\r'];
 
 /// Answer in the form that a person reads.
 #[derive(Debug, PartialEq)]
@@ -34,25 +37,82 @@ impl Resolved {
 /// the conversation, or is listed at the end as not among the sources.
 pub(super) fn resolve(answer: &str, sources: &[Source], known: impl Fn(&str) -> bool) -> Resolved {
     let (code, found) = (code(answer), links(answer));
-    let (cited, out, strange, unfound) = (Vec::new(), String::new(), Vec::new(), Vec::new());
-    let mut page = Page { answer, sources, code: &code, cited, out, strange, unfound };
-    let mut done = 0;
-    for link in found.iter().filter(|it| !torn_by_code(&it.at, &code)) {
-        page.words(done..link.at.start);
-        done = link.at.end;
-        page.link(link, known(&link.url));
-    }
-    page.words(done..answer.len());
+    let mut page = Page::new(answer, sources, &code);
+    page.fill(&found, answer.len(), known);
     page.listed()
+}
+
+/// Resolves the beginning of an answer that is still being written, as far as the rest cannot change it.
+///
+/// **Invariant:** the result is the beginning of what [`resolve`] returns for the whole answer, whatever follows.
+pub(super) fn resolve_beginning(partial: &str, sources: &[Source]) -> String {
+    let (code, found) = (code(partial), links(partial));
+    let brackets = brackets(partial);
+    let end = settled(partial).min(settled_brackets(partial, &brackets, &code, &found));
+    // An address extends to the next white space, and a token may hold some.
+    let end = partial[..end].rfind(char::is_whitespace).unwrap_or_default();
+    let torn = brackets.iter().find(|(open, close)| *open < end && close.is_some_and(|it| end <= it));
+    let end = torn.map_or(end, |(open, _)| *open);
+    let mut page = Page::new(partial, sources, &code);
+    page.fill(&found, end, |_| true);
+    page.out.trim_end().trim_start_matches(LINE_ENDS).to_owned()
+}
+
+/// Returns the end of the part of `text` in which every bracket that more text could make a token or a link is complete.
+fn settled_brackets(text: &str, brackets: &[Bracket], code: &[Range<usize>], links: &[Link]) -> usize {
+    let mut from = 0;
+    for &(open, close) in brackets {
+        let link = links.get(links.partition_point(|it| it.at.end <= open));
+        let link = link.filter(|it| it.at.contains(&open) && !torn_by_code(&it.at, code));
+        match link {
+            _ if open < from || containing(code, open).is_some() => (),
+            Some(link) if link.at.end < text.len() => from = link.at.end,
+            _ if is_complete(&text[open + 1..], close.map(|it| &text[it + 1..])) => (),
+            // The mark of a picture belongs to its brackets.
+            _ => return open - usize::from(text[..open].ends_with('!')),
+        }
+    }
+    text.len() - usize::from(text.ends_with('!'))
+}
+
+/// Returns whether an opening bracket begins neither a link nor a token that is still being written, given the text after
+/// it and the text after its closing bracket.
+fn is_complete(inside: &str, after: Option<&str>) -> bool {
+    match after {
+        Some(after) => after.chars().next().is_some_and(|it| it != '('),
+        // A token holds only numbers, and no label is so long.
+        None => {
+            let is_token = |it: char| it.is_ascii_digit() || "sS,; ".contains(it);
+            4 * LABEL_MAX < inside.len() && !inside.chars().take(TOKEN_MAX).all(is_token)
+        }
+    }
+}
+
+/// Number of characters after which a bracket without another character than those of a token is taken for a token.
+const TOKEN_MAX: usize = 100;
+
+/// Positions of an opening bracket and of its closing one.
+type Bracket = (usize, Option<usize>);
+
+/// Returns the brackets of `text`, in the order of their openings.
+fn brackets(text: &str) -> Vec<Bracket> {
+    let (mut found, mut open) = (Vec::new(), Vec::new());
+    for (at, it) in text.bytes().enumerate() {
+        match it {
+            b'[' => {
+                open.push(found.len());
+                found.push((at, None));
+            }
+            b']' => open.pop().into_iter().for_each(|nth: usize| found[nth].1 = Some(at)),
+            _ => (),
+        }
+    }
+    found
 }
 
 /// Returns true if a link begins or ends in code. A link may hold a span of code in its label.
 fn torn_by_code(link: &Range<usize>, code: &[Range<usize>]) -> bool {
-    let within = |at: usize| {
-        let before = code.partition_point(|it| it.start <= at);
-        code[..before].last().is_some_and(|it| at < it.end)
-    };
-    within(link.start) || within(link.end - 1)
+    containing(code, link.start).is_some() || containing(code, link.end - 1).is_some()
 }
 
 struct Page<'a> {
@@ -68,7 +128,26 @@ struct Page<'a> {
     unfound: Vec<String>,
 }
 
-impl Page<'_> {
+impl<'a> Page<'a> {
+    fn new(answer: &'a str, sources: &'a [Source], code: &'a [Range<usize>]) -> Self {
+        let (cited, out, strange, unfound) = (Vec::new(), String::new(), Vec::new(), Vec::new());
+        Page { answer, sources, code, cited, out, strange, unfound }
+    }
+
+    /// Copies the answer up to `end` with its citations. A link that crosses `end` is left out, with all that follows.
+    fn fill(&mut self, links: &[Link], end: usize, known: impl Fn(&str) -> bool) {
+        let mut done = 0;
+        for link in links.iter().filter(|it| !torn_by_code(&it.at, self.code)) {
+            self.words(done..link.at.start.min(end));
+            done = link.at.end;
+            if end < done {
+                return;
+            }
+            self.link(link, known(&link.url));
+        }
+        self.words(done..end);
+    }
+
     /// Copies a part of the answer without links, and replaces its tokens.
     fn words(&mut self, part: Range<usize>) {
         let mut done = part.start;
@@ -162,7 +241,7 @@ impl Page<'_> {
             self.out.push_str(&format!("\n\nNot among the sources: {}", all.join(", ")));
         }
         self.strange.append(&mut self.unfound);
-        Resolved { text: self.out.trim_start_matches(['\n', '\r']).to_owned(), strange: self.strange }
+        Resolved { text: self.out.trim_start_matches(LINE_ENDS).to_owned(), strange: self.strange }
     }
 }
 
@@ -210,6 +289,64 @@ mod tests {
     fn drops(answer: &str, expected: &str, strange: &[&str]) {
         let strange = strange.iter().map(|it| (*it).to_owned()).collect();
         assert_eq!(resolved(answer), Resolved { text: expected.to_owned(), strange }, "{answer}");
+    }
+
+    /// Returns texts that more text can change in every way: code, links, tokens and brackets.
+    fn awkward() -> Vec<String> {
+        let parts = [
+            "[s1]",
+            "[s1",
+            ", s2]",
+            "[s99]",
+            "(https://e.example/3)",
+            "[three]",
+            " `f[s1]`",
+            "``",
+            "`",
+            "\n```sh\n",
+            "\n~~~\n",
+            "\n> ",
+            "! ",
+            "![p](https://e.example/3)",
+            " https://e.example/1",
+            ". ",
+            " <https://e.example/2>",
+            "[",
+            "]",
+            "](",
+            " \"a title\")",
+            " \n\n",
+            "ä ",
+            "(",
+        ];
+        let mut seed = 7_usize;
+        let mut next = || {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            parts[(seed >> 33) % parts.len()]
+        };
+        (0..3_000).map(|n| (0..2 + n % 9).map(|_| next()).collect()).collect()
+    }
+
+    #[test]
+    fn the_beginning_stays_whatever_follows() {
+        let sources = sources(3);
+        let mut written = 0;
+        for answer in awkward() {
+            let whole = resolve(&answer, &sources, |_| true).text;
+            for (at, _) in answer.char_indices().chain([(answer.len(), ' ')]) {
+                let beginning = resolve_beginning(&answer[..at], &sources);
+                assert!(
+                    whole.starts_with(&beginning),
+                    "{answer:?} to {at}: {beginning:?} does not begin {whole:?}"
+                );
+                written += usize::from(!beginning.is_empty());
+            }
+        }
+        assert!(3_000 < written, "{written}");
+        let long = "[a".repeat(100_000);
+        assert_eq!(resolve_beginning(&long, &sources), "");
+        let early = resolve_beginning("Porto has six bridges [s2]. The `old` one [s3](", &sources);
+        assert_eq!(early, "Porto has six bridges [1](https://e.example/2). The `old` one");
     }
 
     #[test]

@@ -6,6 +6,40 @@ use std::ops::Range;
 
 /// Returns the ranges of `text` that are code, with their fences and backticks, in order.
 pub(super) fn code(text: &str) -> Vec<Range<usize>> {
+    read(text).0
+}
+
+/// Returns the range that holds `at`, if there is one. The ranges are in order and do not overlap.
+pub(super) fn containing(ranges: &[Range<usize>], at: usize) -> Option<&Range<usize>> {
+    let next = ranges.partition_point(|it| it.end <= at);
+    ranges.get(next).filter(|it| it.start <= at)
+}
+
+/// Returns the end of the part of `text` in which more text after it would change no code.
+pub(super) fn settled(text: &str) -> usize {
+    let line = text.rfind('\n').map_or(0, |it| it + 1);
+    let text = if may_be_fence(&text[line..]) { &text[..line] } else { text };
+    let (found, prose) = read(text);
+    let Some(prose) = prose else { return text.len() };
+    // A run of backticks without a partner may get one, and a run at the end may grow.
+    let unsettled = |run: Range<usize>| match containing(&found, run.start) {
+        Some(span) if span.end < text.len() => None,
+        Some(span) => Some(span.start),
+        None => Some(run.start),
+    };
+    runs(text, prose..text.len()).into_iter().find_map(unsettled).unwrap_or(text.len())
+}
+
+/// Returns whether more text could make this incomplete line a fence, or could make a fence something else.
+fn may_be_fence(line: &str) -> bool {
+    let line = line.trim_start_matches([' ', '>']);
+    let Some(mark) = line.chars().next() else { return true };
+    let rest = line.trim_start_matches(mark);
+    matches!(mark, '`' | '~') && (rest.is_empty() || 3 <= line.len() - rest.len())
+}
+
+/// Returns the ranges that are code, and the start of the prose at the end. `None` if a fence is open there.
+fn read(text: &str) -> (Vec<Range<usize>>, Option<usize>) {
     let mut found = Vec::new();
     let (mut prose, mut at) = (0, 0);
     let mut open: Option<(usize, Fence)> = None;
@@ -28,10 +62,15 @@ pub(super) fn code(text: &str) -> Vec<Range<usize>> {
     }
     match open {
         // A fence that nothing closes extends to the end.
-        Some((from, _)) => found.push(from..text.len()),
-        None => found.extend(spans(text, prose..text.len())),
+        Some((from, _)) => {
+            found.push(from..text.len());
+            (found, None)
+        }
+        None => {
+            found.extend(spans(text, prose..text.len()));
+            (found, Some(prose))
+        }
     }
-    found
 }
 
 /// Character of a fence, and its number.

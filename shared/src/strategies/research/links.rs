@@ -25,7 +25,7 @@ pub(super) enum Kind {
 }
 
 /// Maximum length of a link's label, in characters. Bounds the backward search for each label in a long text.
-const LABEL_MAX: usize = 1_000;
+pub(super) const LABEL_MAX: usize = 1_000;
 
 /// Returns every address in `text`, in order: bare, in angle brackets, or as a markdown link.
 ///

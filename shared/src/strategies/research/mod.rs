@@ -38,7 +38,7 @@ pub use sources::Source;
 pub use state::{Ending, Fact, Searched, State};
 
 use crate::{
-    Message, Role, Thread,
+    Message, ReadAnswer, Role, Thread,
     strategy::{Edge, Edges, PartialResult, Step, Strategy},
 };
 
@@ -77,6 +77,7 @@ impl Strategy for Research {
         include_str!("prompts/plan.md"),
         include_str!("prompts/reflect.md"),
         include_str!("prompts/search.md"),
+        ReadAnswer::PROMPT,
     ];
     type Config = Config;
     type State = State;

@@ -96,13 +96,16 @@ pub(super) enum Approval {
     Change,
     /// These queries replace the plan.
     Rather(Vec<String>),
+    /// One line that the table does not know: a query, an instruction, or something else. A model reads it.
+    Line,
     /// An instruction, from which new queries are to be planned.
     Wish,
     /// The answer cannot be used, for this reason.
     Unclear(String),
 }
 
-/// Reads a person's answer: yes, no, an instruction, or other queries, one per line.
+/// Reads a person's answer by the table: yes, no, an instruction, or other queries, one per line. A single query is
+/// recognized by its list mark.
 pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     match Answer::of(answer) {
         Answer::Yes => return Approval::Yes,
@@ -115,7 +118,13 @@ pub(super) fn approval(answer: &str, limit: usize) -> Approval {
     if Answer::of(first) != Answer::Unclear {
         return Approval::Wish;
     }
-    let queries = distinct(answer.lines().map(|it| unlisted(it).to_owned()), &[]);
+    let lines: Vec<&str> = answer.lines().map(str::trim).filter(|it| !it.is_empty()).collect();
+    if let [line] = lines[..]
+        && unlisted(line) == line
+    {
+        return Approval::Line;
+    }
+    let queries = distinct(lines.into_iter().map(|it| unlisted(it).to_owned()), &[]);
     match queries.len() {
         0 => Approval::Unclear("nothing was answered".to_owned()),
         n if limit < n => {
@@ -185,9 +194,13 @@ mod tests {
             assert_eq!(approval(no, 2), Approval::No, "{no}");
         }
         let rather = |it: &[&str]| Approval::Rather(it.iter().map(|it| (*it).to_owned()).collect());
-        assert_eq!(approval("no man's sky review", 2), rather(&["no man's sky review"]));
+        for line in ["no man's sky review", "2026 tides", " tak\n", "make it about the moon", "-"] {
+            assert_eq!(approval(line, 2), Approval::Line, "{line}");
+        }
+        assert_eq!(approval("- no man's sky review", 2), rather(&["no man's sky review"]));
+        assert_eq!(approval("1. tides", 2), rather(&["tides"]));
         assert_eq!(approval("1. tides\n\n- Moon phases\n- TIDES", 2), rather(&["tides", "Moon phases"]));
-        assert_eq!(approval("2026 tides", 2), rather(&["2026 tides"]));
+        assert_eq!(approval("2026 tides\nmoon", 2), rather(&["2026 tides", "moon"]));
         assert_eq!(approval("change it", 2), Approval::Change);
         for wish in
             ["No, rather the moon", "Yes, but only of this year", "stop. The moon rather", "oui? et la lune"]

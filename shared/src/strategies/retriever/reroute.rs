@@ -29,8 +29,6 @@ fn reroute(thread: &Thread<Retriever>, refusal: Refusal) -> Transition<Retriever
     } else {
         return Transition::to(NodeName::RoutingQuery).learn(refused);
     };
-    let next =
-        Transition::to(NodeName::Respond).learn(refused).learn(Fact::Ended(Ending::Refused)).because(why);
-    // What a server's tools returned before it handed over is part of the answer.
-    if 0 < thread.state.rounds { next.partial(cause) } else { next.declined(cause) }
+    let next = Transition::to(NodeName::Respond).learn(refused).learn(Fact::Ended(Ending::Refused));
+    next.because(why).declined(cause)
 }

@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 
 use futures::FutureExt as _;
 use queue::clock;
-use sea_orm::{
-    ColumnTrait as _, ConnectionTrait as _, DatabaseTransaction, EntityTrait as _, QueryFilter as _,
-    QuerySelect as _,
-};
+use sea_orm::{ColumnTrait as _, ConnectionTrait as _, EntityTrait as _, QueryFilter as _, QuerySelect as _};
 use shared::Opened;
 use uuid::Uuid;
 
@@ -19,7 +16,9 @@ use crate::{
         attachments::{self, AttachmentContent},
         database::Database,
         ids::corrupt,
-        plain, signed,
+        plain,
+        pool::Transaction,
+        signed,
         tables::{threads, turns},
         turns::policy_text,
     },
@@ -63,11 +62,11 @@ pub(crate) async fn insert_all(database: &Database, new: Vec<NewTurn>) -> Result
 }
 
 /// Queues one turn.
-pub(crate) async fn insert_one(tx: &DatabaseTransaction, new: NewTurn) -> Result<Submitted, Error> {
+pub(crate) async fn insert_one(tx: &Transaction, new: NewTurn) -> Result<Submitted, Error> {
     insert_many(tx, vec![new]).await?.pop().ok_or_else(lost)?
 }
 
-async fn insert_many(tx: &DatabaseTransaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
+async fn insert_many(tx: &Transaction, new: Vec<NewTurn>) -> Result<Outcomes, Error> {
     let now = clock::now();
     let mut outcomes: Vec<Option<Result<Submitted, Error>>> = new.iter().map(|_| None).collect();
     let (mut nths, mut entries, mut openings) = (Vec::new(), Vec::new(), Vec::new());
@@ -112,12 +111,7 @@ fn lost() -> Error {
 }
 
 /// Queues a turn of an existing thread.
-async fn follow(
-    tx: &DatabaseTransaction,
-    new: NewTurn,
-    thread: ThreadId,
-    now: i64,
-) -> Result<Submitted, Error> {
+async fn follow(tx: &Transaction, new: NewTurn, thread: ThreadId, now: i64) -> Result<Submitted, Error> {
     // The lock keeps the thread from being deleted, and makes the next writer of its status see the queued turn.
     let row = threads::Entity::find_by_id(thread).lock_exclusive().one(tx).await?;
     let row = row.ok_or(Error::UnknownThread(thread))?;
@@ -192,7 +186,7 @@ impl Entry {
 
 /// Queues the turns with new keys in order, and returns their positions.
 async fn queue<'a>(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     entries: impl IntoIterator<Item = &'a Entry>,
     now: i64,
 ) -> Result<BTreeMap<TurnId, i64>, Error> {
@@ -241,7 +235,7 @@ async fn queue<'a>(
 }
 
 /// Creates the threads of queued turns.
-async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
+async fn open_all(tx: &Transaction, entries: Vec<(&Entry, Opened)>, now: i64) -> Result<(), Error> {
     const WORDS: Words = Words {
         postgres: "INSERT INTO threads (id, strategy, status, created_at, updated_at, tenant) \
                    SELECT thread_id, strategy, $1, $2, $2, tenant \
@@ -268,7 +262,7 @@ async fn open_all(tx: &DatabaseTransaction, entries: Vec<(&Entry, Opened)>, now:
 
 /// Returns the earlier turns with the same keys.
 async fn by_key(
-    tx: &DatabaseTransaction,
+    tx: &Transaction,
     entries: impl IntoIterator<Item = &Entry>,
 ) -> Result<BTreeMap<String, turns::Model>, Error> {
     let keys: Vec<String> = entries.into_iter().filter_map(Entry::key).collect();

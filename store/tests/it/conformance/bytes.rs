@@ -41,6 +41,24 @@ pub(super) async fn come_back_exactly(store: &Store) -> Result<(), Error> {
     Ok(())
 }
 
+/// An event that no parser reads again is refused before it is written, and the log stays readable.
+pub(super) async fn nested_too_deep_are_refused(store: &Store) -> Result<(), Error> {
+    let (start, _) = opened(store).await?;
+    let nested = |levels: usize| {
+        let mut event = decided("deep");
+        if let Event::Decided(it) = &mut event {
+            let text = format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+            it.facts = vec![serde_json::from_str(&text).expect("not too deep by itself")];
+        }
+        event
+    };
+    let refused = store.append(&start, &[nested(126)], None).await.expect_err("nobody could read it");
+    assert!(matches!(&refused, Error::ContentRejected(it) if it.contains("nested so deep")), "{refused:?}");
+    store.append(&start, &[nested(shared::JSON_DEPTH_MAX)], None).await?;
+    assert_eq!(log_of(store, start.thread).await?.len(), 2);
+    Ok(())
+}
+
 pub(super) async fn of_the_future_are_refused(store: &Store) -> Result<(), Error> {
     let (start, _) = opened(store).await?;
     store.append(&start, &[decided(1), decided(2)], None).await?;
@@ -135,6 +153,7 @@ async fn change(store: &Store, head: &Head, column: &str, to: impl Into<Value>) 
 
 on_databases! {
     come_back_exactly,
+    nested_too_deep_are_refused,
     of_the_future_are_refused,
     that_change_break_the_chain,
     are_paged,

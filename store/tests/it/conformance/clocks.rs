@@ -22,6 +22,8 @@ pub(super) async fn ahead_are_passed_over(store: &Store) -> Result<(), Error> {
             retry_after_ms: Some(10_000),
             in_doubt: false,
             usage: None,
+            waiting: false,
+            attempts_max: None,
             pin_changed: false,
             context_tokens: None,
         };

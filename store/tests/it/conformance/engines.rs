@@ -1,7 +1,7 @@
 //! Databases for the tests: a new one for each test on each engine.
 
-use store::{Error, Store};
-use test_servers::Postgres;
+use store::{ConnectionSettings, Error, Store};
+use test_servers::{PgBouncer, Postgres};
 
 /// Declares one test per check and engine. The check receives a database with all tables and no rows.
 macro_rules! on_databases {
@@ -20,6 +20,13 @@ macro_rules! on_databases {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $check() {
                 $crate::conformance::engines::sqlite_memory(stringify!($tables), super::$check).await;
+            })+
+        }
+
+        mod real_pooler {
+            $(#[tokio::test(flavor = "multi_thread")]
+            async fn $check() {
+                $crate::conformance::engines::pooler(stringify!($tables), super::$check).await;
             })+
         }
 
@@ -47,8 +54,19 @@ pub(crate) async fn postgres(tables: &str, check: impl AsyncFnOnce(&Store) -> Re
     run(&postgres.url(), tables, check).await;
 }
 
+/// PostgreSQL through a pooler in transaction mode, which shares few connections.
+pub(crate) async fn pooler(tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
+    let postgres = Postgres::shared();
+    let pooler = PgBouncer::before(&postgres.url(), 6);
+    let settings = ConnectionSettings { prepared_statements: false, ..ConnectionSettings::default() };
+    run_on(Store::connect_with(&pooler.url(), settings).await.unwrap(), tables, check).await;
+}
+
 async fn run(url: &str, tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
-    let store = Store::connect(url).await.unwrap();
+    run_on(Store::connect(url).await.unwrap(), tables, check).await;
+}
+
+async fn run_on(store: Store, tables: &str, check: impl AsyncFnOnce(&Store) -> Result<(), Error>) {
     if tables == "migrated" {
         store.migrate().await.unwrap();
     }

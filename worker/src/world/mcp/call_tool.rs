@@ -1,16 +1,14 @@
 //! Calls of one tool: sent at most once, whatever happens to the connection.
 
 use rmcp::model::{
-    CallToolRequest, CallToolRequestParams, ClientRequest, JsonObject, RequestMetaObject, ServerResult,
+    CallToolRequest, CallToolRequestParams, CallToolResult, ClientRequest, JsonObject, RequestMetaObject,
+    ServerResult,
 };
-use shared::{DynThread, Fault, FaultKind, Response, ToolCall, ToolOutput};
+use shared::{DynThread, Fault, FaultKind, Response, Safety, ToolCall, ToolOutput};
 
 use super::{
-    ATTEMPTS, IDEMPOTENCY_KEY, Servers, convert, elicitation,
-    failure::{self, Failure},
-    resources::read_request,
-    sessions::InUse,
-    tool_filter,
+    ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, elicitation, failure::Failure,
+    resources::read_request, sessions::InUse, tool_filter,
 };
 use crate::world::{Outcome, RequestContext};
 
@@ -37,56 +35,90 @@ impl Servers {
             false => request(call, ask),
         };
         let _permits = pool.concurrency.acquire(&call.name).await;
-        let mut cause = ("it closed the connection".to_owned(), None);
-        for _ in 0..ATTEMPTS {
+        let may_repeat = ask.due.safety == Safety::Read;
+        let mut last_failure = Failure::Unsent("it closed the connection".to_owned());
+        for attempt in 1..=ATTEMPTS {
             let connection = pool.connected_at(slot, name).await?;
-            if let Err(failure) = self.admit(name, pool, &connection).await {
+            if let Err(failure) = self.prepare(name, pool, &connection, may_repeat).await {
                 pool.drop_if_lost(slot, &connection, &failure).await;
-                match failure {
-                    // Only the list of tools was requested: whatever happened to it, no call was sent.
-                    Failure::Unsent(reason) => cause = (reason, None),
-                    Failure::Lost { why: reason, retry_after_ms } => cause = (reason, retry_after_ms),
-                    Failure::Refused(_) | Failure::Fault(_) | Failure::Silent(_) => {
-                        return Err(failure.of_query(name));
-                    }
+                // Whatever happened to the preparation, no call was sent.
+                if attempt == ATTEMPTS || !failure.is_of_connection() {
+                    return Err(failure.of_query(name));
                 }
                 continue;
             }
-            let failure = match connection.request_within(timeout, &pool.server, request.clone()).await {
-                Ok(ServerResult::CallToolResult(it)) => {
+            match connection.request_within(timeout, &pool.server, request.clone()).await {
+                Ok(result) => {
                     let session = session.as_ref().map(|_| connection.id());
-                    return Ok((convert::output(it, session), None));
+                    return Ok((response(&call.name, result, session), None));
                 }
-                Ok(ServerResult::ReadResourceResult(it)) => {
-                    let session = session.as_ref().map(|_| connection.id());
-                    return Ok((convert::resource(it, session), None));
-                }
-                Ok(ServerResult::InputRequiredResult(it)) => {
-                    return Ok(elicitation::input_required(&call.name, it)
-                        .map_or_else(error, |response| (response, None)));
-                }
-                Ok(other) => return Ok(error(convert::not_a_result(&call.name, &other))),
-                Err(failure) => failure,
-            };
-            pool.drop_if_lost(slot, &connection, &failure).await;
-            match failure {
-                Failure::Unsent(reason) => cause = (reason, None),
-                Failure::Refused(message) => return Ok(error(message)),
-                Failure::Fault(fault) => return Err(fault),
-                Failure::Lost { why, retry_after_ms } => {
-                    let error =
-                        format!("the connection to MCP server {name} was lost during {}: {why}", call.name);
-                    return Err(Fault::new(error, FaultKind::InDoubt { retry_after_ms }));
-                }
-                Failure::Silent(time) => {
-                    return Err(Fault::in_doubt(format!(
-                        "MCP server {name} did not answer {} within {time:?}",
-                        call.name
-                    )));
+                Err(failure) => {
+                    pool.drop_if_lost(slot, &connection, &failure).await;
+                    let is_last = attempt == ATTEMPTS || !failure.is_for_new_connection(may_repeat);
+                    last_failure = failure;
+                    if is_last {
+                        break;
+                    }
                 }
             }
         }
-        Err(failure::unreachable(name, &cause.0, cause.1))
+        outcome(name, &call.name, last_failure, may_repeat)
+    }
+
+    /// Makes sure that a call over this connection may be sent.
+    async fn prepare(
+        &self,
+        name: &str,
+        pool: &Pool,
+        connection: &Connection,
+        may_repeat: bool,
+    ) -> Result<(), Failure> {
+        if !may_repeat && let Some(failure) = connection.lost_session(&pool.server).await {
+            return Err(failure);
+        }
+        self.admit(name, pool, connection).await
+    }
+}
+
+/// Converts the result of a call.
+fn response(tool: &str, result: ServerResult, session: Option<String>) -> Response {
+    if let ServerResult::CallToolResult(it) = result {
+        return convert::output(it, session);
+    }
+    if let ServerResult::ReadResourceResult(it) = result {
+        return convert::resource(it, session);
+    }
+    if let ServerResult::InputRequiredResult(it) = result {
+        return elicitation::input_required(tool, it).unwrap_or_else(error);
+    }
+    // A result without content, as rmcp reads it.
+    if matches!(result, ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) {
+        return convert::output(CallToolResult::success(Vec::new()), session);
+    }
+    error(convert::not_a_result(tool, &result))
+}
+
+/// Decides what a failed call means.
+fn outcome(name: &str, tool: &str, failure: Failure, may_repeat: bool) -> Outcome {
+    let failure = failure.without_status(name);
+    match failure {
+        Failure::Refused(message) => Ok((error(message), None)),
+        Failure::Unreadable(it) if it.has_result || may_repeat => {
+            let made = if it.has_result { "; the call was carried out" } else { "" };
+            Ok((error(format!("{name} answered {tool}, but its answer {}{made}", it.why)), None))
+        }
+        Failure::Unreadable(it) => Err(Fault::in_doubt(format!(
+            "MCP server {name} answered {tool}, but its answer {}; the call may have been carried out",
+            it.why
+        ))),
+        Failure::Lost { why, retry_after_ms } => {
+            let error = format!("the connection to MCP server {name} was lost during {tool}: {why}");
+            Err(Fault::new(error, FaultKind::InDoubt { retry_after_ms }))
+        }
+        Failure::Silent(time) => {
+            Err(Fault::in_doubt(format!("MCP server {name} did not answer {tool} within {time:?}")))
+        }
+        Failure::Unsent(_) | Failure::Status { .. } | Failure::Fault(_) => Err(failure.of_query(name)),
     }
 }
 
@@ -103,6 +135,6 @@ fn request(call: &ToolCall, ask: &RequestContext<'_>) -> ClientRequest {
     ClientRequest::CallToolRequest(CallToolRequest::new(params))
 }
 
-fn error(message: String) -> (Response, Option<shared::Usage>) {
-    (Response::Output(ToolOutput::Error(message)), None)
+fn error(message: String) -> Response {
+    Response::Output(ToolOutput::Error(message))
 }

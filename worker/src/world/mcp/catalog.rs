@@ -81,7 +81,7 @@ impl Servers {
                     last_failure = failure;
                 }
             }
-            if !matches!(last_failure, Failure::Unsent(_)) {
+            if !last_failure.is_for_new_connection(true) {
                 break;
             }
         }
@@ -111,13 +111,10 @@ async fn read_catalog(connection: &Connection, server: &Server) -> Result<Catalo
 impl Failure {
     /// Maps the failure of a prompt query: a rejected query would be rejected again.
     fn of_prompt_query(self, name: &str) -> Fault {
-        match self {
-            Failure::Refused(message) => {
-                Fault::permanent(format!("MCP server {name} rejected the request: {message}"))
-            }
-            other @ (Failure::Unsent(_) | Failure::Fault(_) | Failure::Lost { .. } | Failure::Silent(_)) => {
-                other.of_query(name)
-            }
+        let failure = self.without_status(name);
+        if let Failure::Refused(message) = failure {
+            return Fault::permanent(format!("MCP server {name} rejected the request: {message}"));
         }
+        failure.of_query(name)
     }
 }

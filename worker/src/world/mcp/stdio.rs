@@ -1,98 +1,233 @@
-//! MCP servers as child processes: their environment and their standard error.
+//! MCP servers as child processes: a transport over their standard input and output.
+
+mod reader;
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     path::Path,
     process::Stdio,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use rmcp::transport::TokioChildProcess;
+use rmcp::{
+    RoleClient,
+    model::{
+        CancelledNotification, ClientJsonRpcMessage, ClientNotification, ClientRequest, RequestId,
+        ServerJsonRpcMessage,
+    },
+    transport::Transport,
+};
+use serde_json::Value;
 use tokio::{
-    io::AsyncReadExt,
-    process::{ChildStderr, Command},
-    task::JoinHandle,
+    io::AsyncWriteExt as _,
+    process::{ChildStdin, Command},
+    sync::{mpsc, oneshot},
+    task::AbortHandle,
+};
+
+use self::reader::Reader;
+use super::{
+    notifications::Changes,
+    process_group::ProcessGroup,
+    stderr::StderrTail,
+    wire::{Payload, Traffic, Waiting},
 };
 
 /// Environment variables passed to a child; the others may hold secrets.
 const INHERITED_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
-/// Maximum bytes kept of a child's standard error.
-const MAX_TAIL_BYTES: usize = 2_000;
+/// Maximum messages that wait for rmcp, and for the child to read its input. A reply beyond it is not sent.
+const QUEUE: usize = 64;
 
-/// Maximum time to wait for the last output of a child.
-const LAST_OUTPUT_TIMEOUT: Duration = Duration::from_millis(300);
-
-/// Starts a server. `redact` removes secrets from its standard error.
-pub(super) fn spawn(
-    name: &str,
-    command: &str,
-    args: &[String],
-    env: &BTreeMap<String, String>,
-    cwd: Option<&Path>,
-    redact: impl Fn(&str) -> String + Send + 'static,
-) -> std::io::Result<(TokioChildProcess, StderrTail)> {
-    let mut child = Command::new(command);
-    let inherited = INHERITED_ENV.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-    child.args(args).env_clear().envs(inherited).envs(env).kill_on_drop(true);
-    if let Some(cwd) = cwd {
-        child.current_dir(cwd);
-    }
-    // In a process group of its own: a Ctrl-C at the terminal must not end servers with calls in flight.
-    #[cfg(unix)]
-    child.process_group(0);
-    let (child, stderr) = TokioChildProcess::builder(child).stderr(Stdio::piped()).spawn()?;
-    let stderr_tail = stderr.map(|it| StderrTail::start(name, it, redact)).unwrap_or_default();
-    Ok((child, stderr_tail))
-}
-
-/// Logs a child's standard error and keeps its end.
-#[derive(Default)]
-pub(super) struct StderrTail {
-    end: Arc<Mutex<Vec<u8>>>,
-    reader: Option<JoinHandle<()>>,
-}
-
-impl StderrTail {
-    fn start(name: &str, stderr: ChildStderr, redact: impl Fn(&str) -> String + Send + 'static) -> Self {
-        let end = Arc::default();
-        let reader = tokio::spawn(read_stderr(name.to_owned(), stderr, redact, Arc::clone(&end)));
-        Self { end, reader: Some(reader) }
-    }
-
-    /// Returns the last lines, after giving the child time to write them.
-    pub(super) async fn last_lines(self) -> String {
-        if let Some(reader) = self.reader {
-            let _ = tokio::time::timeout(LAST_OUTPUT_TIMEOUT, reader).await;
-        }
-        let end = self.end.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines: Vec<&str> = valid_text(&end).lines().map(str::trim).filter(|it| !it.is_empty()).collect();
-        lines.join(" / ")
-    }
-}
-
-async fn read_stderr(
+/// A child process as rmcp's transport.
+pub(super) struct ChildTransport {
     name: String,
-    mut stderr: ChildStderr,
-    redact: impl Fn(&str) -> String,
-    end: Arc<Mutex<Vec<u8>>>,
-) {
-    let mut chunk = [0; 4_096];
-    while let Ok(read @ 1..) = stderr.read(&mut chunk).await {
-        let chunk = &chunk[..read];
-        tracing::debug!(server = name, "{}", redact(String::from_utf8_lossy(chunk).trim_end()));
-        let mut end = end.lock().unwrap_or_else(PoisonError::into_inner);
-        end.extend_from_slice(chunk);
-        let surplus = end.len().saturating_sub(MAX_TAIL_BYTES);
-        end.drain(..surplus);
+    process: ProcessGroup,
+    /// `None` once closed.
+    input: Option<mpsc::Sender<Line>>,
+    messages: mpsc::Receiver<ServerJsonRpcMessage>,
+    waiting: Arc<Mutex<Waiting>>,
+    reader: AbortHandle,
+    /// Messages that rmcp receives before those of the child.
+    ready: VecDeque<ServerJsonRpcMessage>,
+    /// Result of the handshake, if it is already known.
+    initialized: Option<Value>,
+}
+
+/// A line for the child, and the receiver of the result of writing it.
+type Line = (Vec<u8>, Option<oneshot::Sender<std::io::Result<()>>>);
+
+/// Configuration of a child.
+pub(super) struct ChildConfig<'a> {
+    /// Name of the server.
+    pub(super) name: &'a str,
+    pub(super) command: &'a str,
+    pub(super) args: &'a [String],
+    pub(super) env: &'a BTreeMap<String, String>,
+    pub(super) cwd: Option<&'a Path>,
+}
+
+impl ChildTransport {
+    /// Starts a server. `redact` removes secrets from its standard error.
+    pub(super) fn spawn(
+        config: &ChildConfig<'_>,
+        changes: Changes,
+        redact: impl Fn(&str) -> String + Send + 'static,
+    ) -> std::io::Result<(Self, StderrTail)> {
+        let mut command = Command::new(config.command);
+        let inherited = INHERITED_ENV.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command.args(config.args).env_clear().envs(inherited).envs(config.env);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(cwd) = config.cwd {
+            command.current_dir(cwd);
+        }
+        let mut process = ProcessGroup::spawn(command)?;
+        let child = process.child();
+        let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(std::io::Error::other("its standard input or output is not available"));
+        };
+        let stderr = child.stderr.take();
+        let tail = stderr.map(|it| StderrTail::start(config.name, it, redact)).unwrap_or_default();
+        let (input, lines) = mpsc::channel(QUEUE);
+        let (sender, messages) = mpsc::channel(QUEUE);
+        tokio::spawn(write_lines(stdin, lines));
+        let waiting = Arc::new(Mutex::new(Waiting::new(config.name)));
+        let reader = Reader {
+            traffic: Traffic::new(config.name, changes),
+            waiting: Arc::clone(&waiting),
+            // Only the transport keeps the input open.
+            replies: input.downgrade(),
+            messages: sender,
+        };
+        let reader = tokio::spawn(reader.run(stdout)).abort_handle();
+        let (ready, initialized) = (VecDeque::new(), None);
+        let name = config.name.to_owned();
+        Ok((Self { name, process, input: Some(input), messages, waiting, reader, ready, initialized }, tail))
+    }
+
+    /// Uses this result for rmcp's `initialize` request: a server may refuse a second one.
+    pub(super) fn set_initialized(&mut self, result: Value) {
+        self.initialized = Some(result);
+    }
+
+    /// Forgets the requests so far. Their answers are dropped.
+    pub(super) fn forget_requests(&mut self) {
+        *self.waiting() = Waiting::new(&self.name);
+    }
+
+    /// Receives the next message; `None` if the child has closed its output.
+    pub(super) async fn next(&mut self) -> Option<ServerJsonRpcMessage> {
+        match self.ready.pop_front() {
+            Some(message) => Some(message),
+            None => self.messages.recv().await,
+        }
+    }
+
+    /// Writes a message. The message was not received if this fails: its line is incomplete.
+    pub(super) fn write(
+        &mut self,
+        message: &ClientJsonRpcMessage,
+    ) -> impl Future<Output = std::io::Result<()>> + Send + use<> {
+        let closed = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+        let encoded = serde_json::to_vec(message).map_err(std::io::Error::from);
+        let input = self.input.clone();
+        async move {
+            let mut line = encoded?;
+            line.push(b'\n');
+            let (sender, written) = oneshot::channel();
+            input.ok_or_else(closed)?.send((line, Some(sender))).await.map_err(|_| closed())?;
+            written.await.map_err(|_| closed())?
+        }
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the answer to rmcp's handshake, if the child has already given it.
+    fn known_answer(&mut self, message: &ClientJsonRpcMessage) -> Option<ServerJsonRpcMessage> {
+        let ClientJsonRpcMessage::Request(it) = message else { return None };
+        let is_handshake = matches!(it.request, ClientRequest::InitializeRequest(_));
+        let result = self.initialized.take_if(|_| is_handshake)?;
+        Some(Payload::Result(result).into_message(it.id.clone(), &self.name))
+    }
+
+    /// Records a message that is about to be sent.
+    fn record(&mut self, message: &ClientJsonRpcMessage) {
+        match message {
+            ClientJsonRpcMessage::Request(it) => {
+                let is_subscription = matches!(it.request, ClientRequest::SubscriptionsListenRequest(_));
+                self.waiting().add(it.id.clone(), is_subscription);
+            }
+            ClientJsonRpcMessage::Notification(it) => {
+                if let Some(id) = cancelled(&it.notification) {
+                    let settled = self.waiting().remove(id);
+                    self.ready.extend(settled);
+                }
+            }
+            ClientJsonRpcMessage::Response(_) | ClientJsonRpcMessage::Error(_) => (),
+        }
     }
 }
 
-/// Decodes the longest valid text from the first whole character on.
-fn valid_text(bytes: &[u8]) -> &str {
-    let start = bytes.iter().position(|it| *it & 0xC0 != 0x80).unwrap_or(bytes.len());
-    let bytes = &bytes[start..];
-    std::str::from_utf8(bytes)
-        .unwrap_or_else(|error| std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default())
+fn cancelled(notification: &ClientNotification) -> Option<&RequestId> {
+    let ClientNotification::CancelledNotification(CancelledNotification { params, .. }) = notification else {
+        return None;
+    };
+    params.request_id.as_ref()
+}
+
+impl Transport<RoleClient> for ChildTransport {
+    type Error = std::io::Error;
+
+    fn send(
+        &mut self,
+        item: ClientJsonRpcMessage,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        let known = self.known_answer(&item);
+        let is_known = known.is_some();
+        self.ready.extend(known);
+        let writing = (!is_known).then(|| {
+            self.record(&item);
+            self.write(&item)
+        });
+        async move {
+            match writing {
+                Some(writing) => writing.await,
+                None => Ok(()),
+            }
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        self.next().await
+    }
+
+    async fn close(&mut self) -> Result<(), Self::Error> {
+        self.input = None;
+        self.process.end().await;
+        Ok(())
+    }
+}
+
+impl Drop for ChildTransport {
+    fn drop(&mut self) {
+        self.reader.abort();
+    }
+}
+
+async fn write_lines(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Line>) {
+    while let Some((line, written)) = lines.recv().await {
+        let result = match stdin.write_all(&line).await {
+            Ok(()) => stdin.flush().await,
+            Err(error) => Err(error),
+        };
+        let failed = result.is_err();
+        if let Some(written) = written {
+            let _ = written.send(result);
+        }
+        if failed {
+            return;
+        }
+    }
 }

@@ -33,6 +33,13 @@ impl Server {
         self.tool_filter.permits(tool) && named.is_none_or(|it| it.values().any(|it| it.permits(tool)))
     }
 
+    /// Returns true if a strategy sees no tool of the server, whatever their names. It then need not wait for the server.
+    pub(super) fn is_hidden_from_strategy(&self, strategy: &str) -> bool {
+        let hides_all = |it: &ToolFilter| it.allow.as_ref().is_some_and(BTreeSet::is_empty);
+        let named = self.node_tool_filters.get(strategy);
+        hides_all(&self.tool_filter) || named.is_some_and(|it| it.values().all(hides_all))
+    }
+
     /// Returns true if a node sees the tool. A node without a filter sees the tools of its strategy: it may call what
     /// another node offered.
     fn is_visible_to_node(&self, strategy: &str, node: &str, tool: &str) -> bool {

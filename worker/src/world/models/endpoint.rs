@@ -1,21 +1,18 @@
 //! Client of an endpoint with OpenAI's chat completions API.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
-use async_openai::{Client, config::Config, error::OpenAIError, middleware::HttpRequestFactory};
-use futures::{StreamExt, stream};
-use reqwest::header::CONTENT_TYPE;
+use reqwest::{Response, header::CONTENT_TYPE};
 use serde_json::Value;
 use shared::{Fault, Reply, Usage};
 
 use super::{
     OpenAi, Prices, Prompt, Structured,
+    dialect::{Dialect, DialectRow},
     http_error::{HttpError, ModeRejection},
-    request::{self, MAX_COMPLETION_TOKENS, MAX_TOKENS, RequestForm},
+    learned::{Known, Learned, without_refused},
+    request::{self, RequestForm},
+    sse::{Chunk, ChunkReader, ReadError},
     stream::ReplyStream,
     structured_output::OutputMode,
     target::{InvalidHeader, Target},
@@ -25,99 +22,124 @@ use crate::world::{DeltaSink, error_chain};
 /// Path of chat completions.
 const CHAT: &str = "/chat/completions";
 
-/// Maximum bytes of a response that is not streamed.
-const MAX_RESPONSE_BYTES: usize = 32 << 20;
+/// Maximum number of forms in which one request is tried.
+const MAX_FORMS: usize = 8;
 
 /// An endpoint with its key and settings.
 pub(super) struct Endpoint {
     name: String,
     timeout: Duration,
-    client: Client<Target>,
+    target: Target,
     http: reqwest::Client,
     structured: Structured,
     prices: Prices,
     stream: bool,
-    /// Output mode each model was found to need, where it is not the first.
-    found: Mutex<BTreeMap<String, OutputMode>>,
-    /// Models that need the other field for the maximum number of tokens.
-    completion_tokens: Mutex<BTreeSet<String>>,
+    dialect: &'static DialectRow,
+    learned: Learned,
 }
 
-/// A failed request, and whether its form may be the cause.
+/// A failed request, and the endpoint's refusal if its form may be the cause.
 struct FailedRequest {
     fault: Fault,
-    mode_rejection: Option<ModeRejection>,
-    /// True if the endpoint wants [`MAX_COMPLETION_TOKENS`] instead of [`MAX_TOKENS`].
-    wants_completion_tokens: bool,
+    refusal: Option<HttpError>,
 }
 
 impl From<Fault> for FailedRequest {
     fn from(fault: Fault) -> Self {
-        Self { fault, mode_rejection: None, wants_completion_tokens: false }
+        Self { fault, refusal: None }
     }
 }
 
 impl Endpoint {
     pub(super) fn new(name: &str, settings: OpenAi, http: reqwest::Client) -> Result<Self, InvalidHeader> {
-        let OpenAi { base_url, api_key, timeout, structured, prices, query, stream, headers } = settings;
-        // Replaces async-openai's HTTP service, which retries on its own.
-        let client = Client::build(http.clone(), Target::new(&base_url, api_key, &headers, &query)?);
-        let raw_http = http.clone();
-        let send =
-            tower::service_fn(move |request: HttpRequestFactory| send(raw_http.clone(), timeout, request));
-        let client = client.with_http_service(send);
-        let (found, completion_tokens) = (Mutex::default(), Mutex::default());
-        let name = name.to_owned();
-        Ok(Self { name, timeout, client, http, structured, prices, stream, found, completion_tokens })
+        let OpenAi { base_url, api_key, timeout, structured, prices, query, stream, headers, dialect } =
+            settings;
+        let dialect = dialect.unwrap_or_else(|| Dialect::of_url(&base_url)).row();
+        Ok(Self {
+            name: name.to_owned(),
+            timeout,
+            target: Target::new(&base_url, api_key, &headers, &query)?,
+            http,
+            structured,
+            prices,
+            stream,
+            dialect,
+            learned: Learned::new(dialect, structured),
+        })
     }
 
-    /// Requests a model's next message, falling back to looser output modes where the endpoint rejects a stricter one.
+    /// Requests a model's next message. Parts of the request that the endpoint refuses are left out, and what it accepts
+    /// is remembered for the model.
     ///
     /// ## Why an output mode is not given up after one refusal
     ///
     /// A refusal seldom names its cause: a prompt that is too long is refused like an unsupported output mode. A looser
-    /// mode is therefore remembered only once it worked where a stricter one was refused. A 500, which may have been a
-    /// temporary failure, must also name the mode.
+    /// mode is therefore remembered only once it worked where a stricter one was refused. A 500 without a cause may have
+    /// been a temporary failure: it is reported, and the next request tries a looser mode.
     pub(super) async fn chat(
         &self,
         model: &str,
         prompt: &Prompt<'_>,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), Fault> {
-        let mode = prompt.shape.is_some().then(|| self.output_mode(model));
-        let mut form = RequestForm { mode, token_limit: self.token_limit(model), stream: self.stream };
-        let mut is_certain = true;
+        let mut form = self.form(model, prompt.shape.is_some());
+        let mut tried = Vec::new();
         loop {
             let failed = match self.request_once(model, prompt, form, deltas).await {
                 Ok(response) => {
-                    if let Some(mode) = form.mode.filter(|_| is_certain) {
-                        self.remember(model, mode);
-                    }
-                    if form.token_limit == MAX_COMPLETION_TOKENS {
-                        lock(&self.completion_tokens).insert(model.to_owned());
-                    }
+                    let RequestForm { mode, features } = form;
+                    self.learned.accepted(model, features, mode);
                     return Ok(response);
                 }
                 Err(failed) => failed,
             };
-            let is_limited = prompt.parameters.is_some_and(|it| it.max_tokens.is_some());
-            if is_limited && failed.wants_completion_tokens && form.token_limit == MAX_TOKENS {
-                form.token_limit = MAX_COMPLETION_TOKENS;
-                continue;
-            }
-            let looser = form.mode.and_then(|it| self.structured.looser(it));
-            let (Some(mode_rejection), Some(looser)) = (failed.mode_rejection, looser) else {
+            tried.push(form);
+            let Some(next) = failed.refusal.as_ref().and_then(|it| self.next_form(model, prompt, form, it))
+            else {
                 return Err(failed.fault);
             };
+            if tried.contains(&next) || MAX_FORMS <= tried.len() {
+                return Err(failed.fault);
+            }
             tracing::debug!(
                 provider = self.name,
                 model,
-                to = looser.name(),
-                "retrying with a looser output mode: {}",
+                "sending the request in another form: {}",
                 failed.fault.error
             );
-            is_certain &= mode_rejection == ModeRejection::Certain;
-            form.mode = Some(looser);
+            form = next;
+        }
+    }
+
+    /// Form of the next request to a model.
+    fn form(&self, model: &str, has_schema: bool) -> RequestForm {
+        let mut features = self.learned.of(model).features;
+        features.streams &= self.stream;
+        let mode = has_schema.then(|| self.learned.mode(model, self.structured));
+        RequestForm { mode, features }
+    }
+
+    /// Returns the form to try after a refusal, if there is one.
+    fn next_form(
+        &self,
+        model: &str,
+        prompt: &Prompt<'_>,
+        form: RequestForm,
+        refusal: &HttpError,
+    ) -> Option<RequestForm> {
+        if let Some(features) = without_refused(form.features, refusal) {
+            let next = RequestForm { features, ..form };
+            if request::body(model, prompt, next) != request::body(model, prompt, form) {
+                return Some(next);
+            }
+        }
+        let mode = form.mode?;
+        match refusal.mode_rejection()? {
+            ModeRejection::Certain => Some(RequestForm { mode: Some(self.structured.looser(mode)?), ..form }),
+            ModeRejection::Doubtful => {
+                self.learned.failed(model, mode);
+                None
+            }
         }
     }
 
@@ -129,42 +151,50 @@ impl Endpoint {
         form: RequestForm,
         deltas: &dyn DeltaSink,
     ) -> Result<(Reply, Usage), FailedRequest> {
-        let (body, mode) = (request::body(model, prompt, form), form.mode);
-        let mut reply = ReplyStream::default();
+        let response = self.send(CHAT, &request::body(model, prompt, form)).await?;
+        let headers = response.headers().clone();
+        let mut chunks = ChunkReader::new(response);
+        let mut reply = ReplyStream::new(self.learned.of(model).unopened_reasoning);
         let mut nothing_streamed = true;
-        let mut chunks = match form.stream {
-            true => {
-                let stream = self.client.chat().create_stream_byot::<Value, Value>(body).await;
-                stream.map_err(|error| self.failed(error))?
-            }
-            false => {
-                let response = self.send(CHAT, &body).await?;
-                stream::iter([Ok(as_chunk(response))]).boxed()
-            }
-        };
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|error| self.fault(error))?;
-            if chunk.get("error").is_some_and(|it| !it.is_null()) {
-                let refusal = HttpError::from_stream(&chunk);
-                // Text already streamed cannot be taken back, so no other mode may follow it.
-                let mode_rejection = refusal.mode_rejection().filter(|_| nothing_streamed);
-                return Err(FailedRequest {
-                    fault: refusal.fault(&self.name, |text| self.redact(text)),
-                    mode_rejection,
-                    wants_completion_tokens: nothing_streamed && refusal.asks_for(MAX_COMPLETION_TOKENS),
-                });
+        // An endpoint that has begun to answer takes requests.
+        let began =
+            |fault: Fault, nothing_streamed| if nothing_streamed { fault } else { fault.as_attempt() };
+        while let Some(chunk) =
+            chunks.next().await.map_err(|error| began(self.unreadable(error), nothing_streamed))?
+        {
+            let chunk = match chunk {
+                Chunk::Json(chunk) => chunk,
+                Chunk::Done => {
+                    reply.done();
+                    break;
+                }
+            };
+            if let Some(refusal) = HttpError::of_chunk(&chunk, &headers) {
+                let fault = began(refusal.fault(&self.name, |text| self.redact(text)), nothing_streamed);
+                // Text already streamed cannot be taken back, so no other form may follow it.
+                return Err(FailedRequest { fault, refusal: Some(refusal).filter(|_| nothing_streamed) });
             }
             let text = reply.add(&chunk)?;
             if !text.is_empty() {
                 nothing_streamed = false;
-                deltas.delta(text).await;
+                deltas.delta(&text).await;
             }
         }
-        let meter = self.meter(model, &reply, mode);
-        match reply.whole(&self.name, prompt, mode) {
+        let rest = reply.end();
+        if !rest.is_empty() {
+            deltas.delta(&rest).await;
+        }
+        if reply.take_unopened_reasoning() {
+            self.learned.begins_reasoning(model);
+        }
+        let meter = self.meter(model, &reply, form.mode);
+        match reply.whole(&self.name, prompt, form.mode) {
             Ok(reply) => Ok((reply, meter)),
             // The reply is unusable but still costs.
-            Err(fault) => Err(Fault { usage: Some(Box::new(meter)), ..fault }.into()),
+            Err(fault) => {
+                let error = self.redact(&fault.error);
+                Err(Fault { error, usage: Some(Box::new(meter)), ..fault }.into())
+            }
         }
     }
 
@@ -186,46 +216,50 @@ impl Endpoint {
         self.prices.get(model).and_then(|it| it.of(meter))
     }
 
-    /// Output mode to try first for a model.
-    fn output_mode(&self, model: &str) -> OutputMode {
-        lock(&self.found).get(model).copied().unwrap_or(self.structured.first())
+    /// The row of the endpoint's dialect.
+    pub(super) fn dialect(&self) -> &'static DialectRow {
+        self.dialect
     }
 
-    /// Field for the maximum number of tokens of a model's reply.
-    fn token_limit(&self, model: &str) -> &'static str {
-        if lock(&self.completion_tokens).contains(model) { MAX_COMPLETION_TOKENS } else { MAX_TOKENS }
-    }
-
-    fn remember(&self, model: &str, mode: OutputMode) {
-        let mut found = lock(&self.found);
-        let known = found.entry(model.to_owned()).or_insert(mode);
-        *known = mode.max(*known);
+    /// Returns what is known of a model's endpoint.
+    pub(super) fn known(&self, model: &str) -> Known {
+        self.learned.of(model)
     }
 
     /// Posts `body` to `path` and returns the JSON response, which is not a stream.
     pub(super) async fn post(&self, path: &str, body: &Value) -> Result<Value, Fault> {
-        self.send(path, body).await.map_err(|it| it.fault)
+        let response = self.send(path, body).await.map_err(|it| it.fault)?;
+        let headers = response.headers().clone();
+        let body = match ChunkReader::new(response).next().await {
+            Ok(Some(Chunk::Json(body))) => body,
+            Ok(Some(Chunk::Done) | None) => return Err(self.unusable_response("is empty")),
+            Err(error @ ReadError::NotJson(_)) => {
+                return Err(self.unusable_response(&self.redact(&format!("cannot be used, {error}"))));
+            }
+            Err(error) => return Err(self.unreadable(error)),
+        };
+        match HttpError::of_chunk(&body, &headers) {
+            Some(refusal) => Err(refusal.fault(&self.name, |text| self.redact(text))),
+            None => Ok(body),
+        }
     }
 
-    async fn send(&self, path: &str, body: &Value) -> Result<Value, FailedRequest> {
-        let target = self.client.config();
+    /// Sends a request once and returns the response if it is successful.
+    async fn send(&self, path: &str, body: &Value) -> Result<Response, FailedRequest> {
+        let target = &self.target;
         let request =
             self.http.post(target.url(path)).headers(target.headers()).timeout(self.timeout).json(body);
-        let broken = |error| self.failed(OpenAIError::Reqwest(error));
-        let mut response = request.send().await.map_err(broken)?;
-        if !response.status().is_success() {
-            return Err(self.failed(OpenAIError::Boxed(Box::new(HttpError::read(response).await))));
+        let response = request.send().await.map_err(|error| self.unsent(error))?;
+        let content_type = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
+        let is_page = content_type.is_some_and(|it| it.starts_with("text/html"));
+        if response.status().is_success() && !is_page {
+            return Ok(response);
         }
-        let mut body = Vec::new();
-        while let Some(chunk) = response.chunk().await.map_err(broken)? {
-            body.extend_from_slice(&chunk);
-            if MAX_RESPONSE_BYTES < body.len() {
-                return Err(self
-                    .unusable_response(&format!("is longer than {MAX_RESPONSE_BYTES} bytes"))
-                    .into());
-            }
-        }
-        serde_json::from_slice(&body).map_err(|_| self.unusable_response("is not JSON").into())
+        let refusal = HttpError::read(response).await;
+        Err(FailedRequest {
+            fault: refusal.fault(&self.name, |text| self.redact(text)),
+            refusal: Some(refusal),
+        })
     }
 
     /// The fault of an unusable response; a retry would get the same.
@@ -236,91 +270,46 @@ impl Endpoint {
         ))
     }
 
-    fn failed(&self, error: OpenAIError) -> FailedRequest {
-        let refusal = match &error {
-            OpenAIError::Boxed(error) => error.downcast_ref::<HttpError>(),
-            OpenAIError::Reqwest(_)
-            | OpenAIError::JSONDeserialize(..)
-            | OpenAIError::StreamError(_)
-            | OpenAIError::ApiError(_)
-            | OpenAIError::FileSaveError(_)
-            | OpenAIError::FileReadError(_)
-            | OpenAIError::InvalidArgument(_) => None,
-        };
-        let mode_rejection = refusal.and_then(HttpError::mode_rejection);
-        let wants_completion_tokens = refusal.is_some_and(|it| it.asks_for(MAX_COMPLETION_TOKENS));
-        FailedRequest { fault: self.fault(error), mode_rejection, wants_completion_tokens }
-    }
-
-    /// Converts an error of the client into a fault of the request.
+    /// The fault of a request without a response.
     ///
-    /// ## Why an interrupted reply is in doubt
+    /// ## Why it is in doubt once it was sent
     ///
     /// The endpoint may have worked on it and charge for it, so the reserved cost is not given back.
-    fn fault(&self, error: OpenAIError) -> Fault {
+    fn unsent(&self, error: reqwest::Error) -> Fault {
         let Self { name, timeout, .. } = self;
-        let (sent, error) = match error {
-            OpenAIError::Boxed(error) => match error.downcast::<HttpError>() {
-                Ok(refusal) => return refusal.fault(name, |text| self.redact(text)),
-                Err(error) => (false, error_chain(error.as_ref())),
-            },
-            OpenAIError::Reqwest(error) if error.is_connect() => {
-                let why = self.redact(&error_chain(&error.without_url()));
-                return Fault::transient(format!(
-                    "cannot reach provider {name}: {why}; hint: check providers.{name}.base_url"
+        let (is_connect, is_timeout) = (error.is_connect(), error.is_timeout());
+        let is_sent = !error.is_builder() && !error.is_redirect();
+        // The URL may hold a secret.
+        let why = self.redact(&error_chain(&error.without_url()));
+        if is_connect {
+            let error = format!("cannot reach provider {name}: {why}; hint: check providers.{name}.base_url");
+            Fault::unavailable(error, None)
+        } else if is_timeout {
+            Fault::unanswered(format!("provider {name} did not respond within {timeout:?}"))
+        } else if is_sent {
+            Fault::in_doubt(format!("the reply of provider {name} was interrupted: {why}"))
+        } else {
+            Fault::transient(format!("the request to provider {name} cannot be sent: {why}"))
+        }
+    }
+
+    /// The fault of a response that cannot be read to its end.
+    fn unreadable(&self, error: ReadError) -> Fault {
+        let Self { name, timeout, .. } = self;
+        let why = match error {
+            ReadError::Connection(error) if error.is_timeout() => {
+                return Fault::unanswered(format!(
+                    "the reply of provider {name} did not end within {timeout:?}"
                 ));
             }
-            OpenAIError::Reqwest(error) if error.is_timeout() => {
-                return Fault::in_doubt(format!("provider {name} did not respond within {timeout:?}"));
-            }
-            // The URL may hold a secret.
-            OpenAIError::Reqwest(error) => {
-                (!error.is_builder() && !error.is_redirect(), error_chain(&error.without_url()))
-            }
-            OpenAIError::JSONDeserialize(error, _) => (true, format!("it is not JSON: {error}")),
-            error @ OpenAIError::StreamError(_) => (true, error_chain(&error)),
-            error @ (OpenAIError::ApiError(_)
-            | OpenAIError::FileSaveError(_)
-            | OpenAIError::FileReadError(_)
-            | OpenAIError::InvalidArgument(_)) => (false, error_chain(&error)),
+            ReadError::Connection(error) => error_chain(&error.without_url()),
+            error @ (ReadError::TooLong { .. } | ReadError::NotJson(_)) => error.to_string(),
         };
-        let message = format!("the reply of provider {name} was interrupted: {}", self.redact(&error));
-        if sent { Fault::in_doubt(message) } else { Fault::transient(message) }
+        Fault::in_doubt(format!("the reply of provider {name} was interrupted: {}", self.redact(&why)))
     }
 
     /// Replaces the key in a text.
     fn redact(&self, text: &str) -> String {
-        self.client.config().redact(text)
+        self.target.redact(text)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Converts a whole reply to the only chunk of a stream.
-fn as_chunk(mut response: Value) -> Value {
-    if let Some(Value::Object(choice)) = response.pointer_mut("/choices/0")
-        && let Some(message) = choice.remove("message")
-    {
-        choice.insert("delta".to_owned(), message);
-    }
-    response
-}
-
-/// Sends a request once. Everything but a successful stream is an error.
-async fn send(
-    http: reqwest::Client,
-    timeout: Duration,
-    request: HttpRequestFactory,
-) -> Result<reqwest::Response, OpenAIError> {
-    let mut request = request.build().await?;
-    *request.timeout_mut() = Some(timeout);
-    let response = http.execute(request).await?;
-    let content_type = response.headers().get(CONTENT_TYPE).and_then(|it| it.to_str().ok());
-    let is_stream = content_type.is_none_or(|it| it.starts_with("text/event-stream"));
-    if response.status().is_success() && is_stream {
-        return Ok(response);
-    }
-    Err(OpenAIError::Boxed(Box::new(HttpError::read(response).await)))
 }

@@ -16,12 +16,7 @@ const MAX_BODY_BYTES: usize = 64 << 10;
 /// Maximum characters of the endpoint's message in an error.
 const MAX_MESSAGE_CHARS: usize = 500;
 
-/// A response that is not a stream of a reply.
-///
-/// ## Why not async-openai's error
-///
-/// async-openai expects errors in OpenAI's format: an HTML page or a numeric code loses the status, and `Retry-After`
-/// is always lost. The response is therefore read before async-openai sees it.
+/// A response that is an error, in any of the formats that endpoints use.
 #[derive(Debug, thiserror::Error)]
 #[error("http status {status}")]
 pub(super) struct HttpError {
@@ -42,7 +37,11 @@ pub(super) enum ModeRejection {
 }
 
 /// Words of error messages about the output mode.
-const OUTPUT_MODE_WORDS: [&str; 5] = ["response_format", "schema", "grammar", "tool", "function"];
+const OUTPUT_MODE_WORDS: [&str; 6] =
+    ["response_format", "schema", "grammar", "tool", "function", "requested parameters"];
+
+/// Codes of errors about a reply that the endpoint itself checks.
+const REPLY_CODES: [&str; 2] = ["tool_use_failed", "json_validate_failed"];
 
 impl HttpError {
     /// Reads the error from a response that is not a stream.
@@ -58,42 +57,57 @@ impl HttpError {
         let body = String::from_utf8_lossy(&body);
         let value = serde_json::from_str::<Value>(&body).unwrap_or_default();
         let (message, code) =
-            if value.is_null() { (page_title(&body), String::new()) } else { message_and_code(&value) };
+            if value.is_null() { (page_text(&body), String::new()) } else { message_and_code(&value) };
         let context = ContextExceeded::of(&message, error_of(&value));
         Self { status, delay_ms, message, code, context }
     }
 
-    /// Reads the error from a chunk of a stream.
-    pub(super) fn from_stream(chunk: &Value) -> Self {
+    /// Reads the error from a chunk of a response with status 200, if it is one.
+    pub(super) fn of_chunk(chunk: &Value, headers: &HeaderMap) -> Option<Self> {
+        let has_error = chunk.get("error").is_some_and(|it| !it.is_null());
+        let is_error = has_error || chunk["object"] == "error" || chunk[0].get("error").is_some();
+        if !is_error {
+            return None;
+        }
         let (message, code) = message_and_code(chunk);
-        let status = match code.parse() {
-            Ok(status @ 400..=599) => status,
-            Ok(_) | Err(_) if code.contains("invalid_request") => 400,
-            Ok(_) | Err(_) if code.contains("rate_limit") || code.contains("quota") => 429,
-            Ok(_) | Err(_) => 500,
+        let error = error_of(chunk);
+        let status = ["status_code", "status", "http_status"].iter().find_map(|it| error[*it].as_u64());
+        let status = match status.map_or_else(|| code.parse().ok(), |it| u16::try_from(it).ok()) {
+            Some(status @ 400..=599) => status,
+            _ if code.contains("invalid_request") || code.contains("invalid_argument") => 400,
+            _ if ["rate_limit", "quota", "exhausted", "too_many"].iter().any(|it| code.contains(it)) => 429,
+            _ if code.contains("overloaded") || code.contains("unavailable") => 503,
+            Some(_) | None => 500,
         };
-        let context = ContextExceeded::of(&message, error_of(chunk));
-        Self { status, delay_ms: None, message, code, context }
+        let context = ContextExceeded::of(&message, error);
+        Some(Self { status, delay_ms: retry_after(headers), message, code, context })
+    }
+
+    /// Returns true if the endpoint may have refused a part of the request, and its message contains one of `words`,
+    /// which are in lower case.
+    pub(super) fn refuses(&self, words: &[&str]) -> bool {
+        let message = self.message.to_lowercase();
+        matches!(self.status, 400 | 404 | 405 | 415 | 422 | 500 | 501)
+            && words.iter().any(|it| message.contains(it))
     }
 
     /// Returns whether the output mode of the request may be the cause.
     pub(super) fn mode_rejection(&self) -> Option<ModeRejection> {
+        let message = self.message.to_lowercase();
+        let names_mode = OUTPUT_MODE_WORDS.iter().any(|it| message.contains(it));
         match self.status {
             // No output mode makes the request shorter.
-            _ if self.context.is_some() => None,
-            400 | 404 | 422 | 501 => Some(ModeRejection::Certain),
-            500 => {
-                let message = self.message.to_lowercase();
-                let named = OUTPUT_MODE_WORDS.iter().any(|it| message.contains(it));
-                Some(if named { ModeRejection::Certain } else { ModeRejection::Doubtful })
-            }
+            _ if self.context.is_some() || self.is_about_reply() => None,
+            400 | 422 | 501 => Some(ModeRejection::Certain),
+            404 | 500 if names_mode => Some(ModeRejection::Certain),
+            500 => Some(ModeRejection::Doubtful),
             _ => None,
         }
     }
 
-    /// Returns true if the request was rejected with a message that names the field `name`.
-    pub(super) fn asks_for(&self, name: &str) -> bool {
-        self.status == 400 && self.message.contains(name)
+    /// Returns true if the model, and not the request, is at fault: the endpoint checked its reply and refused it.
+    fn is_about_reply(&self) -> bool {
+        REPLY_CODES.iter().any(|it| self.code.contains(it))
     }
 
     /// Converts the error to a fault. `redact` removes secrets from the endpoint's message.
@@ -109,20 +123,24 @@ impl HttpError {
             );
             return Fault::new(error, FaultKind::ContextExceeded { context_tokens: exceeded.tokens });
         }
+        if self.is_about_reply() {
+            return again(format!("provider {provider} refused the reply of its model{message}"), *delay_ms);
+        }
         match status {
-            // The endpoint may repeat the rejected key, so its message is omitted.
-            401 => Fault::permanent(format!(
-                "provider {provider} rejected the key (http status 401); hint: fix providers.{provider}.api_key, then run: turnfold turn retry"
-            )),
-            403 => Fault::permanent(format!(
-                "provider {provider} rejected the key (http status 403){message}; hint: fix providers.{provider}.api_key, then run: turnfold turn retry"
+            401 | 403 => Fault::permanent(format!(
+                "provider {provider} rejected the key (http status {status}){message}; hint: fix providers.{provider}.api_key, then run: turnfold turn retry"
             )),
             429 if code.contains("insufficient_quota") => Fault::permanent(format!(
                 "the quota of provider {provider} is used up (http status 429){message}; hint: raise the quota, then run: turnfold turn retry"
             )),
-            429 => {
-                again(format!("provider {provider} is rate limited (http status 429){message}"), *delay_ms)
-            }
+            429 => Fault::unavailable(
+                format!("provider {provider} is rate limited (http status 429){message}"),
+                *delay_ms,
+            ),
+            503 | 529 => Fault::unavailable(
+                format!("provider {provider} takes no request (http status {status}){message}"),
+                *delay_ms,
+            ),
             408 | 409 | 425 | 500..=599 => {
                 again(format!("provider {provider} failed (http status {status}){message}"), *delay_ms)
             }
@@ -154,26 +172,67 @@ fn error_of(value: &Value) -> &Value {
     value.get("error").unwrap_or(value)
 }
 
-/// Extracts message and code of an error; endpoints use several formats.
+/// Extracts message and code of an error; endpoints use several formats. An error in none of them is its own message.
 fn message_and_code(value: &Value) -> (String, String) {
     let error = error_of(value);
     let value = if value.is_array() { &value[0] } else { value };
-    let message =
-        [error, &error["message"], &value["message"], &value["detail"]].into_iter().find_map(Value::as_str);
     let text = |it: &Value| match it {
         Value::String(text) => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
     };
-    let code = text(&error["code"]).or_else(|| text(&error["type"]));
-    (message.unwrap_or_default().to_owned(), code.unwrap_or_default())
+    let code = text(&error["code"]).or_else(|| text(&error["type"])).or_else(|| text(&error["status"]));
+    let details = [error, &error["message"], &value["message"], &value["detail"], &error["error"]];
+    let message = details.into_iter().find_map(|it| it.as_str().filter(|it| !it.is_empty()));
+    let mut message = match message {
+        Some(message) => innermost(message),
+        None => readable(details.into_iter().rfind(|it| it.is_array() || it.is_object()).unwrap_or(error)),
+    };
+    // A router says only that its own provider failed, and keeps the reason beside.
+    if let Some(raw) = error["metadata"]["raw"].as_str() {
+        message = format!("{message}: {}", innermost(raw));
+    }
+    (message, code.unwrap_or_default().to_lowercase())
 }
 
-/// Returns the title of an HTML page, or the text if it is none.
-fn page_title(body: &str) -> String {
+/// Returns the message of an error that is the text of another error in JSON.
+fn innermost(message: &str) -> String {
+    match serde_json::from_str::<Value>(message) {
+        Ok(inner @ (Value::Object(_) | Value::Array(_))) => message_and_code(&inner).0,
+        Ok(_) | Err(_) => message.to_owned(),
+    }
+}
+
+/// Returns a list of validation errors as text, or any other value as JSON.
+fn readable(details: &Value) -> String {
+    let list = details.as_array().or_else(|| details["detail"].as_array());
+    let one = |it: &Value| {
+        let text = it["msg"].as_str().or_else(|| it["message"].as_str())?;
+        let place: Vec<String> = it["loc"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|it| it.as_str().map_or_else(|| it.to_string(), str::to_owned))
+            .collect();
+        Some(if place.is_empty() { text.to_owned() } else { format!("{}: {text}", place.join(".")) })
+    };
+    let problems: Option<Vec<String>> = list.and_then(|it| it.iter().map(one).collect());
+    match problems {
+        Some(problems) if !problems.is_empty() => problems.join("; "),
+        Some(_) | None => details.to_string(),
+    }
+}
+
+/// Returns the title of an HTML page or its text without tags, or the text if it is no page.
+fn page_text(body: &str) -> String {
     if !body.trim_start().starts_with('<') {
         return truncate(body.trim(), MAX_MESSAGE_CHARS);
     }
     let title = |body: &str| Some(body.split_once("<title>")?.1.split_once("</title>")?.0.trim().to_owned());
-    title(body).unwrap_or_default()
+    title(body).filter(|it| !it.is_empty()).unwrap_or_else(|| without_tags(body))
+}
+
+fn without_tags(page: &str) -> String {
+    let texts = page.split('<').filter_map(|it| it.split_once('>')).map(|(_, text)| text.trim());
+    texts.filter(|it| !it.is_empty()).collect::<Vec<_>>().join(" ")
 }

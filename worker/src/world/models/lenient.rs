@@ -51,7 +51,7 @@ fn is_json(text: &str) -> bool {
 }
 
 /// Length of the object at the start of the text, ignoring braces in strings. `None` if it is never closed.
-fn object_len(text: &str) -> Option<usize> {
+pub(super) fn object_len(text: &str) -> Option<usize> {
     let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
     for (at, c) in text.char_indices() {
         match c {

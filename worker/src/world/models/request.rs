@@ -1,11 +1,14 @@
 //! Builds the body of a request: messages, tools and the strict form of a schema.
 
-use std::fmt::Write as _;
+use std::{collections::BTreeSet, fmt::Write as _};
 
+use async_openai::types::chat::{
+    ChatCompletionTool, ChatCompletionTools, FunctionObject, ResponseFormat, ResponseFormatJsonSchema,
+};
 use serde_json::{Map, Value, json};
 use shared::{Attachment, AttachmentKind, Message, ModelParameters, Role, Tool, ToolCall, WebSearch};
 
-use super::{Prompt, ResponseSchema, structured_output::OutputMode};
+use super::{Prompt, ResponseSchema, dialect::Features, messages::normalised, structured_output::OutputMode};
 use crate::world::attachments::DataUrls;
 
 /// Name of the function that carries structured output.
@@ -16,41 +19,40 @@ pub(super) const ANSWER_FUNCTION: &str = "answer";
 pub(super) struct RequestForm {
     /// Method of requesting structured output, if the reply has a schema.
     pub(super) mode: Option<OutputMode>,
-    /// Field for the maximum number of tokens in the reply.
-    pub(super) token_limit: &'static str,
-    /// True if the reply is streamed.
-    pub(super) stream: bool,
+    /// Parts of the request.
+    pub(super) features: Features,
 }
 
-/// Field for the maximum number of tokens that most endpoints know.
-pub(super) const MAX_TOKENS: &str = "max_tokens";
-
-/// The same for models that reject [`MAX_TOKENS`], such as OpenAI's reasoning models.
-pub(super) const MAX_COMPLETION_TOKENS: &str = "max_completion_tokens";
-
-impl Default for RequestForm {
-    fn default() -> Self {
-        Self { mode: None, token_limit: MAX_TOKENS, stream: true }
+impl RequestForm {
+    /// Returns true if the reply is streamed.
+    fn is_streamed(self) -> bool {
+        let Self { mode, features } = self;
+        features.streams && (features.streams_formats || mode != Some(OutputMode::JsonSchema))
     }
 }
 
 /// Builds the body of a chat completion request.
 ///
-/// ## Why JSON and not async-openai's types
+/// ## Why it is not one type
 ///
-/// Those have closed enums and drop unknown fields, so one new value of an endpoint would fail a whole reply. With the
-/// feature `byot` they also no longer set `stream`.
+/// Tools and formats are async-openai's types. The rest is JSON: dialects rename, add and leave out fields of the request
+/// and of its messages.
 pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value {
-    let RequestForm { mode, token_limit, stream } = form;
-    let mut body = json!({ "model": model, "messages": messages(prompt, mode), "stream": stream });
-    if stream {
+    let RequestForm { mode, features } = form;
+    let messages = normalised(messages(prompt, mode), features.messages);
+    let mut body = json!({ "model": model, "messages": messages, "stream": form.is_streamed() });
+    if form.is_streamed() && features.stream_options {
         body["stream_options"] = json!({ "include_usage": true });
     }
+    let token_limit = features.token_limit.name();
     if let Some(it) = prompt.parameters {
         add_parameters(&mut body, it, token_limit);
     }
     if !prompt.tools.is_empty() {
         body["tools"] = prompt.tools.iter().map(tool).collect();
+        if features.parallel_tool_calls {
+            body["parallel_tool_calls"] = true.into();
+        }
     }
     match prompt.searching {
         WebSearch::Off => (),
@@ -65,7 +67,22 @@ pub(super) fn body(model: &str, prompt: &Prompt<'_>, form: RequestForm) -> Value
         }
         (Some(_), Some(OutputMode::Json) | None) | (None, _) => (),
     }
+    if features.messages.declares_called_tools && body.get("tools").is_none() {
+        declare_called_tools(&mut body, &prompt.messages);
+    }
     body
+}
+
+/// Declares the tools that the conversation calls, and that none of them may be called now.
+fn declare_called_tools(body: &mut Value, messages: &[Message]) {
+    let called: BTreeSet<String> =
+        messages.iter().flat_map(|it| &it.tool_calls).map(|it| tool_name(&it.name)).collect();
+    if !called.is_empty() {
+        let declared =
+            |name| json!({ "type": "function", "function": { "name": name, "parameters": anything() } });
+        body["tools"] = called.into_iter().map(declared).collect();
+        body["tool_choice"] = "none".into();
+    }
 }
 
 fn add_parameters(body: &mut Value, parameters: &ModelParameters, token_limit: &str) {
@@ -100,16 +117,52 @@ fn messages(prompt: &Prompt<'_>, mode: Option<OutputMode>) -> Vec<Value> {
         ))
     });
     let complaint = prompt.complaint.map(|why| {
-        system(&format!(
-            "Your previous reply could not be used: {why}. Reply again, with JSON that fits the schema."
-        ))
+        system(&format!("Your previous reply could not be used: {why}. {}", how_to_reply_again(prompt)))
     });
     instructions
         .into_iter()
         .chain(shape)
-        .chain(prompt.messages.iter().map(|it| message(it, &prompt.contents)))
+        .chain(conversation(&prompt.messages, &prompt.contents))
         .chain(complaint)
         .collect()
+}
+
+/// Says what a reply must be like after one that was of no use.
+///
+/// ## Why the schema is repeated
+///
+/// Some endpoints accept a schema and ignore it, so the model has never seen it.
+fn how_to_reply_again(prompt: &Prompt<'_>) -> String {
+    match &prompt.shape {
+        Some(shape) => {
+            let schema = strict(shape.schema.clone());
+            format!("Reply again, with one JSON object that fits this JSON schema: {schema}")
+        }
+        None => "Reply again, and more briefly.".to_owned(),
+    }
+}
+
+/// Converts the messages. The images of tool results follow the results as a message of the user, because the message of a
+/// tool can hold only text.
+fn conversation(messages: &[Message], contents: &DataUrls) -> Vec<Value> {
+    let (mut sent, mut images) = (Vec::with_capacity(messages.len()), Vec::new());
+    for it in messages {
+        if it.role != Role::Tool && !images.is_empty() {
+            sent.push(json!({ "role": "user", "content": std::mem::take(&mut images) }));
+        }
+        sent.push(message(it, contents));
+        if it.role == Role::Tool && !it.attachments.is_empty() {
+            let call = it.tool_call_id.as_deref().unwrap_or_default();
+            images.push(
+                json!({ "type": "text", "text": format!("Images in the result of the tool call {call}:") }),
+            );
+            images.extend(it.attachments.iter().map(|it| part(it, contents)));
+        }
+    }
+    if !images.is_empty() {
+        sent.push(json!({ "role": "user", "content": images }));
+    }
+    sent
 }
 
 fn message(message: &Message, contents: &DataUrls) -> Value {
@@ -146,17 +199,28 @@ fn part(attachment: &Attachment, contents: &DataUrls) -> Value {
 }
 
 fn call(call: &ToolCall) -> Value {
-    // Always valid JSON text, even where the model's own was not: many endpoints parse it.
-    let function = json!({ "name": tool_name(&call.name), "arguments": call.arguments.to_string() });
+    // Always an object, even where the model wrote something else: many endpoints parse it.
+    let is_object = |text: &str| serde_json::from_str::<Map<String, Value>>(text).is_ok();
+    let arguments = match call.arguments.as_str().filter(|it| is_object(it)) {
+        Some(text) => text.to_owned(),
+        None if call.arguments.is_object() => call.arguments.to_string(),
+        None => json!({ UNREADABLE: call.arguments }).to_string(),
+    };
+    let function = json!({ "name": tool_name(&call.name), "arguments": arguments });
     json!({ "id": call.id, "type": "function", "function": function })
 }
 
+/// Name under which a model is shown its own arguments where they were no object.
+const UNREADABLE: &str = "unreadable_arguments";
+
+/// Schema of a tool without a schema.
+fn anything() -> Value {
+    json!({ "type": "object", "properties": {} })
+}
+
 fn tool(tool: &Tool) -> Value {
-    let anything = || json!({ "type": "object", "properties": {} });
     let parameters = if tool.parameters.is_null() { anything() } else { tool.parameters.clone() };
-    let function =
-        json!({ "name": tool_name(&tool.name), "description": tool.description, "parameters": parameters });
-    json!({ "type": "function", "function": function })
+    function(tool_name(&tool.name), tool.description.clone(), parameters)
 }
 
 /// Maximum length of a name that endpoints accept.
@@ -174,21 +238,24 @@ pub(super) fn tool_name(name: &str) -> String {
 ///
 /// An endpoint that supports strict functions also supports strict formats and would not be asked this way.
 fn answer(shape: &ResponseSchema<'_>) -> Value {
-    let function = json!({
-        "name": ANSWER_FUNCTION,
-        "description": "Gives the answer. Always call it, with the whole answer as its arguments.",
-        "parameters": strict(shape.schema.clone()),
-    });
-    json!({ "type": "function", "function": function })
+    let description = "Gives the answer. Always call it, with the whole answer as its arguments.";
+    function(ANSWER_FUNCTION.to_owned(), description.to_owned(), strict(shape.schema.clone()))
+}
+
+fn function(name: String, description: String, parameters: Value) -> Value {
+    let function =
+        FunctionObject { name, description: Some(description), parameters: Some(parameters), strict: None };
+    json!(ChatCompletionTools::Function(ChatCompletionTool { function }))
 }
 
 fn response_format(shape: &ResponseSchema<'_>) -> Value {
-    let schema = json!({
-        "name": tool_name(shape.name),
-        "strict": is_closed(&shape.schema),
-        "schema": strict(shape.schema.clone()),
-    });
-    json!({ "type": "json_schema", "json_schema": schema })
+    let json_schema = ResponseFormatJsonSchema {
+        name: tool_name(shape.name),
+        strict: Some(is_closed(&shape.schema)),
+        schema: strict(shape.schema.clone()),
+        description: None,
+    };
+    json!(ResponseFormat::JsonSchema { json_schema })
 }
 
 /// Converts a schema to strict mode: every property required and no others, at every depth.

@@ -1,15 +1,23 @@
-//! Assembles a reply from the chunks of a stream.
+//! Assembles a reply from its chunks.
 
-use std::collections::BTreeSet;
-
-use serde_json::{Map, Value};
+use serde_json::Value;
 use shared::{Citation, Fault, Reply, ToolCall, UnexpectedResponse};
 
-use super::{Prompt, lenient, request, structured_output::OutputMode};
+use super::{
+    Prompt,
+    calls::{self, Call},
+    content::Content,
+    json_text::join_halves,
+    lenient, request,
+    structured_output::OutputMode,
+};
 use crate::world::{call_id, truncate};
 
-/// Maximum bytes of a reply, text and arguments together.
+/// Maximum bytes of a reply: text, reasoning and arguments together.
 const MAX_REPLY_BYTES: usize = 4 << 20;
+
+/// Maximum characters of a response without a reply in its error.
+const MAX_EXCERPT_CHARS: usize = 300;
 
 /// Prefix of the error for a reply that the model can fix by a shorter one.
 const TRUNCATED: &str = "the reply was cut off at the length limit";
@@ -24,13 +32,16 @@ pub(super) fn is_fixable_by_model(error: &str) -> bool {
 }
 
 /// Chunks received so far.
-#[derive(Default)]
 pub(super) struct ReplyStream {
-    content: String,
+    content: Content,
     refusal: String,
     calls: Vec<Call>,
     citations: Vec<Citation>,
-    finish: Option<String>,
+    finish: Option<Finish>,
+    /// True after the mark at the end of the stream.
+    is_done: bool,
+    /// Beginning of a chunk without any part of a reply.
+    unknown: Option<String>,
     bytes: usize,
     /// Model, as the endpoint names it.
     pub(super) by: Option<String>,
@@ -40,43 +51,104 @@ pub(super) struct ReplyStream {
     pub(super) output_tokens: u64,
 }
 
-#[derive(Default)]
-struct Call {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    arguments: String,
+/// Reason why a reply ended.
+#[derive(Clone, Debug, PartialEq)]
+enum Finish {
+    Whole,
+    Length,
+    Withheld,
+    /// The endpoint gave up, and says so in this word.
+    Failed(String),
+}
+
+impl Finish {
+    /// Reads the reason; endpoints have several words for each. An empty word is none.
+    fn of(word: &str) -> Option<Self> {
+        Some(match word.to_ascii_lowercase().as_str() {
+            "" | "null" => return None,
+            "length" | "max_tokens" | "max_output_tokens" | "model_length" | "token_limit" => Self::Length,
+            "content_filter" | "safety" | "recitation" | "prohibited_content" | "blocklist" | "spii" => {
+                Self::Withheld
+            }
+            "error"
+            | "abort"
+            | "cancelled"
+            | "timeout"
+            | "insufficient_system_resource"
+            | "network_error"
+            | "malformed_function_call" => Self::Failed(word.to_owned()),
+            _ => Self::Whole,
+        })
+    }
 }
 
 impl ReplyStream {
-    /// Adds a chunk and returns the text in it.
-    pub(super) fn add<'c>(&mut self, chunk: &'c Value) -> Result<&'c str, Fault> {
+    /// Begins a reply. `unopened` is true for a model that begins in the middle of its reasoning.
+    pub(super) fn new(unopened: bool) -> Self {
+        Self {
+            content: Content::new(unopened),
+            refusal: String::new(),
+            calls: Vec::new(),
+            citations: Vec::new(),
+            finish: None,
+            is_done: false,
+            unknown: None,
+            bytes: 0,
+            by: None,
+            input_tokens: 0,
+            output_tokens: 0,
+        }
+    }
+
+    /// Adds a chunk and returns the text of the answer in it.
+    ///
+    /// # Errors
+    ///
+    /// [`Fault`] if the reply is too long.
+    pub(super) fn add(&mut self, chunk: &Value) -> Result<String, Fault> {
         if let Some(model) = chunk["model"].as_str().filter(|it| !it.is_empty()) {
             self.by = Some(model.to_owned());
         }
-        if let Value::Object(usage) = &chunk["usage"] {
-            let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
-            (self.input_tokens, self.output_tokens) = (tokens("prompt_tokens"), tokens("completion_tokens"));
+        for usage in [&chunk["x_groq"]["usage"], &chunk["usage"]] {
+            if let Value::Object(usage) = usage {
+                let tokens = |name: &str| usage.get(name).and_then(Value::as_u64).unwrap_or(0);
+                (self.input_tokens, self.output_tokens) =
+                    (tokens("prompt_tokens"), tokens("completion_tokens"));
+            }
+        }
+        if chunk.get("choices").is_none() && chunk.get("usage").is_none() && self.unknown.is_none() {
+            self.unknown = Some(truncate(&chunk.to_string(), MAX_EXCERPT_CHARS));
         }
         let choice = &chunk["choices"][0];
-        if let Some(reason) = choice["finish_reason"].as_str() {
-            self.finish = Some(reason.to_owned());
+        if let Some(finish) = choice["finish_reason"].as_str().and_then(Finish::of) {
+            self.finish = Some(finish);
         }
-        let text = choice["delta"]["content"].as_str().unwrap_or("");
-        self.content.push_str(text);
-        let refusal = choice["delta"]["refusal"].as_str().unwrap_or("");
+        // A reply that is not streamed is a message.
+        let delta = if choice["delta"].is_object() { &choice["delta"] } else { &choice["message"] };
+        let bytes = self.content.bytes();
+        let text = self.content.add(delta);
+        self.bytes += self.content.bytes() - bytes;
+        let refusal = delta["refusal"].as_str().unwrap_or("");
         self.refusal.push_str(refusal);
-        self.bytes += text.len() + refusal.len();
-        for annotation in choice["delta"]["annotations"].as_array().into_iter().flatten() {
+        self.bytes += refusal.len();
+        for annotation in delta["annotations"].as_array().into_iter().flatten() {
             self.add_citation(annotation);
         }
-        for call in choice["delta"]["tool_calls"].as_array().into_iter().flatten() {
-            self.add_call(call);
+        for call in delta["tool_calls"].as_array().into_iter().flatten() {
+            self.bytes += calls::add_piece(&mut self.calls, call);
+        }
+        if delta["function_call"].is_object() {
+            self.bytes += calls::add_piece(&mut self.calls, &delta["function_call"]);
         }
         if MAX_REPLY_BYTES < self.bytes {
             return Err(Fault::in_doubt(format!("the reply is longer than {MAX_REPLY_BYTES} bytes")));
         }
         Ok(text)
+    }
+
+    /// Records that the endpoint called the reply complete.
+    pub(super) fn done(&mut self) {
+        self.is_done = true;
     }
 
     /// Adds a citation. Some providers write its fields beside the type and not below it.
@@ -92,30 +164,14 @@ impl ReplyStream {
         self.citations.push(Citation { url: url.to_owned(), title: title.to_owned(), end });
     }
 
-    /// Adds a chunk of a tool call. Endpoints differ: some number the calls, some only name them, some number all of
-    /// them zero.
-    fn add_call(&mut self, delta: &Value) {
-        let index = delta["index"].as_u64();
-        let id = delta["id"].as_str().unwrap_or("");
-        let name = delta["function"]["name"].as_str().unwrap_or("");
-        let arguments = delta["function"]["arguments"].as_str().unwrap_or("");
-        self.bytes += id.len() + name.len() + arguments.len() + size_of::<Call>();
-        let same = |it: &Call| match index {
-            Some(_) => it.index == index && (id.is_empty() || it.id.is_empty() || it.id == id),
-            None => (id.is_empty() && name.is_empty()) || (!id.is_empty() && it.id == id),
-        };
-        let at = self.calls.iter().rposition(same).unwrap_or_else(|| {
-            self.calls.push(Call { index, ..Call::default() });
-            self.calls.len() - 1
-        });
-        let call = &mut self.calls[at];
-        if call.id.is_empty() {
-            call.id = id.to_owned();
-        }
-        if call.name.is_empty() {
-            call.name = name.to_owned();
-        }
-        call.arguments.push_str(arguments);
+    /// Ends the text, and returns the part of it that was still held back.
+    pub(super) fn end(&mut self) -> String {
+        self.content.end()
+    }
+
+    /// Moves reasoning without an opening mark out of the text. Returns true if there was any.
+    pub(super) fn take_unopened_reasoning(&mut self) -> bool {
+        self.content.take_unopened_reasoning()
     }
 
     /// Completes the reply.
@@ -129,22 +185,17 @@ impl ReplyStream {
         prompt: &Prompt<'_>,
         mode: Option<OutputMode>,
     ) -> Result<Reply, Fault> {
-        let Self { mut content, refusal, mut calls, finish, citations, .. } = self;
-        let has_partial_arguments =
-            calls.last().is_some_and(|it| serde_json::from_str::<Value>(&it.arguments).is_err());
-        let has_partial_call =
-            calls.is_empty() && !prompt.tools.is_empty() && lenient::starts_partial_call(&content);
-        match finish.as_deref() {
-            None => return Err(Fault::in_doubt(format!("the reply of provider {provider} was interrupted"))),
-            Some("length") if has_partial_arguments || has_partial_call || prompt.shape.is_some() => {
+        let finish = self.finish(provider)?;
+        let Self { content, refusal, mut calls, citations, .. } = self;
+        let (mut content, reasoning) = content.into_parts();
+        let cut_off = finish == Finish::Length;
+        if cut_off {
+            let has_partial_call = calls.iter().any(|it| !it.is_whole())
+                || (calls.is_empty() && !prompt.tools.is_empty() && lenient::starts_partial_call(&content));
+            let is_empty = content.trim().is_empty() && calls.is_empty();
+            if has_partial_call || is_empty || prompt.shape.is_some() {
                 return Err(truncated(provider, prompt.complaint));
             }
-            Some("content_filter") => {
-                return Err(Fault::transient(format!(
-                    "the content filter of provider {provider} withheld the reply"
-                )));
-            }
-            Some(_) => (),
         }
         if !refusal.is_empty() && prompt.shape.is_some() {
             return Err(Fault::transient(format!(
@@ -163,14 +214,38 @@ impl ReplyStream {
                 )));
             }
         }
+        let reply = Reply { reasoning, cut_off, ..Reply::default() };
         if prompt.shape.is_some() {
             content = lenient::only_object(&content).to_owned();
         } else if calls.is_empty()
             && let Some(call) = call_in_text(&content, prompt)
         {
-            return Ok(Reply { tool_calls: vec![call], ..Reply::default() });
+            return Ok(Reply { tool_calls: vec![call], ..reply });
         }
-        Ok(Reply { content, tool_calls: convert_calls(calls, prompt), citations })
+        Ok(Reply { content, tool_calls: calls::convert(calls, prompt), citations, ..reply })
+    }
+
+    /// Determines how the reply ended. Some endpoints give no reason, and only end the stream as they should.
+    fn finish(&self, provider: &str) -> Result<Finish, Fault> {
+        let is_empty =
+            self.content.text.trim().is_empty() && self.calls.is_empty() && self.refusal.is_empty();
+        match (&self.finish, &self.unknown) {
+            (Some(Finish::Withheld), _) => {
+                Err(Fault::transient(format!("the content filter of provider {provider} withheld the reply")))
+            }
+            (Some(Finish::Failed(word)), _) => Err(Fault::transient(format!(
+                "provider {provider} broke off the reply: {:?}",
+                truncate(word, 64)
+            ))),
+            (Some(finish), _) => Ok(finish.clone()),
+            (None, Some(unknown)) if is_empty => Err(Fault::permanent(format!(
+                "the response of provider {provider} holds no reply: {unknown}; hint: check providers.{provider}.base_url"
+            ))),
+            (None, _) if self.is_done && !is_empty && self.calls.iter().all(Call::is_whole) => {
+                Ok(Finish::Whole)
+            }
+            (None, _) => Err(Fault::in_doubt(format!("the reply of provider {provider} was interrupted"))),
+        }
     }
 }
 
@@ -188,7 +263,10 @@ fn truncated(provider: &str, complaint: Option<&str>) -> Fault {
 /// accepted too.
 fn extract_answer(content: &mut String, calls: &mut Vec<Call>) {
     if let Some(at) = calls.iter().position(|it| it.name == request::ANSWER_FUNCTION) {
-        *content = std::mem::take(&mut calls[at].arguments);
+        let raw = join_halves(&calls[at].arguments).into_owned();
+        let arguments = calls::arguments(&raw);
+        let is_plain = raw.trim().is_empty() || (raw.trim_start().starts_with('{') && calls[at].is_whole());
+        *content = if arguments.is_object() && !is_plain { arguments.to_string() } else { raw };
         calls.retain(|it| it.name != request::ANSWER_FUNCTION);
     } else if let Some((_, arguments)) =
         lenient::call(content).filter(|(name, _)| name == request::ANSWER_FUNCTION)
@@ -208,36 +286,8 @@ fn call_in_text(content: &str, prompt: &Prompt<'_>) -> Option<ToolCall> {
     let legal = request::tool_name(&name);
     let tool = prompt.tools.iter().find(|it| it.name == name || request::tool_name(&it.name) == legal)?;
     let arguments = match raw {
-        Value::String(raw) => arguments(&raw),
+        Value::String(raw) => calls::arguments(&raw),
         Value::Object(_) | Value::Array(_) | Value::Null | Value::Bool(_) | Value::Number(_) => raw,
     };
     Some(ToolCall { id: call_id(prompt.position, 0), name: tool.name.clone(), arguments })
-}
-
-/// Converts the calls: unique ids, and tool names as their server knows them.
-fn convert_calls(calls: Vec<Call>, prompt: &Prompt<'_>) -> Vec<ToolCall> {
-    let mut ids = BTreeSet::new();
-    let server_name = |name: String| match prompt.tools.iter().find(|it| request::tool_name(&it.name) == name)
-    {
-        Some(tool) => tool.name.clone(),
-        None => name,
-    };
-    let call = |(nth, it): (usize, Call)| {
-        let is_unique = !it.id.is_empty() && ids.insert(it.id.clone());
-        let id = if is_unique { it.id } else { call_id(prompt.position, nth) };
-        ToolCall { id, name: server_name(it.name), arguments: arguments(&it.arguments) }
-    };
-    calls.into_iter().enumerate().map(call).collect()
-}
-
-/// Parses arguments: an empty string is an empty object, and invalid JSON stays a string.
-fn arguments(raw: &str) -> Value {
-    if raw.trim().is_empty() {
-        return Map::new().into();
-    }
-    match serde_json::from_str(raw) {
-        Ok(Value::Null) => Map::new().into(),
-        Ok(value) => value,
-        Err(_) => raw.into(),
-    }
 }

@@ -26,12 +26,13 @@ pub(super) enum OutputMode {
 }
 
 impl Structured {
-    /// Output mode to try first.
-    pub(super) fn first(self) -> OutputMode {
+    /// Output mode to try first, if it is configured.
+    pub(super) fn first(self) -> Option<OutputMode> {
         match self {
-            Self::Auto | Self::JsonSchema => OutputMode::JsonSchema,
-            Self::Tool => OutputMode::Tool,
-            Self::Json => OutputMode::Json,
+            Self::Auto => None,
+            Self::JsonSchema => Some(OutputMode::JsonSchema),
+            Self::Tool => Some(OutputMode::Tool),
+            Self::Json => Some(OutputMode::Json),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use async_openai::config::Config;
 use reqwest::{
     Url,
     header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue},
@@ -13,11 +12,13 @@ use secrecy::{ExposeSecret, SecretString};
 /// the texts.
 const SECRET_MIN: usize = 4;
 
+/// Characters with which endpoints hide a part of a key.
+const MASK: &str = "***";
+
+/// Path that is often pasted with the base URL.
+const CHAT_PATH: &str = "/chat/completions";
+
 /// Address, key and headers of an endpoint.
-///
-/// ## Why not async-openai's own config
-///
-/// It fills missing settings from the environment, and panics on a key that is not a valid header.
 pub(super) struct Target {
     base_url: String,
     /// Encoded query of every request, without the question mark.
@@ -72,7 +73,7 @@ impl Target {
             SECRET_MIN <= secret.len() || (secret == key && !key.is_empty())
         });
         Ok(Self {
-            base_url: base_url.trim_end_matches('/').to_owned(),
+            base_url: base_url.trim_end_matches('/').trim_end_matches(CHAT_PATH).to_owned(),
             query: encoded(own_query, query),
             key: key.into(),
             headers: converted(headers)?,
@@ -80,11 +81,37 @@ impl Target {
         })
     }
 
-    /// Replaces every secret in a text.
+    /// Replaces every secret in a text, and keys of which an endpoint shows only a part: `sk-ab****yz`.
     pub(super) fn redact(&self, text: &str) -> String {
-        self.secrets
+        let text = self
+            .secrets
             .iter()
-            .fold(text.to_owned(), |text, (secret, name)| text.replace(secret.expose_secret(), name))
+            .fold(text.to_owned(), |text, (secret, name)| text.replace(secret.expose_secret(), name));
+        if !text.contains(MASK) {
+            return text;
+        }
+        let masked = |word: &str| match word.contains(MASK) {
+            true => "[key]".to_owned() + &word[word.trim_end().len()..],
+            false => word.to_owned(),
+        };
+        text.split_inclusive(char::is_whitespace).map(masked).collect()
+    }
+
+    /// Headers of every request.
+    pub(super) fn headers(&self) -> HeaderMap {
+        let mut headers = self.headers.clone();
+        let bearer = HeaderValue::try_from(format!("Bearer {}", self.key.expose_secret()));
+        if let Some(mut value) = bearer.ok().filter(|_| !self.key.expose_secret().is_empty()) {
+            value.set_sensitive(true);
+            headers.insert(AUTHORIZATION, value);
+        }
+        headers
+    }
+
+    /// URL of a path, with the query of every request.
+    pub(super) fn url(&self, path: &str) -> String {
+        let Self { base_url, query, .. } = self;
+        if query.is_empty() { format!("{base_url}{path}") } else { format!("{base_url}{path}?{query}") }
     }
 }
 
@@ -95,33 +122,4 @@ fn encoded(own: &str, query: &BTreeMap<String, SecretString>) -> String {
         url.query_pairs_mut().append_pair(name, value.expose_secret().trim());
     }
     url.query().unwrap_or_default().to_owned()
-}
-
-impl Config for Target {
-    fn headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        let bearer = HeaderValue::try_from(format!("Bearer {}", self.key.expose_secret()));
-        if let Some(mut value) = bearer.ok().filter(|_| !self.key.expose_secret().is_empty()) {
-            value.set_sensitive(true);
-            headers.insert(AUTHORIZATION, value);
-        }
-        headers
-    }
-
-    fn url(&self, path: &str) -> String {
-        let Self { base_url, query, .. } = self;
-        if query.is_empty() { format!("{base_url}{path}") } else { format!("{base_url}{path}?{query}") }
-    }
-
-    fn query(&self) -> Vec<(&str, &str)> {
-        Vec::new()
-    }
-
-    fn api_base(&self) -> &str {
-        &self.base_url
-    }
-
-    fn api_key(&self) -> &SecretString {
-        &self.key
-    }
 }

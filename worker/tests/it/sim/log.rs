@@ -139,9 +139,13 @@ impl SimLog {
         let mut tables = self.tables();
         let rows = tables.threads.get_mut(&thread).unwrap();
         let head = rows.head(thread);
+        let ended = match &event {
+            Event::Retried(_) => TurnStatus::Failed,
+            _ => TurnStatus::Interrupted,
+        };
         rows.add(&head, now, &[event]);
         rows.status = ThreadStatus::Busy;
-        let asked = |it: &&mut Turn| it.thread == thread && it.status == TurnStatus::Interrupted;
+        let asked = |it: &&mut Turn| it.thread == thread && it.status == ended;
         tables.turns.iter_mut().filter(asked).for_each(|it| it.status = TurnStatus::Running);
     }
 

@@ -202,6 +202,11 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
             { "type": "resource", "resource": { "uri": "file:///a", "text": "inside" } },
             { "type": "resource_link", "uri": "file:///b", "name": "b" },
         ] }),
+        "album" => json!({ "content": [
+            { "type": "image", "mimeType": "image/png", "data": "AAAA" },
+            { "type": "image", "mimeType": "image/tiff", "data": "AAAA" },
+            { "type": "image", "mimeType": "image/png", "data": "AAAAAAAAAAAAAAAAAA==" },
+        ] }),
         "huge" => json!({ "content": [
             { "type": "image", "mimeType": "image/png", "data": "A".repeat(3_000_000) },
             { "type": "audio", "mimeType": "audio/wav", "data": "AAAA" },
@@ -225,9 +230,9 @@ fn called(params: &Value) -> Option<Result<Value, Value>> {
     }))
 }
 
-fn rest(time: Duration) {
-    let until = Instant::now() + time;
-    while let Some(left) = until.checked_duration_since(Instant::now()) {
+pub(super) fn rest(time: Duration) {
+    let began = Instant::now();
+    while let Some(left) = time.checked_sub(began.elapsed()) {
         park_timeout(left);
     }
 }

@@ -17,7 +17,7 @@ use axum::{
 use futures::StreamExt;
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use worker::world::{LiveWorld, OpenAi, Price, Prices, Provider};
+use worker::world::{Dialect, LiveWorld, OpenAi, Price, Prices, Provider};
 
 use super::strictness;
 
@@ -48,13 +48,25 @@ pub(super) struct Endpoint {
 
 #[derive(Default)]
 struct Shelf {
+    /// True if no request is checked.
+    is_lenient: bool,
     answers: Mutex<VecDeque<Answer>>,
     received: Mutex<Vec<(HeaderMap, Value)>>,
 }
 
 impl Endpoint {
     pub(super) async fn serve(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(false, answers).await
+    }
+
+    /// Serves an endpoint that accepts every request.
+    pub(super) async fn lenient(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self::start(true, answers).await
+    }
+
+    async fn start(is_lenient: bool, answers: impl IntoIterator<Item = Answer>) -> Self {
         let shelf = Arc::new(Shelf {
+            is_lenient,
             answers: Mutex::new(answers.into_iter().collect()),
             received: Mutex::default(),
         });
@@ -88,13 +100,28 @@ pub(super) fn openai(base_url: &str, timeout: Duration) -> OpenAi {
     // The key as read from a file, with its final line break.
     let api_key = Some(SecretString::from(format!("{KEY}\n")));
     let prices = Prices::from([("priced".to_owned(), Price { input: 2.5, output: 10.0 })]);
-    OpenAi { api_key, prices, ..OpenAi::new(base_url, timeout) }
+    OpenAi { api_key, prices, dialect: Some(Dialect::OpenAi), ..OpenAi::new(base_url, timeout) }
+}
+
+/// Serves a stream that repeats these bytes without end. Returns its base URL.
+pub(super) async fn endless(bytes: &'static [u8]) -> String {
+    let answer = move || async move {
+        let block = Bytes::from(bytes.repeat(65_536 / bytes.len()));
+        let body =
+            Body::from_stream(futures::stream::repeat_with(move || Ok::<_, std::io::Error>(block.clone())));
+        ([("content-type", "text/event-stream")], body).into_response()
+    };
+    let app = Router::new().fallback(post(answer));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
+    tokio::spawn(async { axum::serve(listener, app).await.unwrap() });
+    base_url
 }
 
 async fn complete(State(shelf): State<Arc<Shelf>>, headers: HeaderMap, body: Bytes) -> Response {
     let body: Value = serde_json::from_slice(&body).unwrap();
     shelf.received.lock().unwrap().push((headers, body.clone()));
-    if let Err(words) = strictness::check(&body) {
+    if let Some(words) = strictness::check(&body).err().filter(|_| !shelf.is_lenient) {
         let error = json!({ "error": { "message": words, "type": "invalid_request_error", "code": null } });
         return (axum::http::StatusCode::BAD_REQUEST, axum::Json(error)).into_response();
     }

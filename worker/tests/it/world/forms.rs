@@ -66,7 +66,9 @@ async fn an_endpoint_with_strict_formats_is_asked_for_nothing_else() {
 
 #[tokio::test]
 async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again_otherwise() {
-    for status in [400, 404, 422, 501] {
+    for (status, said) in
+        [(400, "what?"), (404, "no endpoint takes response_format"), (422, "what?"), (501, "what?")]
+    {
         let answered = || {
             stream([
                 words("I call it."),
@@ -76,7 +78,7 @@ async fn an_endpoint_without_formats_is_asked_through_a_function_and_never_again
                 call(json!({ "index": 0, "function": { "arguments": " 1}" } })),
             ])
         };
-        let endpoint = Endpoint::serve([refusal(status, "what?"), answered(), answered()]).await;
+        let endpoint = Endpoint::serve([refusal(status, said), answered(), answered()]).await;
         let (world, (stage, request)) = (endpoint.world(), shaped());
         for _ in 0..2 {
             let (reply, meter) = reply(perform(&world, &stage, &due(request.clone())).await.0);
@@ -144,20 +146,23 @@ async fn a_form_that_is_chosen_is_not_left() {
 }
 
 #[tokio::test]
-async fn a_bad_moment_is_not_remembered_but_a_500_over_the_form_is() {
+async fn a_500_over_the_form_is_remembered() {
     let fine = || stream([words("{\"n\": 1}")]);
-    let cases = [
-        ("oops", ["json_schema", "tool", "json_schema"]),
-        ("cannot parse the JSON Schema", ["json_schema", "tool", "tool"]),
-    ];
-    for (said, asked) in cases {
-        let endpoint = Endpoint::serve([refusal(500, said), fine(), fine()]).await;
-        let (world, (stage, request)) = (endpoint.world(), shaped());
-        for _ in 0..2 {
-            reply(perform(&world, &stage, &due(request.clone())).await.0);
-        }
-        assert_eq!(forms(&endpoint), asked);
+    let endpoint = Endpoint::serve([refusal(500, "cannot parse the JSON Schema"), fine(), fine()]).await;
+    let (world, (stage, request)) = (endpoint.world(), shaped());
+    for _ in 0..2 {
+        reply(perform(&world, &stage, &due(request.clone())).await.0);
     }
+    assert_eq!(forms(&endpoint), ["json_schema", "tool", "tool"]);
+}
+
+/// A model that does not exist is refused in every form, so one request is enough to know it.
+#[tokio::test]
+async fn a_404_about_something_else_is_told_at_once() {
+    let endpoint = Endpoint::serve([refusal(404, "the model `gpt` does not exist")]).await;
+    let (stage, request) = shaped();
+    let refused = fault(perform(&endpoint.world(), &stage, &due(request)).await.0);
+    assert!(refused.error.contains("(http status 404): the model `gpt` does not exist"), "{refused:?}");
 }
 
 #[tokio::test]

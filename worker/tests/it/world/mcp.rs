@@ -185,10 +185,11 @@ async fn a_server_that_is_down_is_not_tried_once_for_each_who_waits() {
     let world = desk(shell(&format!("echo once >> {}; exit 1", tries.display())));
     let outcomes = futures::future::join_all((0..8).map(|_| call(&world, "look", json!({})))).await;
     assert!(outcomes.iter().all(|it| it == &outcomes[0]), "{outcomes:?}");
-    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n");
+    // A server that ends at once may have ended because of the question for its protocol: it is started once more.
+    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n".repeat(2));
     // A later call tries to start the server again.
     again(&fault(call(&world, "look", json!({})).await));
-    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\nonce\n");
+    assert_eq!(std::fs::read_to_string(&tries).unwrap(), "once\n".repeat(4));
 }
 
 #[tokio::test]

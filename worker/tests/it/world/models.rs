@@ -8,6 +8,8 @@ use shared::{
     WebSearch,
 };
 
+use worker::world::{Dialect, OpenAi, Provider};
+
 use super::{
     Stage, again, chat, due,
     endpoint::{Answer, Endpoint, KEY, call, end, piece, provider, words},
@@ -204,7 +206,7 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         (
             Answer::Status(401, &[], echo.clone()),
             operator,
-            "provider local rejected the key (http status 401); hint: fix providers.local.api_key",
+            "provider local rejected the key (http status 401): Incorrect API key provided: [key]; hint: fix providers.local.api_key",
         ),
         (
             Answer::Status(403, &[("content-type", "text/html")], html("Forbidden by the proxy")),
@@ -257,7 +259,7 @@ async fn refusals_keep_their_status_and_say_what_to_do() {
         (
             Answer::Status(503, &[("retry-after", "1.5")], html("Busy")),
             Ok(Some(1_500)),
-            "failed (http status 503): Busy",
+            "takes no request (http status 503): Busy",
         ),
         (
             Answer::Status(302, &[("location", "/elsewhere")], String::new()),
@@ -381,11 +383,8 @@ async fn an_endpoint_that_is_silent_or_gone_is_asked_again() {
     let world = endpoint.world_that_waits(Duration::from_millis(200));
     let silent = fault(perform(&world, &hello(), &due(chat("local/gpt", 0..1))).await.0);
     assert!(silent.error.contains("did not respond within 200ms"), "{silent:?}");
-    assert_eq!(
-        silent.kind,
-        FaultKind::InDoubt { retry_after_ms: None },
-        "it may have worked on it: {silent:?}"
-    );
+    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true };
+    assert_eq!(silent.kind, unanswered, "it may have worked on it: {silent:?}");
 
     let port = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
     let url = format!("http://user:hunter2-hunter2@127.0.0.1:{port}/v1");
@@ -486,7 +485,7 @@ async fn configured_parameters_are_sent() {
     reply(perform(&endpoint.world(), &hello(), &tuned("local/gpt", all)).await.0);
     reply(perform(&endpoint.world(), &hello(), &due(chat("local/gpt", 0..1))).await.0);
     let body = endpoint.received().remove(0).1;
-    assert_eq!((&body["temperature"], &body["max_tokens"]), (&json!(0.25), &json!(50)));
+    assert_eq!((&body["temperature"], &body["max_completion_tokens"]), (&json!(0.25), &json!(50)));
     assert_eq!(
         (&body["reasoning_effort"], &body["seed"], &body["user"]),
         (&json!("low"), &json!(7), &json!("acme"))
@@ -504,7 +503,9 @@ async fn a_model_that_rejects_max_tokens_gets_the_limit_in_its_other_field() {
     let refusal = || Answer::Status(400, &[], json!({ "error": { "message": message } }).to_string());
     let fine = || stream([words("Hi")], "stop");
     let endpoint = Endpoint::serve([refusal(), fine(), fine(), fine(), refusal()]).await;
-    let world = endpoint.world();
+    let settings = super::endpoint::openai(&endpoint.base_url, Duration::from_secs(20));
+    let settings = OpenAi { dialect: Some(Dialect::Compatible), ..settings };
+    let world = live([("local", Provider::OpenAi(settings))], nobody());
     let limited =
         |model: &str| tuned(model, ModelParameters { max_tokens: Some(9), ..ModelParameters::default() });
     for model in ["local/o", "local/o", "local/gpt"] {
@@ -521,14 +522,90 @@ async fn a_model_that_rejects_max_tokens_gets_the_limit_in_its_other_field() {
     assert_eq!((refused.kind, endpoint.received().len()), (FaultKind::Permanent, 5));
 }
 
-/// Contents of attachments in memory.
-struct Contents(std::collections::BTreeMap<String, Vec<u8>>);
+/// Contents of attachments in memory. Each is kept under the number of its bytes.
+struct Contents(std::sync::Mutex<std::collections::BTreeMap<String, Vec<u8>>>);
 
 #[async_trait::async_trait]
 impl worker::world::Attachments for Contents {
     async fn content(&self, _: uuid::Uuid, sha256: &str) -> Result<Option<Vec<u8>>, store::Error> {
-        Ok(self.0.get(sha256).cloned())
+        Ok(self.0.lock().unwrap().get(sha256).cloned())
     }
+
+    async fn keep(&self, thread: uuid::Uuid, content: Vec<u8>) -> Result<String, store::Error> {
+        if content.len() == 13 {
+            return Err(store::Error::UnknownThread(thread));
+        }
+        let name = format!("{} bytes", content.len());
+        self.0.lock().unwrap().insert(name.clone(), content);
+        Ok(name)
+    }
+}
+
+/// An image of a tool result is stored and given to a model that takes images. Another model reads that there is one.
+#[tokio::test]
+async fn a_model_is_given_the_images_of_tool_results() {
+    use shared::{Accepts, Attachment, AttachmentKind, Content, Response, ToolCall, ToolOutput};
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let endpoint = Endpoint::serve([(); 3].map(|()| stream([words("A cat.")], "stop"))).await;
+    let world = |kinds: &[AttachmentKind]| {
+        let provider = super::endpoint::provider(&endpoint.base_url, std::time::Duration::from_secs(20));
+        let models = worker::world::Models::new([("local".to_owned(), provider)].into()).unwrap();
+        let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
+        let servers = super::servers([("desk", super::child::server([]))]);
+        let contents = std::sync::Arc::new(Contents(std::sync::Mutex::default()));
+        super::live_with(models.with_accepts(accepts), servers).with_attachments(contents)
+    };
+    let call = ToolCall { id: "c1".to_owned(), name: "album".to_owned(), arguments: json!({}) };
+    let request = due(Request::CallTool { server: "desk".to_owned(), call: call.clone() });
+    let (seeing, blind) = (world(&[AttachmentKind::Image]), world(&[]));
+    let result = async |world: &worker::world::LiveWorld| match perform(world, &hello(), &request).await.0 {
+        Ok((Response::OutputWithExtras { output: ToolOutput::Ok(text), extras }, _)) => {
+            (text, extras.content)
+        }
+        other => panic!("{other:?}"),
+    };
+    let (text, content) = result(&seeing).await;
+    assert_eq!(text, "[image image/png, 3 B]\n[image image/tiff, 3 B]\n[image image/png, 15 B]");
+    let picture = Attachment {
+        kind: AttachmentKind::Image,
+        media_type: "image/png".to_owned(),
+        name: String::new(),
+        sha256: "3 bytes".to_owned(),
+        bytes: 3,
+    };
+    let [Content::Attached { attachment }, Content::Image { .. }, Content::Image { .. }] = &content[..]
+    else {
+        panic!("models take no TIFF, and one image cannot be stored: {content:?}")
+    };
+    assert_eq!(*attachment, picture);
+    let (_, content) = result(&blind).await;
+    assert!(
+        content.iter().all(|it| matches!(it, Content::Image { .. })),
+        "no model takes images: {content:?}"
+    );
+
+    let asked = Message { tool_calls: vec![call.clone()], ..Message::assistant("") };
+    let heard = Message { attachments: vec![picture], ..Message::tool(&call, text.clone()) };
+    let stage = Stage::hearing([Message::user("Look"), asked, heard, Message::user("Well?")]);
+    let look = due(chat("local/gpt", 0..4));
+    assert_eq!(reply(perform(&seeing, &stage, &look).await.0).0.content, "A cat.");
+    assert_eq!(reply(perform(&blind, &stage, &look).await.0).0.content, "A cat.", "it is not refused");
+    let sent: Vec<_> = endpoint.received().into_iter().map(|(_, body)| body["messages"].clone()).collect();
+    let image = json!([
+        { "type": "text", "text": "Images in the result of the tool call c1:" },
+        { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } },
+    ]);
+    let told = json!({ "role": "tool", "content": text, "tool_call_id": "c1" });
+    let well = json!({ "role": "user", "content": "Well?" });
+    assert_eq!(
+        sent[0].as_array().unwrap()[3..],
+        [told.clone(), json!({ "role": "user", "content": image }), well.clone()]
+    );
+    assert_eq!(sent[1].as_array().unwrap()[3..], [told, well]);
+    // The results of one message stay together, as providers require.
+    let alone = Stage::hearing(stage.messages[1..3].to_vec());
+    reply(perform(&seeing, &alone, &due(chat("local/gpt", 0..2))).await.0);
+    assert_eq!(endpoint.received()[2].1["messages"].as_array().unwrap().last().unwrap()["role"], "user");
 }
 
 #[tokio::test]
@@ -550,7 +627,8 @@ async fn a_model_is_given_the_images_and_files_that_it_takes() {
         let models = worker::world::Models::new([("local".to_owned(), provider)].into()).unwrap();
         let accepts = Accepts([("local".to_owned(), kinds.iter().copied().collect())].into());
         let contents = contents.iter().map(|it| ((*it).to_owned(), b"hi".to_vec())).collect();
-        super::live_of(models.with_accepts(accepts)).with_attachments(std::sync::Arc::new(Contents(contents)))
+        super::live_of(models.with_accepts(accepts))
+            .with_attachments(std::sync::Arc::new(Contents(std::sync::Mutex::new(contents))))
     };
     let looks = |attachments: Vec<Attachment>| {
         Stage::hearing([Message { attachments, ..Message::user("What is it?") }])

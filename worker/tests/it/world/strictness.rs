@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 /// Checks that OpenAI would accept the request. The error is the reason for the rejection.
-pub(super) fn check(body: &Value) -> Result<(), String> {
+pub(crate) fn check(body: &Value) -> Result<(), String> {
     if body["stream"] != true || body["stream_options"]["include_usage"] != true {
         return Err("this endpoint only streams".to_owned());
     }
@@ -38,7 +38,7 @@ pub(super) fn check(body: &Value) -> Result<(), String> {
 }
 
 /// Checks that the messages after a tool call answer every call of it, and no other call.
-fn check_calls(messages: &[Value]) -> Result<(), String> {
+pub(crate) fn check_calls(messages: &[Value]) -> Result<(), String> {
     for (nth, message) in messages.iter().enumerate() {
         if message["role"] == "tool" {
             let asked = messages[..nth].iter().rfind(|it| it["role"] != "tool");

@@ -30,7 +30,10 @@ impl Node<ActionPlan> for ReceiveFailureChoice {
                 .partial("command failed"),
             Some(_) | None => {
                 let reason = format!("{reason}; the person said to that: {}", thread.user_message());
-                let why = format!("{:?} is not among the options: taken for a change", thread.user_message());
+                let why = format!(
+                    "{:?} is not among the options, so it is read as a change",
+                    thread.user_message()
+                );
                 Transition::to(NodeName::ConfirmPlan).learn(Fact::Reopened { reason }).because(why)
             }
         }

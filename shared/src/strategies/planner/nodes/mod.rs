@@ -10,8 +10,22 @@ mod receive_answer;
 mod respond;
 mod side_by_side;
 
+use super::{Ending, Fact, NodeName, Planning, Progress};
+use crate::{Thread, Transition};
+
 pub(super) use self::plan::list;
 pub(in crate::strategies) use self::{
     advance::Advance, assess::Assess, call_tools::CallTools, equip::Equip, orchestrate::Orchestrate,
     plan::Plan, receive_answer::ReceiveAnswer, respond::Respond,
 };
+
+/// Ends the work before its end. The request is declined if nothing of it is done: no task, not even in words.
+pub(in crate::strategies) fn end_early<S: Planning>(
+    thread: &Thread<S>,
+    ending: Ending,
+    cause: &str,
+) -> Transition<S> {
+    let next = Transition::to(NodeName::Respond).learn(Fact::Ended(ending));
+    let mut tasks = S::planned(thread).plan.iter().flat_map(|it| &it.tasks);
+    if tasks.any(|it| it.progress == Progress::Done) { next.partial(cause) } else { next.declined(cause) }
+}

@@ -6,8 +6,8 @@ use crate::{
         control_tool::{ControlTool, asking, parse_control},
         loop_guard::exhausted,
         planner::{
-            Ending, Fact, NodeName, Planning, Progress, Task,
-            nodes::{list, side_by_side::decide},
+            Ending, NodeName, Planning, Task,
+            nodes::{end_early, list, side_by_side::decide},
             of_the_task,
         },
         prompt::fill,
@@ -104,12 +104,8 @@ impl<S: Planning> Node<S> for Orchestrate {
     }
 }
 
-/// Ends the work. The request counts as declined if nothing was begun: no task done before, and no tool called.
 fn give_up<S: Planning>(thread: &Thread<S>, reason: String, cause: &str) -> Transition<S> {
-    let next = Transition::to(NodeName::Respond).learn(Fact::Ended(Ending::Failed { reason }));
-    let tasks = S::planned(thread).plan.as_ref().map_or(&[][..], |it| &it.tasks);
-    let is_begun = 0 < thread.turn.tool_calls || tasks.iter().any(|it| it.progress == Progress::Done);
-    if is_begun { next.partial(cause) } else { next.declined(cause) }
+    end_early(thread, Ending::Failed { reason }, cause)
 }
 
 /// Returns whether a person has answered a question about the current task.

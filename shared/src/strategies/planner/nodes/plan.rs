@@ -27,7 +27,7 @@ pub(in crate::strategies) struct PlanReply {
     /// Index of the task to work on next, counted from 0.
     #[serde(default)]
     next_task: i64,
-    /// Why the tasks before `next_task` that are not done may be skipped; null if there are none.
+    /// Reason for skipping the unfinished tasks before `next_task`; null if there are none.
     #[serde(default)]
     skip_reason: Option<String>,
     /// A question to the person, if the request cannot be planned without an answer.
@@ -40,7 +40,7 @@ pub(in crate::strategies) struct PlanReply {
 struct PlannedTask {
     /// The name of the expert.
     expert: String,
-    /// What the expert should do, complete in itself.
+    /// Task for the expert, complete in itself.
     task: String,
     /// The indexes of the earlier tasks whose results it needs; empty if it needs none.
     #[serde(default)]
@@ -135,14 +135,15 @@ fn position(tasks: &mut [Task], first: usize, named: i64, reason: Option<String>
     let reason = reason.map(|it| it.trim().to_owned()).filter(|it| !it.is_empty());
     let within = usize::try_from(named).ok().filter(|it| *it < tasks.len());
     let (current, why) = match (within, reason) {
-        (None, _) => (first, Some(format!("task {named} is outside of the plan: taken for {first}"))),
+        (None, _) => (first, Some(format!("task {named} is outside of the plan; corrected to {first}"))),
         (Some(named), Some(reason)) if first < named => {
             let skipped = tasks[first..named].iter_mut().filter(|it| !it.progress.is_over());
             skipped.for_each(|it| it.progress = Progress::Skipped { why: reason.clone() });
             (named, Some(format!("begins with task {named}: {reason}")))
         }
         (Some(named), None) if first < named => {
-            let why = format!("task {named} would skip unfinished tasks without a reason: taken for {first}");
+            let why =
+                format!("task {named} would skip unfinished tasks without a reason; corrected to {first}");
             (first, Some(why))
         }
         (Some(named), _) => (named, None),

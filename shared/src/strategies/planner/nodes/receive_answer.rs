@@ -2,7 +2,7 @@
 
 use crate::{
     Answer, Node, Thread, Transition,
-    strategies::planner::{Ending, Fact, NodeName, Planning},
+    strategies::planner::{Ending, NodeName, Planning, nodes::end_early},
 };
 
 pub(in crate::strategies) struct ReceiveAnswer;
@@ -17,10 +17,7 @@ impl<S: Planning> Node<S> for ReceiveAnswer {
     fn learn(&self, thread: &Thread<S>, (): ()) -> Transition<S> {
         if Answer::is_dismissal(thread.user_message()) {
             let why = "the person dismissed the question";
-            return Transition::to(NodeName::Respond)
-                .learn(Fact::Ended(Ending::Dropped))
-                .because(why)
-                .declined("person declined");
+            return end_early(thread, Ending::Dropped, "person declined").because(why);
         }
         Transition::to(NodeName::Orchestrate)
     }

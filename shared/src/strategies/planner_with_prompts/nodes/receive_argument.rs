@@ -7,7 +7,7 @@ use super::NONE;
 use crate::{
     Answer, Extract, Node, Thread, Transition,
     strategies::{
-        planner::{self, Ending},
+        planner::{Ending, nodes::end_early},
         planner_with_prompts::{Fact, NodeName, PlannerWithPrompts},
         prompt::fill,
     },
@@ -61,8 +61,7 @@ impl Node<PlannerWithPrompts> for ReceiveArgument {
         let text = thread.user_message().trim();
         if Answer::is_dismissal(text) {
             let why = "the person dismissed the question";
-            let dropped = planner::Fact::Ended(Ending::Dropped);
-            return Transition::to(NodeName::Respond).learn(dropped).because(why).declined("person declined");
+            return end_early(thread, Ending::Dropped, "person declined").because(why);
         }
         let reply = replies.into_iter().next();
         let meaning = reply.as_ref().map_or(Meaning::Value, |it| it.meaning);

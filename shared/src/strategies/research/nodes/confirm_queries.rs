@@ -17,12 +17,13 @@ impl Node<Research> for ConfirmQueries {
     }
 }
 
-/// The question accepts any text: the answer is “yes”, “no” or other queries.
+/// The question accepts any text: the answer is “yes”, “no”, an instruction or other queries.
 pub(super) fn question(thread: &Thread<Research>) -> Question {
     let line = |(n, it): (usize, &String)| format!("{}. {it}", n + 1);
     let queries: Vec<String> = thread.state.queries.iter().enumerate().map(line).collect();
     let question = format!(
-        "May I search for this?\n{}\nAnswer yes or no, or write the queries to search instead, one a line.",
+        "May I search for this?\n{}\nAnswer yes or no, say what should be different, or list the queries to search instead: \
+         one a line, each after a dash.",
         queries.join("\n")
     );
     Question::open(InterruptKind::Approval, question)

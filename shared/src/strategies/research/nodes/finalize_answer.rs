@@ -1,6 +1,6 @@
 //! Writes the answer with its sources when the research is over.
 
-use std::collections::BTreeSet;
+use std::{borrow::Cow, collections::BTreeSet};
 
 use crate::{
     Chat, Message, Node, Reply, Thread, Transition,
@@ -8,7 +8,7 @@ use crate::{
         prompt::fill,
         research::{
             Ending, Research,
-            citations::resolve,
+            citations::{resolve, resolve_beginning},
             links::{key, links},
         },
     },
@@ -52,6 +52,10 @@ impl Node<Research> for FinalizeAnswer {
             next = next.partial("no sources");
         }
         if let Some(why) = why { next.because(why) } else { next }
+    }
+
+    fn preview<'a>(&self, thread: &Thread<Research>, partial: &'a str) -> Option<Cow<'a, str>> {
+        Some(resolve_beginning(partial, &thread.state.sources).into())
     }
 
     fn prompt(&self) -> Option<&'static str> {

@@ -1,15 +1,18 @@
 //! Gathers background from tools, then plans the queries or answers at once.
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use crate::{
     Chat, Message, Node, Reply, Safety, Thread, Tool, ToolCall, Transition,
     strategies::{
+        answer_mark,
         loop_guard::exhausted,
         prompt::fill,
         research::{
             Ending, Fact, NodeName, Research,
-            citations::resolve,
+            citations::{resolve, resolve_beginning},
             offer::offered,
             queries::{distinct, submitted},
         },
@@ -53,7 +56,12 @@ impl Node<Research> for PlanningAgent {
         servers.into_iter().fold(chat, Chat::server_tools).tool(SUBMIT_PLAN)
     }
 
+    /// A marked answer ends the turn.
     fn learn(&self, thread: &Thread<Research>, reply: Reply) -> Transition<Research> {
+        let reply = match answer_mark::answer(reply) {
+            Ok(words) => return answer(thread, &words),
+            Err(reply) => reply,
+        };
         if reply.tool_calls.iter().any(is_plan) {
             return submit(thread, reply);
         }
@@ -88,6 +96,10 @@ impl Node<Research> for PlanningAgent {
             safety: Safety::Read,
             max_repeats: None,
         }]
+    }
+
+    fn preview<'a>(&self, _: &Thread<Research>, partial: &'a str) -> Option<Cow<'a, str>> {
+        Some(resolve_beginning(answer_mark::preview(partial), &[]).into())
     }
 
     fn prompt(&self) -> Option<&'static str> {

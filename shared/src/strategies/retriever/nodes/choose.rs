@@ -25,7 +25,7 @@ impl Node<Retriever> for Choose {
             }
             Choice::None | Choice::Unclear if Answer::of(text) == Answer::Stop => dropped(),
             Choice::None | Choice::Unclear => Transition::to(NodeName::RoutingQuery)
-                .because("the answer names none of the servers: it is taken for more to go by"),
+                .because("the answer names none of the servers, so it is used for another search"),
         }
     }
 }

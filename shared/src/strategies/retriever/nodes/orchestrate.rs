@@ -1,8 +1,11 @@
 //! Decides how to work on the request: with a tool, with a text, with a question, or by handing it to another server.
 
+use std::borrow::Cow;
+
 use crate::{
     Chat, InterruptKind, Message, Node, Question, Reply, Thread, Tool, Transition,
     strategies::{
+        answer_mark::{answer, preview},
         control_tool::{ControlTool, asking, parse_control},
         loop_guard::exhausted,
         prompt::fill,
@@ -55,8 +58,13 @@ impl Node<Retriever> for Orchestrate {
         chat.server_tools(server).tool(HAND_OVER.name).tool(ASK_USER.name)
     }
 
-    /// A model that repeats a call after the refusal is not asked again. Refusals for another server do not count.
+    /// A marked answer ends the turn. A model that repeats a call after the refusal is not asked again. Refusals for
+    /// another server do not count.
     fn learn(&self, thread: &Thread<Retriever>, reply: Reply) -> Transition<Retriever> {
+        let reply = match answer(reply) {
+            Ok(words) => return Transition::end().say(Message::assistant(words)),
+            Err(reply) => reply,
+        };
         let before = if thread.state.took_over { &[][..] } else { &thread.messages };
         if let Some(why) = exhausted(before, &reply.tool_calls) {
             return stuck(why, "repeated calls");
@@ -70,12 +78,16 @@ impl Node<Retriever> for Orchestrate {
                 Transition::to(NodeName::CallTools).say(Message { tool_calls, ..Message::assistant(content) })
             }
             Move::Say(words) => Transition::end().say(Message::assistant(words)),
-            Move::Nothing => stuck("the model said nothing".to_owned(), "no reply"),
+            Move::Nothing => stuck("the model sent an empty reply".to_owned(), "no reply"),
         }
     }
 
     fn tools(&self) -> Vec<Tool> {
         vec![HAND_OVER.tool(), ASK_USER.tool()]
+    }
+
+    fn preview<'a>(&self, _: &Thread<Retriever>, partial: &'a str) -> Option<Cow<'a, str>> {
+        Some(preview(partial).into())
     }
 
     fn prompt(&self) -> Option<&'static str> {

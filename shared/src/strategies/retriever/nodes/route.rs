@@ -130,7 +130,7 @@ impl Node<Retriever> for Route {
             Choice::Impossible(problem) if thread.state.problem.is_none() => {
                 Transition::to(NodeName::Route).learn(Fact::Misrouted { problem })
             }
-            Choice::Impossible(problem) => nothing().because(format!("{problem}: taken for none")),
+            Choice::Impossible(problem) => nothing().because(format!("{problem}, so no server is chosen")),
         }
     }
 

@@ -1,0 +1,260 @@
+//! Connections and transactions, with prepared statements or without them.
+//!
+//! ## Why statements without a name run in transactions of their own
+//!
+//! A pooler in transaction mode lends a client a connection to the server for one transaction. A named statement stays
+//! on that connection, where it collides with the statements of the next client. The driver also sends a statement and
+//! its values in two messages, between which the pooler may change the connection unless a transaction is open.
+
+use async_trait::async_trait;
+use futures::StreamExt as _;
+use sea_orm::{
+    ConnectionTrait, DatabaseConnection, DatabaseTransaction, DbBackend, DbErr, ExecResult, QueryResult,
+    RuntimeErr, SqliteTransactionMode, SqlxPostgresConnector, Statement, TransactionOptions,
+    TransactionTrait,
+    sea_query::Values,
+    sqlx::{
+        self, AssertSqlSafe, PgPool, PgTransaction, Postgres, SqlitePool,
+        postgres::{PgArguments, PgRow},
+        query::Query,
+    },
+};
+use sea_query_sqlx::SqlxValues;
+use tokio::sync::Mutex;
+
+/// SQL that deletes all named statements of a connection.
+const FORGET_STATEMENTS: &str = "DEALLOCATE ALL";
+
+/// A pool of connections. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) enum Pool {
+    /// Connections to the database itself. Each prepares a statement once.
+    Direct(DatabaseConnection),
+    /// Connections to a pooler in transaction mode.
+    Pooled {
+        /// Pool of these connections.
+        pool: PgPool,
+        /// The statements that begin a transaction and apply the settings of this pool to it.
+        begin: &'static str,
+    },
+}
+
+impl Pool {
+    /// Returns the pool if this is SQLite.
+    pub(crate) fn sqlite(&self) -> Option<&SqlitePool> {
+        match self {
+            Self::Direct(it) if it.get_database_backend() == DbBackend::Sqlite => {
+                Some(it.get_sqlite_connection_pool())
+            }
+            Self::Direct(_) | Self::Pooled { .. } => None,
+        }
+    }
+
+    /// Begins a transaction that writes. In SQLite it takes the write lock at once, because a transaction that has read
+    /// cannot take it later.
+    pub(crate) async fn begin(&self) -> Result<Transaction, DbErr> {
+        match self {
+            Self::Direct(it) => Ok(Transaction::Direct(begin_direct(it).await?)),
+            Self::Pooled { pool, begin } => {
+                let tx = pool.begin_with(*begin).await.map_err(failed)?;
+                Ok(Transaction::Pooled(Mutex::new(tx)))
+            }
+        }
+    }
+
+    /// Begins a transaction of sea-orm itself, for the migrations. Its statements have names, and a pooler may lend it a
+    /// connection on which another client has left the same ones.
+    pub(crate) async fn begin_named(&self) -> Result<DatabaseTransaction, DbErr> {
+        match self {
+            Self::Direct(it) => begin_direct(it).await,
+            Self::Pooled { pool, .. } => {
+                let tx = begin_direct(&SqlxPostgresConnector::from_sqlx_postgres_pool(pool.clone())).await?;
+                tx.execute_unprepared(FORGET_STATEMENTS).await?;
+                Ok(tx)
+            }
+        }
+    }
+
+    /// Commits a transaction of [`Pool::begin_named`]. Through a pooler, it leaves no statement behind.
+    pub(crate) async fn commit_named(&self, tx: DatabaseTransaction) -> Result<(), DbErr> {
+        if let Self::Pooled { .. } = self {
+            tx.execute_unprepared(FORGET_STATEMENTS).await?;
+        }
+        tx.commit().await
+    }
+
+    /// Executes a statement of the PostgreSQL driver itself.
+    pub(crate) async fn execute(&self, query: Query<'_, Postgres, PgArguments>) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Direct(it) => query.execute(it.get_postgres_connection_pool()).await.map(drop),
+            Self::Pooled { pool, begin } => {
+                let mut tx = pool.begin_with(*begin).await?;
+                query.persistent(false).execute(&mut *tx).await?;
+                tx.commit().await
+            }
+        }
+    }
+
+    /// Passes each row of a statement of the PostgreSQL driver to `each`, as it arrives.
+    pub(crate) async fn for_each_row(
+        &self,
+        query: Query<'_, Postgres, PgArguments>,
+        mut each: impl FnMut(&PgRow) -> Result<(), sqlx::Error>,
+    ) -> Result<(), sqlx::Error> {
+        match self {
+            Self::Direct(it) => {
+                let mut rows = query.fetch(it.get_postgres_connection_pool());
+                while let Some(row) = rows.next().await {
+                    each(&row?)?;
+                }
+                Ok(())
+            }
+            Self::Pooled { pool, begin } => {
+                let mut tx = pool.begin_with(*begin).await?;
+                let mut rows = query.persistent(false).fetch(&mut *tx);
+                while let Some(row) = rows.next().await {
+                    each(&row?)?;
+                }
+                drop(rows);
+                tx.commit().await
+            }
+        }
+    }
+}
+
+/// An open transaction. Dropping it rolls it back.
+#[derive(Debug)]
+pub(crate) enum Transaction {
+    /// With prepared statements.
+    Direct(DatabaseTransaction),
+    /// With statements that have no name.
+    Pooled(Mutex<PgTransaction<'static>>),
+}
+
+impl Transaction {
+    pub(crate) async fn commit(self) -> Result<(), DbErr> {
+        match self {
+            Self::Direct(it) => it.commit().await,
+            Self::Pooled(it) => it.into_inner().commit().await.map_err(failed),
+        }
+    }
+
+    pub(crate) async fn rollback(self) -> Result<(), DbErr> {
+        match self {
+            Self::Direct(it) => it.rollback().await,
+            Self::Pooled(it) => it.into_inner().rollback().await.map_err(failed),
+        }
+    }
+}
+
+#[async_trait]
+impl ConnectionTrait for Transaction {
+    fn get_database_backend(&self) -> DbBackend {
+        match self {
+            Self::Direct(it) => it.get_database_backend(),
+            Self::Pooled(_) => DbBackend::Postgres,
+        }
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        match self {
+            Self::Direct(it) => it.execute_raw(statement).await,
+            Self::Pooled(it) => {
+                let done = unnamed(&statement).execute(&mut **it.lock().await).await;
+                done.map(ExecResult::from).map_err(failed)
+            }
+        }
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        match self {
+            Self::Direct(it) => it.execute_unprepared(sql).await,
+            Self::Pooled(it) => {
+                let done = sqlx::raw_sql(AssertSqlSafe(sql)).execute(&mut **it.lock().await).await;
+                done.map(ExecResult::from).map_err(failed)
+            }
+        }
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        match self {
+            Self::Direct(it) => it.query_one_raw(statement).await,
+            Self::Pooled(it) => {
+                let row = unnamed(&statement).fetch_optional(&mut **it.lock().await).await;
+                row.map(|it| it.map(QueryResult::from)).map_err(failed)
+            }
+        }
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        match self {
+            Self::Direct(it) => it.query_all_raw(statement).await,
+            Self::Pooled(it) => {
+                let rows = unnamed(&statement).fetch_all(&mut **it.lock().await).await;
+                rows.map(|it| it.into_iter().map(QueryResult::from).collect()).map_err(failed)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl ConnectionTrait for Pool {
+    fn get_database_backend(&self) -> DbBackend {
+        match self {
+            Self::Direct(it) => it.get_database_backend(),
+            Self::Pooled { .. } => DbBackend::Postgres,
+        }
+    }
+
+    async fn execute_raw(&self, statement: Statement) -> Result<ExecResult, DbErr> {
+        if let Self::Direct(it) = self {
+            return it.execute_raw(statement).await;
+        }
+        let tx = self.begin().await?;
+        let done = tx.execute_raw(statement).await?;
+        tx.commit().await.map(|()| done)
+    }
+
+    async fn execute_unprepared(&self, sql: &str) -> Result<ExecResult, DbErr> {
+        if let Self::Direct(it) = self {
+            return it.execute_unprepared(sql).await;
+        }
+        let tx = self.begin().await?;
+        let done = tx.execute_unprepared(sql).await?;
+        tx.commit().await.map(|()| done)
+    }
+
+    async fn query_one_raw(&self, statement: Statement) -> Result<Option<QueryResult>, DbErr> {
+        if let Self::Direct(it) = self {
+            return it.query_one_raw(statement).await;
+        }
+        let tx = self.begin().await?;
+        let row = tx.query_one_raw(statement).await?;
+        tx.commit().await.map(|()| row)
+    }
+
+    async fn query_all_raw(&self, statement: Statement) -> Result<Vec<QueryResult>, DbErr> {
+        if let Self::Direct(it) = self {
+            return it.query_all_raw(statement).await;
+        }
+        let tx = self.begin().await?;
+        let rows = tx.query_all_raw(statement).await?;
+        tx.commit().await.map(|()| rows)
+    }
+}
+
+async fn begin_direct(pool: &DatabaseConnection) -> Result<DatabaseTransaction, DbErr> {
+    let sqlite_transaction_mode = Some(SqliteTransactionMode::Immediate);
+    let options = TransactionOptions { sqlite_transaction_mode, ..TransactionOptions::default() };
+    pool.begin_with_options(options).await
+}
+
+/// Builds a query without a name from a statement of sea-orm.
+fn unnamed(statement: &Statement) -> Query<'_, Postgres, SqlxValues> {
+    let values = statement.values.clone().unwrap_or(Values(Vec::new()));
+    sqlx::query_with(AssertSqlSafe(statement.sql.as_str()), SqlxValues(values)).persistent(false)
+}
+
+fn failed(error: sqlx::Error) -> DbErr {
+    DbErr::Exec(RuntimeErr::SqlxError(error.into()))
+}

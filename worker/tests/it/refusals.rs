@@ -1,0 +1,339 @@
+//! Models and servers that refuse requests: what one worker learns, all know.
+
+use std::{
+    collections::BTreeMap,
+    path::Path,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use queue::{
+    BlockedBy, EntryState, Lane, MemoryNotifications, RedisQueue, Schedule,
+    rate_limits::{MemoryRateLimiter, RateLimiter, RedisRateLimiter, Subject, Timing},
+};
+use serde_json::json;
+use shared::{DynThread, Event, Fault, Message, Opened, Request, Response, strategies};
+use store::{Backends, MemoryIndex, StrategyRegistry, ThreadId, TurnStatus};
+use test_servers::Redis;
+use tokio::sync::Notify;
+use worker::{
+    Backoff, RequestAdmission, RetryPolicies, RetryPolicy, Shutdown, StepOutcome, StepRunner, Worker,
+    WorkerConfig,
+    world::{
+        Commands, Index, LiveWorld, Models, NodeToolFilters, Outcome, RequestContext, Server, Servers,
+        Session, ToolFilter, Transport, World,
+    },
+};
+
+use crate::lived::parts;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Short, because the sweeper leaves running threads without a job to their workers for half of it.
+const LEASE: Duration = Duration::from_secs(4);
+
+/// Longest wait for something that must happen.
+const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// A model that refuses requests and asks for ten minutes of patience, until the test lets it answer.
+#[derive(Default)]
+struct Refusing {
+    answers: AtomicBool,
+    fault: Mutex<Option<Fault>>,
+    /// Requests by worker.
+    sent: Mutex<BTreeMap<String, usize>>,
+}
+
+/// The model as one worker sees it.
+struct Seen {
+    by: &'static str,
+    model: Arc<Refusing>,
+}
+
+#[async_trait]
+impl World for Seen {
+    async fn perform(&self, _: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        let Request::Simulate(it) = &ask.due.request else { panic!("the probe only rehearses") };
+        *self.model.sent.lock().unwrap().entry(self.by.to_owned()).or_default() += 1;
+        match self.model.answers.load(Ordering::SeqCst) {
+            true => Ok((Response::Echo { text: it.text.clone() }, None)),
+            false => Err(self
+                .model
+                .fault
+                .lock()
+                .unwrap()
+                .clone()
+                .unwrap_or_else(|| Fault::unavailable("slow down", Some(600_000)))),
+        }
+    }
+
+    fn subject(&self, _: &Request) -> Option<Subject> {
+        Some(Subject::Model("sim/model".to_owned()))
+    }
+}
+
+fn steps(parts: &Backends, world: Arc<dyn World>, limits: Arc<dyn RateLimiter>, name: &str) -> StepRunner {
+    StepRunner {
+        parts: parts.clone(),
+        strategies: StrategyRegistry::new(strategies::all()),
+        world,
+        backoff: Backoff { base: Duration::from_millis(1), max: Duration::from_millis(2) },
+        admission: RequestAdmission::new(limits, None),
+        name: name.to_owned(),
+    }
+}
+
+async fn says(parts: &Backends, strategy: &str, words: &str) -> ThreadId {
+    let opened: Opened =
+        serde_json::from_value(json!({"strategy": strategy, "servers": {"dead": "is dead"}})).unwrap();
+    let thread = crate::crash::submit_words(parts, opened, vec![Message::user(words)]).await;
+    parts.queue.enqueue(thread, &Lane::default(), Schedule::Now).await.unwrap();
+    thread
+}
+
+async fn status(parts: &Backends, thread: ThreadId) -> TurnStatus {
+    let of = store::TurnFilter { thread: Some(thread), ..Default::default() };
+    parts.store.turns(of, None, 1).await.unwrap()[0].status
+}
+
+async fn until(what: &str, mut happens: impl AsyncFnMut() -> bool) {
+    let began = Instant::now();
+    while !happens().await {
+        assert!(began.elapsed() < TIMEOUT, "{what} does not happen");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+async fn log(parts: &Backends, thread: ThreadId) -> Vec<Event> {
+    parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
+}
+
+/// The second worker sends nothing to a model that refused the first one. After Redis has lost everything, both continue.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_workers_over_redis_share_a_pause() {
+    let redis = Redis::start();
+    let (store, model) = (parts().await.store, Arc::<Refusing>::default());
+    let stop = Shutdown::default();
+    let start = async |by: &'static str| {
+        let queue = RedisQueue::connect(&redis.url(), LEASE, by).await.unwrap();
+        let parts = Backends {
+            store: store.clone(),
+            queue: Arc::new(queue),
+            notifications: Arc::new(MemoryNotifications::new()),
+        };
+        let limits = RedisRateLimiter::connect(&redis.url(), Timing::with_permit_ttl(MINUTE)).await.unwrap();
+        let steps = steps(&parts, Arc::new(Seen { by, model: model.clone() }), Arc::new(limits), by);
+        let config = WorkerConfig {
+            slots: 4,
+            max_jobs_in_place: 16,
+            lease: LEASE,
+            sweep_interval: Duration::from_millis(200),
+            drain_timeout: MINUTE,
+        };
+        (parts, tokio::spawn(Worker::new(steps, config).run(stop.clone())))
+    };
+    let (parts, first) = start("first").await;
+    let refused = says(&parts, "probe", "wait 0").await;
+    let held = async |threads: usize| {
+        let entries = parts.queue.list(10).await.unwrap();
+        let held = entries.iter().filter(|it| match &it.state {
+            EntryState::Delayed { reason: Some(why), .. } => {
+                why.by == BlockedBy::Provider && why.detail.ends_with("Z: slow down")
+            }
+            _ => false,
+        });
+        held.count() == threads
+    };
+    until("the wait of the first", async || held(1).await).await;
+    assert_eq!(model.sent.lock().unwrap().get("first"), Some(&1));
+    first.abort();
+    let (_, second) = start("second").await;
+    let blocked = says(&parts, "probe", "wait 0").await;
+    until("the wait of both", async || held(2).await).await;
+    assert_eq!(model.sent.lock().unwrap().get("second"), None, "it asked a model that is paused");
+    let waits = log(&parts, refused).await.iter().filter(|it| matches!(it, Event::AttemptFailed(_))).count();
+    assert_eq!(waits, 1);
+    assert_eq!(log(&parts, blocked).await.last().unwrap().kind(), "asked", "a short wait leaves no trace");
+
+    model.answers.store(true, Ordering::SeqCst);
+    redis.flush_all();
+    for thread in [refused, blocked] {
+        until("the end", async || status(&parts, thread).await == TurnStatus::Completed).await;
+    }
+    stop.drain();
+    second.await.unwrap();
+}
+
+/// A time-out is the request's own once others are answered: it counts as an attempt, and is given up after as many.
+#[tokio::test]
+async fn a_request_that_alone_gets_no_answer_uses_up_its_attempts() {
+    let (parts, model) = (parts().await, Arc::<Refusing>::default());
+    *model.fault.lock().unwrap() = Some(Fault::unanswered("no answer in time"));
+    let limits: Arc<dyn RateLimiter> = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE)));
+    let policy = RetryPolicy { attempts: 2, ..RetryPolicy::MODEL };
+    let providers = BTreeMap::from([("sim".to_owned(), policy)]);
+    let admission = RequestAdmission::new(limits.clone(), None)
+        .with_retries(RetryPolicies { providers, ..RetryPolicies::default() });
+    let world = Arc::new(Slow(Seen { by: "w", model }, limits.clone()));
+    let steps = StepRunner { admission, ..steps(&parts, world, limits, "w") };
+    let (thread, wake) = (says(&parts, "probe", "wait 0").await, Notify::new());
+    let began = Instant::now();
+    loop {
+        match steps.run_job(thread, &wake).await.unwrap() {
+            StepOutcome::Idle => break,
+            StepOutcome::Continue | StepOutcome::NextTurn(_) => (),
+            StepOutcome::RetryLater { after, .. } | StepOutcome::Blocked { after, .. } => {
+                tokio::time::sleep(after.min(Duration::from_millis(50))).await;
+            }
+        }
+        assert!(began.elapsed() < TIMEOUT, "{:?}", log(&parts, thread).await);
+    }
+    let events = log(&parts, thread).await;
+    let failed: Vec<_> = events
+        .iter()
+        .filter_map(|it| {
+            if let Event::AttemptFailed(it) = it { Some((it.waiting, it.attempts_max)) } else { None }
+        })
+        .collect();
+    assert_eq!(failed, [(false, Some(2)), (false, Some(2))], "{events:#?}");
+    let Some(Event::Failed(failed)) = events.last() else { panic!("{events:#?}") };
+    assert!(failed.reason.contains("no answer in time (tried 2 times)"), "{}", failed.reason);
+}
+
+/// The model answers another request while this one waits.
+struct Slow(Seen, Arc<dyn RateLimiter>);
+
+#[async_trait]
+impl World for Slow {
+    async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.1.answered(&Subject::Model("sim/model".to_owned()), Duration::ZERO);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        self.0.perform(thread, ask).await
+    }
+
+    fn subject(&self, request: &Request) -> Option<Subject> {
+        self.0.subject(request)
+    }
+}
+
+/// A server that starts and says nothing; it notes each start in a file.
+fn dead(starts: &Path, hidden: bool) -> Servers {
+    let script = format!("echo started >> {}; exec sleep 600", starts.display());
+    let none = ToolFilter { allow: Some(Default::default()), ..ToolFilter::default() };
+    let server = Server {
+        description: "is dead".to_owned(),
+        transport: Transport::Stdio {
+            command: "sh".to_owned(),
+            args: vec!["-c".to_owned(), script],
+            env: BTreeMap::new(),
+            cwd: None,
+        },
+        call_timeout: Duration::from_secs(1),
+        connect_timeout: Duration::from_secs(1),
+        session: Session::Shared,
+        concurrency: None,
+        tools: BTreeMap::new(),
+        tool_filter: if hidden { none } else { ToolFilter::default() },
+        node_tool_filters: NodeToolFilters::new(),
+    };
+    Servers::new(BTreeMap::from([("dead".to_owned(), server)]))
+}
+
+fn live(servers: Servers) -> Arc<LiveWorld> {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (models, commands) = (Models::new(BTreeMap::new()).unwrap(), Commands::new(BTreeMap::new()).unwrap());
+    Arc::new(LiveWorld::new(
+        Arc::new(models),
+        servers,
+        commands,
+        Index::lexical(Arc::new(MemoryIndex::default())),
+    ))
+}
+
+fn started(starts: &Path) -> usize {
+    std::fs::read_to_string(starts).unwrap_or_default().lines().count()
+}
+
+/// The first turn finds out that the server is dead; a turn in another worker does not wait for it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dead_server_is_remembered_by_all_workers() {
+    let (parts, folder) = (parts().await, tempfile::tempdir().unwrap());
+    let starts = folder.path().join("starts");
+    let limits = MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE));
+    let policy = RetryPolicy { give_up_after: Duration::from_secs(1), ..RetryPolicy::SERVER };
+    let retries =
+        RetryPolicies { servers: BTreeMap::from([("dead".to_owned(), policy)]), ..RetryPolicies::default() };
+    let mut turns = 0;
+    for name in ["one", "two"] {
+        let limits: Arc<dyn RateLimiter> = Arc::new(limits.clone());
+        let steps = StepRunner {
+            // No second try within the test.
+            backoff: Backoff { base: 10 * MINUTE, max: 10 * MINUTE },
+            admission: RequestAdmission::new(limits.clone(), None).with_retries(retries.clone()),
+            ..steps(&parts, live(dead(&starts, false)), limits, name)
+        };
+        for _ in 0..2 {
+            let (thread, wake) = (says(&parts, "index_builder", "go").await, Notify::new());
+            loop {
+                match steps.run_job(thread, &wake).await.unwrap() {
+                    StepOutcome::Idle => break,
+                    StepOutcome::Continue | StepOutcome::NextTurn(_) => (),
+                    StepOutcome::Blocked { after, why } => {
+                        assert_eq!(turns, 0, "a later turn waits: {why}");
+                        assert!(after <= Duration::from_secs(1), "longer than until it gives up: {after:?}");
+                        tokio::time::sleep(after).await;
+                    }
+                    StepOutcome::RetryLater { why, .. } => panic!("{why}"),
+                }
+            }
+            turns += 1;
+            let events = log(&parts, thread).await;
+            let abandoned =
+                events.iter().find_map(|it| if let Event::Abandoned(it) = it { Some(it) } else { None });
+            let reason = &abandoned.unwrap_or_else(|| panic!("{events:#?}")).reason;
+            assert!(
+                reason.contains("cannot reach MCP server dead: it did not respond within 1s"),
+                "{reason}"
+            );
+            assert_eq!(started(&starts), 1, "turn {turns} started it again");
+        }
+    }
+}
+
+/// A server of which the strategy sees nothing is not started.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_node_waits_for_a_server_that_it_may_not_use() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let graph = strategies::find("probe").unwrap();
+    let thread = graph.fold(&[]).unwrap();
+    for (hidden, tries) in [(true, 0), (false, 1)] {
+        let world = live(dead(&starts, hidden));
+        let due = shared::PendingRequest {
+            slot: 0,
+            asked_seq: 2,
+            request: Request::ListTools { server: "dead".to_owned() },
+            safety: shared::Safety::Read,
+            failures: 0,
+            attempts: 0,
+            previous_error: None,
+            input_responses: None,
+            is_optional: true,
+        };
+        let ask = RequestContext {
+            thread: ThreadId::nil(),
+            due: &due,
+            key: "k",
+            node: "equip",
+            deltas: &worker::world::DiscardDeltas,
+        };
+        let outcome = world.perform(&*thread, &ask).await;
+        assert_eq!(outcome.is_ok(), hidden, "{outcome:?}");
+        assert_eq!(started(&starts), tries);
+    }
+}

@@ -1,0 +1,123 @@
+//! HTTP servers that restart and no longer know the sessions that they gave.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use axum::{
+    Json, Router,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse as _, Response as Http},
+    routing::post,
+};
+use serde_json::{Value, json};
+use shared::{FaultKind, Response, Safety, ToolOutput};
+use worker::world::{LiveWorld, Transport};
+
+use super::{Outcome, Stage, child, live, mcp_misbehaviour::calling, perform, servers};
+
+/// A server with sessions.
+#[derive(Clone, Default)]
+struct Desk(Arc<Mutex<DeskState>>);
+
+#[derive(Default)]
+struct DeskState {
+    sessions: Vec<String>,
+    given: usize,
+    /// Status for an unknown session.
+    refusal: u16,
+    /// Calls that were carried out.
+    made: usize,
+    /// True if the next call is carried out and answered with status 500.
+    crashes: bool,
+}
+
+impl Desk {
+    async fn serve(&self) -> String {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let app = Router::new().route("/mcp", post(answer)).with_state(self.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await.unwrap() });
+        url
+    }
+
+    fn restart(&self, refusal: u16) {
+        let mut state = self.0.lock().unwrap();
+        state.sessions.clear();
+        state.refusal = refusal;
+    }
+}
+
+async fn answer(State(desk): State<Desk>, headers: HeaderMap, Json(request): Json<Value>) -> Http {
+    let mut desk = desk.0.lock().unwrap();
+    let session = headers.get("mcp-session-id").and_then(|it| it.to_str().ok()).unwrap_or_default();
+    let method = request["method"].as_str().unwrap_or_default();
+    if !matches!(method, "initialize" | "server/discover") && !desk.sessions.iter().any(|it| it == session) {
+        let refusal = StatusCode::from_u16(desk.refusal).unwrap();
+        let error = json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32000, "message": "no valid session" } });
+        return (refusal, Json(error)).into_response();
+    }
+    let Some(id) = request.get("id") else { return StatusCode::ACCEPTED.into_response() };
+    let result = |result: Value| Json(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
+    match method {
+        "initialize" => {
+            desk.given += 1;
+            let session = format!("session-{}", desk.given);
+            desk.sessions.push(session.clone());
+            ([("mcp-session-id", session)], result(child::initialized(&request["params"]).unwrap()))
+                .into_response()
+        }
+        "tools/call" => {
+            desk.made += 1;
+            if std::mem::take(&mut desk.crashes) {
+                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            }
+            result(json!({ "content": [{ "type": "text", "text": desk.made.to_string() }] })).into_response()
+        }
+        "ping" => result(json!({})).into_response(),
+        _ => Json(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } }))
+            .into_response(),
+    }
+}
+
+async fn world(desk: &Desk) -> LiveWorld {
+    let transport = Transport::Http { url: desk.serve().await, headers: BTreeMap::new() };
+    live([], servers([("desk", child::command_of(transport))]))
+}
+
+async fn call(world: &LiveWorld, safety: Safety) -> Outcome {
+    perform(world, &Stage::default(), &calling("desk", "book", safety)).await.0
+}
+
+#[tokio::test]
+async fn whatever_a_restarted_server_answers_to_the_old_session_it_gets_a_new_one() {
+    let desk = Desk::default();
+    let world = world(&desk).await;
+    let mut made = 0;
+    for safety in [Safety::Write, Safety::Read] {
+        for refusal in [400, 401, 404, 405, 410, 422, 500, 503] {
+            for _ in 0..2 {
+                made += 1;
+                let expected = Ok((Response::Output(ToolOutput::Ok(made.to_string())), None));
+                assert_eq!(call(&world, safety).await, expected, "{refusal}: made once, and no doubt");
+            }
+            desk.restart(refusal);
+        }
+    }
+    let given = desk.0.lock().unwrap().given;
+    assert_eq!(given, 16, "one session after each restart");
+}
+
+/// A server error in a session that is still known does not say whether the write was made.
+#[tokio::test]
+async fn a_crash_in_a_known_session_leaves_a_doubt() {
+    let desk = Desk::default();
+    let world = world(&desk).await;
+    call(&world, Safety::Write).await.unwrap();
+    desk.0.lock().unwrap().crashes = true;
+    let doubt = call(&world, Safety::Write).await.unwrap_err();
+    assert_eq!(doubt.kind, FaultKind::InDoubt { retry_after_ms: None }, "{doubt:?}");
+    assert_eq!(desk.0.lock().unwrap().made, 2, "it is not sent again");
+}

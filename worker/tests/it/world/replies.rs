@@ -1,0 +1,456 @@
+//! Replies in forms that OpenAI never sends: each was reported of some endpoint, and each must come out right or be
+//! called by its name.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use shared::{Fault, FaultKind, Message, Reply, Request, Response, Usage};
+
+use super::{
+    Stage, chat, due,
+    endpoint::{Answer, Endpoint, KEY, call, end, piece, words},
+    perform, tool,
+};
+
+fn json_body(body: &Value) -> Answer {
+    Answer::Status(200, &[("content-type", "application/json")], body.to_string())
+}
+
+fn events(text: impl Into<String>) -> Answer {
+    Answer::Status(200, &[("content-type", "text/event-stream")], text.into())
+}
+
+fn stream(pieces: impl IntoIterator<Item = Value>, reason: &str) -> Answer {
+    Answer::Stream(pieces.into_iter().chain(end(reason)).collect())
+}
+
+/// Returns the result of one answer to a request that offers the tools `look` and `book`, and what was streamed.
+async fn replied(answer: Answer) -> (Result<(Reply, Usage), Fault>, String) {
+    let mut stage = Stage::hearing([Message::user("Hello")]);
+    stage.tool_servers.insert("cal".to_owned(), vec![tool("look"), tool("book")]);
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { tool_servers, .. } = &mut request {
+        tool_servers.push("cal".to_owned());
+    }
+    let endpoint = Endpoint::serve([answer]).await;
+    let (outcome, streamed) = perform(&endpoint.world(), &stage, &due(request)).await;
+    let result = outcome.map(|it| match it {
+        (Response::Reply(reply), Some(usage)) => (reply, usage),
+        other => panic!("a metered reply was expected: {other:?}"),
+    });
+    assert_eq!(endpoint.received().len(), 1);
+    (result, streamed.concat())
+}
+
+async fn reply(answer: Answer) -> Reply {
+    let (result, streamed) = replied(answer).await;
+    let (reply, _) = result.unwrap();
+    assert_eq!(streamed, reply.content, "what is streamed is what is said");
+    reply
+}
+
+async fn fault(answer: Answer) -> Fault {
+    replied(answer).await.0.unwrap_err()
+}
+
+fn calls(reply: &Reply) -> Vec<(&str, &Value)> {
+    reply.tool_calls.iter().map(|it| (it.name.as_str(), &it.arguments)).collect()
+}
+
+#[tokio::test]
+async fn json_in_place_of_a_stream_is_a_reply() {
+    let message = json!({ "role": "assistant", "content": "Good day" });
+    let body = json!({
+        "model": "gpt-real",
+        "choices": [{ "index": 0, "message": message, "finish_reason": "stop" }],
+        "usage": { "prompt_tokens": 11, "completion_tokens": 7 },
+    });
+    let pretty = Answer::Status(200, &[("content-type", "text/event-stream")], format!("{body:#}\n"));
+    for answer in [json_body(&body), pretty] {
+        let (result, streamed) = replied(answer).await;
+        let (reply, usage) = result.unwrap();
+        assert_eq!((reply.content.as_str(), streamed.as_str()), ("Good day", "Good day"));
+        assert_eq!((usage.input_tokens, usage.output_tokens), (11, 7));
+    }
+    let without_a_reason = json!({ "choices": [{ "message": message }] });
+    assert_eq!(reply(json_body(&without_a_reason)).await.content, "Good day");
+}
+
+#[tokio::test]
+async fn json_that_holds_no_reply_is_shown() {
+    for body in [json!({ "message": "welcome" }), json!({ "status": "ok", "choices": null, "note": KEY })] {
+        let fault = fault(json_body(&body)).await;
+        let begins = "the response of provider local holds no reply: {\"";
+        assert!(fault.error.starts_with(begins) || body["choices"].is_null(), "{fault:?}");
+        assert!(!fault.error.contains(KEY), "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_with_status_200_is_an_error() {
+    let unavailable = FaultKind::Unavailable { retry_after_ms: None, sent: false };
+    let cases = [
+        (
+            json!({ "error": { "code": 429, "message": "slow down" } }),
+            "rate limited (http status 429): slow down",
+            unavailable,
+        ),
+        (
+            json!({ "error": { "code": "rate_limit_exceeded", "message": "wait" } }),
+            "(http status 429): wait",
+            unavailable,
+        ),
+        (
+            json!({ "error": "upstream gone" }),
+            "(http status 500): upstream gone",
+            FaultKind::Transient { retry_after_ms: None },
+        ),
+        (
+            json!({ "object": "error", "message": "bad model", "code": 400 }),
+            "(http status 400): bad model",
+            FaultKind::Permanent,
+        ),
+        (
+            json!([{ "error": { "code": 503, "status": "UNAVAILABLE", "message": "overloaded" } }]),
+            "(http status 503): overloaded",
+            unavailable,
+        ),
+    ];
+    for (body, words, kind) in cases {
+        let streamed = events(format!("event: error\ndata: {body}\n\ndata: [DONE]\n\n"));
+        for answer in [json_body(&body), streamed] {
+            let fault = fault(answer).await;
+            assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+            assert_eq!(fault.kind, kind, "{fault:?}");
+        }
+    }
+    let slow = json!({ "error": { "code": 429, "message": "slow" } }).to_string();
+    let headers = &[("content-type", "application/json"), ("retry-after", "7")];
+    let FaultKind::Unavailable { retry_after_ms, .. } = fault(Answer::Status(200, headers, slow)).await.kind
+    else {
+        panic!("it is waited for")
+    };
+    assert!(super::named(retry_after_ms, 7_000), "{retry_after_ms:?}");
+}
+
+#[tokio::test]
+async fn content_in_parts_is_text() {
+    let parts = |parts: Value| piece(json!({ "content": parts }));
+    let pieces = [
+        parts(json!([{ "type": "thinking", "thinking": [{ "type": "text", "text": "hm " }] }])),
+        parts(json!([{ "type": "text", "text": "Good " }, { "type": "text", "text": "day" }, "!"])),
+    ];
+    let reply = reply(stream(pieces, "stop")).await;
+    assert_eq!((reply.content.as_str(), reply.reasoning.as_str()), ("Good day!", "hm"));
+}
+
+#[tokio::test]
+async fn arguments_as_an_object_are_arguments() {
+    let one = json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": { "at": 9 } } });
+    let reply = reply(stream([call(one)], "tool_calls")).await;
+    assert_eq!(calls(&reply), [("look", &json!({ "at": 9 }))]);
+}
+
+#[tokio::test]
+async fn integers_beyond_64_bits_are_kept_and_refused_by_name() {
+    let text = r#"{"id": 123456789012345678901234}"#;
+    let as_text = json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": text } });
+    let as_object = format!(
+        r#"data: {{"choices": [{{"delta": {{"tool_calls": [{{"id": "a", "function": {{"name": "look", "arguments": {text}}}}}]}}, "finish_reason": "tool_calls"}}]}}"#
+    );
+    for answer in [stream([call(as_text)], "tool_calls"), events(as_object + "\n\n")] {
+        let reply = reply(answer).await;
+        assert_eq!(calls(&reply), [("look", &json!(text))], "every digit is in the log");
+        let mut stage = Stage::hearing([Message::user("Hello")]);
+        stage.tool_servers.insert("cal".to_owned(), vec![tool("look")]);
+        let call = Request::CallTool { server: "cal".to_owned(), call: reply.tool_calls[0].clone() };
+        let world = super::live([], super::nobody());
+        let Ok((Response::Output(output), _)) = perform(&world, &stage, &due(call)).await.0 else { panic!() };
+        let said = output.model_text();
+        assert!(
+            said.contains("hold the integer 123456789012345678901234, which has more than 64 bits"),
+            "{said}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn parallel_calls_without_distinct_numbers_or_ids_stay_apart() {
+    let whole = |index: Value, id: Value, name: &str, at: u64| {
+        let function = json!({ "name": name, "arguments": json!({ "at": at }).to_string() });
+        json!({ "index": index, "id": id, "type": "function", "function": function })
+    };
+    let forms: [fn() -> (Value, Value); 4] = [
+        || (json!(0), json!("")),
+        || (json!(0), json!("same")),
+        || (Value::Null, Value::Null),
+        || (json!(0), Value::Null),
+    ];
+    for form in forms {
+        let (index, id) = form();
+        let three = [
+            whole(index.clone(), id.clone(), "look", 1),
+            whole(index.clone(), id.clone(), "look", 2),
+            whole(index, id, "book", 3),
+        ];
+        let apart = stream(three.clone().map(call), "tool_calls");
+        let together = stream([piece(json!({ "tool_calls": three }))], "tool_calls");
+        let message = json!({ "content": null, "tool_calls": three });
+        let at_once =
+            json_body(&json!({ "choices": [{ "message": message, "finish_reason": "tool_calls" }] }));
+        for answer in [apart, together, at_once] {
+            let reply = reply(answer).await;
+            let (one, two, three) = (json!({ "at": 1 }), json!({ "at": 2 }), json!({ "at": 3 }));
+            assert_eq!(calls(&reply), [("look", &one), ("look", &two), ("book", &three)]);
+            let ids: std::collections::BTreeSet<_> = reply.tool_calls.iter().map(|it| &it.id).collect();
+            assert_eq!(ids.len(), 3, "every call has an id of its own: {reply:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_is_sent_in_an_odd_way_is_one_call() {
+    let begin = |arguments: &str| {
+        call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": arguments } }))
+    };
+    let more = |arguments: &str| call(json!({ "index": 0, "function": { "arguments": arguments } }));
+    let again = |arguments: &str| {
+        call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": arguments } }))
+    };
+    let legacy = |delta: Value| piece(json!({ "function_call": delta }));
+    let at = "{\"at\": 9}";
+    for pieces in [
+        vec![begin("{}"), more(at)],
+        vec![begin("{}"), more("{\"at\""), more(": 9}")],
+        vec![begin("{}"), again(at)],
+        vec![begin(at), again(at)],
+        vec![begin("\"{\\\"at\\\": 9}\"")],
+        vec![begin(""), more(at), more(at)],
+        vec![begin(""), again("{\"at\""), again(": 9}")],
+        vec![legacy(json!({ "name": "look", "arguments": "" })), legacy(json!({ "arguments": at }))],
+    ] {
+        let reply = reply(stream(pieces, "tool_calls")).await;
+        assert_eq!(calls(&reply), [("look", &json!({ "at": 9 }))]);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_only_ends_as_it_should_is_whole() {
+    assert_eq!(reply(Answer::Stream(vec![words("Good day")])).await.content, "Good day");
+    // An empty reason is none: this reply broke off.
+    let empty = json!({ "choices": [{ "delta": { "content": "Good" }, "finish_reason": "" }] });
+    let broken = fault(Answer::Ended(vec![empty.clone()])).await;
+    assert!(broken.error.contains("was interrupted"), "{broken:?}");
+    assert_eq!(reply(Answer::Stream(vec![empty])).await.content, "Good");
+    // Half a call and nothing at all are no replies.
+    let half = call(json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": "{\"at" } }));
+    for pieces in [vec![half], vec![]] {
+        assert!(fault(Answer::Stream(pieces)).await.error.contains("was interrupted"));
+    }
+}
+
+#[tokio::test]
+async fn a_character_split_over_two_chunks_is_one_character() {
+    let half =
+        |half: &str| format!("data: {{\"choices\": [{{\"delta\": {{\"content\": \"{half}\"}}}}]}}\n\n");
+    let text = half("so \\ud83d") + &half("\\ude00 and \\ud83d\\ude00.") + "data: [DONE]\n\n";
+    assert_eq!(reply(events(text)).await.content, "so 😀 and 😀.");
+    let lone = half("so \\ud83d") + "data: [DONE]\n\n";
+    assert_eq!(reply(events(lone)).await.content, "so \u{fffd}");
+    let half = |half: &str| {
+        format!(
+            "data: {{\"choices\": [{{\"delta\": {{\"tool_calls\": [{{\"index\": 0, \"function\": {{\"name\": \"look\", \"arguments\": \"{half}\"}}}}]}}}}]}}\n\n"
+        )
+    };
+    let text = half("{\\\"at\\\": \\\"\\ud83d") + &half("\\ude00\\\"}") + "data: [DONE]\n\n";
+    let reply = reply(events(text)).await;
+    assert_eq!(calls(&reply), [("look", &json!({ "at": "😀" }))]);
+}
+
+#[tokio::test]
+async fn marks_comments_and_names_of_events_are_no_part_of_a_reply() {
+    let chunk = words("Good day");
+    let text = format!(
+        "\u{feff}: OPENROUTER PROCESSING\r\n\r\nevent: completion\r\nid: 1\r\nretry: 10\r\ndata: {chunk}\r\n\r\nevent: ping\r\ndata: {{}}\r\n\r\n: keep-alive\r\n\r\ndata:[DONE]\r\n\r\n"
+    );
+    assert_eq!(reply(events(text)).await.content, "Good day");
+}
+
+#[tokio::test]
+async fn reasoning_is_in_the_log_and_in_no_words() {
+    let split: Vec<Value> = "<think>{\"a\": 1} or </thinking?\n</think>\n\nGood day"
+        .split_inclusive(['<', '>', ' '])
+        .map(words)
+        .collect();
+    let thoughts = "{\"a\": 1} or </thinking?";
+    let both = json!({ "reasoning": "one way", "reasoning_content": "one way" });
+    for (answer, thoughts) in [
+        (stream(split, "stop"), thoughts),
+        (stream([piece(both), words("Good day")], "stop"), "one way"),
+        (stream([piece(json!({ "reasoning_content": "deep" })), words("Good day")], "stop"), "deep"),
+        (
+            stream(
+                [words("<think>a</think>"), piece(json!({ "reasoning": "b" })), words("Good day")],
+                "stop",
+            ),
+            "ba",
+        ),
+    ] {
+        let reply = reply(answer).await;
+        assert_eq!((reply.content.as_str(), reply.reasoning.as_str()), ("Good day", thoughts));
+    }
+    let plain = reply(stream([words("The mark <think> is removed.")], "stop")).await;
+    assert_eq!((plain.content.as_str(), plain.reasoning.as_str()), ("The mark <think> is removed.", ""));
+    let log = serde_json::to_value(&plain).unwrap();
+    assert_eq!(log, json!({ "content": "The mark <think> is removed." }), "old logs have the same encoding");
+}
+
+/// The opening mark is part of the prompt of some models. The first such reply is streamed with its reasoning, because
+/// nothing announces it; the next is not.
+#[tokio::test]
+async fn reasoning_without_an_opening_mark_is_known_after_the_first_reply() {
+    let unopened = || stream([words("So it "), words("is.\n</think>\n"), words("\nGood day")], "stop");
+    let endpoint = Endpoint::serve([unopened(), unopened(), stream([words("Hi")], "stop")]).await;
+    let (world, stage) = (endpoint.world(), Stage::hearing([Message::user("Hello")]));
+    let mut heard = Vec::new();
+    for _ in 0..3 {
+        let (outcome, streamed) = perform(&world, &stage, &due(chat("local/gpt", 0..1))).await;
+        let Ok((Response::Reply(reply), _)) = outcome else { panic!("{outcome:?}") };
+        heard.push((reply.content, streamed.concat()));
+    }
+    assert_eq!(heard[0].0, "Good day");
+    assert_eq!(heard[1], ("Good day".to_owned(), "Good day".to_owned()));
+    assert_eq!(heard[2], ("Hi".to_owned(), "Hi".to_owned()));
+}
+
+#[tokio::test]
+async fn reasoning_before_json_is_not_the_json() {
+    let mut stage = Stage::hearing([Message::user("Hello")]);
+    stage.schema = Some(json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
+    let mut request = chat("local/gpt", 0..1);
+    if let Request::Chat { response_schema, .. } = &mut request {
+        *response_schema = Some("Plan".to_owned());
+    }
+    let text = "<think>{\"n\": 1} is wrong, {\"n\": 2}?</think>```json\n{\"n\": 3}\n```";
+    let endpoint = Endpoint::serve([stream([words(text)], "stop")]).await;
+    let (outcome, streamed) = perform(&endpoint.world(), &stage, &due(request)).await;
+    let Ok((Response::Reply(reply), _)) = outcome else { panic!("{outcome:?}") };
+    assert_eq!(
+        (reply.content.as_str(), reply.reasoning.as_str()),
+        ("{\"n\": 3}", "{\"n\": 1} is wrong, {\"n\": 2}?")
+    );
+    assert!(!streamed.concat().contains("wrong"));
+}
+
+#[tokio::test]
+async fn a_reply_that_ends_at_the_limit_is_marked() {
+    for reason in ["length", "max_tokens", "MAX_TOKENS", "model_length"] {
+        let reply = reply(stream([words("It is half")], reason)).await;
+        assert!(reply.cut_off && reply.content == "It is half", "{reason}: {reply:?}");
+    }
+    assert!(!reply(stream([words("It is.")], "stop")).await.cut_off);
+    // Nothing but reasoning before the limit is no reply.
+    let thinking = fault(stream([words("<think>for ever and")], "length")).await;
+    assert!(thinking.error.starts_with("the reply was cut off at the length limit"), "{thinking:?}");
+}
+
+#[tokio::test]
+async fn the_endpoints_own_word_for_a_failure_is_told() {
+    for reason in ["error", "insufficient_system_resource", "MALFORMED_FUNCTION_CALL"] {
+        let fault = fault(stream([words("It is")], reason)).await;
+        assert!(fault.error.contains(&format!("broke off the reply: {reason:?}")), "{fault:?}");
+        super::again(&fault);
+    }
+    for reason in ["SAFETY", "content_filter", "RECITATION"] {
+        assert!(fault(stream([words("It is")], reason)).await.error.contains("content filter"));
+    }
+}
+
+#[tokio::test]
+async fn the_endpoints_own_words_are_in_every_error() {
+    let body = |value: Value| value.to_string();
+    let nested = json!({ "error": { "code": 400, "message": "turn order", "status": "INVALID_ARGUMENT" } });
+    let cases: Vec<(u16, String, &str)> = vec![
+        (
+            422,
+            body(
+                json!({ "detail": [{ "type": "extra_forbidden", "loc": ["body", "seed"], "msg": "not permitted" }] }),
+            ),
+            "(http status 422): body.seed: not permitted",
+        ),
+        (
+            422,
+            body(
+                json!({ "object": "error", "message": { "detail": [{ "loc": ["body", 3], "msg": "no" }] } }),
+            ),
+            "(http status 422): body.3: no",
+        ),
+        (
+            400,
+            body(json!({ "error": { "message": nested.to_string(), "code": 400 } })),
+            "(http status 400): turn order",
+        ),
+        (
+            400,
+            body(
+                json!({ "error": { "message": "Provider returned error", "metadata": { "raw": nested.to_string() } } }),
+            ),
+            "Provider returned error: turn order",
+        ),
+        (
+            400,
+            body(json!({ "reason": "odd", "where": [1] })),
+            "(http status 400): {\"reason\":\"odd\",\"where\":[1]}",
+        ),
+        (400, body(json!({ "errors": "many" })), "{\"errors\":\"many\"}"),
+        (
+            502,
+            "<html><body><h1>Bad</h1> <p>gateway</p></body></html>".to_owned(),
+            "(http status 502): Bad gateway",
+        ),
+        (
+            401,
+            body(json!({ "error": { "message": format!("Incorrect key: {KEY}, or sk-ab****wxyz.") } })),
+            "(http status 401): Incorrect key: [key], or [key]; hint",
+        ),
+        (400, "x".repeat(100_000), "xxxxx"),
+    ];
+    for (status, text, words) in cases {
+        let fault = fault(Answer::Status(status, &[], text)).await;
+        assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+        assert!(
+            fault.error.len() < 1_000 && !fault.error.contains(KEY) && !fault.error.contains("wxyz"),
+            "{fault:?}"
+        );
+    }
+}
+
+/// A reply that the endpoint itself finds faulty is the model's, and the model may do better.
+#[tokio::test]
+async fn a_reply_that_the_endpoint_refuses_is_asked_for_again() {
+    let error = json!({ "error": { "message": "Failed to call a function.", "code": "tool_use_failed" } });
+    let fault = fault(Answer::Status(400, &[], error.to_string())).await;
+    assert!(fault.error.contains("refused the reply of its model: Failed to call"), "{fault:?}");
+    assert_eq!(super::again(&fault), None);
+}
+
+/// An endpoint that streams without end in one event, or in events without text.
+#[tokio::test]
+async fn endless_streams_are_bounded() {
+    let in_doubt = FaultKind::InDoubt { retry_after_ms: None };
+    let unanswered = FaultKind::Unavailable { retry_after_ms: None, sent: true };
+    let endless: [(&[u8], u64, &str, FaultKind); 3] = [
+        (b"data: x", 120, "an event of the stream is longer than 8388608 bytes", in_doubt),
+        (b"data: x\n", 120, "an event of the stream is longer than 8388608 bytes", in_doubt),
+        (b": nothing\n\n", 1, "did not end within 1s", unanswered),
+    ];
+    for (bytes, seconds, words, kind) in endless {
+        let base_url = super::endpoint::endless(bytes).await;
+        let provider = super::endpoint::provider(&base_url, Duration::from_secs(seconds));
+        let world = super::live([("local", provider)], super::nobody());
+        let stage = Stage::hearing([Message::user("Hello")]);
+        let fault = super::fault(perform(&world, &stage, &due(chat("local/gpt", 0..1))).await.0);
+        assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
+        assert_eq!(fault.kind, kind);
+    }
+}
