@@ -137,6 +137,8 @@ pub trait DynThread: Send + Sync {
     fn status(&self) -> RunStatus;
     /// Returns the calls that the open question asks a person to approve, with their payloads.
     fn proposed_calls(&self) -> Vec<ProposedCall>;
+    /// Returns whether the node that waits continues if its requests get no answer.
+    fn continues_unanswered(&self) -> bool;
     /// Returns the current node, if a turn is under way.
     fn node(&self) -> Option<String>;
     /// Returns the current turn, or the last one.
@@ -336,6 +338,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn status(&self) -> RunStatus {
         self.status()
+    }
+
+    fn continues_unanswered(&self) -> bool {
+        self.continues_unanswered()
     }
 
     fn proposed_calls(&self) -> Vec<ProposedCall> {

@@ -147,7 +147,7 @@ impl<L: Log> StepRunner<L> {
         Waiting {
             waited: log.waited(due.slot, self.parts.store.now()),
             give_up_after: policy.give_up_after(priority),
-            is_optional: due.is_optional,
+            is_optional: log.thread().continues_unanswered(),
         }
     }
 

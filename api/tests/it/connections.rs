@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::test_api::{door, parts};
 
-/// What a client sends and then nothing more: nothing, a part of the request line, of the headers, of the body, and a whole
+/// Beginnings of requests, after which a client sends nothing more: nothing at all, a part of the request line, of the headers, of the body, and a whole
 /// request whose connection it keeps.
 const HALVES: [&str; 5] = [
     "",

@@ -93,6 +93,9 @@ impl DynThread for Thread {
     fn proposed_calls(&self) -> Vec<ProposedCall> {
         self.0.proposed_calls()
     }
+    fn continues_unanswered(&self) -> bool {
+        self.0.continues_unanswered()
+    }
     fn node(&self) -> Option<String> {
         self.0.node()
     }

@@ -68,8 +68,6 @@ pub struct PendingRequest {
     pub previous_error: Option<String>,
     /// Inputs from a person to send along, if an earlier attempt required them.
     pub input_responses: Option<InputResponses>,
-    /// True if the node continues without an answer.
-    pub is_optional: bool,
 }
 
 impl PendingRequest {
@@ -267,11 +265,8 @@ impl<S: Strategy> Progress<S> {
                 {
                     return Ok(Next::Append(event));
                 }
-                let due: Vec<PendingRequest> = slots
-                    .iter()
-                    .enumerate()
-                    .filter_map(|(n, it)| self.pending(*place, *asked, n, it))
-                    .collect();
+                let due: Vec<PendingRequest> =
+                    slots.iter().enumerate().filter_map(|(n, it)| self.pending(*asked, n, it)).collect();
                 if let (Some(first), Some(exceeded)) = (due.first(), self.budget_exceeded()) {
                     return Ok(Next::Append(self.withhold(*place, first, &slots[first.slot], exceeded)?));
                 }
@@ -309,13 +304,7 @@ impl<S: Strategy> Progress<S> {
         requests.into_iter().map(|it| self.answered_by_log(it)).collect()
     }
 
-    fn pending(
-        &self,
-        place: Place<S::NodeName>,
-        asked_seq: usize,
-        slot: usize,
-        it: &Slot,
-    ) -> Option<PendingRequest> {
+    fn pending(&self, asked_seq: usize, slot: usize, it: &Slot) -> Option<PendingRequest> {
         let open = matches!(it.state, SlotState::Open | SlotState::Attempted);
         let has_schema = matches!(it.request, Request::Chat { response_schema: Some(_), .. });
         open.then(|| PendingRequest {
@@ -327,7 +316,6 @@ impl<S: Strategy> Progress<S> {
             attempts: it.attempts,
             previous_error: it.error.clone().filter(|_| has_schema),
             input_responses: it.input_responses.clone(),
-            is_optional: self.check(place, &Response::Unavailable { reason: String::new() }).is_ok(),
         })
     }
 

@@ -140,6 +140,12 @@ impl<S: Strategy> Progress<S> {
         }
     }
 
+    /// Returns whether the node that waits continues if its requests get no answer.
+    pub fn continues_unanswered(&self) -> bool {
+        let unavailable = Response::Unavailable { reason: String::new() };
+        matches!(self.at, Phase::AwaitingResponses(place, ..) if self.check(place, &unavailable).is_ok())
+    }
+
     /// Checks a response, and asks again for an empty summary. An empty one is accepted in the end, so that a model
     /// that writes none cannot block the thread.
     fn usable(

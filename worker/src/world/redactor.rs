@@ -25,20 +25,19 @@ pub struct Redactor(Option<Secrets>);
 
 struct Secrets {
     any: Regex,
-    settings: HashMap<SecretText, String>,
+    /// Names of the settings, by the value of their secret.
+    settings: HashMap<String, String>,
 }
-
-type SecretText = String;
 
 impl Redactor {
     /// Creates a redactor of these secrets, each with the name of its setting. Secrets below 8 bytes are ignored.
     pub fn new(secrets: impl IntoIterator<Item = (String, SecretString)>) -> Self {
-        let settings: HashMap<SecretText, String> = secrets
+        let settings: HashMap<String, String> = secrets
             .into_iter()
             .map(|(setting, secret)| (secret.expose_secret().trim().to_owned(), setting))
             .filter(|(secret, _)| MIN_SECRET_LEN <= secret.len())
             .collect();
-        let mut longest_first: Vec<&SecretText> = settings.keys().collect();
+        let mut longest_first: Vec<&String> = settings.keys().collect();
         longest_first.sort_by_key(|it| std::cmp::Reverse(it.len()));
         let pattern: Vec<String> = longest_first.into_iter().map(|it| regex::escape(it)).collect();
         let any = (!pattern.is_empty()).then(|| Regex::new(&pattern.join("|")).ok()).flatten();

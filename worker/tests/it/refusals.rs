@@ -323,7 +323,6 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             attempts: 0,
             previous_error: None,
             input_responses: None,
-            is_optional: true,
         };
         let ask = RequestContext {
             thread: ThreadId::nil(),

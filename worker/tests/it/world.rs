@@ -93,6 +93,9 @@ impl DynThread for Stage {
     fn proposed_calls(&self) -> Vec<shared::ProposedCall> {
         Vec::new()
     }
+    fn continues_unanswered(&self) -> bool {
+        unreachable!("{ONLY_LOOKS}")
+    }
     fn turn_usage(&self) -> &UsageTotal {
         unreachable!("{ONLY_LOOKS}")
     }
@@ -214,7 +217,6 @@ fn due(request: Request) -> PendingRequest {
         attempts: 0,
         previous_error: None,
         input_responses: None,
-        is_optional: false,
     }
 }
 

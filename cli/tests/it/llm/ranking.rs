@@ -80,7 +80,6 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
         attempts: 0,
         previous_error: None,
         input_responses: None,
-        is_optional: false,
     };
     let ask = RequestContext {
         thread: Uuid::nil(),

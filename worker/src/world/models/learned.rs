@@ -32,7 +32,7 @@ pub(super) struct Known {
     doubts: u8,
 }
 
-/// What is known of the models of one endpoint.
+/// Knowledge about the models of one endpoint.
 pub(super) struct Learned {
     initial: Known,
     models: Mutex<BTreeMap<String, Known>>,

@@ -106,7 +106,7 @@ async fn a_refusal_that_nothing_can_be_done_about_is_told_at_once() {
     }
 }
 
-/// What one model is refused says nothing about another model of the provider.
+/// A refusal for one model says nothing about another model of the provider.
 #[tokio::test]
 async fn refusals_are_remembered_for_each_model() {
     let endpoint = Endpoint::lenient([refusal("stream_options"), fine(), fine(), fine()]).await;
