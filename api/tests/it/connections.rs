@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::test_api::{door, parts};
 
-/// Beginnings of requests, after which a client sends nothing more: nothing at all, a part of the request line, of the headers, of the body, and a whole
-/// request whose connection it keeps.
+/// Beginnings of requests, after which a client sends nothing more: nothing at all, a part of the request line, of the
+/// headers, of the body, and a whole request whose connection it keeps.
 const HALVES: [&str; 5] = [
     "",
     "GET /liv",

@@ -120,12 +120,12 @@ local/small, dialect compatible
  token counts         missing        stream_options is refused; with `stream = false` they may be reported
  reasoning            works          5 characters, kept apart from the reply
  system message       works          obeyed
- order of messages    worked around  put right: one system message, then user first
+ order of messages    worked around  rearranged: one system message, then user first
  tool calls           missing        no call: \"It is sunny.\"
  parallel tool calls  works          2 calls in one reply
  tool results         works          read
  structured answers   worked around  by tool: json_schema is refused
- length limit         works          max_tokens is obeyed and told
+ length limit         works          max_tokens is obeyed and reported
 ";
     assert_eq!(shown, expected, "\n{shown}");
 

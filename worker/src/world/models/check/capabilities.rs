@@ -94,8 +94,8 @@ impl Check<'_> {
         self.judged("order of messages", &prompt, |_, known| {
             match (known.messages.order == initial.messages.order, known.messages.order) {
                 (true, MessageOrder::Any) => (Works, "any".to_owned()),
-                (true, order) => (WorkedAround, format!("put right: {}", order.about())),
-                (false, order) => (WorkedAround, format!("refused, then put right: {}", order.about())),
+                (true, order) => (WorkedAround, format!("rearranged: {}", order.about())),
+                (false, order) => (WorkedAround, format!("refused, then rearranged: {}", order.about())),
             }
         })
         .await
@@ -206,7 +206,7 @@ impl Check<'_> {
         match replied {
             // A model that reasons may use up the limit before it writes a word.
             Err(fault) if is_fixable_by_model(&fault.error) => {
-                result(capability, (Works, format!("{field} is obeyed and told")))
+                result(capability, (Works, format!("{field} is obeyed and reported")))
             }
             Err(fault) => failed(capability, &fault),
             Ok((reply, _)) if !reply.cut_off => result(
@@ -217,7 +217,7 @@ impl Check<'_> {
                 capability,
                 (WorkedAround, format!("by {field}: {} is refused", initial.token_limit.name())),
             ),
-            Ok(_) => result(capability, (Works, format!("{field} is obeyed and told"))),
+            Ok(_) => result(capability, (Works, format!("{field} is obeyed and reported"))),
         }
     }
 }
