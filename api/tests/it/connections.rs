@@ -71,6 +71,7 @@ async fn a_connection_whose_request_is_answered_is_kept() {
     let client = reqwest::Client::new();
     let body = serde_json::json!({"strategy": "probe", "input": "echo hi"});
     let turn = client.post(format!("http://{address}/v1/turns")).json(&body).send().await.unwrap();
+    assert_eq!(turn.headers().get("connection"), None, "the whole body was read");
     let turn: serde_json::Value = turn.json().await.unwrap();
     let thread = turn["thread_id"].as_str().unwrap();
     let mut events = half(
