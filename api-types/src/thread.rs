@@ -66,7 +66,9 @@ pub struct Thread {
     pub outcome: Option<Outcome>,
     /// Causes of the outcome, joined by `; `; null if the turn was answered.
     pub cause: Option<String>,
-    /// The conversation, oldest message first.
+    /// Index of the first message in `messages`. If it is not 0, there are earlier ones.
+    pub first_message: u64,
+    /// The last messages of the conversation, oldest first.
     pub messages: Vec<Message>,
     /// Usage of all turns.
     pub usage: Usage,
@@ -154,7 +156,9 @@ pub struct ThreadState {
     pub seq: u64,
     /// State of the strategy.
     pub state: Value,
-    /// The conversation, oldest message first.
+    /// Index of the first message in `messages`. If it is not 0, there are earlier ones.
+    pub first_message: u64,
+    /// The last messages of the conversation, oldest first.
     pub messages: Vec<Message>,
     /// Status of the thread.
     pub log_status: LogStatus,

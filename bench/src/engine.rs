@@ -305,7 +305,7 @@ impl Tally {
 impl Notifications for Tally {
     async fn publish(&self, thread: Uuid, notice: Notification) {
         let (end, threads) = *self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let ended = matches!(&notice, Notification::Appended { seq } if *seq == end);
+        let ended = matches!(&notice, Notification::Appended { seq, .. } if *seq == end);
         self.to.publish(thread, notice).await;
         if ended && self.reached.fetch_add(1, Ordering::SeqCst) + 1 == threads {
             self.complete.notify_one();

@@ -122,6 +122,14 @@ impl Installation {
         Ok(response.error_for_status()?.json().await?)
     }
 
+    /// Submits a turn, and waits for its end. Returns the turn.
+    pub(crate) async fn run_turn(&self, body: &Value) -> Result<Value> {
+        let request = self.http.post(format!("{}/v1/turns?wait=60", self.url)).json(body);
+        let turn: Value = request.send().await?.error_for_status()?.json().await?;
+        ensure!(turn["status"] == "completed", "a turn did not complete: {turn:#}");
+        Ok(turn)
+    }
+
     /// Uploads a file of this many lines, generated while it is sent. Returns the file's id.
     pub(crate) async fn upload(&self, items: u64) -> Result<String> {
         let path = self.folder.join("lines.jsonl");

@@ -60,7 +60,9 @@ struct Args {
 
 fn main() -> ExitCode {
     if std::env::args_os().next().is_some_and(|it| it == install::TURNFOLD) {
-        return turnfold::main(shared::strategies::all());
+        let mut strategies = shared::strategies::all();
+        strategies.push(&walk::Walk);
+        return turnfold::main(strategies);
     }
     let _ = rustls::crypto::ring::default_provider().install_default();
     match run() {

@@ -193,6 +193,25 @@ pub(crate) fn log(steps: u32) -> Result<Vec<Event>> {
     Ok(log)
 }
 
+/// The whole log of a thread with this many turns of ten steps that make no requests.
+pub(crate) fn long_log(turns: u64) -> Result<Vec<Event>> {
+    let mut thread = (&Walk as &dyn Graph).begin();
+    let mut log = vec![Event::from(opened(Config { steps: 10, asks: false }))];
+    thread.apply(&log[0])?;
+    for _ in 0..turns {
+        let started = thread
+            .accept_message(Uuid::now_v7(), "bench", "2026-01-01T00:00:00Z", Policy::Auto, input())
+            .context("an idle thread accepts a turn")?;
+        thread.apply(&started)?;
+        log.push(started);
+        while let Some(event) = next(&*thread)? {
+            thread.apply(&event)?;
+            log.push(event);
+        }
+    }
+    Ok(log)
+}
+
 /// The next event of a thread that makes no requests; `None` if the thread is idle.
 pub(crate) fn next(thread: &dyn DynThread) -> Result<Option<Event>> {
     match thread.next()? {

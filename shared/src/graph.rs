@@ -192,6 +192,14 @@ pub trait DynThread: Send + Sync {
     /// Returns the part of the pending node's incomplete reply that the person may already read. `None` if nothing may be
     /// read before the node decides.
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>>;
+    /// Returns a copy of the thread, which can be folded further by itself.
+    fn boxed_clone(&self) -> Box<dyn DynThread>;
+}
+
+impl Clone for Box<dyn DynThread> {
+    fn clone(&self) -> Self {
+        (**self).boxed_clone()
+    }
 }
 
 impl dyn DynThread + '_ {
@@ -433,6 +441,10 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
         self.preview(partial)
+    }
+
+    fn boxed_clone(&self) -> Box<dyn DynThread> {
+        Box::new(self.clone())
     }
 }
 

@@ -51,7 +51,7 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// old reply.
     const PROMPTS: &'static [&'static str] = &[];
     /// Configuration, pinned in the log when a thread opens.
-    type Config: Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync;
+    type Config: Clone + Default + Serialize + DeserializeOwned + JsonSchema + Send + Sync;
     /// State, always the fold of the strategy's facts.
     type State: Clone + Default + Serialize + Send + Sync;
     /// Conclusions of the strategy, as recorded in the log.
@@ -125,6 +125,21 @@ pub struct Thread<S: Strategy> {
     pub usage: UsageTotal,
     /// State of the strategy.
     pub state: S::State,
+}
+
+impl<S: Strategy> Clone for Thread<S> {
+    fn clone(&self) -> Self {
+        Self {
+            config: self.config.clone(),
+            servers: self.servers.clone(),
+            messages: self.messages.clone(),
+            server_tools: self.server_tools.clone(),
+            turn: self.turn.clone(),
+            budget: self.budget.clone(),
+            usage: self.usage,
+            state: self.state.clone(),
+        }
+    }
 }
 
 /// Record of the current turn, reset whenever a message from a person starts one.

@@ -8,14 +8,14 @@ use axum::{Json, extract::State, response::Response};
 use queue::clock::rfc3339;
 use serde::Deserialize;
 use serde_json::json;
-use shared::{Event, Interrupt, InterruptKind, Request};
+use shared::{Interrupt, InterruptKind, Request};
 use store::{Idempotency, ThreadLog};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::action::{InboxAction, accepted_answers, action};
 use crate::{
-    logs::{folded_log::Log, lookup::find_thread},
+    logs::{folded_log::Folded, lookup::find_thread},
     server::{
         auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path, Query},
@@ -100,18 +100,18 @@ async fn item_if_open(app: &AppState, row: store::Thread) -> Result<Option<Inbox
 }
 
 async fn item(app: &AppState, row: store::Thread) -> Result<InboxItem, ApiError> {
-    let log = Log::load(app, row.id).await?;
-    let thread = log.thread()?;
+    let folded = Folded::load(app, row.id, None).await?;
+    let thread = &folded.thread;
     let standing = thread.status();
     let question = open_question(&standing)?;
-    let slot = slot_in_doubt(question, &log);
+    let slot = slot_in_doubt(question, &folded);
     Ok(InboxItem {
         thread_id: row.id,
         turn_id: thread.turn(),
         seq: thread.seq() as u64,
         strategy: row.strategy,
         asked_at: rfc3339(row.updated_at),
-        interrupt: human_interrupt(question, slot.and_then(|slot| request(&log, slot))),
+        interrupt: human_interrupt(question, slot.and_then(|slot| folded.request(slot))),
         kind: question.kind,
         question: question.question.clone(),
         options: question.options.clone(),
@@ -149,9 +149,9 @@ fn human_interrupt(question: &Interrupt, in_doubt: Option<&Request>) -> HumanInt
 }
 
 /// Returns the slot of the request in doubt, if the question is about one.
-fn slot_in_doubt(question: &Interrupt, log: &Log) -> Option<usize> {
+fn slot_in_doubt(question: &Interrupt, folded: &Folded) -> Option<usize> {
     match question.kind {
-        InterruptKind::InDoubt => log.in_doubt(None).first().copied(),
+        InterruptKind::InDoubt => folded.in_doubt.first().copied(),
         InterruptKind::Clarification
         | InterruptKind::SlotFill
         | InterruptKind::Choice
@@ -159,30 +159,6 @@ fn slot_in_doubt(question: &Interrupt, log: &Log) -> Option<usize> {
         | InterruptKind::Ambiguity
         | InterruptKind::Input => None,
     }
-}
-
-/// Returns a request of the node that asked last.
-fn request(log: &Log, slot: usize) -> Option<&Request> {
-    let asked = log.recorded.iter().rev().find_map(|it| match &it.event {
-        Event::Asked(asked) => Some(asked),
-        Event::Opened(_)
-        | Event::TurnStarted(_)
-        | Event::Attempted(_)
-        | Event::Answered(_)
-        | Event::AttemptFailed(_)
-        | Event::Abandoned(_)
-        | Event::InDoubt(_)
-        | Event::Reconciled(_)
-        | Event::InputRequired(_)
-        | Event::InputProvided(_)
-        | Event::Summarised(_)
-        | Event::Decided(_)
-        | Event::Failed(_)
-        | Event::Retried(_)
-        | Event::Cancelled(_)
-        | Event::Forked(_) => None,
-    });
-    asked?.requests.get(slot)
 }
 
 /// Show the open question of a thread
@@ -267,7 +243,7 @@ pub(crate) async fn answer(
         InboxAction::Reconcile { slot: named, verdict } => {
             let slot = match named {
                 Some(named) => Some(named),
-                None => slot_in_doubt(question, &Log::load(&app, id).await?),
+                None => slot_in_doubt(question, &*Folded::load(&app, id, None).await?),
             };
             let slot = slot.ok_or_else(|| Kind::NotInDoubt.because("no call of this thread is in doubt"))?;
             record_verdict(&app, id, slot, verdict, &author).await?;

@@ -1,9 +1,13 @@
-//! Folds of logs, complete or up to an event.
+//! Folds of logs up to an event.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::ControlFlow,
+    sync::Arc,
+};
 
 use api_types::{BudgetExceeded, Interrupt, Message, Output, Usage};
-use shared::{DynThread, Event, Forked, Graph, RunStatus, UsageTotal};
+use shared::{Asked, DynThread, Event, Forked, Graph, Request, RunStatus, UsageTotal};
 use store::{Recorded, ThreadId, Turn, TurnId};
 
 use crate::server::{
@@ -11,10 +15,171 @@ use crate::server::{
     state::AppState,
 };
 
-/// A log with the graph that wrote it.
-pub(crate) struct Log {
-    pub(crate) graph: &'static dyn Graph,
-    pub(crate) recorded: Vec<Recorded>,
+/// Number of folds that are kept along a log that is folded from its first event.
+const CHECKPOINTS: u64 = 16;
+
+/// Least number of events between two of them.
+const CHECKPOINT_EVENTS: u64 = 500;
+
+/// A thread folded up to an event of its log.
+#[derive(Clone)]
+pub(crate) struct Folded {
+    pub(crate) thread: Box<dyn DynThread>,
+    /// Slots of the requests that are in doubt.
+    pub(crate) in_doubt: BTreeSet<usize>,
+    /// Origin of a forked thread.
+    pub(crate) forked: Option<Forked>,
+    /// Requests of the node that asked last.
+    pub(crate) asked: Option<Asked>,
+    /// Last event of the fold. `None` before the first.
+    last: Option<Recorded>,
+    /// Estimated size of the messages in memory.
+    bytes: usize,
+    /// Number of messages that `bytes` counts.
+    counted: usize,
+}
+
+impl Folded {
+    /// Folds a log up to event `at`, or completely.
+    pub(crate) async fn load(app: &AppState, id: ThreadId, at: Option<u64>) -> Result<Arc<Self>, ApiError> {
+        let until = up_to(app, id, at).await?;
+        Self::walk(app, id, until, until, |_| ()).await
+    }
+
+    /// Folds a log up to event `until`, and calls `seen` after each event beyond `from`. Begins at the nearest fold that was
+    /// kept, and keeps the result.
+    ///
+    /// Reads the log in pieces, so memory use does not grow with its length.
+    pub(crate) async fn walk(
+        app: &AppState,
+        id: ThreadId,
+        from: u64,
+        until: u64,
+        mut seen: impl FnMut(&Self),
+    ) -> Result<Arc<Self>, ApiError> {
+        let mut folded = app.folds.take(id, from);
+        loop {
+            let (mut is_same, begin) = (true, folded.as_ref().map_or(0, Self::seq));
+            let interval = ((until - begin) / CHECKPOINTS).max(CHECKPOINT_EVENTS);
+            let each = |it: Recorded| {
+                if let Some(folded) = folded.as_ref().filter(|folded| folded.seq() == it.seq) {
+                    is_same = folded.last.as_ref() == Some(&it);
+                    return Ok(if is_same { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
+                }
+                let folded = match &mut folded {
+                    Some(folded) => folded,
+                    None => folded.insert(Self::new(graph(app, id, Some(&it.event))?)),
+                };
+                let seq = it.seq;
+                folded.apply(it)?;
+                if seq.is_multiple_of(interval) && seq < until {
+                    app.folds.keep(id, Arc::new(folded.clone()));
+                }
+                if from < seq {
+                    seen(folded);
+                }
+                Ok::<_, ApiError>(ControlFlow::Continue(()))
+            };
+            app.parts.store.along_until(id, begin, Some(until), each).await?;
+            if is_same {
+                break;
+            }
+            // The thread was deleted, and another one was imported under its id.
+            app.folds.forget(id);
+            folded = None;
+        }
+        let folded = folded.ok_or(store::Error::UnknownThread(id))?;
+        Ok(app.folds.keep(id, Arc::new(folded)))
+    }
+
+    fn new(graph: &dyn Graph) -> Self {
+        Self {
+            thread: graph.begin(),
+            in_doubt: BTreeSet::new(),
+            forked: None,
+            asked: None,
+            last: None,
+            bytes: 0,
+            counted: 0,
+        }
+    }
+
+    /// Creates a fold that seems to end at event `seq`.
+    #[cfg(test)]
+    pub(super) fn at(seq: u64) -> Arc<Self> {
+        let event = Event::Cancelled(shared::Cancelled { actor: String::new() });
+        Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&shared::strategies::probe::Probe) })
+    }
+
+    /// Returns the number of the last event of the fold.
+    pub(crate) fn seq(&self) -> u64 {
+        self.last.as_ref().map_or(0, |it| it.seq)
+    }
+
+    /// Returns the last event of the fold.
+    pub(crate) fn last(&self) -> Option<&Recorded> {
+        self.last.as_ref()
+    }
+
+    /// Reports whether the fold ends with a cancelled turn.
+    pub(crate) fn ends_cancelled(&self) -> bool {
+        self.last.as_ref().is_some_and(|it| matches!(it.event, Event::Cancelled(_)))
+    }
+
+    /// Returns a request of the node that asked last.
+    pub(crate) fn request(&self, slot: usize) -> Option<&Request> {
+        self.asked.as_ref()?.requests.get(slot)
+    }
+
+    /// Folds the next event.
+    fn apply(&mut self, it: Recorded) -> Result<(), ApiError> {
+        self.thread.apply(&it.event).map_err(|err| invalid_log(&err))?;
+        update_in_doubt(&mut self.in_doubt, &it.event);
+        if let Event::Asked(asked) = &it.event {
+            self.asked = Some(asked.clone());
+        }
+        if let Event::Forked(forked) = &it.event {
+            self.forked = Some(forked.clone());
+        }
+        let new = self.thread.messages().get(self.counted..).unwrap_or_default();
+        self.bytes += new.iter().map(bytes_of).sum::<usize>();
+        self.counted += new.len();
+        self.last = Some(it);
+        Ok(())
+    }
+
+    /// Returns the estimated size in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let state = self.thread.state().map_or(0, |it| it.to_string().len());
+        let servers = self.thread.servers();
+        let tools = servers.iter().filter_map(|it| self.thread.server_tools(it)).flatten();
+        let tools: usize = tools.map(|it| it.description.len() + it.parameters.to_string().len()).sum();
+        self.bytes + state + tools
+    }
+
+    /// Returns the result of a turn that ended with the last event. `first_message` is the turn's first message.
+    fn outcome(&self, first_message: usize) -> Outcome {
+        let thread = &*self.thread;
+        let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
+        let budget_exceeded = match self.last.as_ref().map(|it| &it.event) {
+            Some(Event::Decided(it)) => it.budget_exceeded.map(BudgetExceeded::from),
+            Some(_) | None => None,
+        };
+        Outcome {
+            output: Some(Output { messages, reply: thread.reply().map(str::to_owned) }),
+            interrupt: interrupt(thread, &self.in_doubt),
+            usage: Some(Usage::from(thread.turn_usage())),
+            budget_exceeded,
+            thread_usage: *thread.usage(),
+        }
+    }
+}
+
+fn bytes_of(message: &shared::Message) -> usize {
+    /// Size of a message or a call without its texts.
+    const FRAME: usize = 200;
+    let calls = message.tool_calls.iter().map(|it| FRAME + it.arguments.to_string().len());
+    FRAME + message.content.len() + calls.sum::<usize>()
 }
 
 /// Result of a turn.
@@ -28,117 +193,42 @@ pub(crate) struct Outcome {
     pub(crate) thread_usage: UsageTotal,
 }
 
-impl Log {
-    pub(crate) async fn load(app: &AppState, thread: ThreadId) -> Result<Self, ApiError> {
-        let (_, recorded) = app.parts.store.load(thread).await?;
-        let graph = graph(app, thread, &recorded)?;
-        Ok(Self { graph, recorded })
-    }
-
-    /// Returns the origin of a forked thread.
-    pub(crate) fn forked(&self) -> Option<&Forked> {
-        self.recorded
-            .iter()
-            .rev()
-            .find_map(|it| if let Event::Forked(forked) = &it.event { Some(forked) } else { None })
-    }
-
-    /// Reports whether the last turn was cancelled.
-    pub(crate) fn ends_cancelled(&self) -> bool {
-        self.recorded.last().is_some_and(|it| matches!(it.event, Event::Cancelled(_)))
-    }
-
-    /// Returns the number of events.
-    pub(crate) fn events(&self) -> u64 {
-        u64::try_from(self.recorded.len()).unwrap_or(u64::MAX)
-    }
-
-    /// Folds all events.
-    pub(crate) fn thread(&self) -> Result<Box<dyn DynThread>, ApiError> {
-        let log = self.recorded.iter().map(|it| &it.event);
-        self.graph.fold(log).map_err(|err| invalid_log(&err))
-    }
-
-    /// Returns the result of each of these turns that has ended.
-    pub(crate) fn outcomes(&self, turns: &[&Turn]) -> Result<BTreeMap<TurnId, Outcome>, ApiError> {
-        let started: BTreeMap<u64, TurnId> =
-            turns.iter().filter_map(|turn| Some((turn.started_seq?, turn.id))).collect();
-        let ended: BTreeMap<u64, &Turn> =
-            turns.iter().filter_map(|turn| Some((turn.ended_seq?, *turn))).collect();
-        let Some(last) = ended.keys().next_back() else { return Ok(BTreeMap::new()) };
-        let mut thread = self.graph.begin();
-        let (mut first_message, mut outcomes) = (BTreeMap::new(), BTreeMap::new());
-        for it in self.recorded.iter().take_while(|it| it.seq <= *last) {
-            thread.apply(&it.event).map_err(|err| invalid_log(&err))?;
-            if let Some(turn) = started.get(&it.seq) {
-                first_message.insert(*turn, thread.messages().len());
-            }
-            if let Some(turn) = ended.get(&it.seq) {
-                let first = first_message.get(&turn.id).copied().unwrap_or_default();
-                outcomes.insert(turn.id, self.outcome(turn, &*thread, first, &it.event));
-            }
+/// Returns the result of each of these turns of a thread that has ended. Reads the log from the first of them to the last.
+pub(crate) async fn outcomes(
+    app: &AppState,
+    id: ThreadId,
+    turns: &[&Turn],
+) -> Result<BTreeMap<TurnId, Outcome>, ApiError> {
+    let ended: BTreeMap<u64, &Turn> =
+        turns.iter().filter_map(|turn| Some((turn.ended_seq?, *turn))).collect();
+    let started: BTreeMap<u64, TurnId> =
+        ended.values().filter_map(|turn| Some((turn.started_seq?, turn.id))).collect();
+    let Some(last) = ended.keys().next_back() else { return Ok(BTreeMap::new()) };
+    let first = started.keys().chain(ended.keys()).min().copied().unwrap_or_default();
+    // The log begins with `opened`, which starts no turn.
+    let before = first.saturating_sub(1);
+    let (mut first_message, mut outcomes) = (BTreeMap::new(), BTreeMap::new());
+    let seen = |folded: &Folded| {
+        if let Some(turn) = started.get(&folded.seq()) {
+            first_message.insert(*turn, folded.thread.messages().len());
         }
-        Ok(outcomes)
-    }
-
-    fn outcome(&self, turn: &Turn, thread: &dyn DynThread, first_message: usize, last: &Event) -> Outcome {
-        let messages = thread.messages().iter().skip(first_message).map(Message::from).collect();
-        let output = Some(Output { messages, reply: thread.reply().map(str::to_owned) });
-        let interrupt = interrupt(thread, || self.in_doubt(turn.ended_seq));
-        let budget_exceeded =
-            if let Event::Decided(it) = last { it.budget_exceeded.map(BudgetExceeded::from) } else { None };
-        let (usage, thread_usage) = (Some(Usage::from(thread.turn_usage())), *thread.usage());
-        Outcome { output, interrupt, usage, budget_exceeded, thread_usage }
-    }
-
-    /// Returns the slots of the requests that are in doubt after event `at`; none means the last event.
-    pub(crate) fn in_doubt(&self, at: Option<u64>) -> BTreeSet<usize> {
-        let until = at.unwrap_or(u64::MAX);
-        in_doubt(self.recorded.iter().take_while(|it| it.seq <= until).map(|it| &it.event))
-    }
-}
-
-/// A thread folded up to an event of its log.
-pub(crate) struct Folded {
-    /// Last event of the fold.
-    pub(crate) seq: u64,
-    pub(crate) thread: Box<dyn DynThread>,
-    /// Slots of the requests that are in doubt.
-    pub(crate) in_doubt: BTreeSet<usize>,
-}
-
-impl Folded {
-    /// Folds a log up to event `at`, or completely. Reads the log in pieces, so memory use does not grow with its length.
-    pub(crate) async fn load(app: &AppState, id: ThreadId, at: Option<u64>) -> Result<Self, ApiError> {
-        let seq = up_to(app, id, at).await?;
-        let mut folded = Self { seq, thread: graph_of(app, id).await?.begin(), in_doubt: BTreeSet::new() };
-        let each = |it: Recorded| {
-            update_in_doubt(&mut folded.in_doubt, &it.event);
-            folded.thread.apply(&it.event).map_err(|err| invalid_log(&err))
-        };
-        app.parts.store.along(id, 0, Some(seq), each).await?;
-        Ok(folded)
-    }
+        if let Some(turn) = ended.get(&folded.seq()) {
+            let first = first_message.get(&turn.id).copied().unwrap_or_default();
+            outcomes.insert(turn.id, folded.outcome(first));
+        }
+    };
+    Folded::walk(app, id, before, *last, seen).await?;
+    Ok(outcomes)
 }
 
 /// Returns the open question of a thread.
-pub(crate) fn interrupt(
-    thread: &dyn DynThread,
-    in_doubt: impl FnOnce() -> BTreeSet<usize>,
-) -> Option<Interrupt> {
+pub(crate) fn interrupt(thread: &dyn DynThread, in_doubt: &BTreeSet<usize>) -> Option<Interrupt> {
     match thread.status() {
         RunStatus::Waiting(it) => {
-            Some(Interrupt::new(&it, thread.proposed_calls(), in_doubt().first().copied()))
+            Some(Interrupt::new(&it, thread.proposed_calls(), in_doubt.first().copied()))
         }
         RunStatus::Idle | RunStatus::Busy | RunStatus::Failed { .. } => None,
     }
-}
-
-fn in_doubt<'a>(log: impl Iterator<Item = &'a Event>) -> BTreeSet<usize> {
-    log.fold(BTreeSet::new(), |mut slots, event| {
-        update_in_doubt(&mut slots, event);
-        slots
-    })
 }
 
 /// Applies an event to the set of requests in doubt.
@@ -175,12 +265,13 @@ pub(crate) async fn up_to(app: &AppState, id: ThreadId, at: Option<u64>) -> Resu
 
 /// Returns the graph that wrote the log of a thread.
 pub(crate) async fn graph_of(app: &AppState, id: ThreadId) -> Result<&'static dyn Graph, ApiError> {
-    graph(app, id, &app.parts.store.events(id, None, 1).await?)
+    let recorded = app.parts.store.events(id, None, 1).await?;
+    graph(app, id, recorded.first().map(|it| &it.event))
 }
 
-fn graph(app: &AppState, thread: ThreadId, recorded: &[Recorded]) -> Result<&'static dyn Graph, ApiError> {
-    let Some(Event::Opened(opened)) = recorded.first().map(|it| &it.event) else {
-        return Err(Kind::Damaged.because(format!("the log of thread {thread} does not start with `opened`")));
+fn graph(app: &AppState, id: ThreadId, first: Option<&Event>) -> Result<&'static dyn Graph, ApiError> {
+    let Some(Event::Opened(opened)) = first else {
+        return Err(Kind::Damaged.because(format!("the log of thread {id} does not start with `opened`")));
     };
     app.strategies.find(&opened.strategy).ok_or_else(|| {
         let known = app.strategies.names().join(", ");

@@ -126,7 +126,7 @@ impl CompletionStream {
                     Change::Grew(_) | Change::Restarted => self.send_more(),
                 }
             }
-            Ok(Signal::Notification(Notification::Appended { .. }) | Signal::Recheck) => {
+            Ok(Signal::Notification(Notification::Appended { turn_over: true, .. }) | Signal::Recheck) => {
                 self.is_unread = true;
                 Ok(())
             }

@@ -18,6 +18,7 @@ use super::{
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
     readiness::Readiness,
 };
+use crate::logs::fold_cache::FoldCache;
 
 /// Maximum number of files read for quotes at the same time.
 const CONCURRENT_QUOTES: usize = 2;
@@ -49,6 +50,8 @@ pub(crate) struct AppState {
     pub(crate) quotes: Semaphore,
     /// Wakes the webhook dispatcher of this process.
     pub(crate) deliveries_changed: Notify,
+    /// Folds of long logs.
+    pub(crate) folds: FoldCache,
     /// Outcome of the last readiness check.
     pub(crate) readiness: Readiness,
     /// Start of the API, in microseconds since the Unix epoch.
@@ -107,6 +110,7 @@ impl AppState {
             capacity,
             quotes: Semaphore::new(CONCURRENT_QUOTES),
             deliveries_changed: Notify::new(),
+            folds: FoldCache::default(),
             readiness: Readiness::default(),
             started: clock::now(),
             stop,
@@ -140,11 +144,12 @@ impl AppState {
         self.parts.notifications.publish(ALL_WORKERS, Notification::FollowerJoined { thread }).await;
     }
 
-    /// Makes the followers of the thread reread it, after a change without an event.
+    /// Makes the followers of the thread reread it, after a turn ended without an event.
     pub(crate) async fn notify_followers(&self, thread: ThreadId) {
         match self.parts.store.head(thread).await {
             Ok(head) => {
-                self.parts.notifications.publish(thread, Notification::Appended { seq: head.seq }).await
+                let appended = Notification::Appended { seq: head.seq, turn_over: true };
+                self.parts.notifications.publish(thread, appended).await
             }
             Err(error) => warn!(%thread, %error, "cannot notify followers; they will poll"),
         }

@@ -8,9 +8,9 @@ use shared::{Interrupt, InterruptKind, Message, Policy, Question, Reconciled, Ru
 use store::{Idempotency, Opening, ThreadId, ThreadLog};
 use uuid::Uuid;
 
-use super::view::view;
+use super::view::{Shown, view};
 use crate::{
-    logs::{folded_log::Log, lookup::find_thread},
+    logs::{folded_log::Folded, lookup::find_thread},
     server::{
         auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Path, Query},
@@ -158,7 +158,7 @@ pub(crate) async fn reconcile(
 ) -> Result<Json<Thread>, ApiError> {
     find_thread(&app, &principal, id).await?;
     record_verdict(&app, id, slot, verdict.into(), &by).await?;
-    Ok(Json(view(&app, find_thread(&app, &principal, id).await?).await?))
+    Ok(Json(view(&app, find_thread(&app, &principal, id).await?, Shown::default()).await?))
 }
 
 /// Records a verdict on the request `slot` and enqueues the thread.
@@ -182,7 +182,8 @@ async fn try_reconcile(
     verdict: &shared::Verdict,
     by: &str,
 ) -> Result<(), ApiError> {
-    let in_doubt = Log::load(app, id).await?.in_doubt(None);
+    let folded = Folded::load(app, id, None).await?;
+    let in_doubt = &folded.in_doubt;
     let mut log = ThreadLog::open(&app.parts, &app.strategies, id).await?;
     // While other calls of the node are in progress, a verdict would discard their answers.
     let waits = matches!(log.thread().status(), RunStatus::Waiting(_));

@@ -229,7 +229,7 @@ impl Follower {
                 self.known = None;
                 self.unread = true;
             }
-            Signal::Notification(Notification::Appended { seq }) => {
+            Signal::Notification(Notification::Appended { seq, .. }) => {
                 self.known = self.known.max(Some(seq));
                 self.unread = self.next < seq || self.until.is_some();
             }

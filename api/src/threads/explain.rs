@@ -5,20 +5,21 @@ use audit::{Explainer, Side};
 use axum::{Json, extract::State};
 use serde::Deserialize;
 use shared::Event;
+use store::ThreadId;
 use utoipa::IntoParams;
 use uuid::Uuid;
 
 use super::routes::AtParams;
 use crate::{
     logs::{
-        folded_log::{Log, graph_of, invalid_log, up_to},
+        folded_log::{graph_of, invalid_log, up_to},
         lookup::find_thread,
     },
     server::{
         auth::Principal,
         extract::{Path, Query},
         problem::{ApiError, Kind},
-        state::SharedState,
+        state::{AppState, SharedState},
     },
 };
 
@@ -84,18 +85,20 @@ pub(crate) async fn diff(
 ) -> Result<Json<ThreadDiff>, ApiError> {
     find_thread(&app, &principal, id).await?;
     find_thread(&app, &principal, with).await?;
-    let (left, right) = (Log::load(&app, id).await?, Log::load(&app, with).await?);
+    let (graph_left, graph_right) = (graph_of(&app, id).await?, graph_of(&app, with).await?);
+    let (left, right) = (whole_log(&app, id).await?, whole_log(&app, with).await?);
     let compare = move || {
-        let events = |log: Log| -> (_, Vec<Event>) {
-            (log.graph, log.recorded.into_iter().map(|it| it.event).collect())
-        };
-        let ((graph_left, left), (graph_right, right)) = (events(left), events(right));
         audit::diff(Side { graph: graph_left, log: &left }, Side { graph: graph_right, log: &right })
     };
     // Comparing long logs takes long enough to block the executor.
     let compared = tokio::task::spawn_blocking(compare).await;
     let compared = compared.map_err(|err| Kind::Internal.because(format!("the comparison failed: {err}")))?;
     Ok(Json(thread_diff(compared.map_err(|err| invalid_log(&err))?)))
+}
+
+async fn whole_log(app: &AppState, id: ThreadId) -> Result<Vec<Event>, ApiError> {
+    let (_, recorded) = app.parts.store.load(id).await?;
+    Ok(recorded.into_iter().map(|it| it.event).collect())
 }
 
 fn thread_diff(it: audit::ThreadDiff) -> ThreadDiff {

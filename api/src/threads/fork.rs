@@ -15,7 +15,7 @@ use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, Run
 use store::{Idempotency, NewFork};
 use uuid::Uuid;
 
-use super::{answer::check_answer, view::view};
+use super::{answer::check_answer, view::{Shown, view}};
 use crate::{
     logs::{
         folded_log::{Folded, graph_of, invalid_log},
@@ -70,7 +70,7 @@ pub(crate) async fn fork(
         return respond(&app, store::Fork::Known(known)).await;
     }
     let ForkRequest { at, config, budget, prompts, facts, answer } = fork;
-    let mut source = Folded::load(&app, id, at).await?;
+    let source = Folded::load(&app, id, at).await?;
     let graph = graph_of(&app, id).await?;
     check_prompts(graph, &prompts)?;
     let config = match config {
@@ -84,10 +84,10 @@ pub(crate) async fn fork(
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
     let budget = budget.map(|it| it.within(&app.budget));
-    let (at, input) = (source.seq, None);
+    let (at, input) = (source.seq(), None);
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
     if let Some(text) = answer {
-        let policy = policy_of_answer(&mut source, &new, &text)?;
+        let policy = policy_of_answer(source.thread.clone(), &new, &text)?;
         new.input = Some((policy, vec![Message::user(text)]));
     }
     app.admission.admit(&app.parts.store, &tenant).await?;
@@ -102,7 +102,7 @@ pub(crate) async fn fork(
 async fn respond(app: &AppState, forked: store::Fork) -> Result<Response, ApiError> {
     let thread = forked.thread();
     let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
-    let mut response = Json(view(app, row).await?).into_response();
+    let mut response = Json(view(app, row, Shown::default()).await?).into_response();
     if let store::Fork::Known(_) = forked {
         response.headers_mut().insert(REPLAYED, HeaderValue::from_static("true"));
     }
@@ -138,7 +138,7 @@ fn check_prompts(graph: &dyn Graph, prompts: &BTreeMap<String, String>) -> Resul
 }
 
 /// Returns the policy of the fork's first message: an answer if a question is open at that event.
-fn policy_of_answer(source: &mut Folded, new: &NewFork, text: &str) -> Result<Policy, ApiError> {
+fn policy_of_answer(mut thread: Box<dyn DynThread>, new: &NewFork, text: &str) -> Result<Policy, ApiError> {
     let forked = Forked {
         thread: new.source,
         seq: new.at,
@@ -149,8 +149,8 @@ fn policy_of_answer(source: &mut Folded, new: &NewFork, text: &str) -> Result<Po
         facts: new.facts.clone(),
         actor: String::new(),
     };
-    source.thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;
-    match source.thread.status() {
+    thread.apply(&Event::Forked(forked)).map_err(|err| invalid_log(&err))?;
+    match thread.status() {
         RunStatus::Idle => Ok(Policy::Auto),
         standing @ (RunStatus::Busy | RunStatus::Waiting(_) | RunStatus::Failed { .. }) => {
             check_answer(&standing, text).map(|()| Policy::Answer)

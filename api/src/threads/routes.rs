@@ -11,7 +11,7 @@ use store::{Chain, ThreadFilter, ThreadId};
 use utoipa::IntoParams;
 use uuid::Uuid;
 
-use super::view::view;
+use super::view::{Shown, view};
 use crate::{
     logs::{
         folded_log::{Folded, graph_of, interrupt, invalid_log},
@@ -66,10 +66,10 @@ pub(crate) async fn list(
 
 /// Show a thread
 ///
-/// Returns one thread with its conversation, its open question and its usage.
+/// Returns one thread with the end of its conversation, its open question and its usage.
 #[utoipa::path(
     get, path = "/v1/threads/{id}", tag = "threads", operation_id = "get_thread",
-    params(("id" = Uuid, Path, description = "Id of the thread.")),
+    params(("id" = Uuid, Path, description = "Id of the thread."), Shown),
     responses(
         (status = 200, description = "The thread.", body = Thread),
         (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json")
@@ -79,8 +79,9 @@ pub(crate) async fn get(
     State(app): SharedState,
     principal: Principal,
     Path(id): Path<Uuid>,
+    Query(shown): Query<Shown>,
 ) -> Result<Json<Thread>, ApiError> {
-    Ok(Json(view(&app, find_thread(&app, &principal, id).await?).await?))
+    Ok(Json(view(&app, find_thread(&app, &principal, id).await?, shown).await?))
 }
 
 /// Query parameters of a request that reads a thread as of an event.
@@ -93,12 +94,28 @@ pub(crate) struct AtParams {
     pub(crate) at: Option<u64>,
 }
 
+/// Query parameters of the state of a thread.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct StateParams {
+    /// Last event to fold. Default: the last event of the log.
+    #[param(example = 0)]
+    at: Option<u64>,
+    /// Maximum number of messages: the last ones. Default: 1000.
+    #[param(minimum = 0, maximum = 1000)]
+    messages: Option<u64>,
+    /// Only messages before this one: `first_message` of the later part.
+    #[param(example = 1000)]
+    before: Option<u64>,
+}
+
 /// Show the state of a thread at an event
 ///
 /// Folds the events from 0 to `at`.
 #[utoipa::path(
     get, path = "/v1/threads/{id}/state", tag = "threads", operation_id = "get_thread_state",
-    params(("id" = Uuid, Path, description = "Id of the thread."), AtParams),
+    params(("id" = Uuid, Path, description = "Id of the thread."), StateParams),
     responses(
         (status = 200, description = "The state.", body = ThreadState),
         (status = 404, description = "The thread does not exist.", body = Problem, content_type = "application/problem+json"),
@@ -109,19 +126,22 @@ pub(crate) async fn state(
     State(app): SharedState,
     principal: Principal,
     Path(id): Path<Uuid>,
-    Query(AtParams { at }): Query<AtParams>,
+    Query(StateParams { at, messages, before }): Query<StateParams>,
 ) -> Result<Json<ThreadState>, ApiError> {
     find_thread(&app, &principal, id).await?;
-    let Folded { seq, thread, in_doubt } = Folded::load(&app, id, at).await?;
+    let folded = Folded::load(&app, id, at).await?;
+    let thread = &*folded.thread;
+    let shown = Shown { messages, before }.of(thread.messages().len())?;
     let standing = thread.status();
     let unserializable =
         |err: serde_json::Error| Kind::Internal.because(format!("the state cannot be serialized: {err}"));
     Ok(Json(ThreadState {
-        seq,
+        seq: folded.seq(),
         state: thread.state().map_err(unserializable)?,
-        messages: thread.messages().iter().map(Message::from).collect(),
+        first_message: shown.start as u64,
+        messages: thread.messages()[shown].iter().map(Message::from).collect(),
         log_status: LogStatus::from(&standing),
-        interrupt: interrupt(&*thread, || in_doubt),
+        interrupt: interrupt(thread, &folded.in_doubt),
         node: thread.node(),
         config: thread.config().map_err(unserializable)?,
     }))

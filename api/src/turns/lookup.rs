@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use crate::{
     logs::{
-        folded_log::{Log, Outcome as TurnResult},
+        folded_log::{Folded, Outcome as TurnResult, outcomes},
         subscription::{Signal, Subscription},
     },
     server::{
@@ -86,17 +86,18 @@ pub(crate) async fn wait_until_ended(
     }
 }
 
-/// Waits for the next signal that may end a turn; a piece of a model's output cannot.
+/// Waits for the next signal that may end a turn. Only such a signal costs a query.
 async fn next_change(subscription: &mut Subscription) -> Signal {
     loop {
         match subscription.next().await {
             Signal::Notification(
-                queue::Notification::Delta(_)
+                queue::Notification::Appended { turn_over: false, .. }
+                | queue::Notification::Delta(_)
                 | queue::Notification::Changed { .. }
                 | queue::Notification::FollowerJoined { .. }
                 | queue::Notification::PausesChanged,
             ) => (),
-            signal @ (Signal::Notification(queue::Notification::Appended { .. })
+            signal @ (Signal::Notification(queue::Notification::Appended { turn_over: true, .. })
             | Signal::Recheck
             | Signal::Shutdown) => {
                 return signal;
@@ -131,8 +132,7 @@ pub(crate) async fn show_ended(
 
 /// Returns the usage of all turns of a thread so far.
 pub(crate) async fn thread_usage(app: &AppState, thread: ThreadId) -> Result<UsageTotal, ApiError> {
-    let thread = Log::load(app, thread).await?.thread()?;
-    Ok(*thread.usage())
+    Ok(*Folded::load(app, thread, None).await?.thread.usage())
 }
 
 /// Part of a thread that the responses of its turns need.
@@ -156,25 +156,20 @@ pub(crate) async fn show_all(app: &AppState, turns: Vec<store::Turn>) -> Result<
     Ok(turns.into_iter().map(|turn| response(turn, &mut threads)).collect())
 }
 
-/// Reads the log of a thread only if one of the turns has ended in it; otherwise reads only the row.
+/// Reads the row of a thread, and its log as far as the turns that have ended reach.
 async fn read_thread(
     app: &AppState,
     thread: ThreadId,
     turns: &[&store::Turn],
 ) -> Result<ThreadOutcomes, ApiError> {
-    let unreadable = if turns.iter().any(|turn| turn.ended_seq.is_some()) {
-        let outcomes = |log: &Log| Ok((log.graph.name().to_owned(), log.outcomes(turns)?));
-        match Log::load(app, thread).await.and_then(|log| outcomes(&log)) {
-            Ok((strategy, outcomes)) => return Ok(ThreadOutcomes { strategy, outcomes, unreadable: None }),
-            // One invalid log must not hide the turns of other threads.
-            Err(error) if error.kind == Kind::Damaged => Some(error.detail().to_owned()),
-            Err(error) => return Err(error),
-        }
-    } else {
-        None
-    };
     let row = app.parts.store.thread(thread).await?.ok_or(store::Error::UnknownThread(thread))?;
-    Ok(ThreadOutcomes { strategy: row.strategy, outcomes: BTreeMap::new(), unreadable })
+    let (outcomes, unreadable) = match outcomes(app, thread, turns).await {
+        Ok(outcomes) => (outcomes, None),
+        // One invalid log must not hide the turns of other threads.
+        Err(error) if error.kind == Kind::Damaged => (BTreeMap::new(), Some(error.detail().to_owned())),
+        Err(error) => return Err(error),
+    };
+    Ok(ThreadOutcomes { strategy: row.strategy, outcomes, unreadable })
 }
 
 fn response(turn: store::Turn, threads: &mut BTreeMap<ThreadId, ThreadOutcomes>) -> Turn {

@@ -30,4 +30,5 @@ mod tenants;
 mod test_api;
 mod threads;
 mod turns;
+mod views;
 mod webhooks;

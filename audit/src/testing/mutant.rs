@@ -153,4 +153,7 @@ impl DynThread for Thread {
     fn preview<'a>(&self, partial: &'a str) -> Option<Cow<'a, str>> {
         self.0.preview(partial)
     }
+    fn boxed_clone(&self) -> Box<dyn DynThread> {
+        Box::new(Self(self.0.clone(), self.1))
+    }
 }

@@ -71,7 +71,7 @@ async fn once(engine: &Engine, thread: store::ThreadId) -> Result<f64> {
     let mut first = None;
     loop {
         match news.next().await.context("the notifications ended")? {
-            Notification::Appended { seq } => {
+            Notification::Appended { seq, .. } => {
                 let took = *first.get_or_insert(began.elapsed().as_secs_f64() * 1e6);
                 // The events `turn_started` and `decided`.
                 if seq == end + 2 {

@@ -2,6 +2,7 @@
 
 mod audit;
 mod bulk;
+mod client;
 mod first_event;
 mod growth;
 mod lone;
@@ -11,6 +12,7 @@ mod replay;
 mod statements;
 mod steps_postgres;
 mod steps_sqlite;
+mod views;
 
 use std::{path::Path, sync::Arc};
 
@@ -68,6 +70,11 @@ pub(crate) fn all() -> Vec<Box<dyn Figure>> {
     all.push(Box::new(audit::Replay));
     all.push(Box::new(first_event::FirstEvent));
     all.push(Box::new(memory::Memory));
+    all.push(Box::new(views::Views));
+    for clients in [1, 64, 512] {
+        all.push(Box::new(client::Closed { clients }));
+    }
+    all.push(Box::new(client::OneThread));
     all.push(Box::new(bulk::Bulk));
     all
 }

@@ -137,7 +137,7 @@ impl Source {
         mut each: impl FnMut(Recorded) -> anyhow::Result<ControlFlow<()>>,
     ) -> anyhow::Result<()> {
         let client = match self {
-            Self::Database { store, .. } => return store.along_until(id, from, each).await,
+            Self::Database { store, .. } => return store.along_until(id, from, None, each).await,
             Self::Api(client) => client,
         };
         let (base, mut after) = (path(&["threads", &id.to_string(), "events"])?, from.checked_sub(1));

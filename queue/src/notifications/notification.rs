@@ -21,6 +21,8 @@ pub enum Notification {
     Appended {
         /// Seq of the next event to be appended.
         seq: u64,
+        /// True if a turn is over: it ended, failed or waits for a person. Its row says with what.
+        turn_over: bool,
     },
     /// Sent to [`ALL_WORKERS`]: the log of this thread was changed from outside, for example by a cancellation. The worker
     /// that runs the thread reads the log again.

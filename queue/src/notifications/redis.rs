@@ -115,16 +115,16 @@ async fn publish_batches(
             Ok(message) => drop(commands.cmd("PUBLISH").arg(channel).arg(message).ignore()),
             Err(error) => debug!(channel, %error, "dropping a notification that cannot be serialized"),
         };
-        let mut appended: Vec<(Uuid, u64)> = Vec::new();
+        let mut appended: Vec<(Uuid, u64, bool)> = Vec::new();
         for (thread, notification) in batch.drain(..) {
             match notification {
-                Notification::Appended { seq } => appended.push((thread, seq)),
+                Notification::Appended { seq, turn_over } => appended.push((thread, seq, turn_over)),
                 Notification::Changed { .. }
                 | Notification::FollowerJoined { .. }
                 | Notification::PausesChanged
                 | Notification::Delta(_) => {
                     // Keeps the order of one thread's notifications.
-                    if appended.iter().any(|(it, _)| *it == thread) {
+                    if appended.iter().any(|(it, ..)| *it == thread) {
                         publish(APPENDED_CHANNEL, serde_json::to_string(&appended));
                         appended.clear();
                     }

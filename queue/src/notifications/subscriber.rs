@@ -120,9 +120,11 @@ fn channels(threads: &[Uuid]) -> Vec<String> {
 
 fn deliver(registry: &Registry, message: &Msg) {
     if message.get_channel_name() == APPENDED_CHANNEL {
-        return match serde_json::from_slice::<Vec<(Uuid, u64)>>(message.get_payload_bytes()) {
+        return match serde_json::from_slice::<Vec<(Uuid, u64, bool)>>(message.get_payload_bytes()) {
             Ok(appended) => {
-                let deliver = |(thread, seq)| registry.deliver(thread, Notification::Appended { seq });
+                let deliver = |(thread, seq, turn_over)| {
+                    registry.deliver(thread, Notification::Appended { seq, turn_over });
+                };
                 appended.into_iter().for_each(deliver);
             }
             Err(error) => debug!(%error, "dropping an unreadable notification of appended logs"),

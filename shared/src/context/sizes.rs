@@ -18,7 +18,7 @@ const CALL_TOKENS: u64 = 12;
 pub(crate) const MIN_SHOWN_TOKENS: u64 = 200;
 
 /// Sizes of all messages, so that the size of a range is known without reading the messages again.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Sizes {
     /// Sum of the tokens of all messages up to and including each.
     sums: Vec<u64>,

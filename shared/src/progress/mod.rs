@@ -119,6 +119,7 @@ pub struct Progress<S: Strategy> {
     at: Phase<S::NodeName>,
 }
 
+#[derive(Clone)]
 enum Phase<P> {
     /// A person may send a new request.
     Idle,
@@ -191,6 +192,21 @@ pub enum InvalidLog {
     /// An answer of the wrong kind.
     #[error("the log contains an answer of the wrong kind: {0}")]
     Refused(#[from] UnexpectedResponse),
+}
+
+impl<S: Strategy> Clone for Progress<S> {
+    fn clone(&self) -> Self {
+        Self {
+            thread: self.thread.clone(),
+            tenant: self.tenant.clone(),
+            turn: self.turn,
+            sessions: self.sessions.clone(),
+            engine: self.engine.clone(),
+            window: self.window.clone(),
+            seq: self.seq,
+            at: self.at.clone(),
+        }
+    }
 }
 
 impl<S: Strategy> Progress<S> {

@@ -23,7 +23,7 @@ const SUMMARY_FRAME_TOKENS: u64 = 40;
 const TEXT_TOKENS: u64 = 8;
 
 /// Limits, sizes and the latest summary of a thread.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Window {
     settings: ContextSettings,
     /// Context windows learned from refusals, by model.
@@ -43,6 +43,7 @@ pub(super) struct Window {
 }
 
 /// Summary of the first messages of the conversation.
+#[derive(Clone)]
 pub(super) struct Summary {
     /// Number of messages that it covers.
     pub(super) upto: usize,

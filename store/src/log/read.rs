@@ -106,17 +106,31 @@ impl Store {
     ///
     /// [`Error::Unreadable`] if this build cannot read an event.
     pub async fn load_since(&self, head: &Head) -> Result<(Head, Vec<Recorded>), Error> {
-        let from = signed(head.seq);
-        let logs = self.loader.submit((head.thread, from)).await.ok_or_else(Error::gone)??;
-        let rows = logs.get(&head.thread).map_or(&[][..], Vec::as_slice);
-        // A concurrent call may have asked for earlier events.
-        let rows = &rows[rows.partition_point(|it| it.seq < from)..];
+        let wanted = Wanted { thread: head.thread, from: signed(head.seq), until: i64::MAX };
+        let logs = self.loader.submit(wanted).await.ok_or_else(Error::gone)??;
+        let rows = wanted.of(&logs);
         let head = match rows.last() {
             Some(last) => Head { seq: unsigned(last.seq)? + 1, hash: digest(last)?, ..*head },
             None => *head,
         };
         let log = rows.iter().map(recorded).collect::<Result<_, _>>()?;
         Ok((head, log))
+    }
+
+    /// Returns the events from number `from` up to `until`. Concurrent calls are batched into one query.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unreadable`] if this build cannot read an event.
+    pub(crate) async fn between(
+        &self,
+        thread: ThreadId,
+        from: u64,
+        until: u64,
+    ) -> Result<Vec<Recorded>, Error> {
+        let wanted = Wanted { thread, from: signed(from), until: signed(until) };
+        let logs = self.loader.submit(wanted).await.ok_or_else(Error::gone)??;
+        wanted.of(&logs).iter().map(recorded).collect()
     }
 
     /// Returns at most `limit` events after number `after`, or from the first.
@@ -181,8 +195,26 @@ impl Store {
     }
 }
 
-/// Batches reads of logs: thread, and first event number.
-pub(crate) type Loader = Batcher<(ThreadId, i64), Result<Arc<Logs>, Error>>;
+/// Batches reads of logs.
+pub(crate) type Loader = Batcher<Wanted, Result<Arc<Logs>, Error>>;
+
+/// Part of a log to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    thread: ThreadId,
+    from: i64,
+    until: i64,
+}
+
+impl Wanted {
+    /// Returns the wanted rows. A concurrent call may have asked for a larger part of the same log.
+    fn of(self, logs: &Logs) -> &[events::Model] {
+        let rows = logs.get(&self.thread).map_or(&[][..], Vec::as_slice);
+        let begin = rows.partition_point(|it| it.seq < self.from);
+        let end = rows.partition_point(|it| it.seq <= self.until);
+        rows.get(begin..end).unwrap_or_default()
+    }
+}
 
 /// Rows by thread, ordered by number.
 type Logs = BTreeMap<ThreadId, Vec<events::Model>>;
@@ -195,25 +227,27 @@ const QUERIES: usize = 2;
 
 pub(crate) fn loader(database: &Database) -> Loader {
     let database = database.clone();
-    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<(ThreadId, i64)>| {
+    Batcher::new(QUERIES, LOGS, WhenAlone::SendNow, move |wanted: Vec<Wanted>| {
         let database = database.clone();
         async move { share_outcome(load(&database, &wanted).await, wanted.len()) }
     })
 }
 
-async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, Error> {
-    // If a thread is requested twice, the earlier of the two numbers counts.
-    let mut from = BTreeMap::<ThreadId, i64>::new();
-    for (thread, seq) in wanted {
-        from.entry(*thread).and_modify(|it| *it = (*it).min(*seq)).or_insert(*seq);
+async fn load(database: &Database, wanted: &[Wanted]) -> Result<Logs, Error> {
+    // If two calls want parts of one log, the part that contains both is read.
+    let mut parts = BTreeMap::<ThreadId, (i64, i64)>::new();
+    for &Wanted { thread, from, until } in wanted {
+        let part = parts.entry(thread).or_insert((from, until));
+        *part = (part.0.min(from), part.1.max(until));
     }
     if let Some(pool) = database.postgres() {
-        return load_postgres(pool, from).await;
+        return load_postgres(pool, parts).await;
     }
     let rows: serde_json::Value =
-        from.iter().map(|(thread, seq)| json!([thread.simple().to_string(), seq])).collect();
+        parts.iter().map(|(thread, part)| json!([thread.simple().to_string(), part.0, part.1])).collect();
     let sql = "SELECT events.* FROM json_each(?1) AS it CROSS JOIN events \
-               ON events.thread_id = unhex(it.value ->> 0) AND events.seq >= it.value ->> 1 \
+               ON events.thread_id = unhex(it.value ->> 0) \
+               AND events.seq BETWEEN it.value ->> 1 AND it.value ->> 2 \
                ORDER BY events.thread_id, events.seq";
     let db = &database.hot;
     let statement = Statement::from_sql_and_values(db.get_database_backend(), sql, [rows.to_string().into()]);
@@ -230,12 +264,14 @@ async fn load(database: &Database, wanted: &[(ThreadId, i64)]) -> Result<Logs, E
 ///
 /// The connection is sea-orm's. But sea-orm waits for the last row before it decodes the first, and looks up every
 /// column by name, which takes longer than decoding and folding the events.
-async fn load_postgres(pool: &Pool, from: BTreeMap<ThreadId, i64>) -> Result<Logs, Error> {
-    let (threads, seqs): (Vec<ThreadId>, Vec<i64>) = from.into_iter().unzip();
+async fn load_postgres(pool: &Pool, parts: BTreeMap<ThreadId, (i64, i64)>) -> Result<Logs, Error> {
+    let (threads, parts): (Vec<ThreadId>, Vec<(i64, i64)>) = parts.into_iter().unzip();
+    let (from, until): (Vec<i64>, Vec<i64>) = parts.into_iter().unzip();
     // Not a plain join: without statistics, the planner would scan all events.
-    let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[]) AS it (id, seq) CROSS JOIN LATERAL \
+    let sql = "SELECT log.* FROM unnest($1::uuid[], $2::bigint[], $3::bigint[]) AS it (id, from_seq, until_seq) \
+               CROSS JOIN LATERAL \
                (SELECT thread_id, seq, at, kind, payload, codec, hash FROM events \
-               WHERE events.thread_id = it.id AND events.seq >= it.seq ORDER BY events.seq) AS log";
+               WHERE events.thread_id = it.id AND events.seq BETWEEN it.from_seq AND it.until_seq ORDER BY events.seq) AS log";
     let mut logs = Logs::new();
     let add = |row: &PgRow| {
         let row = events::Model {
@@ -250,7 +286,7 @@ async fn load_postgres(pool: &Pool, from: BTreeMap<ThreadId, i64>) -> Result<Log
         logs.entry(row.thread_id).or_default().push(row);
         Ok(())
     };
-    let query = sqlx::query(sql).bind(threads).bind(seqs);
+    let query = sqlx::query(sql).bind(threads).bind(from).bind(until);
     pool.for_each_row(query, add).await.map_err(|error| Error::from(&error))?;
     Ok(logs)
 }

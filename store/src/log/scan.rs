@@ -12,6 +12,9 @@ use crate::{
     },
 };
 
+/// Most events that are read with one statement, together with those that others read at the same time.
+const SHORT: u64 = 128;
+
 impl Store {
     /// Passes the events of a thread from number `from` up to `until`, or to the last one, to `each`. Holds one page in
     /// memory, whatever the length of the log.
@@ -26,13 +29,7 @@ impl Store {
         until: Option<u64>,
         mut each: impl FnMut(Recorded) -> Result<(), E>,
     ) -> Result<(), E> {
-        self.along_until(thread, from, |it| {
-            if until.is_some_and(|until| until < it.seq) {
-                return Ok(ControlFlow::Break(()));
-            }
-            each(it).map(ControlFlow::Continue)
-        })
-        .await
+        self.along_until(thread, from, until, |it| each(it).map(ControlFlow::Continue)).await
     }
 
     /// Passes events to `each` until it breaks off.
@@ -44,8 +41,18 @@ impl Store {
         &self,
         thread: ThreadId,
         from: u64,
+        until: Option<u64>,
         mut each: impl FnMut(Recorded) -> Result<ControlFlow<()>, E>,
     ) -> Result<(), E> {
+        let until = until.unwrap_or(u64::MAX);
+        if until.saturating_sub(from) < SHORT {
+            for it in self.between(thread, from, until).await.map_err(E::from)? {
+                if each(it)?.is_break() {
+                    break;
+                }
+            }
+            return Ok(());
+        }
         let mut pages = Pages::of(Range::of(thread, from));
         loop {
             let page = pages.next(&self.database.pool).await.map_err(E::from)?;
@@ -53,7 +60,9 @@ impl Store {
                 return Ok(());
             }
             for row in &page {
-                if each(recorded(row)?)?.is_break() {
+                let it = recorded(row)?;
+                let is_last = until <= it.seq;
+                if until < it.seq || each(it)?.is_break() || is_last {
                     return Ok(());
                 }
             }

@@ -232,11 +232,13 @@ impl ThreadLog {
             (now != self.read_model).then(|| ReadModelUpdate { status: now.thread, turn: now.turn.clone() });
         self.head = parts.store.append(&self.head, &self.unwritten, update.as_ref()).await?;
         debug!(thread = %self.head.thread, seq = self.head.seq, events = self.unwritten.len(), "appended");
+        let mut turn_over = false;
         if let Some(update) = &update {
             report(self.head.thread, update, self.unwritten.last());
             if let Some(turn) = update.turn.as_ref().filter(|it| it.status.is_over()) {
                 let outcome = turn.outcome().unwrap_or(turn.status.as_str());
                 parts.store.count_turn(self.thread.strategy(), outcome);
+                turn_over = true;
             }
         }
         let at = parts.store.now();
@@ -244,7 +246,8 @@ impl ThreadLog {
             self.record_delay(&event, at, at);
         }
         self.read_model = now;
-        parts.notifications.publish(self.head.thread, Notification::Appended { seq: self.head.seq }).await;
+        let appended = Notification::Appended { seq: self.head.seq, turn_over };
+        parts.notifications.publish(self.head.thread, appended).await;
         Ok(())
     }
 
@@ -270,7 +273,8 @@ impl ThreadLog {
         landed: &[Event],
     ) -> Result<(), Error> {
         *head = parts.store.append(head, landed, None).await?;
-        parts.notifications.publish(head.thread, Notification::Appended { seq: head.seq }).await;
+        let appended = Notification::Appended { seq: head.seq, turn_over: false };
+        parts.notifications.publish(head.thread, appended).await;
         Ok(())
     }
 

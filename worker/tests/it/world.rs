@@ -147,6 +147,9 @@ impl DynThread for Stage {
     fn preview<'a>(&self, _: &'a str) -> Option<Cow<'a, str>> {
         unreachable!("{ONLY_LOOKS}")
     }
+    fn boxed_clone(&self) -> Box<dyn DynThread> {
+        unreachable!("{ONLY_LOOKS}")
+    }
     fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {
         let Request::Chat { context, .. } = request else { unreachable!("{ONLY_LOOKS}") };
         let end = context.end.min(self.messages.len());

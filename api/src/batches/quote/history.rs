@@ -1,14 +1,14 @@
 //! Average usage of past turns of a strategy.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use queue::rate_limits::Subject;
-use shared::{Asked, Event, Request, Usage, UsageTotal, usd};
+use shared::{Event, Request, Usage, UsageTotal, usd};
 use store::Turn;
 
 use crate::{
-    logs::folded_log::Log,
+    logs::folded_log::Folded,
     server::{
         openai_ids::float,
         problem::{ApiError, Kind},
@@ -94,33 +94,26 @@ pub(super) async fn average(
 /// fork, where the source thread counts it.
 async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiError> {
     let Some((started, ended)) = turn.started_seq.zip(turn.ended_seq) else { return Ok(None) };
-    let log = match Log::load(app, turn.thread).await {
-        Err(error) if error.kind == Kind::Damaged => return Ok(None),
-        log => log?,
+    let readable = |folded: Result<Arc<Folded>, ApiError>| match folded {
+        Err(error) if error.kind == Kind::Damaged => Ok(None),
+        folded => folded.map(Some),
     };
-    if log.forked().is_some_and(|it| started <= it.seq) {
+    let Some(whole) = readable(Folded::load(app, turn.thread, None).await)? else { return Ok(None) };
+    if whole.forked.as_ref().is_some_and(|it| started <= it.seq) {
         return Ok(None);
     }
-    let mut thread = log.graph.begin();
-    let (mut before, mut began, mut over) = (UsageTotal::default(), 0, 0);
+    let (mut before, mut began) = (UsageTotal::default(), 0);
     let mut of: BTreeMap<Subject, Use> = BTreeMap::new();
-    let mut asked: Option<&Asked> = None;
-    for it in log.recorded.iter().take_while(|it| it.seq <= ended) {
-        if thread.apply(&it.event).is_err() {
-            return Ok(None);
+    let seen = |folded: &Folded| {
+        let Some(it) = folded.last() else { return };
+        if it.seq == started {
+            (before, began) = (*folded.thread.usage(), it.at);
         }
-        if it.seq <= started {
-            (before, began) = (*thread.usage(), it.at);
-        }
-        over = it.at;
         let (slot, meter) = match &it.event {
-            Event::Asked(it) => {
-                asked = Some(it);
-                continue;
-            }
             Event::Answered(it) => (it.slot, it.usage.as_ref()),
             Event::AttemptFailed(it) => (it.slot, it.usage.as_ref()),
             Event::Opened(_)
+            | Event::Asked(_)
             | Event::TurnStarted(_)
             | Event::Attempted(_)
             | Event::InDoubt(_)
@@ -133,18 +126,18 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
             | Event::Failed(_)
             | Event::Retried(_)
             | Event::Cancelled(_)
-            | Event::Forked(_) => continue,
+            | Event::Forked(_) => return,
         };
         // A request made before the turn started may be answered in it, if the turn provides the input that the request
         // needed.
-        let Some(request) = asked.filter(|_| started < it.seq).and_then(|it| it.requests.get(slot)) else {
-            continue;
-        };
+        let Some(request) = folded.request(slot).filter(|_| started < it.seq) else { return };
         for subject in subjects(request) {
             of.entry(subject).or_default().note(meter.unwrap_or(&Usage::default()));
         }
-    }
-    let took = thread.usage();
+    };
+    let walked = Folded::walk(app, turn.thread, started.saturating_sub(1), ended, seen).await;
+    let Some(folded) = readable(walked)? else { return Ok(None) };
+    let (took, over) = (folded.thread.usage(), folded.last().map_or(began, |it| it.at));
     Ok(Some(Average {
         turns: 1,
         usd: usd(took.micro_usd.saturating_sub(before.micro_usd)),

@@ -128,5 +128,5 @@ async fn receive(subscriber: &mut BoxStream<'static, Notification>) -> Notificat
 }
 
 fn appended(seq: u64) -> Notification {
-    Notification::Appended { seq }
+    Notification::Appended { seq, turn_over: false }
 }

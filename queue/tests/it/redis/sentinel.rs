@@ -46,7 +46,7 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     }
     let began = Instant::now();
     loop {
-        notifications.publish(followed, Notification::Appended { seq: 7 }).await;
+        notifications.publish(followed, Notification::Appended { seq: 7, turn_over: false }).await;
         match tokio::time::timeout(Duration::from_millis(200), heard.next()).await {
             Ok(Some(_)) => break,
             Ok(None) => heard = notifications.subscribe(followed).await.unwrap(),

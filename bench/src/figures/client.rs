@@ -1,0 +1,114 @@
+//! Turns as a client makes them: over HTTP, submitted and waited for, on a complete installation.
+
+use std::time::Instant;
+
+use anyhow::{Context as _, Result};
+use async_trait::async_trait;
+use futures::{StreamExt as _, TryStreamExt as _};
+use serde_json::{Value, json};
+
+use super::{Bench, Figure};
+use crate::{
+    engine::{Engine, Mode},
+    install::Installation,
+    report::{Bound, Line, Of, Target},
+    stats::median,
+};
+
+/// Nodes of a turn that make a request.
+const ASKED: usize = 10;
+
+/// Number of turns compared, early and late.
+const WINDOW: usize = 20;
+
+/// First of the early turns; the ones before it still open connections.
+const EARLY: usize = 5;
+
+fn input() -> String {
+    vec!["call 1"; ASKED].join("; ")
+}
+
+/// Clients that each submit a turn of a new thread, wait for its end, and submit the next.
+pub(super) struct Closed {
+    pub(super) clients: usize,
+}
+
+#[async_trait]
+impl Figure for Closed {
+    fn name(&self) -> String {
+        format!("client.{}", self.clients)
+    }
+
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        let clients = self.clients;
+        let turns = clients * bench.effort.pick(8, 20).max(400 / clients);
+        let servers = bench.servers().await?;
+        let (mut rates, mut floor) = (vec![], vec![]);
+        let engine = Engine::postgres(&servers, &bench.database().await?).await?;
+        let installation = Installation::start(&bench.database().await?, bench.folder()).await?;
+        installation.closed_loop(clients, clients * 2).await?;
+        for _ in 0..bench.effort.rounds() {
+            bench.round()?;
+            let began = Instant::now();
+            installation.closed_loop(clients, turns).await?;
+            rates.push((turns * ASKED) as f64 / began.elapsed().as_secs_f64());
+            floor.push(engine.lap(Mode::Asked, clients, turns, ASKED as u32).await?.rate());
+        }
+        let bound = match clients {
+            1 => 1_000.0,
+            64 => 8_000.0,
+            _ => 15_000.0,
+        };
+        let target = Target { id: "C1", of: Of::Value, bound: Bound::AtLeast(bound) };
+        let line = Line::new(self.name(), "asked nodes/s", &rates)
+            .over("one worker of this process, without API, clients and second worker", &rates, &floor)
+            .target(target)
+            .note(format!("turns of {ASKED} nodes that ask, {clients} clients, an API and two workers as processes"));
+        Ok(vec![line])
+    }
+}
+
+impl Installation {
+    async fn closed_loop(&self, clients: usize, turns: usize) -> Result<()> {
+        let body = json!({"strategy": "probe", "input": input()});
+        let all = futures::stream::iter(0..turns).map(|_| self.run_turn(&body));
+        all.buffer_unordered(clients).try_for_each(async |_: Value| Ok(())).await
+    }
+}
+
+/// One thread whose turns are submitted one after the other.
+pub(super) struct OneThread;
+
+#[async_trait]
+impl Figure for OneThread {
+    fn name(&self) -> String {
+        "client.one_thread".to_owned()
+    }
+
+    async fn measure(&self, bench: &mut Bench) -> Result<Vec<Line>> {
+        let turns = bench.effort.pick(100, 1_000);
+        let (mut early, mut late) = (vec![], vec![]);
+        let installation = Installation::start(&bench.database().await?, bench.folder()).await?;
+        for _ in 0..bench.effort.rounds() {
+            bench.round()?;
+            let first = installation.run_turn(&json!({"strategy": "probe", "input": input()})).await?;
+            let thread = first["thread_id"].as_str().context("a turn has no thread")?;
+            let body = json!({"thread_id": thread, "input": input()});
+            let mut took = Vec::new();
+            for _ in 0..turns {
+                let began = Instant::now();
+                installation.run_turn(&body).await?;
+                took.push(began.elapsed().as_secs_f64() * 1e3 / ASKED as f64);
+            }
+            early.push(median(&took[EARLY..EARLY + WINDOW]));
+            late.push(median(&took[took.len() - WINDOW..]));
+        }
+        let target = Target { id: "C2", of: Of::Ratio, bound: Bound::AtMost(1.2) };
+        Ok(vec![
+            Line::new(self.name(), "ms/asked node", &late)
+                .over("the first turns of the same thread", &late, &early)
+                .target(target)
+                .note(format!("the last {WINDOW} of {turns} turns of {ASKED} asked nodes in one thread, over HTTP")),
+        ])
+    }
+}
