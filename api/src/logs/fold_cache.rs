@@ -19,7 +19,7 @@ const MIN_EVENTS: u64 = 64;
 /// Maximum number of folds of one thread.
 const PER_THREAD: usize = 32;
 
-/// Maximum estimated size of all folds in bytes.
+/// Maximum size of all folds in bytes, approximately.
 const MAX_BYTES: usize = 64 << 20;
 
 /// Kept folds, by thread and last event.
@@ -36,7 +36,7 @@ struct Kept {
 
 #[derive(Default)]
 struct Folds {
-    by_seq: BTreeMap<u64, (Arc<Folded>, usize)>,
+    by_seq: BTreeMap<u64, Arc<Folded>>,
     last_use: u64,
 }
 
@@ -55,9 +55,8 @@ impl FoldCache {
     /// Keeps a fold, if its log is long, and drops those that are needed least. Returns the fold.
     pub(super) fn keep(&self, thread: ThreadId, folded: Arc<Folded>) -> Arc<Folded> {
         if MIN_EVENTS <= folded.seq() {
-            let bytes = folded.bytes();
             let mut kept = self.lock();
-            kept.add(thread, &folded, bytes);
+            kept.add(thread, &folded);
             while MAX_BYTES < kept.bytes {
                 kept.shrink();
             }
@@ -83,20 +82,20 @@ impl Kept {
         let (seq, _) = folds.by_seq.range(..=at).next_back()?;
         let seq = *seq;
         if folds.by_seq.last_key_value().is_some_and(|(last, _)| *last == seq) && seq < at {
-            let (folded, bytes) = folds.by_seq.remove(&seq)?;
-            self.bytes -= bytes;
+            let folded = folds.by_seq.remove(&seq)?;
+            self.bytes -= folded.bytes;
             return Some(folded);
         }
-        folds.by_seq.get(&seq).map(|(folded, _)| Arc::clone(folded))
+        folds.by_seq.get(&seq).map(Arc::clone)
     }
 
-    fn add(&mut self, thread: ThreadId, folded: &Arc<Folded>, bytes: usize) {
+    fn add(&mut self, thread: ThreadId, folded: &Arc<Folded>) {
         self.uses += 1;
         let folds = self.threads.entry(thread).or_default();
         folds.last_use = self.uses;
-        self.bytes += bytes;
-        if let Some((_, replaced)) = folds.by_seq.insert(folded.seq(), (Arc::clone(folded), bytes)) {
-            self.bytes -= replaced;
+        self.bytes += folded.bytes;
+        if let Some(replaced) = folds.by_seq.insert(folded.seq(), Arc::clone(folded)) {
+            self.bytes -= replaced.bytes;
         }
         if PER_THREAD < folds.by_seq.len() {
             self.bytes -= folds.thin();
@@ -117,7 +116,7 @@ impl Kept {
 
     fn remove(&mut self, thread: ThreadId) {
         let folds = self.threads.remove(&thread).unwrap_or_default();
-        self.bytes -= folds.by_seq.values().map(|(_, bytes)| bytes).sum::<usize>();
+        self.bytes -= folds.by_seq.values().map(|it| it.bytes).sum::<usize>();
     }
 }
 
@@ -128,7 +127,7 @@ impl Folds {
         let before = [0].into_iter().chain(seqs.iter().copied());
         let gaps = before.zip(seqs.windows(2)).map(|(before, it)| (it[1] - before, it[0]));
         let Some((_, seq)) = gaps.min() else { return 0 };
-        self.by_seq.remove(&seq).map_or(0, |(_, bytes)| bytes)
+        self.by_seq.remove(&seq).map_or(0, |it| it.bytes)
     }
 }
 
@@ -141,7 +140,7 @@ mod tests {
     fn folds(seqs: &[u64]) -> Vec<u64> {
         let mut kept = Kept::default();
         for seq in seqs {
-            kept.add(Uuid::nil(), &Folded::at(*seq), 10);
+            kept.add(Uuid::nil(), &Folded::at(*seq));
         }
         assert_eq!(kept.bytes, 10 * kept.threads[&Uuid::nil()].by_seq.len());
         kept.threads[&Uuid::nil()].by_seq.keys().copied().collect()
@@ -160,8 +159,8 @@ mod tests {
     #[test]
     fn a_fold_that_will_grow_is_handed_over_and_one_in_the_middle_is_shared() {
         let (mut kept, thread) = (Kept::default(), Uuid::nil());
-        kept.add(thread, &Folded::at(100), 10);
-        kept.add(thread, &Folded::at(200), 10);
+        kept.add(thread, &Folded::at(100));
+        kept.add(thread, &Folded::at(200));
         assert!(kept.take(thread, 99).is_none());
         assert_eq!(kept.take(thread, 150).map(|it| it.seq()), Some(100));
         assert_eq!(kept.take(thread, 200).map(|it| it.seq()), Some(200), "nothing to fold beyond it");
@@ -174,13 +173,13 @@ mod tests {
     fn the_threads_used_least_recently_make_room() {
         let (mut kept, threads) = (Kept::default(), [1, 2, 3].map(Uuid::from_u128));
         for thread in threads {
-            kept.add(thread, &Folded::at(100), 10);
+            kept.add(thread, &Folded::at(100));
         }
         kept.take(threads[0], 100);
         kept.shrink();
         assert!(kept.threads.contains_key(&threads[0]) && !kept.threads.contains_key(&threads[1]));
         kept.shrink();
-        kept.add(threads[0], &Folded::at(200), 10);
+        kept.add(threads[0], &Folded::at(200));
         kept.shrink();
         assert_eq!((kept.threads.len(), kept.bytes), (1, 10), "the only thread loses a part");
         kept.shrink();

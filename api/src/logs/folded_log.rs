@@ -33,10 +33,8 @@ pub(crate) struct Folded {
     pub(crate) asked: Option<Asked>,
     /// Last event of the fold. `None` before the first.
     last: Option<Recorded>,
-    /// Estimated size of the messages in memory.
-    bytes: usize,
-    /// Number of messages that `bytes` counts.
-    counted: usize,
+    /// Approximate size in memory in bytes.
+    pub(super) bytes: usize,
 }
 
 impl Folded {
@@ -100,7 +98,6 @@ impl Folded {
             asked: None,
             last: None,
             bytes: 0,
-            counted: 0,
         }
     }
 
@@ -108,7 +105,11 @@ impl Folded {
     #[cfg(test)]
     pub(super) fn at(seq: u64) -> Arc<Self> {
         let event = Event::Cancelled(shared::Cancelled { actor: String::new() });
-        Arc::new(Self { last: Some(Recorded { seq, at: 0, event }), ..Self::new(&shared::strategies::probe::Probe) })
+        Arc::new(Self {
+            last: Some(Recorded { seq, at: 0, event }),
+            bytes: 10,
+            ..Self::new(&shared::strategies::probe::Probe)
+        })
     }
 
     /// Returns the number of the last event of the fold.
@@ -141,20 +142,9 @@ impl Folded {
         if let Event::Forked(forked) = &it.event {
             self.forked = Some(forked.clone());
         }
-        let new = self.thread.messages().get(self.counted..).unwrap_or_default();
-        self.bytes += new.iter().map(bytes_of).sum::<usize>();
-        self.counted += new.len();
+        self.bytes = self.bytes.saturating_add(it.event.retained_bytes());
         self.last = Some(it);
         Ok(())
-    }
-
-    /// Returns the estimated size in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        let state = self.thread.state().map_or(0, |it| it.to_string().len());
-        let servers = self.thread.servers();
-        let tools = servers.iter().filter_map(|it| self.thread.server_tools(it)).flatten();
-        let tools: usize = tools.map(|it| it.description.len() + it.parameters.to_string().len()).sum();
-        self.bytes + state + tools
     }
 
     /// Returns the result of a turn that ended with the last event. `first_message` is the turn's first message.
@@ -173,13 +163,6 @@ impl Folded {
             thread_usage: *thread.usage(),
         }
     }
-}
-
-fn bytes_of(message: &shared::Message) -> usize {
-    /// Size of a message or a call without its texts.
-    const FRAME: usize = 200;
-    let calls = message.tool_calls.iter().map(|it| FRAME + it.arguments.to_string().len());
-    FRAME + message.content.len() + calls.sum::<usize>()
 }
 
 /// Result of a turn.

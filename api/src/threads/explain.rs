@@ -87,9 +87,8 @@ pub(crate) async fn diff(
     find_thread(&app, &principal, with).await?;
     let (graph_left, graph_right) = (graph_of(&app, id).await?, graph_of(&app, with).await?);
     let (left, right) = (whole_log(&app, id).await?, whole_log(&app, with).await?);
-    let compare = move || {
-        audit::diff(Side { graph: graph_left, log: &left }, Side { graph: graph_right, log: &right })
-    };
+    let compare =
+        move || audit::diff(Side { graph: graph_left, log: &left }, Side { graph: graph_right, log: &right });
     // Comparing long logs takes long enough to block the executor.
     let compared = tokio::task::spawn_blocking(compare).await;
     let compared = compared.map_err(|err| Kind::Internal.because(format!("the comparison failed: {err}")))?;

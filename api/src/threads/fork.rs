@@ -15,7 +15,10 @@ use shared::{DynThread, EngineConfig, Event, Forked, Graph, Message, Policy, Run
 use store::{Idempotency, NewFork};
 use uuid::Uuid;
 
-use super::{answer::check_answer, view::{Shown, view}};
+use super::{
+    answer::check_answer,
+    view::{Shown, view},
+};
 use crate::{
     logs::{
         folded_log::{Folded, graph_of, invalid_log},

@@ -18,7 +18,7 @@ pub(crate) enum NodeName {
     Hear,
 }
 
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {}
 

@@ -15,14 +15,14 @@ pub(crate) enum NodeName {
     Act,
 }
 
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Config {
     pub(crate) tone: Tone,
     pub(crate) calls: Option<usize>,
 }
 
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Tone {
     pub(crate) warm: bool,

@@ -63,7 +63,9 @@ impl Figure for Closed {
         let line = Line::new(self.name(), "asked nodes/s", &rates)
             .over("one worker of this process, without API, clients and second worker", &rates, &floor)
             .target(target)
-            .note(format!("turns of {ASKED} nodes that ask, {clients} clients, an API and two workers as processes"));
+            .note(format!(
+                "turns of {ASKED} nodes that ask, {clients} clients, an API and two workers as processes"
+            ));
         Ok(vec![line])
     }
 }
@@ -108,7 +110,9 @@ impl Figure for OneThread {
             Line::new(self.name(), "ms/asked node", &late)
                 .over("the first turns of the same thread", &late, &early)
                 .target(target)
-                .note(format!("the last {WINDOW} of {turns} turns of {ASKED} asked nodes in one thread, over HTTP")),
+                .note(format!(
+                    "the last {WINDOW} of {turns} turns of {ASKED} asked nodes in one thread, over HTTP"
+                )),
         ])
     }
 }

@@ -77,7 +77,9 @@ impl Times {
             turns.push(timed(installation, &format!("/v1/turns?thread_id={thread}&limit=20")).await?);
             // Positions that are far from each other, as those of somebody who drags a slider.
             let at = nth * 7_919 * events / 100_000 % (events - EACH);
-            states.push(timed(installation, &format!("/v1/threads/{thread}/state?at={at}&messages=100")).await?);
+            states.push(
+                timed(installation, &format!("/v1/threads/{thread}/state?at={at}&messages=100")).await?,
+            );
         }
         self.thread.push(median(&threads));
         self.turns.push(median(&turns));

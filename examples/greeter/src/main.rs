@@ -24,7 +24,7 @@ enum NodeName {
     Greet,
 }
 
-#[derive(Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
     /// Model that greets, as `provider/model`.

@@ -15,7 +15,7 @@ enum NodeName {
     Say,
 }
 
-#[derive(Default, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Default, Serialize, Deserialize, JsonSchema)]
 struct Config {}
 
 impl<const DEAF: bool> Strategy for Parrot<DEAF> {

@@ -27,7 +27,9 @@ async fn real_redis_serves_all_subscribers_over_one_connection() {
     let received =
         join_all(subscribers.iter_mut().map(|subscriber| timeout(TIMEOUT, subscriber.next()))).await;
     assert!(
-        received.into_iter().all(|received| received.unwrap() == Some(Notification::Appended { seq: 7, turn_over: false }))
+        received
+            .into_iter()
+            .all(|received| received.unwrap() == Some(Notification::Appended { seq: 7, turn_over: false }))
     );
     subscribers.truncate(40);
     assert_eq!(subscribed(&redis, &threads).await, 40, "each thread still has a subscriber");
