@@ -8,7 +8,7 @@ const api = process.env.TURNFOLD_URL ?? "http://127.0.0.1:2026";
 export default defineConfig({
   plugins: [svelte(), embedded()],
   build: {
-    target: "es2023",
+    target: "es2024",
     modulePreload: false,
     assetsInlineLimit: 0,
     reportCompressedSize: false,

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-BIHPThrN.js",
+        path: "/assets/index-D_u0F72s.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "bde99bc743182bc4909d07a1ef2bd97b",
-        content: include_bytes!("assets/index-BIHPThrN.js"),
-        brotli: include_bytes!("assets/index-BIHPThrN.js.br"),
+        hash: "434793d03fefeabfece515ec3573ec8d",
+        content: include_bytes!("assets/index-D_u0F72s.js"),
+        brotli: include_bytes!("assets/index-D_u0F72s.js.br"),
     },
     Asset {
-        path: "/assets/index-D3sRyGUk.css",
+        path: "/assets/index-H3pS83-z.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "6b20e05275c8e759d2a890b389c9bf97",
-        content: include_bytes!("assets/index-D3sRyGUk.css"),
-        brotli: include_bytes!("assets/index-D3sRyGUk.css.br"),
+        hash: "8cb9c061442abaf4de0002d409ec48ea",
+        content: include_bytes!("assets/index-H3pS83-z.css"),
+        brotli: include_bytes!("assets/index-H3pS83-z.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "ed73ed338a146ed85b86e781b4ab336a",
+        hash: "f1a9961ca4a5040f6f058aa8f1bdbd1b",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

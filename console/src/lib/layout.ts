@@ -31,15 +31,18 @@ interface Point {
 }
 
 const HEIGHT = 34;
+/** Width of an arrow from a node to itself. */
+const LOOP = 40;
 
 export function draw(strategy: Schema<"Strategy">): Drawing {
   const graph = new graphlib.Graph({ multigraph: true });
-  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 42, marginx: 12, marginy: 12 });
+  graph.setGraph({ rankdir: "TB", nodesep: 26, ranksep: 42, marginx: LOOP, marginy: 12 });
   graph.setDefaultEdgeLabel(() => ({}));
   const names = ["start", ...strategy.nodes, "end"];
   names.forEach((name) => graph.setNode(name, { width: Math.max(56, name.length * 7.6 + 26), height: HEIGHT }));
   strategy.entrances.forEach((it) => graph.setEdge("start", it, { width: 22, height: 14 }, "to"));
-  strategy.edges.forEach((it) => graph.setEdge(it.from, it.to ?? "end", { width: 22, height: 14 }, it.kind));
+  const edges = strategy.edges.filter((it) => it.to !== it.from);
+  edges.forEach((it) => graph.setEdge(it.from, it.to ?? "end", { width: 22, height: 14 }, it.kind));
   layout(graph);
   const { width = 0, height = 0 } = graph.graph();
   const boxes = names.map((name) => ({ name, ...(graph.node(name) as Omit<Box, "name">) }));
@@ -48,7 +51,16 @@ export function draw(strategy: Schema<"Strategy">): Drawing {
     const middle = edge.points[Math.floor(edge.points.length / 2)];
     return { from: v, to: w, isQuestion: name === "ask", path: curve(edge.points), label: { x: edge.x ?? middle.x, y: edge.y ?? middle.y } };
   });
-  return { width, height, boxes, arrows };
+  const loops = strategy.edges.filter((it) => it.to === it.from).map((it) => loop(boxes.find((box) => box.name === it.from)!, it.kind === "ask"));
+  return { width: width + LOOP, height, boxes, arrows: [...arrows, ...loops] };
+}
+
+/** An arrow from a node to itself: on its right, or on its left if it is a question. */
+function loop(box: Box, isQuestion: boolean): Arrow {
+  const side = isQuestion ? -1 : 1;
+  const [x, reach] = [box.x + (side * box.width) / 2, box.x + side * (box.width / 2 + LOOP)];
+  const path = `M${x},${box.y - 7}C${reach},${box.y - 24} ${reach},${box.y + 24} ${x},${box.y + 7}`;
+  return { from: box.name, to: box.name, isQuestion, path, label: { x: x + side * LOOP * 0.75, y: box.y } };
 }
 
 /** A smooth path: quadratic curves between the middles of neighbouring points. */
