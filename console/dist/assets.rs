@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-D_u0F72s.js",
+        path: "/assets/index-B09c5zae.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "434793d03fefeabfece515ec3573ec8d",
-        content: include_bytes!("assets/index-D_u0F72s.js"),
-        brotli: include_bytes!("assets/index-D_u0F72s.js.br"),
+        hash: "dab69f49cf64d42d58478512f2aba0b2",
+        content: include_bytes!("assets/index-B09c5zae.js"),
+        brotli: include_bytes!("assets/index-B09c5zae.js.br"),
     },
     Asset {
-        path: "/assets/index-H3pS83-z.css",
+        path: "/assets/index-Da6WFmvJ.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "8cb9c061442abaf4de0002d409ec48ea",
-        content: include_bytes!("assets/index-H3pS83-z.css"),
-        brotli: include_bytes!("assets/index-H3pS83-z.css.br"),
+        hash: "3edfbd956d4028cd5ae146ca808a4a25",
+        content: include_bytes!("assets/index-Da6WFmvJ.css"),
+        brotli: include_bytes!("assets/index-Da6WFmvJ.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "f1a9961ca4a5040f6f058aa8f1bdbd1b",
+        hash: "8d6bcb4313fd35d5df71c4dc396f4b5b",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -22,6 +22,7 @@ struct Served {
 impl Served {
     /// Starts `turnfold dev` with a key, which the page does not need.
     async fn start(folder: &Path) -> Self {
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let listen = format!("127.0.0.1:{}", free_port());
         let mut command = turnfold(folder);
         let dev = Process::start(

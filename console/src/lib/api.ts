@@ -100,6 +100,14 @@ async function failure(reply: Response): Promise<ApiError> {
   }
 }
 
+let document: Promise<{ paths: Record<string, unknown> }> | undefined;
+
+/** Whether the API has this path, according to its OpenAPI document. */
+export async function hasPath(path: string): Promise<boolean> {
+  document ??= get("/openapi.json");
+  return path in (await document).paths;
+}
+
 /** A random id. `crypto.randomUUID` is missing on pages without TLS. */
 function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (it) => it.toString(16).padStart(2, "0")).join("");

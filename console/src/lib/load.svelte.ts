@@ -17,7 +17,7 @@ const MAX_BACKOFF = 15_000;
 
 /**
  * Loads now, and again whenever state changes that `prepare` reads. With `every`, polls at that interval in milliseconds
- * while the page is visible.
+ * while the page is visible. A null value ends the polling.
  */
 export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): Resource<Value> {
   const resource = new Resource<Value>();
@@ -43,7 +43,9 @@ export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): 
       }
       resource.isLoading = false;
       const isWorthRetrying = resource.error?.status === 0 || (resource.error?.status ?? 0) >= 500;
-      const pause = isWorthRetrying ? Math.min(1_000 * 2 ** failures, MAX_BACKOFF) : every;
+      // What is refused or does not exist stays so until the next sign-in.
+      const isFinal = resource.value === null || [401, 403, 404].includes(resource.error?.status ?? 0);
+      const pause = isWorthRetrying ? Math.min(1_000 * 2 ** failures, MAX_BACKOFF) : isFinal ? 0 : every;
       if (pause && !document.hidden) timer = setTimeout(run, pause);
     };
     const resume = () => {
