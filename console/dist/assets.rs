@@ -1,12 +1,12 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B09c5zae.js",
+        path: "/assets/index-D2I8s7sZ.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "dab69f49cf64d42d58478512f2aba0b2",
-        content: include_bytes!("assets/index-B09c5zae.js"),
-        brotli: include_bytes!("assets/index-B09c5zae.js.br"),
+        hash: "524ee7e9d747272c7cac10ef768da765",
+        content: include_bytes!("assets/index-D2I8s7sZ.js"),
+        brotli: include_bytes!("assets/index-D2I8s7sZ.js.br"),
     },
     Asset {
         path: "/assets/index-Da6WFmvJ.css",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "8d6bcb4313fd35d5df71c4dc396f4b5b",
+        hash: "992032623fef619ce1ce82a7630950df",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

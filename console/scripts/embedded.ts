@@ -1,7 +1,7 @@
 /** Compresses the built files and writes the list that the API embeds them by. */
 import { createHash } from "node:crypto";
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 import { brotliCompressSync, constants, gzipSync } from "node:zlib";
 import type { Plugin } from "vite";
 
@@ -21,7 +21,7 @@ export function embedded(): Plugin {
     name: "embedded",
     apply: "build",
     configResolved: (config) => {
-      folder = join(config.root, config.build.outDir);
+      folder = resolve(config.root, config.build.outDir);
     },
     closeBundle: () => {
       const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();

@@ -85,7 +85,7 @@ test("a batch is uploaded and watched to its end", options, async () => {
   await page.sees("completed");
   await page.sees("Failures by cause");
   await page.sees("Invalid lines");
-  await page.sees("40 of 40");
+  await page.sees("42 of 42");
   const saved = page.tab.waitForEvent("download");
   await page.button("Download results").click();
   const results = readFileSync(await (await saved).path(), "utf8").trim().split("\n");
@@ -122,7 +122,7 @@ test("the slider shows the state at any event, and what the event changed", opti
 test("filters are in the address, and a wrong one is explained", options, async () => {
   await engine.turn("probe", "fail out of paper");
   const page = await Page.open(browser, engine);
-  await page.view("turns", "planner");
+  await page.view("turns", "shown");
   await page.tab.keyboard.press("/");
   await page.tab.keyboard.type("status = failed and strategy = probe");
   await page.tab.keyboard.press("Enter");
@@ -137,7 +137,7 @@ test("filters are in the address, and a wrong one is explained", options, async 
 
 test("a long list is read page by page", options, async () => {
   const page = await Page.open(browser, engine);
-  await page.view("turns", "planner");
+  await page.view("turns", "shown");
   const { length } = (await engine.api("GET", "/v1/turns?limit=1000")).data;
   assert.ok(200 < length);
   for (const _ of Array.from({ length: 40 })) {
