@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-D2I8s7sZ.js",
+        path: "/assets/index-D8noF-W5.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "524ee7e9d747272c7cac10ef768da765",
-        content: include_bytes!("assets/index-D2I8s7sZ.js"),
-        brotli: include_bytes!("assets/index-D2I8s7sZ.js.br"),
+        hash: "b809b3a9a7f1a0c3e59eb41750ac2cb0",
+        content: include_bytes!("assets/index-D8noF-W5.js"),
+        brotli: include_bytes!("assets/index-D8noF-W5.js.br"),
     },
     Asset {
-        path: "/assets/index-Da6WFmvJ.css",
+        path: "/assets/index-DZkVXUk1.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "3edfbd956d4028cd5ae146ca808a4a25",
-        content: include_bytes!("assets/index-Da6WFmvJ.css"),
-        brotli: include_bytes!("assets/index-Da6WFmvJ.css.br"),
+        hash: "c7b7fcec4bad0f508fc29703593b146d",
+        content: include_bytes!("assets/index-DZkVXUk1.css"),
+        brotli: include_bytes!("assets/index-DZkVXUk1.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "992032623fef619ce1ce82a7630950df",
+        hash: "7b5c542b0390fe3b85237c63fbdc7115",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

@@ -1,15 +1,16 @@
 /** Engines, browsers and pages for the tests. Everything runs on loopback, in temporary folders, on free ports. */
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { inaccessible } from "./axe.mjs";
 import { chromium } from "playwright-core";
 
-const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
+export const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
 const CHROMIUM = process.env.CHROMIUM_BIN ?? "/usr/bin/chromium";
+for (const file of [TURNFOLD, CHROMIUM]) assert.ok(existsSync(file), `${file} does not exist; hint: set TURNFOLD_BIN or CHROMIUM_BIN`);
 /** Folder for screenshots; none are taken without it. */
 const SHOTS = process.env.CONSOLE_SHOTS;
 

@@ -215,3 +215,23 @@ test("events appear as they happen; the page says when the API is gone, and reco
   assert.deepEqual(page.problems.filter((it) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/.test(it)), []);
   await page.close();
 });
+
+test("a long log is shown in windows", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "steps 2500; echo done");
+  const { events } = await engine.api("GET", `/v1/threads/${thread}`);
+  assert.ok(2_000 < events, String(events));
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}`, "Load earlier events");
+  await page.sees(`Events ${events - 1_000} to ${events - 1}`);
+  await page.tab.getByRole("slider").fill("100");
+  await page.sees("Go to the newest events");
+  await page.tab.getByRole("tab", { name: "State" }).click();
+  await page.sees("After event 100");
+  await page.button("Newest").click();
+  await page.tab.getByRole("tab", { name: "Timeline" }).click();
+  await page.sees(`Events ${events - 1_000} to ${events - 1}`);
+  await page.button("Load earlier events").click();
+  await page.sees(`Events ${events - 2_000} to ${events - 1}`);
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});

@@ -4,10 +4,10 @@
 export const quote = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`);
 
 /** A command of turnfold that talks to the API of this page. */
-export function command(...parts: (string | undefined)[]): string {
-  const given = parts.filter((it) => it !== undefined && it !== "") as string[];
-  return ["turnfold", "--url", location.origin, ...given].map(quote).join(" ");
-}
+export const command = (...parts: string[]): string => ["turnfold", "--url", location.origin, ...parts].map(quote).join(" ");
+
+/** A command of turnfold that reads the database, so it runs only where that is configured. */
+export const databaseCommand = (...parts: string[]): string => ["turnfold", ...parts].map(quote).join(" ");
 
 /** Copies a text. The clipboard's own interface is missing on pages without TLS. */
 export async function copy(text: string): Promise<void> {

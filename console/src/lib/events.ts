@@ -34,6 +34,9 @@ export function destination(to: unknown): string {
   return target?.node ?? (target?.interrupt ? "a person" : "end");
 }
 
+/** A summary by the API without the spaces that align it in columns. */
+export const narrow = (text: string): string => text.trim().replace(/ {2,}/g, "  ");
+
 export interface Words {
   label: string;
   text: string;
