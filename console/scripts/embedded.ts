@@ -12,6 +12,7 @@ const MEDIA_TYPES: Record<string, string> = {
   html: "text/html; charset=utf-8",
   js: "text/javascript; charset=utf-8",
   css: "text/css; charset=utf-8",
+  txt: "text/plain; charset=utf-8",
   svg: "image/svg+xml",
 };
 
@@ -22,6 +23,10 @@ export function embedded(): Plugin {
     apply: "build",
     configResolved: (config) => {
       folder = resolve(config.root, config.build.outDir);
+    },
+    generateBundle(_, bundle) {
+      const modules = Object.values(bundle).flatMap((it) => (it.type === "chunk" ? it.moduleIds : []));
+      this.emitFile({ type: "asset", fileName: "licenses.txt", source: licenses(modules) });
     },
     closeBundle: () => {
       const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
@@ -34,6 +39,18 @@ export function embedded(): Plugin {
       writeFileSync(join(folder, "assets.rs"), `// Written by \`npm run build\`.\n&[\n${list}]\n`);
     },
   };
+}
+
+/** The licences of all packages that are part of the bundle, which these licences require to be handed on. */
+function licenses(modules: string[]): string {
+  const folders = modules.flatMap((it) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(it)?.[0] ?? []);
+  const texts = [...new Set(folders)].sort().map((folder) => {
+    const { name, version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
+    if (!file) throw new Error(`${name} has no licence file`);
+    return `${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+  });
+  return texts.join("\n----\n\n");
 }
 
 function entry(folder: string, file: string): string {

@@ -25,6 +25,7 @@ async function signIn(page, key, remember = false) {
 test("a wrong key is refused, the right one opens the page and signs the log", { timeout: 120_000 }, async () => {
   const page = await Page.open(browser, engine);
   await page.view("playground", "The API requires a key.");
+  assert.deepEqual((await page.faults("sign-in")).filter((it) => !it.includes("401")), []);
   await signIn(page, "wrong");
   await page.sees("does not accept this key");
   await signIn(page, "operator-key-1");

@@ -15,6 +15,8 @@ after(async () => {
   await engine.stop();
 });
 
+/** Reports by the browser of requests that fail while the API is away, or of a question that was answered elsewhere. */
+const LOST = /409 .*inbox|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/;
 const options = { timeout: 180_000 };
 
 test("an approval shows exactly what is sent, and its answer reaches the agent", options, async () => {
@@ -68,6 +70,37 @@ test("each kind of question has a form", options, async () => {
   await page.button("Send answer").click();
   await page.sees('answered "Ada"');
   assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("forms of tools and calls in doubt send what the API expects", options, async () => {
+  const base = { thread_id: "01a21ba7-6fc7-77b2-8520-ad9024206195", turn_id: null, seq: 7, strategy: "planner", asked_at: new Date().toISOString(), options: [], question: "Which table?" };
+  const config = { allow_accept: true, allow_edit: true, allow_respond: true, allow_ignore: true };
+  const properties = { guests: { type: "integer", title: "Guests" }, name: { type: "string", default: "Ada" }, window: { type: "boolean" }, room: { type: "string", enum: ["blue", "red"] } };
+  const items = [
+    { ...base, kind: "input", schema: { type: "object", properties, required: ["guests"] }, interrupt: { action_request: { action: "input", args: {} }, config, description: "" } },
+    { ...base, seq: 8, kind: "in_doubt", slot: 2, options: ["happened", "did not", "skip"], interrupt: { action_request: { action: "calendar.book", args: { day: "2026-12-24" } }, config, description: "" } },
+  ];
+  const page = await Page.open(browser, engine);
+  const sent = [];
+  await page.tab.route(/\/v1\/inbox(\?|$)/, (route) => route.fulfill({ json: { data: items, has_more: false } }));
+  await page.tab.route(/\/v1\/inbox\/.+/, (route) => (sent.push(route.request().postDataJSON()), route.fulfill({ json: {} })));
+  await page.view("inbox", "Which table?");
+  await page.tab.locator("main [data-row]").nth(0).click();
+  await page.tab.getByLabel("Guests").fill("4");
+  await page.tab.getByLabel("window").check();
+  await page.tab.getByLabel("room").selectOption("red");
+  assert.deepEqual(await page.faults("form"), []);
+  await page.button("Send").click();
+  await page.sees("Answered");
+  await page.tab.locator("main [data-row]").nth(1).click();
+  await page.sees("2026-12-24");
+  await page.button("It did not happen").click();
+  await page.sees("Recorded: it did not happen");
+  assert.deepEqual(sent, [
+    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red" }, turn_id: null, seq: 7 },
+    { type: "respond", args: { slot: 2, verdict: "did_not_happen" }, turn_id: null, seq: 8 },
+  ]);
   await page.close();
 });
 
@@ -206,13 +239,13 @@ test("events appear as they happen; the page says when the API is gone, and reco
   await page.sees('answered "large"');
   await engine.kill();
   await page.sees("The API does not answer.");
+  assert.deepEqual((await page.faults("away")).filter((it) => !LOST.test(it)), []);
   await engine.run();
   await page.tab.getByText("The API does not answer.").waitFor({ state: "detached" });
   await page.tab.getByText("live", { exact: true }).waitFor();
   await engine.api("POST", "/v1/turns?wait=30", { thread_id: thread, input: "echo back again" });
   await page.sees("back again");
-  // The browser reports each request that fails while the API is away.
-  assert.deepEqual(page.problems.filter((it) => !/ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/.test(it)), []);
+  assert.deepEqual(page.problems.filter((it) => !LOST.test(it)), []);
   await page.close();
 });
 
