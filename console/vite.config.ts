@@ -14,5 +14,9 @@ export default defineConfig({
     reportCompressedSize: false,
     rolldownOptions: { output: { codeSplitting: false } },
   },
-  server: { proxy: Object.fromEntries(["/v1", "/metrics", "/livez", "/readyz", "/docs", "/openapi.json"].map((it) => [it, api])) },
+  server: {
+    proxy: Object.fromEntries(
+      ["/v1", "/metrics", "/livez", "/readyz", "/docs", "/openapi.json"].map((it) => [it, api]),
+    ),
+  },
 });

@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B-t0GQK-.js",
+        path: "/assets/index-B-Nd3HuV.js",
         media_type: "text/javascript; charset=utf-8",
         is_immutable: true,
-        hash: "25ce52fa3463ea6d5fd8f68e8ff59aed",
-        content: include_bytes!("assets/index-B-t0GQK-.js"),
-        brotli: include_bytes!("assets/index-B-t0GQK-.js.br"),
+        hash: "451dcf5535a7bdbd2c280eab282f6fee",
+        content: include_bytes!("assets/index-B-Nd3HuV.js"),
+        brotli: include_bytes!("assets/index-B-Nd3HuV.js.br"),
     },
     Asset {
-        path: "/assets/index-DOxN9TU7.css",
+        path: "/assets/index-BRSpIxA0.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
-        hash: "329d901553d994f69eb7f5c8c29d66bf",
-        content: include_bytes!("assets/index-DOxN9TU7.css"),
-        brotli: include_bytes!("assets/index-DOxN9TU7.css.br"),
+        hash: "413665de45a7ce0c1bbbd13e38e95d29",
+        content: include_bytes!("assets/index-BRSpIxA0.css"),
+        brotli: include_bytes!("assets/index-BRSpIxA0.css.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "5433bbde0b442d08649b34e552b35bf7",
+        hash: "131ca1a92de322587f2767451b1477fe",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

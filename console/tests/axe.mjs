@@ -10,5 +10,13 @@ export async function inaccessible(tab) {
   await tab.evaluate(SOURCE);
   const { violations } = await tab.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
   const grave = violations.filter((it) => ["serious", "critical"].includes(it.impact));
-  return grave.flatMap((it) => it.nodes.map((node) => `${it.id}: ${node.html.slice(0, 160)} ${node.any.map((any) => any.message).join("; ").slice(0, 200)}`));
+  return grave.flatMap((it) =>
+    it.nodes.map(
+      (node) =>
+        `${it.id}: ${node.html.slice(0, 160)} ${node.any
+          .map((any) => any.message)
+          .join("; ")
+          .slice(0, 200)}`,
+    ),
+  );
 }

@@ -10,7 +10,8 @@ import { chromium } from "playwright-core";
 
 export const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
 const CHROMIUM = process.env.CHROMIUM_BIN ?? "/usr/bin/chromium";
-for (const file of [TURNFOLD, CHROMIUM]) assert.ok(existsSync(file), `${file} does not exist; hint: set TURNFOLD_BIN or CHROMIUM_BIN`);
+for (const file of [TURNFOLD, CHROMIUM])
+  assert.ok(existsSync(file), `${file} does not exist; hint: set TURNFOLD_BIN or CHROMIUM_BIN`);
 /** Folder for screenshots; none are taken without it. */
 const SHOTS = process.env.CONSOLE_SHOTS;
 
@@ -33,7 +34,8 @@ export class Engine {
     const engine = new Engine();
     engine.folder = mkdtempSync(join(tmpdir(), "console-"));
     engine.env = { ...process.env, ...env };
-    if (demo) execFileSync(TURNFOLD, ["demo", "--folder", "demo"], { cwd: engine.folder, stdio: "ignore", env: engine.env });
+    if (demo)
+      execFileSync(TURNFOLD, ["demo", "--folder", "demo"], { cwd: engine.folder, stdio: "ignore", env: engine.env });
     else writeFileSync(join(engine.folder, "turnfold.toml"), config);
     engine.args = demo ? ["--config", "demo/turnfold.toml"] : [];
     engine.port = await freePort();
@@ -103,15 +105,28 @@ export class Page {
     const page = new Page();
     page.engine = engine;
     page.problems = [];
-    page.context = await browser.newContext({ viewport: { width, height: width < 500 ? 844 : 900 }, colorScheme: theme, acceptDownloads: true });
+    page.context = await browser.newContext({
+      viewport: { width, height: width < 500 ? 844 : 900 },
+      colorScheme: theme,
+      acceptDownloads: true,
+    });
     page.tab = await page.context.newPage();
     page.tab.setDefaultTimeout(30_000);
     page.width = width;
     page.theme = theme;
-    page.tab.on("console", (it) => ["error", "warning"].includes(it.type()) && page.problems.push(`${it.type()}: ${it.text()} ${it.location().url}`));
+    page.tab.on(
+      "console",
+      (it) =>
+        ["error", "warning"].includes(it.type()) &&
+        page.problems.push(`${it.type()}: ${it.text()} ${it.location().url}`),
+    );
     page.tab.on("pageerror", (it) => page.problems.push(`exception: ${it.message}`));
     if (process.env.CONSOLE_DIST) await page.serveDist();
-    await page.context.addInitScript(() => addEventListener("securitypolicyviolation", (it) => console.error(`policy: ${it.violatedDirective} ${it.blockedURI}`)));
+    await page.context.addInitScript(() =>
+      addEventListener("securitypolicyviolation", (it) =>
+        console.error(`policy: ${it.violatedDirective} ${it.blockedURI}`),
+      ),
+    );
     return page;
   }
 
@@ -143,7 +158,8 @@ export class Page {
 
   /** Finds what the browser complained about, what overflows, and what is inaccessible. */
   async faults(name) {
-    if (SHOTS) await this.tab.screenshot({ path: join(SHOTS, `${name}-${this.width}-${this.theme}.png`), fullPage: true });
+    if (SHOTS)
+      await this.tab.screenshot({ path: join(SHOTS, `${name}-${this.width}-${this.theme}.png`), fullPage: true });
     const overflow = await this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     const found = [...this.problems, ...(await inaccessible(this.tab))];
     if (0 < overflow) found.push(`${overflow} px too wide`);

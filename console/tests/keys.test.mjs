@@ -7,7 +7,10 @@ let engine, browser;
 const config = '[api]\nkeys = ["env:OPERATOR"]\n\n[tenants.acme]\nkeys = ["env:ACME"]\n';
 
 before(async () => {
-  [engine, browser] = await Promise.all([Engine.start({ config, env: { OPERATOR: "operator-key-1", ACME: "acme-key-1" } }), openBrowser()]);
+  [engine, browser] = await Promise.all([
+    Engine.start({ config, env: { OPERATOR: "operator-key-1", ACME: "acme-key-1" } }),
+    openBrowser(),
+  ]);
 });
 
 after(async () => {
@@ -25,7 +28,10 @@ async function signIn(page, key, remember = false) {
 test("a wrong key is refused, the right one opens the page and signs the log", { timeout: 120_000 }, async () => {
   const page = await Page.open(browser, engine);
   await page.view("playground", "The API requires a key.");
-  assert.deepEqual((await page.faults("sign-in")).filter((it) => !it.includes("401")), []);
+  assert.deepEqual(
+    (await page.faults("sign-in")).filter((it) => !it.includes("401")),
+    [],
+  );
   await signIn(page, "wrong");
   await page.sees("does not accept this key");
   await signIn(page, "operator-key-1");
@@ -43,7 +49,10 @@ test("a wrong key is refused, the right one opens the page and signs the log", {
   await page.sees("hello");
   await page.tab.reload();
   await page.sees("hello");
-  assert.deepEqual(page.problems.filter((it) => !it.includes("401")), []);
+  assert.deepEqual(
+    page.problems.filter((it) => !it.includes("401")),
+    [],
+  );
   await page.close();
 });
 
@@ -56,6 +65,9 @@ test("what a tenant's key does not permit is said, and its button disappears", {
   await page.button("Pause").click();
   await page.sees("not permitted: this request requires an operator");
   assert.equal(await page.tab.getByRole("button", { name: "Pause", exact: true }).count(), 0);
-  assert.deepEqual(page.problems.filter((it) => !/40[13]/.test(it)), []);
+  assert.deepEqual(
+    page.problems.filter((it) => !/40[13]/.test(it)),
+    [],
+  );
   await page.close();
 });

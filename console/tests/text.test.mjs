@@ -4,12 +4,25 @@ import { after, before, test } from "node:test";
 import { createServer } from "vite";
 import { Engine, openBrowser, Page } from "./harness.mjs";
 
-const HARMFUL = /(?![\n\t])[\p{Cc}\u{ad}\u{61c}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}\u{fff9}-\u{fffb}\u{e0000}-\u{e007f}]/u;
+const HARMFUL =
+  /(?![\n\t])[\p{Cc}\u{ad}\u{61c}\u{200b}-\u{200f}\u{2028}-\u{202e}\u{2060}-\u{206f}\u{fe00}-\u{fe0f}\u{feff}\u{fff9}-\u{fffb}\u{e0000}-\u{e007f}]/u;
 const letters = Array.from({ length: 0xe0080 }, (_, nth) => nth + 1).filter((it) => it < 0xd800 || 0xdfff < it);
-const single = letters.map((it) => String.fromCodePoint(it)).filter((it) => HARMFUL.test(it)).map((it) => `pay ${it}9000 EUR`);
+const single = letters
+  .map((it) => String.fromCodePoint(it))
+  .filter((it) => HARMFUL.test(it))
+  .map((it) => `pay ${it}9000 EUR`);
 const sequences = [
-  "\u{1b}[8mand wire\u{1b}[0m", "\u{1b}[2J\u{1b}[H", "\u{1b}]0;title\u{7}", "\u{1b}]8;;http://evil\u{1b}\\link\u{1b}]8;;\u{1b}\\", "\u{9b}31mred", "\u{1b}c",
-  "yes\u{8}\u{8}\u{8}no", "line\r  over", "\u{202e}txt.exe", "a\u{2066}b\u{2069}", "\u{1b}[200~paste\u{1b}[201~",
+  "\u{1b}[8mand wire\u{1b}[0m",
+  "\u{1b}[2J\u{1b}[H",
+  "\u{1b}]0;title\u{7}",
+  "\u{1b}]8;;http://evil\u{1b}\\link\u{1b}]8;;\u{1b}\\",
+  "\u{9b}31mred",
+  "\u{1b}c",
+  "yes\u{8}\u{8}\u{8}no",
+  "line\r  over",
+  "\u{202e}txt.exe",
+  "a\u{2066}b\u{2069}",
+  "\u{1b}[200~paste\u{1b}[201~",
 ];
 const corpus = [...single, ...sequences];
 
@@ -31,7 +44,10 @@ test("hidden characters become escapes, and ordinary text stays", () => {
   assert.ok(200 <= corpus.length, String(corpus.length));
   for (const text of corpus) assert.ok(!HARMFUL.test(shown.printable(text)), JSON.stringify(text));
   for (const [text, expected] of [
-    ["plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी\n\tline", "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी\n\tline"],
+    [
+      "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी\n\tline",
+      "plain, naïve, Ärger, привет, Ωμέγα, 東京, हिन्दी\n\tline",
+    ],
     ["\u{1b}[2Jred\u{7f}\u{9b}31m", "\\u001b[2Jred\\u007f\\u009b31m"],
     ["a\u{202e}txt.exe\u{2066}", "a\\u202etxt.exe\\u2066"],
     ["in\u{200b}visible\u{feff}\u{ad}", "in\\u200bvisible\\ufeff\\u00ad"],
@@ -47,7 +63,9 @@ test("hidden characters become escapes, and ordinary text stays", () => {
 });
 
 test("JSON becomes printable, names of fields included", () => {
-  assert.deepEqual(shown.parsePrintable('{"a\\u202eb": ["x\\u200by", 1, null]}'), { "a\\u202eb": ["x\\u200by", 1, null] });
+  assert.deepEqual(shown.parsePrintable('{"a\\u202eb": ["x\\u200by", 1, null]}'), {
+    "a\\u202eb": ["x\\u200by", 1, null],
+  });
   assert.deepEqual(shown.parsePrintable('{"a": "\u{202e}"}'), { a: "\\u202e" });
 });
 
@@ -59,7 +77,8 @@ test("no view shows hidden characters, and right-to-left text keeps its directio
   const arabic = await engine.turn("probe", "stream مرحبا بالعالم");
   const page = await Page.open(browser, engine);
   const paths = ["", "turns", "threads", "inbox", "queue"];
-  for (const turn of [echoed, asked, failed]) paths.push(...["timeline", "state", "why", "map"].map((tab) => `threads/${turn.thread_id}?tab=${tab}`));
+  for (const turn of [echoed, asked, failed])
+    paths.push(...["timeline", "state", "why", "map"].map((tab) => `threads/${turn.thread_id}?tab=${tab}`));
   paths.push(`threads/${echoed.thread_id}/diff/${failed.thread_id}`);
   for (const path of paths) {
     await page.view(path, "turnfold");
@@ -71,7 +90,10 @@ test("no view shows hidden characters, and right-to-left text keeps its directio
   }
   await page.view(`threads/${echoed.thread_id}`, "\\u202e");
   await page.view(`threads/${arabic.thread_id}`, "مرحبا");
-  const direction = await page.tab.getByText("مرحبا بالعالم", { exact: true }).first().evaluate((it) => getComputedStyle(it).direction);
+  const direction = await page.tab
+    .getByText("مرحبا بالعالم", { exact: true })
+    .first()
+    .evaluate((it) => getComputedStyle(it).direction);
   assert.equal(direction, "rtl");
   await page.close();
 });

@@ -10,14 +10,26 @@ before(async () => {
   const failed = await engine.turn("probe", "flaky 1; fail out of paper");
   const asked = await engine.turn("probe", "ask Which colour? | red | green");
   const approval = await engine.turn("action_plan", "Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at 16");
-  const { data } = await engine.api("GET", `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner_with_prompts")}`);
+  const { data } = await engine.api(
+    "GET",
+    `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner_with_prompts")}`,
+  );
   threads = { failed: failed.thread_id, asked: asked.thread_id, approval: approval.thread_id, long: data[0].thread_id };
-  const lines = [1, 2, 3].map((nth) => JSON.stringify({ custom_id: `line-${nth}`, method: "POST", url: "/v1/turns", body: { strategy: "probe", input: nth === 3 ? "fail no paper" : "echo hi" } }));
+  const lines = [1, 2, 3].map((nth) =>
+    JSON.stringify({
+      custom_id: `line-${nth}`,
+      method: "POST",
+      url: "/v1/turns",
+      body: { strategy: "probe", input: nth === 3 ? "fail no paper" : "echo hi" },
+    }),
+  );
   const form = new FormData();
   form.set("purpose", "batch");
   form.set("file", new Blob([lines.join("\n")]), "lines.jsonl");
   const file = await (await fetch(`${engine.url}/v1/files`, { method: "POST", body: form })).json();
-  batch = (await engine.api("POST", "/v1/batches", { input_file_id: file.id, endpoint: "/v1/turns", completion_window: "24h" })).id;
+  batch = (
+    await engine.api("POST", "/v1/batches", { input_file_id: file.id, endpoint: "/v1/turns", completion_window: "24h" })
+  ).id;
   await engine.api("PUT", "/v1/pauses/strategy/research", { reason: "the index is being moved" });
 });
 
@@ -57,7 +69,10 @@ for (const width of WIDTHS) {
   test(`every view is sound at ${width} px`, { timeout: 600_000 }, async () => {
     const faults = [];
     for (const [nth, [name, path, text]] of views().entries()) {
-      const page = await Page.open(browser, engine, { width, theme: nth % 2 === (width === 768 ? 1 : 0) ? "light" : "dark" });
+      const page = await Page.open(browser, engine, {
+        width,
+        theme: nth % 2 === (width === 768 ? 1 : 0) ? "light" : "dark",
+      });
       await page.view(path, text);
       // The browser reports the status of a missing document itself.
       if (name === "thread-unknown") page.problems = page.problems.filter((it) => !it.includes("404"));

@@ -1,4 +1,4 @@
-/** What people do: answer, upload, watch, scrub, filter, fork, retry, lose the API and get it back. */
+/** The work of people: upload, watch, scrub, filter, fork, retry, lose the API and get it back. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { after, before, test } from "node:test";
@@ -19,97 +19,19 @@ after(async () => {
 const LOST = /409 .*inbox|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/;
 const options = { timeout: 180_000 };
 
-test("an approval shows exactly what is sent, and its answer reaches the agent", options, async () => {
-  const { thread_id: thread } = await engine.turn("action_plan", "Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at 16");
-  const item = await engine.api("GET", `/v1/inbox/${thread}`);
-  const page = await Page.open(browser, engine);
-  await page.view("inbox?kind=approval", "The plan");
-  const checkbox = page.tab.getByRole("checkbox").first();
-  assert.ok(await checkbox.isDisabled(), "a question that nobody looked at cannot be selected");
-  await page.tab.locator("main [data-row]").first().click();
-  for (const call of item.calls) {
-    await page.sees(`${call.server}.${call.tool}`);
-    const shown = await page.tab.locator("pre").allTextContents();
-    assert.ok(shown.some((it) => JSON.stringify(JSON.parse(it)) === JSON.stringify(call.arguments)), shown.join());
-  }
-  assert.ok(await checkbox.isEnabled());
-  await page.button("Approve").click();
-  await page.sees("Approved");
-  await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).log_status === "idle");
-  const { messages } = await engine.api("GET", `/v1/threads/${thread}`);
-  assert.match(messages.at(-1).content, /^Done/);
-  await page.sees("No question of this kind");
-  assert.deepEqual(await page.faults("approval"), []);
-  await page.close();
-});
-
-test("several questions of one kind are approved at once, after each was opened", options, async () => {
-  const asked = await Promise.all([15, 17].map((hour) => engine.turn("action_plan", `Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at ${hour}`)));
-  const page = await Page.open(browser, engine);
-  await page.view("inbox?kind=approval", "2 open");
-  for (const nth of [0, 1]) {
-    await page.tab.locator("main [data-row]").nth(nth).click();
-    await page.tab.getByRole("checkbox").nth(nth).check();
-  }
-  await page.button("Approve 2").click();
-  await page.sees("2 questions approved");
-  for (const { thread_id: thread } of asked) await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).log_status !== "waiting");
-  assert.deepEqual(page.problems, []);
-  await page.close();
-});
-
-test("each kind of question has a form", options, async () => {
-  const page = await Page.open(browser, engine);
-  const choice = await engine.turn("probe", "ask Which colour? | red | green");
-  await page.view(`threads/${choice.thread_id}`, "Which colour?");
-  await page.tab.getByRole("button", { name: "2 green" }).click();
-  await page.sees('answered "green"');
-  const text = await engine.turn("probe", "ask What is your name?");
-  await page.view(`threads/${text.thread_id}`, "Your answer");
-  await page.tab.getByLabel("Your answer").fill("Ada");
-  await page.button("Send answer").click();
-  await page.sees('answered "Ada"');
-  assert.deepEqual(page.problems, []);
-  await page.close();
-});
-
-test("forms of tools and calls in doubt send what the API expects", options, async () => {
-  const base = { thread_id: "01a21ba7-6fc7-77b2-8520-ad9024206195", turn_id: null, seq: 7, strategy: "planner", asked_at: new Date().toISOString(), options: [], question: "Which table?" };
-  const config = { allow_accept: true, allow_edit: true, allow_respond: true, allow_ignore: true };
-  const properties = { guests: { type: "integer", title: "Guests" }, name: { type: "string", default: "Ada" }, window: { type: "boolean" }, room: { type: "string", enum: ["blue", "red"] } };
-  const items = [
-    { ...base, kind: "input", schema: { type: "object", properties, required: ["guests"] }, interrupt: { action_request: { action: "input", args: {} }, config, description: "" } },
-    { ...base, seq: 8, kind: "in_doubt", slot: 2, options: ["happened", "did not", "skip"], interrupt: { action_request: { action: "calendar.book", args: { day: "2026-12-24" } }, config, description: "" } },
-  ];
-  const page = await Page.open(browser, engine);
-  const sent = [];
-  await page.tab.route(/\/v1\/inbox(\?|$)/, (route) => route.fulfill({ json: { data: items, has_more: false } }));
-  await page.tab.route(/\/v1\/inbox\/.+/, (route) => (sent.push(route.request().postDataJSON()), route.fulfill({ json: {} })));
-  await page.view("inbox", "Which table?");
-  await page.tab.locator("main [data-row]").nth(0).click();
-  await page.tab.getByLabel("Guests").fill("4");
-  await page.tab.getByLabel("window").check();
-  await page.tab.getByLabel("room").selectOption("red");
-  assert.deepEqual(await page.faults("form"), []);
-  await page.button("Send").click();
-  await page.sees("Answered");
-  await page.tab.locator("main [data-row]").nth(1).click();
-  await page.sees("2026-12-24");
-  await page.button("It did not happen").click();
-  await page.sees("Recorded: it did not happen");
-  assert.deepEqual(sent, [
-    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red" }, turn_id: null, seq: 7 },
-    { type: "respond", args: { slot: 2, verdict: "did_not_happen" }, turn_id: null, seq: 8 },
-  ]);
-  await page.close();
-});
-
 test("a batch is uploaded and watched to its end", options, async () => {
   const page = await Page.open(browser, engine);
   await page.view("batches", "Drop a file of lines");
-  const line = (id, input) => JSON.stringify({ custom_id: id, method: "POST", url: "/v1/turns", body: { strategy: "probe", input } });
-  const lines = ["{broken", ...Array.from({ length: 40 }, (_, nth) => line(`line-${nth}`, nth % 10 ? "echo hi" : "fail no paper")), line("line-1", "echo twice")];
-  await page.tab.locator("input[type=file]").setInputFiles({ name: "lines.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(lines.join("\n")) });
+  const line = (id, input) =>
+    JSON.stringify({ custom_id: id, method: "POST", url: "/v1/turns", body: { strategy: "probe", input } });
+  const lines = [
+    "{broken",
+    ...Array.from({ length: 40 }, (_, nth) => line(`line-${nth}`, nth % 10 ? "echo hi" : "fail no paper")),
+    line("line-1", "echo twice"),
+  ];
+  await page.tab
+    .locator("input[type=file]")
+    .setInputFiles({ name: "lines.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(lines.join("\n")) });
   await page.sees("42 lines");
   await page.sees("custom_id is the same as in line 3");
   await page.button("Quote").click();
@@ -121,7 +43,9 @@ test("a batch is uploaded and watched to its end", options, async () => {
   await page.sees("42 of 42");
   const saved = page.tab.waitForEvent("download");
   await page.button("Download results").click();
-  const results = readFileSync(await (await saved).path(), "utf8").trim().split("\n");
+  const results = readFileSync(await (await saved).path(), "utf8")
+    .trim()
+    .split("\n");
   assert.equal(results.length, 36);
   await page.button("Run 4 failed again").click();
   await page.sees("The lines run again");
@@ -239,13 +163,19 @@ test("events appear as they happen; the page says when the API is gone, and reco
   await page.sees('answered "large"');
   await engine.kill();
   await page.sees("The API does not answer.");
-  assert.deepEqual((await page.faults("away")).filter((it) => !LOST.test(it)), []);
+  assert.deepEqual(
+    (await page.faults("away")).filter((it) => !LOST.test(it)),
+    [],
+  );
   await engine.run();
   await page.tab.getByText("The API does not answer.").waitFor({ state: "detached" });
   await page.tab.getByText("live", { exact: true }).waitFor();
   await engine.api("POST", "/v1/turns?wait=30", { thread_id: thread, input: "echo back again" });
   await page.sees("back again");
-  assert.deepEqual(page.problems.filter((it) => !LOST.test(it)), []);
+  assert.deepEqual(
+    page.problems.filter((it) => !LOST.test(it)),
+    [],
+  );
   await page.close();
 });
 

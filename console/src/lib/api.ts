@@ -1,7 +1,7 @@
 /** Requests to the API, with its types, errors, key and rights. */
 import type { components } from "../api.d.ts";
 import { parsePrintable, printable } from "./printable.ts";
-import { session } from "./session.svelte.ts";
+import { app } from "./app.svelte.ts";
 
 export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
 export type Query = Record<string, string | number | boolean | undefined>;
@@ -37,14 +37,20 @@ export async function get<Reply>(path: string, query?: Query, signal?: AbortSign
 }
 
 /** Changes something. `right` names the action; if the key does not permit it, its buttons are disabled from then on. */
-export async function send<Reply>(right: string, method: string, path: string, body?: unknown, query?: Query): Promise<Reply> {
+export async function send<Reply>(
+  right: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  query?: Query,
+): Promise<Reply> {
   try {
     const headers: Record<string, string> = method === "POST" ? { "Idempotency-Key": randomId() } : {};
     const reply = await request(method, path, { query, body, headers });
     const text = await reply.text();
     return (text ? parsePrintable(text) : undefined) as Reply;
   } catch (error) {
-    if (error instanceof ApiError && error.status === 403) session.refused[right] = error.message;
+    if (error instanceof ApiError && error.status === 403) app.refused[right] = error.message;
     throw error;
   }
 }
@@ -60,26 +66,26 @@ export async function request(method: string, path: string, options: Options = {
     reply = await fetch(path + search(query), { method, headers, body: content, signal });
   } catch (error) {
     if (signal?.aborted) throw error;
-    session.isAway = true;
+    app.isAway = true;
     throw new ApiError(0, "The API does not answer.", "Check that the engine is running.");
   }
-  if (session.isAway) {
-    session.isAway = false;
-    session.generation += 1;
+  if (app.isAway) {
+    app.isAway = false;
+    app.generation += 1;
   }
   if (reply.ok) return reply;
   const error = await failure(reply);
-  if (error.status === 401) session.needsKey = true;
+  if (error.status === 401) app.needsKey = true;
   throw error;
 }
 
 /** Headers that say who makes a request. */
 function identity(): Record<string, string> {
   const headers: Record<string, string> = {};
-  if (session.key) headers["Authorization"] = `Bearer ${session.key}`;
+  if (app.key) headers["Authorization"] = `Bearer ${app.key}`;
   // A header is a string of bytes; names outside ASCII are UTF-8.
-  if (session.user) headers["X-Turnfold-User"] = String.fromCharCode(...new TextEncoder().encode(session.user));
-  if (session.tenant) headers["X-Turnfold-Tenant"] = session.tenant;
+  if (app.user) headers["X-Turnfold-User"] = String.fromCharCode(...new TextEncoder().encode(app.user));
+  if (app.tenant) headers["X-Turnfold-Tenant"] = app.tenant;
   return headers;
 }
 
@@ -102,7 +108,7 @@ async function failure(reply: Response): Promise<ApiError> {
 
 let document: Promise<{ paths: Record<string, unknown> }> | undefined;
 
-/** Whether the API has this path, according to its OpenAPI document. */
+/** Reports whether the API has this path, according to its OpenAPI document. */
 export async function hasPath(path: string): Promise<boolean> {
   document ??= get("/openapi.json");
   return path in (await document).paths;

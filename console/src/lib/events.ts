@@ -1,6 +1,6 @@
-/** Events of a log in words, as `turnfold thread events` prints them. */
+/** One-line summaries of events, as `turnfold thread events` prints them. */
 import type { Schema } from "./api.ts";
-import { duration, usd, words } from "./format.ts";
+import { duration, usd, spaced } from "./format.ts";
 
 export type LogEvent = Schema<"LogEvent">;
 export type Message = Schema<"Message">;
@@ -23,7 +23,11 @@ const json = (value: unknown): string => shortened(JSON.stringify(value) ?? "");
 
 export function callText(name: string, given: unknown): string {
   const isObject = given !== null && typeof given === "object" && !Array.isArray(given);
-  const fields = isObject ? Object.entries(given).map(([key, it]) => `${key}: ${JSON.stringify(it)}`) : given == null ? [] : [JSON.stringify(given)];
+  const fields = isObject
+    ? Object.entries(given).map(([key, it]) => `${key}: ${JSON.stringify(it)}`)
+    : given == null
+      ? []
+      : [JSON.stringify(given)];
   return `${name}(${shortened(fields.join(", "))})`;
 }
 
@@ -37,25 +41,31 @@ export function destination(to: unknown): string {
 /** A summary by the API without the spaces that align it in columns. */
 export const narrow = (text: string): string => text.trim().replace(/ {2,}/g, "  ");
 
-export interface Words {
+export interface Summary {
   label: string;
   text: string;
   details: string[];
 }
 
 /** An event as one line and its details. */
-export function inWords(event: LogEvent): Words {
+export function summaryOf(event: LogEvent): Summary {
   const it = body(event);
-  const label = words(event.kind);
+  const label = spaced(event.kind);
   const slot = 0 < it.slot ? `[${it.slot}] ` : "";
-  const line = (text: string, details: string[] = []): Words => ({ label, text: slot + text, details });
+  const line = (text: string, details: string[] = []): Summary => ({ label, text: slot + text, details });
   switch (event.kind) {
     case "opened":
       return line(`${it.strategy} v${it.version ?? 0}${it.config ? ` · ${json(it.config)}` : ""}`, servers(it));
     case "turn_started":
       return line(`${it.kind === "answer" ? "answer · " : ""}${(it.messages ?? []).map(messageText).join(" ")}`);
     case "asked":
-      return { label: it.node, text: requestText(it.requests?.[0] ?? {}), details: (it.requests ?? []).slice(1).map((request: Fields, nth: number) => `[${nth + 1}] ${requestText(request)}`) };
+      return {
+        label: it.node,
+        text: requestText(it.requests?.[0] ?? {}),
+        details: (it.requests ?? [])
+          .slice(1)
+          .map((request: Fields, nth: number) => `[${nth + 1}] ${requestText(request)}`),
+      };
     case "attempted":
       return line(it.worker ? `by ${it.worker}` : "");
     case "answered":
@@ -65,9 +75,16 @@ export function inWords(event: LogEvent): Words {
     case "decided":
       return decision(it);
     case "reconciled":
-      return line(it.verdict?.happened ? `happened: ${quoted(it.verdict.happened.result ?? "")}` : words(String(it.verdict)));
+      return line(
+        it.verdict?.happened ? `happened: ${quoted(it.verdict.happened.result ?? "")}` : spaced(String(it.verdict)),
+      );
     case "input_required":
-      return line(Object.keys(it.input_requests ?? {}).join(", ") || "to be repeated without input", Object.entries<Fields>(it.input_requests ?? {}).map(([name, form]) => `${name}: ${quoted(form.question ?? "")}`));
+      return line(
+        Object.keys(it.input_requests ?? {}).join(", ") || "to be repeated without input",
+        Object.entries<Fields>(it.input_requests ?? {}).map(
+          ([name, form]) => `${name}: ${quoted(form.question ?? "")}`,
+        ),
+      );
     case "input_provided":
       return line(`${it.name}: ${json(it.response)}`);
     case "summarised":
@@ -78,7 +95,13 @@ export function inWords(event: LogEvent): Words {
     case "cancelled":
       return line(it.actor ? `by ${it.actor}` : "");
     case "forked":
-      return line(`after event ${it.seq} of ${it.thread}`, [it.config ? `config ${json(it.config)}` : "", ...(it.facts ?? []).map((fact: unknown) => `fact ${json(fact)}`)].filter(Boolean));
+      return line(
+        `after event ${it.seq} of ${it.thread}`,
+        [
+          it.config ? `config ${json(it.config)}` : "",
+          ...(it.facts ?? []).map((fact: unknown) => `fact ${json(fact)}`),
+        ].filter(Boolean),
+      );
     default:
       return line(it.reason ?? json(it));
   }
@@ -88,14 +111,14 @@ function servers(it: Fields): string[] {
   return Object.entries(it.servers ?? {}).map(([name, description]) => `server ${name}: ${description}`);
 }
 
-function decision(it: Fields): Words {
+function decision(it: Fields): Summary {
   const outcome = it.outcome ? ` · ${outcomeText(it.outcome)}` : "";
   const asked = it.to?.interrupt as Fields | undefined;
   const details = [
     it.reason ? `because ${it.reason}` : "",
     ...(it.messages ?? []).map((message: Message) => `message ${messageText(message)}`),
     ...(it.facts ?? []).map((fact: unknown) => `fact ${json(fact)}`),
-    asked ? `asks for ${words(asked.kind)}: ${quoted(asked.question ?? "")}` : "",
+    asked ? `asks for ${spaced(asked.kind)}: ${quoted(asked.question ?? "")}` : "",
     ...(asked?.options ?? []).map((option: string, nth: number) => `  ${nth + 1}. ${option}`),
     asked ? `answer goes to ${asked.resume}` : "",
   ];
@@ -105,7 +128,12 @@ function decision(it: Fields): Words {
 export function outcomeText(outcome: unknown): string {
   if (typeof outcome === "string") return outcome;
   const { kind, causes } = outcome as Fields;
-  return [kind, (causes ?? []).map((cause: unknown) => (typeof cause === "string" ? cause : JSON.stringify(cause))).join("; ")].filter(Boolean).join(": ");
+  return [
+    kind,
+    (causes ?? []).map((cause: unknown) => (typeof cause === "string" ? cause : JSON.stringify(cause))).join("; "),
+  ]
+    .filter(Boolean)
+    .join(": ");
 }
 
 export function messageText(message: Fields): string {
@@ -136,7 +164,15 @@ export function requestText(it: Fields): string {
     case "index":
       return `update index: ${Object.keys(it.servers ?? {}).length} servers`;
     case "simulate":
-      return ["simulate", it.wait_ms ? `wait ${it.wait_ms} ms` : "", it.failures ? `fail ${it.failures} times` : "", it.error ? `fail with ${quoted(it.error)}` : "", it.text ? `echo ${quoted(it.text)}` : ""].filter(Boolean).join(" · ");
+      return [
+        "simulate",
+        it.wait_ms ? `wait ${it.wait_ms} ms` : "",
+        it.failures ? `fail ${it.failures} times` : "",
+        it.error ? `fail with ${quoted(it.error)}` : "",
+        it.text ? `echo ${quoted(it.text)}` : "",
+      ]
+        .filter(Boolean)
+        .join(" · ");
     default:
       return json(it);
   }
@@ -146,15 +182,27 @@ function chatText(it: Fields): string {
   const { start = 0, end = 0 } = it.context ?? {};
   const range = end <= start ? "no messages" : end - start === 1 ? `message ${start}` : `messages ${start}–${end - 1}`;
   const tools = [...(it.tool_servers ?? []).map((server: string) => `${server}.*`), ...(it.tools ?? [])];
-  return [`chat ${it.model}`, it.summarised ? "summary" : "", range, tools.length ? `tools ${tools.join(", ")}` : "", it.response_schema ? `answer as ${it.response_schema}` : "", it.web_search ? "web search" : ""].filter(Boolean).join(" · ");
+  return [
+    `chat ${it.model}`,
+    it.summarised ? "summary" : "",
+    range,
+    tools.length ? `tools ${tools.join(", ")}` : "",
+    it.response_schema ? `answer as ${it.response_schema}` : "",
+    it.web_search ? "web search" : "",
+  ]
+    .filter(Boolean)
+    .join(" · ");
 }
 
 function responseText(it: Fields): string {
   switch (it.response) {
     case "reply":
-      return [...(it.content || !it.tool_calls?.length ? [quoted(it.content ?? "")] : []), ...(it.tool_calls ?? []).map((call: Fields) => callText(call.name, call.arguments))].join(" + ");
+      return [
+        ...(it.content || !it.tool_calls?.length ? [quoted(it.content ?? "")] : []),
+        ...(it.tool_calls ?? []).map((call: Fields) => callText(call.name, call.arguments)),
+      ].join(" + ");
     case "output":
-      return `${it.status && it.status !== "ok" ? `${words(String(it.status))}: ` : ""}${quoted(it.text ?? "")}`;
+      return `${it.status && it.status !== "ok" ? `${spaced(String(it.status))}: ` : ""}${quoted(it.text ?? "")}`;
     case "tools":
       return `tools ${(it.tools ?? []).map((tool: Fields) => tool.name).join(", ") || "none"}`;
     case "tools_unchanged":
@@ -177,7 +225,11 @@ function responseText(it: Fields): string {
 function usageText(it?: Fields): string {
   if (!it) return "";
   const tokens = (it.input_tokens ?? 0) + (it.output_tokens ?? 0);
-  return [` · ${duration(it.duration_ms ?? 0)}`, tokens ? ` · ${it.input_tokens ?? 0} + ${it.output_tokens ?? 0} tokens` : "", it.micro_usd ? ` · ${usd(it.micro_usd / 1e6)}` : ""].join("");
+  return [
+    ` · ${duration(it.duration_ms ?? 0)}`,
+    tokens ? ` · ${it.input_tokens ?? 0} + ${it.output_tokens ?? 0} tokens` : "",
+    it.micro_usd ? ` · ${usd(it.micro_usd / 1e6)}` : "",
+  ].join("");
 }
 
 function attemptText(it: Fields): string {

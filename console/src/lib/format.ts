@@ -35,7 +35,13 @@ export function relative(at: number, now: number): string {
   const size = Math.abs(seconds);
   if (size < 5) return "just now";
   const [value, unit] =
-    size < 60 ? [size, "s"] : size < 3_600 ? [size / 60, "min"] : size < 172_800 ? [size / 3_600, "h"] : [size / 86_400, "days"];
+    size < 60
+      ? [size, "s"]
+      : size < 3_600
+        ? [size / 60, "min"]
+        : size < 172_800
+          ? [size / 3_600, "h"]
+          : [size / 86_400, "days"];
   const text = `${Math.floor(value)} ${unit}`;
   return seconds < 0 ? `${text} ago` : `in ${text}`;
 }
@@ -54,7 +60,7 @@ export const millis = (time: string | number): number => (typeof time === "numbe
 /** The end of an id: its beginning is the time and the same for all ids of a minute. */
 export const shortId = (id: string): string => id.slice(-8);
 
-export const words = (name: string): string => name.replaceAll("_", " ");
+export const spaced = (name: string): string => name.replaceAll("_", " ");
 
 export function bytes(size: number): string {
   if (size < 1_024) return `${size} B`;

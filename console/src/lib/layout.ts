@@ -49,9 +49,22 @@ export function draw(strategy: Schema<"Strategy">): Drawing {
   const arrows = graph.edges().map(({ v, w, name }) => {
     const edge = graph.edge({ v, w, name }) as { points: Point[]; x?: number; y?: number };
     const middle = edge.points[Math.floor(edge.points.length / 2)];
-    return { from: v, to: w, isQuestion: name === "ask", path: curve(edge.points), label: { x: edge.x ?? middle.x, y: edge.y ?? middle.y } };
+    return {
+      from: v,
+      to: w,
+      isQuestion: name === "ask",
+      path: curve(edge.points),
+      label: { x: edge.x ?? middle.x, y: edge.y ?? middle.y },
+    };
   });
-  const loops = strategy.edges.filter((it) => it.to === it.from).map((it) => loop(boxes.find((box) => box.name === it.from)!, it.kind === "ask"));
+  const loops = strategy.edges
+    .filter((it) => it.to === it.from)
+    .map((it) =>
+      loop(
+        boxes.find((box) => box.name === it.from)!,
+        it.kind === "ask",
+      ),
+    );
   return { width: width + LOOP, height, boxes, arrows: [...arrows, ...loops] };
 }
 

@@ -57,7 +57,8 @@ function problemOf(text: string, line: number, checked: Checked, known: Map<stri
   checked.endpoint ||= it.url;
   if (it.url !== checked.endpoint) return `url must be the same in all lines: ${checked.endpoint}`;
   if (it.body === null || typeof it.body !== "object") return "body must be an object";
-  if (it.url === "/v1/turns" && !it.body.strategy && !it.body.assistant_id && !it.body.thread_id) return "body needs strategy or thread_id";
+  if (it.url === "/v1/turns" && !it.body.strategy && !it.body.assistant_id && !it.body.thread_id)
+    return "body needs strategy or thread_id";
   if (it.url === "/v1/turns" && it.body.input === undefined) return "body.input is missing";
   return undefined;
 }

@@ -1,6 +1,6 @@
 /** Data of the API that a view shows: loaded, polled while the page is visible, and loaded again after a failure. */
 import { ApiError, get, type Page, type Query } from "./api.ts";
-import { session } from "./session.svelte.ts";
+import { app } from "./app.svelte.ts";
 
 export class Resource<Value> {
   value = $state.raw<Value>();
@@ -23,7 +23,7 @@ export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): 
   const resource = new Resource<Value>();
   let last: unknown;
   $effect(() => {
-    void session.generation;
+    void app.generation;
     const next = prepare();
     if (!next) return;
     const controller = new AbortController();
@@ -43,7 +43,7 @@ export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): 
       }
       resource.isLoading = false;
       const isWorthRetrying = resource.error?.status === 0 || (resource.error?.status ?? 0) >= 500;
-      // What is refused or does not exist stays so until the next sign-in.
+      // A refusal or a missing object stays so until the next sign-in.
       const isFinal = resource.value === null || [401, 403, 404].includes(resource.error?.status ?? 0);
       const pause = isWorthRetrying ? Math.min(1_000 * 2 ** failures, MAX_BACKOFF) : isFinal ? 0 : every;
       if (pause && !document.hidden) timer = setTimeout(run, pause);

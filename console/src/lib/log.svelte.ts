@@ -1,7 +1,7 @@
 /** A window of a thread's log that grows while the thread works. */
 import { ApiError, get, type Page } from "./api.ts";
 import { body, type LogEvent } from "./events.ts";
-import { session } from "./session.svelte.ts";
+import { app } from "./app.svelte.ts";
 import { follow, type StreamEvent } from "./stream.ts";
 
 /** Number of events in a window; the API returns no more at once. */
@@ -66,7 +66,7 @@ export class Log {
   }
 
   private async follow(signal: AbortSignal): Promise<void> {
-    for (let failures = 0; !signal.aborted; ) {
+    for (let failures = 0; !signal.aborted;) {
       if (document.hidden) await visible(signal);
       const connection = new AbortController();
       const hide = () => document.hidden && connection.abort();
@@ -83,7 +83,7 @@ export class Log {
       } catch (error) {
         failures += 1;
         if (error instanceof ApiError && [401, 403, 404].includes(error.status)) this.error = error;
-        else if (!connection.signal.aborted) session.isAway = true;
+        else if (!connection.signal.aborted) app.isAway = true;
       }
       this.isFollowing = false;
       this.writing = "";

@@ -37,10 +37,11 @@ function escaped(letter: string): string {
   return units.map((it) => `\\u${it.toString(16).padStart(4, "0")}`).join("");
 }
 
-/** Whether an invisible character joins its neighbours as writing requires: within an emoji, or between joined letters. */
+/** Reports whether an invisible character joins its neighbours as writing requires: within an emoji, or between joined letters. */
 function joins(letters: string[], nth: number): boolean {
   const [before, after] = [letters[nth - 1], letters[nth + 1]];
-  const isSymbol = (it?: string) => it !== undefined && "\u2190" <= it && !/[\p{L}\p{N}\p{M}]/u.test(it) && !HIDDEN.test(it);
+  const isSymbol = (it?: string) =>
+    it !== undefined && "\u2190" <= it && !/[\p{L}\p{N}\p{M}]/u.test(it) && !HIDDEN.test(it);
   const isJoined = (it?: string) => it !== undefined && /[\u0600-\u06ff\u0900-\u0dff]/.test(it);
   switch (letters[nth]) {
     case "\ufe0f":

@@ -1,8 +1,14 @@
-/** What the newest turns say about load, failures and cost. */
+/** Load, failures and cost of the newest turns. */
 import type { Schema } from "./api.ts";
 import { millis } from "./format.ts";
 
 type Turn = Schema<"Turn">;
+
+/** Number of turns that the overview reads. */
+export const RECENT = 200;
+
+/** Condition for the turns of the last day. */
+export const DAY = "age < 1d";
 
 export interface Bucket {
   /** Start, in seconds since the Unix epoch. */
@@ -23,7 +29,12 @@ export function bucketsOf(turns: Turn[], now: number): Bucket[] {
   const span = now / 1_000 - first;
   const step = STEPS.find((it) => span / it <= MAX_BUCKETS) ?? STEPS.at(-1)!;
   const start = Math.floor(first / step) * step;
-  const buckets = Array.from({ length: Math.floor((now / 1_000 - start) / step) + 1 }, (_, nth) => ({ at: start + nth * step, ended: 0, failed: 0, asked: 0 }));
+  const buckets = Array.from({ length: Math.floor((now / 1_000 - start) / step) + 1 }, (_, nth) => ({
+    at: start + nth * step,
+    ended: 0,
+    failed: 0,
+    asked: 0,
+  }));
   turns.forEach((turn, nth) => {
     const bucket = buckets[Math.floor((times[nth] - start) / step)];
     if (turn.status === "failed") bucket.failed += 1;
@@ -48,7 +59,8 @@ export function costByStrategy(turns: Turn[]): StrategyCost[] {
   const groups = Map.groupBy(turns, (it) => it.strategy);
   const costs = [...groups].map(([strategy, own]) => {
     const ended = own.filter((it) => it.ended_seq != null).map((it) => millis(it.updated_at) - millis(it.created_at));
-    const sum = (of: (usage: Schema<"Usage">) => number) => own.reduce((total, it) => total + (it.usage ? of(it.usage) : 0), 0);
+    const sum = (of: (usage: Schema<"Usage">) => number) =>
+      own.reduce((total, it) => total + (it.usage ? of(it.usage) : 0), 0);
     return {
       strategy,
       turns: own.length,

@@ -9,7 +9,12 @@ export interface StreamEvent {
 }
 
 /** Reads events until the stream ends or is aborted. */
-export async function follow(path: string, query: Query, signal: AbortSignal, take: (event: StreamEvent) => void): Promise<void> {
+export async function follow(
+  path: string,
+  query: Query,
+  signal: AbortSignal,
+  take: (event: StreamEvent) => void,
+): Promise<void> {
   const reply = await request("GET", path, { query, signal, headers: { Accept: "text/event-stream" } });
   const reader = reply.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";

@@ -17,7 +17,7 @@ export interface Visit {
   segments: Segment[];
   from: number;
   to: number;
-  /** The requests in words, or the destination of a decision without any. */
+  /** Summary of the requests, or the destination of a decision without any. */
   text: string;
   next: string;
   isFailed: boolean;
@@ -61,7 +61,8 @@ function add(turn: TurnSpan, event: LogEvent, at: number): void {
     turn.other.push(event);
     return;
   }
-  const continues = isOpen && (!it.node || (it.node === last.node && event.kind !== "asked") || it.node === "engine.summarise");
+  const continues =
+    isOpen && (!it.node || (it.node === last.node && event.kind !== "asked") || it.node === "engine.summarise");
   const visit = continues || (last && !it.node) ? last! : begin(turn, it, at);
   visit.events.push(event);
   visit.to = Math.max(visit.to, at);
@@ -72,12 +73,22 @@ function add(turn: TurnSpan, event: LogEvent, at: number): void {
 }
 
 function begin(turn: TurnSpan, it: Fields, at: number): Visit {
-  const visit: Visit = { node: it.node, events: [], segments: [], from: at, to: at, text: "", next: "", isFailed: false };
+  const visit: Visit = {
+    node: it.node,
+    events: [],
+    segments: [],
+    from: at,
+    to: at,
+    text: "",
+    next: "",
+    isFailed: false,
+  };
   turn.visits.push(visit);
   return visit;
 }
 
-const kindOf = (request?: Fields): WorkKind => (!request || request.request === "simulate" ? "work" : request.request === "chat" ? "model" : "tool");
+const kindOf = (request?: Fields): WorkKind =>
+  !request || request.request === "simulate" ? "work" : request.request === "chat" ? "model" : "tool";
 
 function segmentsOf(visit: Visit): Segment[] {
   const segments: Segment[] = [];
@@ -109,7 +120,8 @@ function segmentsOf(visit: Visit): Segment[] {
 }
 
 /** Key of an edge: `from → to`, or `from ⇢ to` if a person answers in between. */
-export const edgeKey = (from: string, to: string, isQuestion = false): string => `${from} ${isQuestion ? "⇢" : "→"} ${to}`;
+export const edgeKey = (from: string, to: string, isQuestion = false): string =>
+  `${from} ${isQuestion ? "⇢" : "→"} ${to}`;
 
 /** Number of times that each edge was walked. */
 export function walkedEdges(events: LogEvent[]): Map<string, number> {
@@ -143,7 +155,7 @@ export interface NodeUsage {
   ms: number;
 }
 
-/** What each node used. */
+/** Tokens, money and time by node, the slowest first. */
 export function usageByNode(events: LogEvent[]): NodeUsage[] {
   const nodes = new Map<string, NodeUsage>();
   let node = "";
@@ -151,7 +163,16 @@ export function usageByNode(events: LogEvent[]): NodeUsage[] {
     const it = body(event);
     if (event.kind === "asked") node = it.node;
     if (event.kind !== "answered" && event.kind !== "attempt_failed") continue;
-    const sum = nodes.get(node) ?? { node, models: new Set(), requests: 0, failures: 0, input: 0, output: 0, usd: 0, ms: 0 };
+    const sum = nodes.get(node) ?? {
+      node,
+      models: new Set(),
+      requests: 0,
+      failures: 0,
+      input: 0,
+      output: 0,
+      usd: 0,
+      ms: 0,
+    };
     const used: Fields = it.usage ?? {};
     if (used.model) sum.models.add(used.model);
     sum.requests += 1;

@@ -2,7 +2,7 @@
 
 const remembered = (name: string): string => sessionStorage.getItem(name) ?? "";
 
-export const session = $state({
+export const app = $state({
   /** API key; sent with every request. */
   key: remembered("key"),
   /** Name recorded in the log with answers, retries and verdicts. */
@@ -21,12 +21,12 @@ export const session = $state({
 
 /** Uses these credentials. `remember` keeps them until the browser tab is closed. */
 export function signIn(key: string, user: string, tenant: string, remember: boolean): void {
-  Object.assign(session, { key, user, tenant, needsKey: false, refused: {} });
+  Object.assign(app, { key, user, tenant, needsKey: false, refused: {} });
   for (const [name, value] of Object.entries({ key, user, tenant })) {
     if (remember && value) sessionStorage.setItem(name, value);
     else sessionStorage.removeItem(name);
   }
-  session.generation += 1;
+  app.generation += 1;
 }
 
 /** The current time, for relative times. It advances every second while the page is visible. */
