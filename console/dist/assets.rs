@@ -1,20 +1,20 @@
 // Written by `npm run build`.
 &[
     Asset {
-        path: "/assets/index-B-Nd3HuV.js",
-        media_type: "text/javascript; charset=utf-8",
-        is_immutable: true,
-        hash: "451dcf5535a7bdbd2c280eab282f6fee",
-        content: include_bytes!("assets/index-B-Nd3HuV.js"),
-        brotli: include_bytes!("assets/index-B-Nd3HuV.js.br"),
-    },
-    Asset {
         path: "/assets/index-BRSpIxA0.css",
         media_type: "text/css; charset=utf-8",
         is_immutable: true,
         hash: "413665de45a7ce0c1bbbd13e38e95d29",
         content: include_bytes!("assets/index-BRSpIxA0.css"),
         brotli: include_bytes!("assets/index-BRSpIxA0.css.br"),
+    },
+    Asset {
+        path: "/assets/index-DG0TdbIG.js",
+        media_type: "text/javascript; charset=utf-8",
+        is_immutable: true,
+        hash: "473ed80bdc09de233f344db60497d4a1",
+        content: include_bytes!("assets/index-DG0TdbIG.js"),
+        brotli: include_bytes!("assets/index-DG0TdbIG.js.br"),
     },
     Asset {
         path: "/favicon.svg",
@@ -28,7 +28,7 @@
         path: "/",
         media_type: "text/html; charset=utf-8",
         is_immutable: false,
-        hash: "131ca1a92de322587f2767451b1477fe",
+        hash: "6ac7a9187832f8568d803eb70ac4437c",
         content: include_bytes!("index.html"),
         brotli: include_bytes!("index.html.br"),
     },

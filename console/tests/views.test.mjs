@@ -39,7 +39,7 @@ after(async () => {
 });
 
 const views = () => [
-  ["overview", "", "What does it cost?"],
+  ["overview", "", "Median time"],
   ["turns", "turns", "planner"],
   ["turns-filtered", "turns?where=status+%3D+failed", "out of paper"],
   ["turns-empty", "turns?where=error+~+nothing", "No turn matches"],

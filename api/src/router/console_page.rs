@@ -50,7 +50,8 @@ pub(super) fn page() -> Router<Arc<AppState>> {
 fn serve(asset: &Asset, request: &HeaderMap) -> Response {
     let is_brotli = accepts_brotli(request);
     let tag = if is_brotli { format!("\"{}-br\"", asset.hash) } else { format!("\"{}\"", asset.hash) };
-    let is_known = is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it.trim_start_matches("W/") == tag);
+    let is_known =
+        is_listed(request, header::IF_NONE_MATCH, |it| it == "*" || it.trim_start_matches("W/") == tag);
     let caching = if asset.is_immutable { "public, max-age=31536000, immutable" } else { "no-cache" };
     let validators = [(header::CACHE_CONTROL, caching), (header::ETAG, tag.as_str())];
     if is_known {
@@ -77,5 +78,9 @@ fn accepts_brotli(request: &HeaderMap) -> bool {
 /// Reports whether an item of a header's comma-separated list fulfils the condition.
 fn is_listed(request: &HeaderMap, name: header::HeaderName, condition: impl Fn(&str) -> bool) -> bool {
     let values = request.get_all(name);
-    values.iter().filter_map(|it| it.to_str().ok()).flat_map(|it| it.split(',')).any(|it| condition(it.trim()))
+    values
+        .iter()
+        .filter_map(|it| it.to_str().ok())
+        .flat_map(|it| it.split(','))
+        .any(|it| condition(it.trim()))
 }

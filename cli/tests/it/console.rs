@@ -67,14 +67,20 @@ async fn the_page_and_its_files_are_embedded() {
     assert_eq!(header(&page, CONTENT_TYPE), "text/html; charset=utf-8");
     assert_eq!(header(&page, CACHE_CONTROL), "no-cache");
     let policy = header(&page, CONTENT_SECURITY_POLICY);
-    assert!(policy.starts_with("default-src 'self';") && policy.contains("frame-ancestors 'none'"), "{policy}");
+    assert!(
+        policy.starts_with("default-src 'self';") && policy.contains("frame-ancestors 'none'"),
+        "{policy}"
+    );
     assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
     assert_eq!(header(&page, X_CONTENT_TYPE_OPTIONS), "nosniff");
     assert_eq!(header(&page, REFERRER_POLICY), "no-referrer");
     let page = page.text().await.unwrap();
     assert!(!page.contains("<script>") && !page.contains("<style") && !page.contains(" style="), "{page}");
     let files = linked(&page);
-    assert!(files.iter().any(|it| it.ends_with(".js")) && files.iter().any(|it| it.ends_with(".css")), "{page}");
+    assert!(
+        files.iter().any(|it| it.ends_with(".js")) && files.iter().any(|it| it.ends_with(".css")),
+        "{page}"
+    );
     for path in files {
         let file = served.get(&path, &[]).await;
         assert_eq!(file.status(), StatusCode::OK, "{path}");

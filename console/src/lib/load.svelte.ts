@@ -27,9 +27,15 @@ export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): 
     const next = prepare();
     if (!next) return;
     const controller = new AbortController();
-    let [timer, failures]: [ReturnType<typeof setTimeout> | undefined, number] = [undefined, 0];
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    let failures = 0;
+    // One request at a time: a refresh during a request causes one more after it.
+    let [isRunning, isStale] = [false, false];
     const run = async () => {
       clearTimeout(timer);
+      isStale = isRunning;
+      if (isRunning) return;
+      isRunning = true;
       try {
         const value = await next(controller.signal);
         if (controller.signal.aborted) return;
@@ -41,7 +47,8 @@ export function load<Value>(prepare: () => Load<Value> | undefined, every = 0): 
         resource.error = error instanceof ApiError ? error : new ApiError(0, String(error));
         failures += 1;
       }
-      resource.isLoading = false;
+      [resource.isLoading, isRunning] = [false, false];
+      if (isStale) return run();
       const isWorthRetrying = resource.error?.status === 0 || (resource.error?.status ?? 0) >= 500;
       // A refusal or a missing object stays so until the next sign-in.
       const isFinal = resource.value === null || [401, 403, 404].includes(resource.error?.status ?? 0);
