@@ -151,6 +151,19 @@ test("a thread is forked, compared, verified, replayed and retried", options, as
   await page.close();
 });
 
+test("events arrive by the stream alone", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "ask Which size? | small | large");
+  const frozen = await engine.api("GET", `/v1/threads/${thread}`);
+  const page = await Page.open(browser, engine);
+  await page.tab.route(/\/v1\/threads\/[0-9a-f-]+$/, (route) => route.fulfill({ json: frozen }));
+  await page.view(`threads/${thread}`, "event 4 of 4");
+  await page.tab.getByText("live", { exact: true }).waitFor();
+  await engine.api("POST", `/v1/inbox/${thread}`, { type: "respond", args: "large" });
+  await page.sees("receive_answer");
+  await page.sees("event 8 of 8");
+  await page.close();
+});
+
 test("events appear as they happen; the page says when the API is gone, and recovers", options, async () => {
   const page = await Page.open(browser, engine);
   await page.view("playground", "Nothing sent yet");
