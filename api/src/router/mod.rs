@@ -1,5 +1,6 @@
 //! The router, the middleware of every request, and the server.
 
+mod console_page;
 mod openapi_page;
 
 use std::{sync::Arc, time::Duration};
@@ -9,7 +10,6 @@ use axum::{
     extract::{DefaultBodyLimit, MatchedPath, Request},
     http::Uri,
     middleware::{from_fn_with_state, map_response},
-    response::Redirect,
     routing::get,
 };
 use tokio::net::TcpListener;
@@ -178,7 +178,7 @@ fn build(app: Arc<AppState>, body_limit: usize) -> Router {
     open.merge(protected)
         .merge(openai)
         .merge(openapi_page::page())
-        .route("/", get(async || Redirect::to("/docs/")))
+        .merge(console_page::page())
         .fallback(unknown_path)
         .method_not_allowed_fallback(method_not_allowed)
         .with_state(app)

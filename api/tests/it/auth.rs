@@ -82,7 +82,7 @@ async fn every_route_under_v1_requires_a_key() {
 #[tokio::test]
 async fn the_documentation_needs_no_key() {
     let room = locked().await;
-    for path in ["/livez", "/readyz", "/openapi.json", "/docs/", "/docs/swagger-ui.css"] {
+    for path in ["/", "/livez", "/readyz", "/openapi.json", "/docs/", "/docs/swagger-ui.css"] {
         assert_eq!(show(&room, path, None).await.status, StatusCode::OK, "{path}");
     }
 }

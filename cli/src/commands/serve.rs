@@ -49,7 +49,7 @@ fn ready(ctx: &Context, address: SocketAddr) -> String {
     let turnfold = format!("turnfold{}", flags_to_reach(ctx, address));
     let keyless = without_key(&ctx.settings);
     format!(
-        "turnfold is ready at {url} (docs: {url}/docs)\n\n  {turnfold} turn send -g probe \"echo hello\" --follow\n  \
+        "turnfold is ready at {url} (console; API: {url}/docs)\n\n  {turnfold} turn send -g probe \"echo hello\" --follow\n  \
          {turnfold} thread events last\n\n{keyless}Stop with Ctrl-C."
     )
 }
@@ -197,7 +197,7 @@ pub(crate) async fn api(ctx: Context) -> anyhow::Result<Exit> {
     info!(%address, "listening");
     // A consumer of JSON log messages gets nothing else on stderr.
     if is_text {
-        output::note(&format!("turnfold api is ready at {} (docs: {0}/docs)", url_of(address)));
+        output::note(&format!("turnfold api is ready at {} (console; API: {0}/docs)", url_of(address)));
     }
     let stop = CancellationToken::new();
     let signals = tokio::spawn(handle_signals(Shutdown::default(), stop.clone()));

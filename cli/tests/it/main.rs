@@ -11,6 +11,7 @@ mod bulk;
 mod clocks;
 mod command_line;
 mod config;
+mod console;
 mod distance;
 mod disturbed;
 mod door;

@@ -1,0 +1,70 @@
+/** Compresses the built files and writes the list that the API embeds them by. */
+import { createHash } from "node:crypto";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { brotliCompressSync, constants, gzipSync } from "node:zlib";
+import type { Plugin } from "vite";
+
+/** Size limit of all files together, compressed with gzip. */
+const MAX_BYTES = 120 * 1024;
+
+const MEDIA_TYPES: Record<string, string> = {
+  html: "text/html; charset=utf-8",
+  js: "text/javascript; charset=utf-8",
+  css: "text/css; charset=utf-8",
+  txt: "text/plain; charset=utf-8",
+  svg: "image/svg+xml",
+};
+
+export function embedded(): Plugin {
+  let folder = "";
+  return {
+    name: "embedded",
+    apply: "build",
+    configResolved: (config) => {
+      folder = resolve(config.root, config.build.outDir);
+    },
+    generateBundle(_, bundle) {
+      const modules = Object.values(bundle).flatMap((it) => (it.type === "chunk" ? it.moduleIds : []));
+      this.emitFile({ type: "asset", fileName: "licenses.txt", source: licenses(modules) });
+    },
+    closeBundle: () => {
+      const files = readdirSync(folder, { recursive: true, encoding: "utf8" }).sort();
+      const assets = files.filter((it) => it.split(".").pop()! in MEDIA_TYPES);
+      const bytes = assets.map((it) => gzipSync(readFileSync(join(folder, it)), { level: 9 }).length);
+      const total = bytes.reduce((sum, it) => sum + it, 0);
+      console.log(`${assets.length} files, ${(total / 1024).toFixed(1)} KiB compressed with gzip`);
+      if (total > MAX_BYTES) throw new Error(`the console may have at most ${MAX_BYTES / 1024} KiB compressed`);
+      const list = assets.map((it) => entry(folder, it)).join("");
+      writeFileSync(join(folder, "assets.rs"), `// Written by \`npm run build\`.\n&[\n${list}]\n`);
+    },
+  };
+}
+
+/** The licences of all packages that are part of the bundle, which these licences require to be handed on. */
+function licenses(modules: string[]): string {
+  const folders = modules.flatMap((it) => /^.*\/node_modules\/(?:@[^/]+\/)?[^/]+/.exec(it)?.[0] ?? []);
+  const texts = [...new Set(folders)].sort().map((folder) => {
+    const { name, version } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+    const file = readdirSync(folder).find((it) => /^licen[cs]e/i.test(it));
+    if (!file) throw new Error(`${name} has no licence file`);
+    return `${name} ${version}\n\n${readFileSync(join(folder, file), "utf8").trim()}\n`;
+  });
+  return texts.join("\n----\n\n");
+}
+
+function entry(folder: string, file: string): string {
+  const content = readFileSync(join(folder, file));
+  const params = { [constants.BROTLI_PARAM_QUALITY]: 11, [constants.BROTLI_PARAM_SIZE_HINT]: content.length };
+  writeFileSync(join(folder, `${file}.br`), brotliCompressSync(content, { params }));
+  const hash = createHash("sha256").update(content).digest("hex").slice(0, 32);
+  return `    Asset {
+        path: "${file === "index.html" ? "/" : `/${file}`}",
+        media_type: "${MEDIA_TYPES[file.split(".").pop()!]}",
+        is_immutable: ${file.startsWith("assets/")},
+        hash: "${hash}",
+        content: include_bytes!("${file}"),
+        brotli: include_bytes!("${file}.br"),
+    },
+`;
+}

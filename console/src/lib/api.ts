@@ -1,0 +1,126 @@
+/** Requests to the API, with its types, errors, key and rights. */
+import type { components } from "../api.d.ts";
+import { parsePrintable, printable } from "./printable.ts";
+import { app } from "./app.svelte.ts";
+
+export type Schema<Name extends keyof components["schemas"]> = components["schemas"][Name];
+export type Query = Record<string, string | number | boolean | undefined>;
+
+/** A list of which the next page begins after the last item. */
+export interface Page<Item> {
+  data: Item[];
+  has_more: boolean;
+}
+
+/** An answer other than success, or none at all (`status` 0). */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly hint = "",
+  ) {
+    super(message);
+  }
+}
+
+interface Options {
+  query?: Query;
+  body?: unknown;
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+}
+
+/** Reads a JSON document. Its strings are printable. */
+export async function get<Reply>(path: string, query?: Query, signal?: AbortSignal): Promise<Reply> {
+  const reply = await request("GET", path, { query, signal });
+  return parsePrintable(await reply.text()) as Reply;
+}
+
+/** Changes something. `right` names the action; if the key does not permit it, its buttons are disabled from then on. */
+export async function send<Reply>(
+  right: string,
+  method: string,
+  path: string,
+  body?: unknown,
+  query?: Query,
+): Promise<Reply> {
+  try {
+    const headers: Record<string, string> = method === "POST" ? { "Idempotency-Key": randomId() } : {};
+    const reply = await request(method, path, { query, body, headers });
+    const text = await reply.text();
+    return (text ? parsePrintable(text) : undefined) as Reply;
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 403) app.refused[right] = error.message;
+    throw error;
+  }
+}
+
+export async function request(method: string, path: string, options: Options = {}): Promise<Response> {
+  const { query, body, signal } = options;
+  const isForm = body instanceof FormData;
+  const headers = { ...identity(), ...options.headers };
+  if (body !== undefined && !isForm) headers["Content-Type"] = "application/json";
+  let reply: Response;
+  try {
+    const content = isForm ? body : body === undefined ? undefined : JSON.stringify(body);
+    reply = await fetch(path + search(query), { method, headers, body: content, signal });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    app.isAway = true;
+    throw new ApiError(0, "The API does not answer.", "Check that the engine is running.");
+  }
+  if (app.isAway) {
+    app.isAway = false;
+    app.generation += 1;
+  }
+  if (reply.ok) return reply;
+  const error = await failure(reply);
+  if (error.status === 401) app.needsKey = true;
+  throw error;
+}
+
+/** Headers that say who makes a request. */
+function identity(): Record<string, string> {
+  const headers: Record<string, string> = {};
+  if (app.key) headers["Authorization"] = `Bearer ${app.key}`;
+  // A header is a string of bytes; names outside ASCII are UTF-8.
+  if (app.user) headers["X-Turnfold-User"] = String.fromCharCode(...new TextEncoder().encode(app.user));
+  if (app.tenant) headers["X-Turnfold-Tenant"] = app.tenant;
+  return headers;
+}
+
+export function search(query: Query = {}): string {
+  const set = Object.entries(query).filter(([, value]) => value !== undefined && value !== "");
+  const params = new URLSearchParams(set.map(([name, value]) => [name, String(value)]));
+  return set.length ? `?${params}` : "";
+}
+
+async function failure(reply: Response): Promise<ApiError> {
+  const text = await reply.text().catch(() => "");
+  try {
+    const body = JSON.parse(text) as Partial<Schema<"Problem"> & Schema<"ErrorReply">>;
+    const message = body.detail ?? body.error?.message ?? reply.statusText;
+    return new ApiError(reply.status, printable(message), printable(body.hint ?? ""));
+  } catch {
+    return new ApiError(reply.status, `The API answered with status ${reply.status}.`);
+  }
+}
+
+let document: Promise<{ paths: Record<string, unknown> }> | undefined;
+
+/** Reports whether the API has this path, according to its OpenAPI document. */
+export async function hasPath(path: string): Promise<boolean> {
+  document ??= get("/openapi.json");
+  return path in (await document).paths;
+}
+
+/** A random id. `crypto.randomUUID` is missing on pages without TLS. */
+function randomId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (it) => it.toString(16).padStart(2, "0")).join("");
+}
+
+/** The error's message and hint in one line. */
+export function explain(error: unknown): string {
+  if (!(error instanceof ApiError)) return String(error);
+  return error.hint ? `${error.message}; hint: ${error.hint}` : error.message;
+}

@@ -1,0 +1,67 @@
+/** State shared by all views: identity, reachability of the API, refused rights, theme, clock. */
+
+const remembered = (name: string): string => sessionStorage.getItem(name) ?? "";
+
+export const app = $state({
+  /** API key; sent with every request. */
+  key: remembered("key"),
+  /** Name recorded in the log with answers, retries and verdicts. */
+  user: remembered("user"),
+  /** Tenant to act as; for operators. */
+  tenant: remembered("tenant"),
+  /** True while the API requires a key that was not given. */
+  needsKey: false,
+  /** True while the API does not answer. */
+  isAway: false,
+  /** Reason of each action that the key does not permit. */
+  refused: {} as Record<string, string>,
+  /** Increases whenever views should load again: after a sign-in, or when the API answers again. */
+  generation: 0,
+});
+
+/** Uses these credentials. `remember` keeps them until the browser tab is closed. */
+export function signIn(key: string, user: string, tenant: string, remember: boolean): void {
+  Object.assign(app, { key, user, tenant, needsKey: false, refused: {} });
+  for (const [name, value] of Object.entries({ key, user, tenant })) {
+    if (remember && value) sessionStorage.setItem(name, value);
+    else sessionStorage.removeItem(name);
+  }
+  app.generation += 1;
+}
+
+/** The current time, for relative times. It advances every second while the page is visible. */
+export const now = $state({ at: Date.now() });
+setInterval(() => {
+  if (!document.hidden) now.at = Date.now();
+}, 1_000);
+
+type Theme = "auto" | "light" | "dark";
+const themes: Theme[] = ["auto", "light", "dark"];
+
+export const theme = $state({ name: (localStorage.getItem("theme") ?? "auto") as Theme });
+
+export function applyTheme(): void {
+  if (theme.name === "auto") delete document.documentElement.dataset.theme;
+  else document.documentElement.dataset.theme = theme.name;
+}
+
+export function nextTheme(): void {
+  theme.name = themes[(themes.indexOf(theme.name) + 1) % themes.length];
+  localStorage.setItem("theme", theme.name);
+  applyTheme();
+}
+
+/** Short messages about actions that succeeded or failed. */
+export const notices = $state<{ id: number; text: string; isError: boolean }[]>([]);
+let lastNotice = 0;
+
+export function notify(text: string, isError = false): void {
+  const id = (lastNotice += 1);
+  notices.push({ id, text, isError });
+  setTimeout(() => dismiss(id), isError ? 12_000 : 5_000);
+}
+
+export function dismiss(id: number): void {
+  const nth = notices.findIndex((it) => it.id === id);
+  if (0 <= nth) notices.splice(nth, 1);
+}

@@ -1,0 +1,196 @@
+/** A log as turns, visits of nodes, and the time that each kind of work took. */
+import { body, destination, requestText, type Fields, type LogEvent } from "./events.ts";
+import { millis } from "./format.ts";
+
+export type WorkKind = "model" | "tool" | "work" | "waiting" | "person";
+
+export interface Segment {
+  kind: WorkKind;
+  from: number;
+  to: number;
+}
+
+/** One visit of a node: from its requests, or its decision, to the next node. */
+export interface Visit {
+  node: string;
+  events: LogEvent[];
+  segments: Segment[];
+  from: number;
+  to: number;
+  /** Summary of the requests, or the destination of a decision without any. */
+  text: string;
+  next: string;
+  isFailed: boolean;
+}
+
+export interface TurnSpan {
+  start?: LogEvent;
+  /** Events before the first turn, and all others that belong to no node. */
+  other: LogEvent[];
+  visits: Visit[];
+  from: number;
+  to: number;
+  /** Time that a person took to answer before this turn, in milliseconds. */
+  waited: number;
+}
+
+export function turnsOf(events: LogEvent[]): TurnSpan[] {
+  const turns: TurnSpan[] = [];
+  let asked = 0;
+  for (const event of events) {
+    const at = millis(event.at);
+    if (event.kind === "turn_started" || !turns.length) {
+      const waited = event.kind === "turn_started" && body(event).kind === "answer" && asked ? at - asked : 0;
+      turns.push({ other: [], visits: [], from: at, to: at, waited });
+    }
+    const turn = turns.at(-1)!;
+    if (event.kind === "turn_started") turn.start = event;
+    else add(turn, event, at);
+    turn.to = Math.max(turn.to, at);
+    if (event.kind === "decided" && destination(body(event).to) === "a person") asked = at;
+  }
+  turns.forEach((turn) => turn.visits.forEach((visit) => (visit.segments = segmentsOf(visit))));
+  return turns;
+}
+
+function add(turn: TurnSpan, event: LogEvent, at: number): void {
+  const it = body(event);
+  const last = turn.visits.at(-1);
+  const isOpen = last !== undefined && !last.next && !last.isFailed;
+  if (event.kind === "opened" || event.kind === "forked" || event.kind === "cancelled" || (!last && !it.node)) {
+    turn.other.push(event);
+    return;
+  }
+  const continues =
+    isOpen && (!it.node || (it.node === last.node && event.kind !== "asked") || it.node === "engine.summarise");
+  const visit = continues || (last && !it.node) ? last! : begin(turn, it, at);
+  visit.events.push(event);
+  visit.to = Math.max(visit.to, at);
+  if (event.kind === "asked" && !visit.text) visit.text = (it.requests ?? []).map(requestText).join(" · ");
+  if (event.kind === "failed") visit.isFailed = true;
+  if (event.kind === "retried") visit.isFailed = false;
+  if (event.kind === "decided") visit.next = destination(it.to);
+}
+
+function begin(turn: TurnSpan, it: Fields, at: number): Visit {
+  const visit: Visit = {
+    node: it.node,
+    events: [],
+    segments: [],
+    from: at,
+    to: at,
+    text: "",
+    next: "",
+    isFailed: false,
+  };
+  turn.visits.push(visit);
+  return visit;
+}
+
+const kindOf = (request?: Fields): WorkKind =>
+  !request || request.request === "simulate" ? "work" : request.request === "chat" ? "model" : "tool";
+
+function segmentsOf(visit: Visit): Segment[] {
+  const segments: Segment[] = [];
+  let requests: Fields[] = [];
+  const started = new Map<number, { kind: WorkKind; from: number }>();
+  const close = (slot: number, to: number) => {
+    const open = started.get(slot);
+    if (open) segments.push({ ...open, to });
+    started.delete(slot);
+  };
+  for (const event of visit.events) {
+    const [it, at] = [body(event), millis(event.at)];
+    const slot: number = it.slot ?? 0;
+    const begin = (kind: WorkKind) => {
+      close(slot, at);
+      started.set(slot, { kind, from: at });
+    };
+    if (event.kind === "asked") {
+      requests = it.requests ?? [];
+      requests.forEach((request, nth) => started.set(nth, { kind: kindOf(request), from: at }));
+    } else if (event.kind === "attempted" || event.kind === "retried") begin(kindOf(requests[slot]));
+    else if (event.kind === "attempt_failed") begin("waiting");
+    else if (event.kind === "input_required" || event.kind === "in_doubt") begin("person");
+    else if (event.kind === "input_provided" || event.kind === "reconciled") begin(kindOf(requests[slot]));
+    else if (event.kind === "answered" || event.kind === "abandoned") close(slot, at);
+  }
+  [...started.keys()].forEach((slot) => close(slot, visit.to));
+  return segments;
+}
+
+/** Key of an edge: `from → to`, or `from ⇢ to` if a person answers in between. */
+export const edgeKey = (from: string, to: string, isQuestion = false): string =>
+  `${from} ${isQuestion ? "⇢" : "→"} ${to}`;
+
+/** Number of times that each edge was walked. */
+export function walkedEdges(events: LogEvent[]): Map<string, number> {
+  const counts = new Map<string, number>();
+  const walk = (edge: string) => counts.set(edge, (counts.get(edge) ?? 0) + 1);
+  let isStart = false;
+  for (const event of events) {
+    const it = body(event);
+    if (event.kind === "turn_started") isStart = it.kind !== "answer";
+    const isNode = (event.kind === "asked" || event.kind === "decided") && it.node !== "engine.summarise";
+    if (isNode && isStart) {
+      walk(edgeKey("start", it.node));
+      isStart = false;
+    }
+    if (event.kind === "decided") {
+      const to = destination(it.to);
+      walk(to === "a person" ? edgeKey(it.node, it.to.interrupt.resume, true) : edgeKey(it.node, to));
+    }
+  }
+  return counts;
+}
+
+export interface NodeUsage {
+  node: string;
+  models: Set<string>;
+  requests: number;
+  failures: number;
+  input: number;
+  output: number;
+  usd: number;
+  ms: number;
+}
+
+/** Tokens, money and time by node, the slowest first. */
+export function usageByNode(events: LogEvent[]): NodeUsage[] {
+  const nodes = new Map<string, NodeUsage>();
+  let node = "";
+  for (const event of events) {
+    const it = body(event);
+    if (event.kind === "asked") node = it.node;
+    if (event.kind !== "answered" && event.kind !== "attempt_failed") continue;
+    const sum = nodes.get(node) ?? {
+      node,
+      models: new Set(),
+      requests: 0,
+      failures: 0,
+      input: 0,
+      output: 0,
+      usd: 0,
+      ms: 0,
+    };
+    const used: Fields = it.usage ?? {};
+    if (used.model) sum.models.add(used.model);
+    sum.requests += 1;
+    sum.failures += event.kind === "attempt_failed" ? 1 : 0;
+    sum.input += used.input_tokens ?? 0;
+    sum.output += used.output_tokens ?? 0;
+    sum.usd += (used.micro_usd ?? 0) / 1e6;
+    sum.ms += used.duration_ms ?? 0;
+    nodes.set(node, sum);
+  }
+  return [...nodes.values()].sort((a, b) => b.ms - a.ms);
+}
+
+/** The node whose turn it is after the last of these events, or the one that failed. */
+export function nodeAt(events: LogEvent[]): string {
+  const last = events.findLast((it) => body(it).node || it.kind === "turn_started");
+  if (!last || last.kind === "turn_started") return "";
+  if (last.kind !== "decided") return body(last).node;
+  const to = destination(body(last).to);
+  return to === "end" || to === "a person" ? "" : to;
+}

@@ -1,0 +1,9 @@
+import "./tokens.css";
+import "./app.css";
+import "uplot/dist/uPlot.min.css";
+import { mount } from "svelte";
+import App from "./App.svelte";
+import { applyTheme } from "./lib/app.svelte.ts";
+
+applyTheme();
+mount(App, { target: document.getElementById("app")! });

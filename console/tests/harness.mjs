@@ -1,0 +1,172 @@
+/** Engines, browsers and pages for the tests. Everything runs on loopback, in temporary folders, on free ports. */
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { inaccessible } from "./axe.mjs";
+import { chromium } from "playwright-core";
+
+export const TURNFOLD = resolve(process.env.TURNFOLD_BIN ?? "../target/debug/turnfold");
+const CHROMIUM = process.env.CHROMIUM_BIN ?? "/usr/bin/chromium";
+for (const file of [TURNFOLD, CHROMIUM])
+  assert.ok(existsSync(file), `${file} does not exist; hint: set TURNFOLD_BIN or CHROMIUM_BIN`);
+/** Folder for screenshots; none are taken without it. */
+const SHOTS = process.env.CONSOLE_SHOTS;
+
+export const WIDTHS = [390, 768, 1280];
+
+function freePort() {
+  return new Promise((done) => {
+    const server = createServer();
+    server.listen(0, "127.0.0.1", () => {
+      const { port } = server.address();
+      server.close(() => done(port));
+    });
+  });
+}
+
+/** `turnfold dev` over a database of its own. */
+export class Engine {
+  /** Starts an engine. With `demo`, it has the data of `turnfold demo`. `config` is a configuration file. */
+  static async start({ demo = false, config = "", env = {} } = {}) {
+    const engine = new Engine();
+    engine.folder = mkdtempSync(join(tmpdir(), "console-"));
+    engine.env = { ...process.env, ...env };
+    if (demo)
+      execFileSync(TURNFOLD, ["demo", "--folder", "demo"], { cwd: engine.folder, stdio: "ignore", env: engine.env });
+    else writeFileSync(join(engine.folder, "turnfold.toml"), config);
+    engine.args = demo ? ["--config", "demo/turnfold.toml"] : [];
+    engine.port = await freePort();
+    engine.url = `http://127.0.0.1:${engine.port}`;
+    await engine.run();
+    return engine;
+  }
+
+  /** Starts the process, also after `kill`. */
+  async run() {
+    const args = [...this.args, "dev", "--listen", `127.0.0.1:${this.port}`];
+    this.process = spawn(TURNFOLD, args, { cwd: this.folder, stdio: "ignore", env: this.env });
+    await until(async () => (await fetch(`${this.url}/livez`)).ok);
+  }
+
+  /** Kills the process and waits until it is gone. */
+  async kill() {
+    const gone = new Promise((done) => this.process.once("exit", done));
+    this.process.kill("SIGKILL");
+    await gone;
+  }
+
+  async stop() {
+    await this.kill();
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+
+  /** Sends a request to the API and returns its JSON. */
+  async api(method, path, body, headers = {}) {
+    const reply = await fetch(this.url + path, {
+      method,
+      headers: { "content-type": "application/json", ...headers },
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    const text = await reply.text();
+    assert.ok(reply.ok, `${method} ${path}: ${reply.status} ${text}`);
+    return text ? JSON.parse(text) : undefined;
+  }
+
+  /** Sends a turn and waits for its end. */
+  turn(strategy, input) {
+    return this.api("POST", "/v1/turns?wait=30", { strategy, input });
+  }
+}
+
+/** Repeats a check until it succeeds, for at most a minute. */
+export async function until(check) {
+  const end = Date.now() + 60_000;
+  for (;;) {
+    try {
+      if (await check()) return;
+    } catch (error) {
+      if (end < Date.now()) throw error;
+    }
+    assert.ok(Date.now() < end, `not within a minute: ${check}`);
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
+export async function openBrowser() {
+  return chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
+}
+
+/** A page that records everything a browser complains about. */
+export class Page {
+  static async open(browser, engine, { width = 1280, theme = "light" } = {}) {
+    const page = new Page();
+    page.engine = engine;
+    page.problems = [];
+    page.context = await browser.newContext({
+      viewport: { width, height: width < 500 ? 844 : 900 },
+      colorScheme: theme,
+      acceptDownloads: true,
+    });
+    page.tab = await page.context.newPage();
+    page.tab.setDefaultTimeout(30_000);
+    page.width = width;
+    page.theme = theme;
+    page.tab.on(
+      "console",
+      (it) =>
+        ["error", "warning"].includes(it.type()) &&
+        page.problems.push(`${it.type()}: ${it.text()} ${it.location().url}`),
+    );
+    page.tab.on("pageerror", (it) => page.problems.push(`exception: ${it.message}`));
+    if (process.env.CONSOLE_DIST) await page.serveDist();
+    await page.context.addInitScript(() =>
+      addEventListener("securitypolicyviolation", (it) =>
+        console.error(`policy: ${it.violatedDirective} ${it.blockedURI}`),
+      ),
+    );
+    return page;
+  }
+
+  /** Serves the files of `dist/` in place of those in the binary, under the same headers, so that no binary has to be built. */
+  async serveDist() {
+    const types = { html: "text/html", js: "text/javascript", css: "text/css", svg: "image/svg+xml" };
+    await this.context.route(/:\d+\/(assets\/.*|favicon.svg)?$/, async (route) => {
+      const page = await route.fetch({ url: `${this.engine.url}/` });
+      const path = new URL(route.request().url()).pathname;
+      const file = path === "/" ? "index.html" : path.slice(1);
+      const headers = { ...page.headers(), "content-type": types[file.split(".").pop()] };
+      await route.fulfill({ status: 200, headers, body: readFileSync(join("dist", file)) });
+    });
+  }
+
+  /** Opens a view and waits for a text in it. */
+  async view(path, text) {
+    await this.tab.goto(`${this.engine.url}/#/${path}`);
+    await this.sees(text);
+  }
+
+  async sees(text) {
+    await this.tab.getByText(text).filter({ visible: true }).first().waitFor();
+  }
+
+  button(name) {
+    return this.tab.getByRole("button", { name, exact: true }).first();
+  }
+
+  /** Finds what the browser complained about, what overflows, and what is inaccessible. */
+  async faults(name) {
+    if (SHOTS)
+      await this.tab.screenshot({ path: join(SHOTS, `${name}-${this.width}-${this.theme}.png`), fullPage: true });
+    const overflow = await this.tab.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+    const found = [...this.problems, ...(await inaccessible(this.tab))];
+    if (0 < overflow) found.push(`${overflow} px too wide`);
+    return found.map((it) => `${name} at ${this.width} px, ${this.theme}: ${it}`);
+  }
+
+  close() {
+    return this.context.close();
+  }
+}

@@ -1,0 +1,141 @@
+/** Questions to people: each kind of form, and exactly what is approved. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, until } from "./harness.mjs";
+
+let engine, browser;
+
+before(async () => {
+  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+});
+
+after(async () => {
+  await browser.close();
+  await engine.stop();
+});
+
+const options = { timeout: 180_000 };
+
+test("an approval shows exactly what is sent, and its answer reaches the agent", options, async () => {
+  const { thread_id: thread } = await engine.turn(
+    "action_plan",
+    "Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at 16",
+  );
+  const item = await engine.api("GET", `/v1/inbox/${thread}`);
+  const page = await Page.open(browser, engine);
+  await page.view("inbox?kind=approval", "The plan");
+  const checkbox = page.tab.getByRole("checkbox").first();
+  assert.ok(await checkbox.isDisabled(), "a question that nobody looked at cannot be selected");
+  await page.tab.locator("main [data-row]").first().click();
+  for (const call of item.calls) {
+    await page.sees(`${call.server}.${call.tool}`);
+    const shown = await page.tab.locator("pre").allTextContents();
+    assert.ok(
+      shown.some((it) => JSON.stringify(JSON.parse(it)) === JSON.stringify(call.arguments)),
+      shown.join(),
+    );
+  }
+  assert.ok(await checkbox.isEnabled());
+  await page.button("Approve").click();
+  await page.sees("Approved");
+  await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).log_status === "idle");
+  const { messages } = await engine.api("GET", `/v1/threads/${thread}`);
+  assert.match(messages.at(-1).content, /^Done/);
+  await page.sees("No question of this kind");
+  assert.deepEqual(await page.faults("approval"), []);
+  await page.close();
+});
+
+test("several questions of one kind are approved at once, after each was opened", options, async () => {
+  const asked = await Promise.all(
+    [15, 17].map((hour) =>
+      engine.turn("action_plan", `Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at ${hour}`),
+    ),
+  );
+  const page = await Page.open(browser, engine);
+  await page.view("inbox?kind=approval", "2 open");
+  for (const nth of [0, 1]) {
+    await page.tab.locator("main [data-row]").nth(nth).click();
+    await page.tab.getByRole("checkbox").nth(nth).check();
+  }
+  await page.button("Approve 2").click();
+  await page.sees("2 questions approved");
+  for (const { thread_id: thread } of asked)
+    await until(async () => (await engine.api("GET", `/v1/threads/${thread}`)).log_status !== "waiting");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("each kind of question has a form", options, async () => {
+  const page = await Page.open(browser, engine);
+  const choice = await engine.turn("probe", "ask Which colour? | red | green");
+  await page.view(`threads/${choice.thread_id}`, "Which colour?");
+  await page.tab.getByRole("button", { name: "2 green" }).click();
+  await page.sees('answered "green"');
+  const text = await engine.turn("probe", "ask What is your name?");
+  await page.view(`threads/${text.thread_id}`, "Your answer");
+  await page.tab.getByLabel("Your answer").fill("Ada");
+  await page.button("Send answer").click();
+  await page.sees('answered "Ada"');
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("forms of tools and calls in doubt send what the API expects", options, async () => {
+  const base = {
+    thread_id: "01a21ba7-6fc7-77b2-8520-ad9024206195",
+    turn_id: null,
+    seq: 7,
+    strategy: "planner",
+    asked_at: new Date().toISOString(),
+    options: [],
+    question: "Which table?",
+  };
+  const config = { allow_accept: true, allow_edit: true, allow_respond: true, allow_ignore: true };
+  const properties = {
+    guests: { type: "integer", title: "Guests" },
+    name: { type: "string", default: "Ada" },
+    window: { type: "boolean" },
+    room: { type: "string", enum: ["blue", "red"] },
+  };
+  const items = [
+    {
+      ...base,
+      kind: "input",
+      schema: { type: "object", properties, required: ["guests"] },
+      interrupt: { action_request: { action: "input", args: {} }, config, description: "" },
+    },
+    {
+      ...base,
+      seq: 8,
+      kind: "in_doubt",
+      slot: 2,
+      options: ["happened", "did not", "skip"],
+      interrupt: { action_request: { action: "calendar.book", args: { day: "2026-12-24" } }, config, description: "" },
+    },
+  ];
+  const page = await Page.open(browser, engine);
+  const sent = [];
+  await page.tab.route(/\/v1\/inbox(\?|$)/, (route) => route.fulfill({ json: { data: items, has_more: false } }));
+  await page.tab.route(
+    /\/v1\/inbox\/.+/,
+    (route) => (sent.push(route.request().postDataJSON()), route.fulfill({ json: {} })),
+  );
+  await page.view("inbox", "Which table?");
+  await page.tab.locator("main [data-row]").nth(0).click();
+  await page.tab.getByLabel("Guests").fill("4");
+  await page.tab.getByLabel("window").check();
+  await page.tab.getByLabel("room").selectOption("red");
+  assert.deepEqual(await page.faults("form"), []);
+  await page.button("Send").click();
+  await page.sees("Answered");
+  await page.tab.locator("main [data-row]").nth(1).click();
+  await page.sees("2026-12-24");
+  await page.button("It did not happen").click();
+  await page.sees("Recorded: it did not happen");
+  assert.deepEqual(sent, [
+    { type: "edit", args: { name: "Ada", guests: 4, window: true, room: "red" }, turn_id: null, seq: 7 },
+    { type: "respond", args: { slot: 2, verdict: "did_not_happen" }, turn_id: null, seq: 8 },
+  ]);
+  await page.close();
+});

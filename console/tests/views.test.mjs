@@ -1,0 +1,84 @@
+/** Every view with the data of the demo, at three widths, in both themes. */
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, WIDTHS } from "./harness.mjs";
+
+let engine, browser, threads, batch;
+
+before(async () => {
+  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+  const failed = await engine.turn("probe", "flaky 1; fail out of paper");
+  const asked = await engine.turn("probe", "ask Which colour? | red | green");
+  const approval = await engine.turn("action_plan", "Welcome Ben Dale (ben.dale@example.org) on 2026-12-24 at 16");
+  const { data } = await engine.api(
+    "GET",
+    `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner_with_prompts")}`,
+  );
+  threads = { failed: failed.thread_id, asked: asked.thread_id, approval: approval.thread_id, long: data[0].thread_id };
+  const lines = [1, 2, 3].map((nth) =>
+    JSON.stringify({
+      custom_id: `line-${nth}`,
+      method: "POST",
+      url: "/v1/turns",
+      body: { strategy: "probe", input: nth === 3 ? "fail no paper" : "echo hi" },
+    }),
+  );
+  const form = new FormData();
+  form.set("purpose", "batch");
+  form.set("file", new Blob([lines.join("\n")]), "lines.jsonl");
+  const file = await (await fetch(`${engine.url}/v1/files`, { method: "POST", body: form })).json();
+  batch = (
+    await engine.api("POST", "/v1/batches", { input_file_id: file.id, endpoint: "/v1/turns", completion_window: "24h" })
+  ).id;
+  await engine.api("PUT", "/v1/pauses/strategy/research", { reason: "the index is being moved" });
+});
+
+after(async () => {
+  await browser.close();
+  await engine.stop();
+});
+
+const views = () => [
+  ["overview", "", "Median time"],
+  ["turns", "turns", "planner"],
+  ["turns-filtered", "turns?where=status+%3D+failed", "out of paper"],
+  ["turns-empty", "turns?where=error+~+nothing", "No turn matches"],
+  ["threads", "threads?status=error", "probe"],
+  ["thread", `threads/${threads.long}`, "Conversation"],
+  ["thread-timeline", `threads/${threads.failed}?tab=timeline`, "fix the cause and retry"],
+  ["thread-state", `threads/${threads.long}?tab=state&at=4`, "After event"],
+  ["thread-map", `threads/${threads.long}?tab=map`, "Dashed edges"],
+  ["thread-why", `threads/${threads.long}?tab=why&at=11`, "Because"],
+  ["thread-usage", `threads/${threads.long}?tab=usage`, "in models and tools"],
+  ["thread-question", `threads/${threads.asked}`, "red"],
+  ["thread-approval", `threads/${threads.approval}`, "calendar.book"],
+  ["thread-diff", `threads/${threads.failed}/diff/${threads.asked}`, "The threads diverge"],
+  ["thread-unknown", "threads/00000000-0000-7000-8000-000000000000", "Try again"],
+  ["inbox", "inbox", "approval"],
+  ["inbox-empty", "inbox?kind=ambiguity", "No question of this kind"],
+  ["batches", "batches", "Drop a file of lines"],
+  ["batch", `batches/${batch}`, "Failures by cause"],
+  ["strategies", "strategies", "index_builder"],
+  ["strategy", "strategies/planner", "Default configuration"],
+  ["queue", "queue", "the index is being moved"],
+  ["playground", "playground", "Nothing sent yet"],
+  ["nowhere", "nowhere", "There is no such view"],
+];
+
+for (const width of WIDTHS) {
+  test(`every view is sound at ${width} px`, { timeout: 600_000 }, async () => {
+    const faults = [];
+    for (const [nth, [name, path, text]] of views().entries()) {
+      const page = await Page.open(browser, engine, {
+        width,
+        theme: nth % 2 === (width === 768 ? 1 : 0) ? "light" : "dark",
+      });
+      await page.view(path, text);
+      // The browser reports the status of a missing document itself.
+      if (name === "thread-unknown") page.problems = page.problems.filter((it) => !it.includes("404"));
+      faults.push(...(await page.faults(name)));
+      await page.close();
+    }
+    assert.deepEqual(faults, []);
+  });
+}

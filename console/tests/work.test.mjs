@@ -1,0 +1,213 @@
+/** The work of people: upload, watch, scrub, filter, fork, retry, lose the API and get it back. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { after, before, test } from "node:test";
+import { Engine, openBrowser, Page, until } from "./harness.mjs";
+
+let engine, browser;
+
+before(async () => {
+  [engine, browser] = await Promise.all([Engine.start({ demo: true }), openBrowser()]);
+});
+
+after(async () => {
+  await browser.close();
+  await engine.stop();
+});
+
+/** Reports by the browser of requests that fail while the API is away, or of a question that was answered elsewhere. */
+const LOST = /409 .*inbox|ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED|ERR_CONNECTION_RESET|ERR_EMPTY/;
+const options = { timeout: 180_000 };
+
+test("a batch is uploaded and watched to its end", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("batches", "Drop a file of lines");
+  const line = (id, input) =>
+    JSON.stringify({ custom_id: id, method: "POST", url: "/v1/turns", body: { strategy: "probe", input } });
+  const lines = [
+    "{broken",
+    ...Array.from({ length: 40 }, (_, nth) => line(`line-${nth}`, nth % 10 ? "echo hi" : "fail no paper")),
+    line("line-1", "echo twice"),
+  ];
+  await page.tab
+    .locator("input[type=file]")
+    .setInputFiles({ name: "lines.jsonl", mimeType: "application/x-ndjson", buffer: Buffer.from(lines.join("\n")) });
+  await page.sees("42 lines");
+  await page.sees("custom_id is the same as in line 3");
+  await page.button("Quote").click();
+  await page.sees("lines to run");
+  await page.button("Start the batch").click();
+  await page.sees("completed");
+  await page.sees("Failures by cause");
+  await page.sees("Invalid lines");
+  await page.sees("42 of 42");
+  const saved = page.tab.waitForEvent("download");
+  await page.button("Download results").click();
+  const results = readFileSync(await (await saved).path(), "utf8")
+    .trim()
+    .split("\n");
+  assert.equal(results.length, 36);
+  await page.button("Run 4 failed again").click();
+  await page.sees("The lines run again");
+  assert.deepEqual(await page.faults("batch-ended"), []);
+  await page.close();
+});
+
+test("the slider shows the state at any event, and what the event changed", options, async () => {
+  const { data } = await engine.api("GET", `/v1/turns?limit=1&where=${encodeURIComponent("strategy = planner")}`);
+  const thread = data[0].thread_id;
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}?tab=state`, "After event");
+  const { events } = await engine.api("GET", `/v1/threads/${thread}`);
+  const slider = page.tab.getByRole("slider");
+  assert.equal(await slider.inputValue(), String(events - 1));
+  await slider.fill("4");
+  await page.tab.waitForURL(/at=4/);
+  await page.sees("Event 4 changed");
+  const changed = await page.tab.locator(".changed").count();
+  assert.ok(0 < changed, "a change is highlighted");
+  await page.tab.getByRole("button", { name: "Next event" }).click();
+  await page.tab.waitForURL(/at=5/);
+  await page.tab.reload();
+  await page.sees("event 5 of");
+  await page.tab.getByRole("tab", { name: "Map" }).click();
+  await page.sees("up to event 5");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("filters are in the address, and a wrong one is explained", options, async () => {
+  await engine.turn("probe", "fail out of paper");
+  const page = await Page.open(browser, engine);
+  await page.view("turns", "shown");
+  await page.tab.keyboard.press("/");
+  await page.tab.keyboard.type("status = failed and strategy = probe");
+  await page.tab.keyboard.press("Enter");
+  await page.sees("fail out of paper");
+  assert.match(page.tab.url(), /where=status/);
+  await page.tab.reload();
+  await page.sees("fail out of paper");
+  await page.view("turns?where=nothing+%3D+1", "there is no field nothing");
+  assert.equal(page.problems.filter((it) => !it.includes("422")).length, 0);
+  await page.close();
+});
+
+test("a long list is read page by page", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("turns", "shown");
+  const { length } = (await engine.api("GET", "/v1/turns?limit=1000")).data;
+  assert.ok(200 < length);
+  for (const _ of Array.from({ length: 40 })) {
+    await page.tab.mouse.wheel(0, 2_000);
+    await page.tab.waitForTimeout(30);
+  }
+  await page.sees(`${length} shown`);
+  assert.ok((await page.tab.locator("main [data-row]").count()) < 100, "only rows near the window are in the document");
+  await page.close();
+});
+
+test("everything is reached by keyboard", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("", "Does anything need me?");
+  await page.tab.keyboard.press("g");
+  await page.tab.keyboard.press("h");
+  await page.tab.getByRole("heading", { name: "Threads" }).waitFor();
+  await page.tab.locator("main [data-row]").first().waitFor();
+  await page.tab.keyboard.press("j");
+  await page.tab.keyboard.press("j");
+  await page.tab.keyboard.press("k");
+  await page.tab.keyboard.press("Enter");
+  await page.sees("Conversation");
+  await page.tab.keyboard.press("?");
+  await page.tab.getByRole("dialog").waitFor();
+  await page.tab.keyboard.press("Escape");
+  await page.tab.getByRole("dialog").waitFor({ state: "detached" });
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("a thread is forked, compared, verified, replayed and retried", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "echo one; fail out of paper; echo two");
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}`, "Failed at");
+  await page.button("Retry").click();
+  await page.sees("The turn continues");
+  await page.sees("two");
+  await page.button("Verify").click();
+  await page.sees("is intact");
+  await page.tab.keyboard.press("Escape");
+  await page.button("Replay").click();
+  await page.sees("makes the same decisions");
+  await page.tab.keyboard.press("Escape");
+  await page.button("Fork").click();
+  await page.tab.getByLabel("Last event to copy").fill("1");
+  await page.tab.getByRole("dialog").getByRole("button", { name: "Fork" }).click();
+  await page.sees("Forked from");
+  await page.button("Compare").click();
+  await page.button("Use the thread that this one was forked from").click();
+  await page.tab.getByRole("dialog").getByRole("button", { name: "Compare", exact: true }).click();
+  await page.sees("the same");
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
+
+test("events arrive by the stream alone", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "ask Which size? | small | large");
+  const frozen = await engine.api("GET", `/v1/threads/${thread}`);
+  const page = await Page.open(browser, engine);
+  await page.tab.route(/\/v1\/threads\/[0-9a-f-]+$/, (route) => route.fulfill({ json: frozen }));
+  await page.view(`threads/${thread}`, "event 4 of 4");
+  await page.tab.getByText("live", { exact: true }).waitFor();
+  await engine.api("POST", `/v1/inbox/${thread}`, { type: "respond", args: "large" });
+  await page.sees("receive_answer");
+  await page.sees("event 8 of 8");
+  await page.close();
+});
+
+test("events appear as they happen; the page says when the API is gone, and recovers", options, async () => {
+  const page = await Page.open(browser, engine);
+  await page.view("playground", "Nothing sent yet");
+  await page.tab.getByLabel("Message", { exact: true }).fill("stream one two three; ask Which size? | small | large");
+  await page.button("Send").click();
+  await page.sees("Which size?");
+  const thread = new URL(page.tab.url().replace("#", "")).searchParams.get("thread");
+  await page.tab.getByText("live", { exact: true }).waitFor();
+  await engine.api("POST", `/v1/inbox/${thread}`, { type: "respond", args: "large" });
+  await page.sees('answered "large"');
+  await engine.kill();
+  await page.sees("The API does not answer.");
+  assert.deepEqual(
+    (await page.faults("away")).filter((it) => !LOST.test(it)),
+    [],
+  );
+  await engine.run();
+  await page.tab.getByText("The API does not answer.").waitFor({ state: "detached" });
+  await page.tab.getByText("live", { exact: true }).waitFor();
+  await engine.api("POST", "/v1/turns?wait=30", { thread_id: thread, input: "echo back again" });
+  await page.sees("back again");
+  assert.deepEqual(
+    page.problems.filter((it) => !LOST.test(it)),
+    [],
+  );
+  await page.close();
+});
+
+test("a long log is shown in windows", options, async () => {
+  const { thread_id: thread } = await engine.turn("probe", "steps 2500; echo done");
+  const { events } = await engine.api("GET", `/v1/threads/${thread}`);
+  assert.ok(2_000 < events, String(events));
+  const page = await Page.open(browser, engine);
+  await page.view(`threads/${thread}`, "Load earlier events");
+  await page.sees(`Events ${events - 1_000} to ${events - 1}`);
+  await page.tab.getByRole("slider").fill("100");
+  await page.sees("Go to the newest events");
+  await page.tab.getByRole("tab", { name: "State" }).click();
+  await page.sees("After event 100");
+  await page.button("Newest").click();
+  await page.tab.getByRole("tab", { name: "Timeline" }).click();
+  await page.sees(`Events ${events - 1_000} to ${events - 1}`);
+  await page.button("Load earlier events").click();
+  await page.sees(`Events ${events - 2_000} to ${events - 1}`);
+  assert.deepEqual(page.problems, []);
+  await page.close();
+});
