@@ -173,6 +173,7 @@ fn request(log: &Log, slot: usize) -> Option<&Request> {
         | Event::Abandoned(_)
         | Event::InDoubt(_)
         | Event::Reconciled(_)
+        | Event::TaskStarted(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)
         | Event::Summarised(_)
