@@ -94,6 +94,7 @@ impl Spending {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::Summarised(_)
             | Event::Decided(_)

@@ -208,6 +208,7 @@ fn steps(log: &[Event]) -> Vec<String> {
                 | Event::Abandoned(_)
                 | Event::InDoubt(_)
                 | Event::Reconciled(_)
+                | Event::TaskStarted(_)
                 | Event::InputRequired(_)
                 | Event::InputProvided(_)
                 | Event::Summarised(_)

@@ -50,6 +50,7 @@ impl Explainer {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_) => {
                 self.begun = true;

@@ -17,7 +17,7 @@ use crate::{
     message::{Message, Role, Tool},
     node_config::{self, EngineConfig, NodeConfig},
     outcome::Outcome,
-    progress::{InvalidLog, MessageRejected, Next, Policy, Progress, RunStatus, name},
+    progress::{Attempt, InvalidLog, MessageRejected, Next, OpenTask, Policy, Progress, RunStatus, name},
     request::{Fault, Request, Response},
     strategy::{Edge, ProposedCall, Strategy, own_tools},
     tool_names::{OfferedTool, offered_tools},
@@ -182,6 +182,10 @@ pub trait DynThread: Send + Sync {
     /// Returns the slots of requests whose effect on the outside world is unknown and that no person was asked to
     /// resolve.
     fn unresolved_writes(&self) -> Vec<usize>;
+    /// Returns the last attempt of the request at `slot`, if it may change the outside world.
+    fn last_attempt(&self, slot: usize) -> Option<Attempt>;
+    /// Returns the tasks of servers whose results are not needed any more.
+    fn abandoned_tasks(&self) -> &[OpenTask];
     /// Returns the messages of a request as its model receives them: a summary may stand for the first, and long tool
     /// results are shortened as the request says.
     fn messages_of(&self, request: &Request) -> Cow<'_, [Message]>;
@@ -421,6 +425,14 @@ impl<S: Strategy> DynThread for Progress<S> {
 
     fn unresolved_writes(&self) -> Vec<usize> {
         self.unresolved_writes()
+    }
+
+    fn last_attempt(&self, slot: usize) -> Option<Attempt> {
+        self.last_attempt(slot)
+    }
+
+    fn abandoned_tasks(&self) -> &[OpenTask] {
+        self.abandoned_tasks()
     }
 
     fn messages_of(&self, request: &Request) -> Cow<'_, [Message]> {

@@ -1,8 +1,8 @@
-//! Refusal of JSON texts whose values would not survive being read.
+//! JSON texts whose values would not survive being read: refused, or changed visibly.
 //!
 //! Numbers are read into 64 bits, strings into UTF-8, and logs by a parser that gives up at 128 levels. A value that does
-//! not fit would be changed silently, or make a log unreadable. It is refused by name where it enters, before anything
-//! is stored.
+//! not fit would be changed silently, or make a log unreadable. Requests of clients and arguments of models are refused by
+//! name, before anything is stored. The result of a call that was carried out cannot be refused, so it is changed.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -16,6 +16,9 @@ const EVENT_DEPTH_MAX: usize = 120;
 
 /// Maximum length of the shown place and value, in characters.
 const SHOWN_MAX: usize = 120;
+
+/// Maximum changed values that are named.
+const NAMED_MAX: usize = 8;
 
 /// A value that cannot be kept as it was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,26 +79,27 @@ impl std::error::Error for UnfaithfulJson {}
 ///
 /// [`UnfaithfulJson`] for the first value that would be changed.
 pub fn check_json(text: &[u8]) -> Result<(), UnfaithfulJson> {
-    let mut scan = Scan { text, frames: Vec::new() };
-    let mut at = 0;
-    while let Some(byte) = text.get(at) {
-        at = match byte {
-            b'{' => scan.open(Frame::Object(None), at)?,
-            b'[' => scan.open(Frame::List(0), at)?,
-            b'}' | b']' => {
-                scan.frames.pop();
-                at + 1
-            }
-            b',' => {
-                scan.next();
-                at + 1
-            }
-            b'"' => scan.string(at)?,
-            b'-' | b'0'..=b'9' => scan.number(at)?,
-            _ => at + 1,
-        };
+    Scan { text, frames: Vec::new(), changes: None }.run()
+}
+
+/// Changes every value of a JSON text that is not kept as it was sent. Returns the new text and the first changed values, or
+/// `None` if there are none.
+///
+/// A number becomes the text of its digits, and a part that is nested too deep the text of its JSON. Half a character becomes
+/// U+FFFD.
+pub fn keepable_json(text: &str) -> Option<(String, Vec<UnfaithfulJson>)> {
+    let mut scan = Scan { text: text.as_bytes(), frames: Vec::new(), changes: Some(Changes::default()) };
+    // A scan that changes values refuses none.
+    let _ = scan.run();
+    let Changes { places, named } = scan.changes.filter(|it| !it.places.is_empty())?;
+    let (mut changed, mut copied) = (String::with_capacity(text.len()), 0);
+    for (place, with) in places {
+        changed.push_str(text.get(copied..place.start)?);
+        changed.push_str(&with);
+        copied = place.end;
     }
-    Ok(())
+    changed.push_str(text.get(copied..)?);
+    Some((changed, named))
 }
 
 /// Checks the depth of a value that was parsed by other code.
@@ -156,12 +160,85 @@ enum Frame {
 struct Scan<'a> {
     text: &'a [u8],
     frames: Vec<Frame>,
+    /// Absent if the first value that is not kept is refused.
+    changes: Option<Changes>,
+}
+
+/// Changed values.
+#[derive(Default)]
+struct Changes {
+    /// Places, each with the text that replaces it.
+    places: Vec<(Range<usize>, String)>,
+    /// The first of the values.
+    named: Vec<UnfaithfulJson>,
 }
 
 impl Scan<'_> {
+    fn run(&mut self) -> Result<(), UnfaithfulJson> {
+        let mut at = 0;
+        while let Some(byte) = self.text.get(at) {
+            at = match byte {
+                b'{' => self.open(Frame::Object(None), at)?,
+                b'[' => self.open(Frame::List(0), at)?,
+                b'}' | b']' => {
+                    self.frames.pop();
+                    at + 1
+                }
+                b',' => {
+                    self.next();
+                    at + 1
+                }
+                b'"' => self.string(at)?,
+                b'-' | b'0'..=b'9' => self.number(at)?,
+                _ => at + 1,
+            };
+        }
+        Ok(())
+    }
+
+    /// Changes the value at a place, or refuses it. Returns the position after it.
+    fn unfaithful(&mut self, place: Range<usize>, kind: UnfaithfulKind) -> Result<usize, UnfaithfulJson> {
+        if self.changes.as_ref().is_none_or(|it| it.named.len() < NAMED_MAX) {
+            let error = self.refuse(kind.clone());
+            match &mut self.changes {
+                None => return Err(error),
+                Some(changes) => changes.named.push(error),
+            }
+        }
+        let text = String::from_utf8_lossy(self.text.get(place.clone()).unwrap_or_default());
+        let with = match kind {
+            UnfaithfulKind::Surrogate(_) => char::REPLACEMENT_CHARACTER.to_string(),
+            UnfaithfulKind::Number(_) | UnfaithfulKind::Depth => Value::from(text).to_string(),
+        };
+        let end = place.end;
+        self.changes.iter_mut().for_each(|it| it.places.push((place.clone(), with.clone())));
+        Ok(end)
+    }
+
+    /// Returns the position after the list or object that begins at `start`.
+    fn end_of(&self, start: usize) -> usize {
+        let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+        for (at, byte) in self.text.iter().enumerate().skip(start) {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' if in_string => escaped = true,
+                b'"' => in_string = !in_string,
+                b'{' | b'[' if !in_string => depth += 1,
+                b'}' | b']' if !in_string => {
+                    depth -= 1;
+                    if depth == 0 {
+                        return at + 1;
+                    }
+                }
+                _ => {}
+            }
+        }
+        self.text.len()
+    }
+
     fn open(&mut self, frame: Frame, at: usize) -> Result<usize, UnfaithfulJson> {
         if self.frames.len() == JSON_DEPTH_MAX {
-            return Err(self.refuse(UnfaithfulKind::Depth));
+            return self.unfaithful(at..self.end_of(at), UnfaithfulKind::Depth);
         }
         self.frames.push(frame);
         Ok(at + 1)
@@ -187,7 +264,7 @@ impl Scan<'_> {
                         (Some(0xd800..=0xdbff), Some(0xdc00..=0xdfff)) => 12,
                         (Some(0xd800..=0xdfff), _) => {
                             let text = self.shown(at..at + 6).into_owned();
-                            return Err(self.refuse(UnfaithfulKind::Surrogate(text)));
+                            self.unfaithful(at..at + 6, UnfaithfulKind::Surrogate(text))? - at
                         }
                         _ => 2,
                     };
@@ -209,7 +286,7 @@ impl Scan<'_> {
     }
 
     /// Returns the position after the number that begins at `start`.
-    fn number(&self, start: usize) -> Result<usize, UnfaithfulJson> {
+    fn number(&mut self, start: usize) -> Result<usize, UnfaithfulJson> {
         let is_part = |it: &u8| matches!(it, b'0'..=b'9' | b'+' | b'-' | b'.' | b'e' | b'E');
         let length = self.text.get(start..).unwrap_or_default().iter().take_while(|it| is_part(it)).count();
         let place = start..start + length;
@@ -218,8 +295,8 @@ impl Scan<'_> {
         if survives(literal) {
             return Ok(place.end);
         }
-        let text = self.shown(place).into_owned();
-        Err(self.refuse(UnfaithfulKind::Number(text)))
+        let text = self.shown(place.clone()).into_owned();
+        self.unfaithful(place, UnfaithfulKind::Number(text))
     }
 
     fn refuse(&self, kind: UnfaithfulKind) -> UnfaithfulJson {
@@ -292,7 +369,7 @@ fn decimal(literal: &str) -> Option<(bool, String, i64)> {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{JSON_DEPTH_MAX, check_json, check_json_depth, is_readable_event};
+    use super::{JSON_DEPTH_MAX, check_json, check_json_depth, is_readable_event, keepable_json};
 
     #[test]
     fn numbers_that_come_back_the_same_pass() {
@@ -352,6 +429,33 @@ mod tests {
             assert!(error.contains("half a character; hint: "), "{error}");
         }
         assert_eq!(check_json(br#"["\ud83d\ude00", "\\ud83d", "\u0000", "a\"b"]"#), Ok(()));
+    }
+
+    #[test]
+    fn values_that_cannot_be_refused_are_changed_visibly() {
+        let deep = format!("{}{}", "[".repeat(JSON_DEPTH_MAX - 1), "]".repeat(JSON_DEPTH_MAX - 1));
+        let text = format!(
+            r#"{{"id": 123456789012345678901234, "k\ud83d": "a\ude00\\ud83d", "ok": [1, "é"], "x": [{deep}, 2]}}"#
+        );
+        let (changed, named) = keepable_json(&text).unwrap();
+        check_json(changed.as_bytes()).unwrap();
+        let value: Value = serde_json::from_str(&changed).unwrap();
+        assert_eq!(value["id"], "123456789012345678901234", "no digit is lost");
+        assert_eq!(value["k\u{fffd}"], "a\u{fffd}\\ud83d");
+        assert_eq!(value["ok"], json!([1, "é"]));
+        assert_eq!(value["x"][1], 2);
+        assert!(changed.contains(r#""[]""#), "the innermost part is a text: {changed}");
+        let named: Vec<String> = named.iter().map(|it| it.detail()).collect();
+        assert_eq!(named.len(), 4, "{named:?}");
+        assert_eq!(keepable_json(r#"{"a": [1, "\ud83d\ude00"]}"#), None);
+        let many = format!("[{}]", vec!["1e400"; 1_000].join(","));
+        let (changed, named) = keepable_json(&many).unwrap();
+        assert_eq!((serde_json::from_str::<Vec<String>>(&changed).unwrap().len(), named.len()), (1_000, 8));
+        for text in ["[[1e400", "{\"\\ud83d", "]]1e400", "1e400"] {
+            keepable_json(text).unwrap_or_else(|| panic!("{text}"));
+        }
+        let open = "[".repeat(JSON_DEPTH_MAX + 5);
+        check_json(keepable_json(&open).unwrap().0.as_bytes()).unwrap();
     }
 
     #[test]

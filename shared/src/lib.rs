@@ -56,11 +56,12 @@ pub use elicitation::{Elicitation, InputResponse, InputResponses, InvalidAnswer}
 pub use event::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Event, FORMAT,
     Failed, Forked, Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened,
-    Reconciled, Retried, Shape, Summarised, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
+    Reconciled, Retried, Shape, Summarised, TaskStarted, TurnKind, TurnStarted, Unreadable, Upcast, Verdict,
 };
 pub use graph::{DynThread, Graph, NodeInfo, Topology, Walked, map};
 pub use json_text::{
     JSON_DEPTH_MAX, UnfaithfulJson, UnfaithfulKind, check_json, check_json_depth, is_readable_event,
+    keepable_json,
 };
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
@@ -68,8 +69,8 @@ pub use message::{
 pub use node_config::{EngineConfig, NodeConfig, PROMPT_MAX, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use progress::{
-    ATTEMPTS_MAX, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, PendingRequest, Policy, Progress,
-    RunStatus, SUMMARISE_NODE, SUMMARISE_PROMPT,
+    ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
+    Policy, Progress, RunStatus, SUMMARISE_NODE, SUMMARISE_PROMPT,
 };
 pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};

@@ -62,6 +62,7 @@ pub fn rerun(graph: &dyn Graph, script: &[Event]) -> Result<Rerun, InvalidLog> {
                         Event::Answered(_)
                             | Event::AttemptFailed(_)
                             | Event::InDoubt(_)
+                            | Event::TaskStarted(_)
                             | Event::InputRequired(_)
                     )
                 };

@@ -141,6 +141,7 @@ impl Seen {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Summarised(_)
@@ -169,6 +170,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
             | Response::Tools { .. }
             | Response::ToolsUnchanged
             | Response::OutputWithExtras { .. }
+            | Response::Working { .. }
             | Response::InputRequired { .. }
             | Response::Prompts { .. }
             | Response::Prompt { .. }
@@ -187,6 +189,7 @@ fn trouble(event: &Event) -> Option<&'static str> {
         | Event::Asked(_)
         | Event::Attempted(_)
         | Event::Reconciled(_)
+        | Event::TaskStarted(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)
         | Event::Summarised(_)

@@ -128,6 +128,7 @@ fn is_list(response: &Response) -> bool {
         Response::Reply(_)
         | Response::Output(_)
         | Response::OutputWithExtras { .. }
+        | Response::Working { .. }
         | Response::InputRequired { .. }
         | Response::Prompt { .. }
         | Response::Described(_)
@@ -150,6 +151,7 @@ fn heard(log: &[Event]) -> Vec<usize> {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Failed(_)

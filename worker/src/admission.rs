@@ -8,7 +8,7 @@ use shared::{Fault, FaultKind, Usage};
 use tokio::runtime::Handle;
 use tracing::warn;
 
-use crate::{pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
+use crate::{pauses::Pauses, retry_policy::RetryPolicies, running_time, world::Outcome};
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -37,7 +37,7 @@ impl RequestAdmission {
     /// Performs a request within the timeout.
     pub(crate) async fn with_timeout(&self, request: impl Future<Output = Outcome>) -> Outcome {
         let Some(timeout) = self.timeout else { return request.await };
-        tokio::time::timeout(timeout, request).await.unwrap_or_else(|_| Err(timed_out(timeout)))
+        running_time::timeout(timeout, request).await.unwrap_or_else(|| Err(timed_out(timeout)))
     }
 }
 

@@ -79,7 +79,12 @@ impl<L: Log> JobExecutor<L> {
                 Ok(Err(store::Error::Stale { .. })) if log.as_ref().is_some_and(ThreadLog::begins_turn) => {
                     return (StepOutcome::Continue, None);
                 }
-                Ok(Err(err)) => Err(err),
+                Ok(Err(err)) => {
+                    if let (store::Error::Stale { .. }, Some(log)) = (&err, &log) {
+                        steps.settle_doubts_of(log).await;
+                    }
+                    Err(err)
+                }
                 Err(panic) => self.park(job, log, panic_message(&*panic)).await,
             };
         let outcome = match outcome {

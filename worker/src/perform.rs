@@ -1,13 +1,13 @@
 //! Performs the requests of a node: admits them, sends them concurrently, and records their results.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use queue::{
     BlockReason, BlockedBy, Priority,
     rate_limits::{Demand, MAX_PAUSE, Refusal, Reservation, Standing, Subject},
 };
-use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request};
+use shared::{Attempted, Event, Fault, FaultKind, PendingRequest, Request, Response};
 use store::{Error, Head, Log, PauseKind, ThreadId, ThreadLog};
 use tokio::{sync::Notify, time::Instant};
 use tracing::warn;
@@ -31,6 +31,10 @@ const MIN_DELAY: Duration = Duration::from_millis(100);
 /// number must not grow with the wait.
 const WRITE_DELAY_PART: u32 = 4;
 
+/// Maximum time that a server may work on a call as a task. Then the call is given up, and is in doubt if it may have changed
+/// something.
+const MAX_TASK_TIME: Duration = Duration::from_secs(24 * 60 * 60);
+
 /// The requests of a node, divided by what may be done with them now.
 #[derive(Default)]
 struct Admitted {
@@ -43,7 +47,10 @@ struct Admitted {
 }
 
 /// Delay of a request, and its reason.
-type Blocked = (Duration, BlockReason);
+pub(crate) type Blocked = (Duration, BlockReason);
+
+/// A request that was sent, and its outcome; the delay if it waits for its model or server.
+pub(crate) type Sent = (usize, Result<Event, Blocked>);
 
 /// Result of a reservation.
 enum Reserved {
@@ -218,6 +225,8 @@ impl<L: Log> StepRunner<L> {
             };
             (due.slot, self.conclude(log, &due, priority, sent, outcome).await)
         };
+        let mut writes: BTreeSet<usize> =
+            admitted.iter().filter(|(it, _)| it.is_write()).map(|(it, _)| it.slot).collect();
         let mut left = admitted.len();
         let in_flight: FuturesUnordered<_> = admitted.into_iter().map(send_one).collect();
         let mut arriving = in_flight.ready_chunks(left);
@@ -233,7 +242,10 @@ impl<L: Log> StepRunner<L> {
                         }
                         continue;
                     }
-                    Ok(_) => return Err(Error::Stale { thread: id, seq: head.seq }),
+                    Ok(_) => {
+                        self.settle_doubts(*head, Vec::new(), writes, arriving, wake).await;
+                        return Err(Error::Stale { thread: id, seq: head.seq });
+                    }
                     Err(error) => {
                         // Finishing the requests in flight is worth more than knowing now: the append fails if the log
                         // moved.
@@ -245,18 +257,20 @@ impl<L: Log> StepRunner<L> {
             let Some(mut arrived) = arrived else { return Ok(results) };
             arrived.sort_by_key(|(slot, _)| *slot);
             left -= arrived.len();
-            if !results.last.is_empty() {
-                ThreadLog::store_landed(head, &self.parts, &results.last).await?;
-                results.stored.append(&mut results.last);
-            }
-            for (_, sent) in arrived {
+            for (slot, sent) in arrived {
+                writes.remove(&slot);
                 match sent {
                     Ok(event) => results.last.push(event),
                     Err(blocked) => keep_soonest(&mut results.blocked, blocked),
                 }
             }
             if left > 0 && !results.last.is_empty() {
-                ThreadLog::store_landed(head, &self.parts, &results.last).await?;
+                if let Err(error) = ThreadLog::store_landed(head, &self.parts, &results.last).await {
+                    if let Error::Stale { .. } = error {
+                        self.settle_doubts(*head, results.last, writes, arriving, wake).await;
+                    }
+                    return Err(error);
+                }
                 results.stored.append(&mut results.last);
             }
         }
@@ -280,6 +294,15 @@ impl<L: Log> StepRunner<L> {
         let Some(subject) = self.world.subject(&due.request) else {
             return Ok(receive(outcome.map_err(Fault::as_attempt), self.backoff.delay_ms(due.attempts)));
         };
+        if let (Ok((Response::Working { poll_after_ms, .. }, _)), Some(_)) = (&outcome, &due.task) {
+            self.admission.limits.answered(&subject, sent.elapsed());
+            if MAX_TASK_TIME <= log.task_age(due.slot, self.parts.store.now()) {
+                let fault = Fault::permanent(format!("the task has not ended within {MAX_TASK_TIME:?}"));
+                return Ok(receive(Err(fault), 0));
+            }
+            let why = BlockedBy::Provider.because(format!("{subject} works on a task"));
+            return Err((Duration::from_millis(*poll_after_ms), why));
+        }
         let policy = self.admission.retries.of(&subject);
         let backoff = policy.backoff.unwrap_or(self.backoff);
         let recorded = |outcome| Ok(policy.limit_attempts(receive(outcome, backoff.delay_ms(due.attempts))));

@@ -62,13 +62,20 @@ impl<L: Log> StepRunner<L> {
     ///
     /// [`Error::Unavailable`] if the store cannot be reached: the job can be retried.
     pub async fn run_job(&self, thread: ThreadId, wake: &Notify) -> Result<StepOutcome, Error> {
+        let mut log = match self.open(thread).await {
+            Ok(log) => log,
+            Err(error) => return self.resolve_error(thread, Err(error)).await,
+        };
         let outcome = async {
-            let mut log = self.open(thread).await?;
             let done = self.step(&mut log, Priority::Normal, wake).await?;
             log.flush(&self.parts).await?;
             Ok(done)
         };
-        self.resolve_error(thread, outcome.await).await
+        let outcome = outcome.await;
+        if let Err(Error::Stale { .. }) = outcome {
+            self.settle_doubts_of(&log).await;
+        }
+        self.resolve_error(thread, outcome).await
     }
 
     /// Opens a thread's log from the store.
@@ -142,8 +149,10 @@ impl<L: Log> StepRunner<L> {
                 return Ok(outcome);
             }
         } else if !self.start_turn(log).await? {
+            self.cancel_tasks(log);
             return Ok(StepOutcome::Idle);
         }
+        self.cancel_tasks(log);
         record_position(log);
         loop {
             match log.thread().next().map_err(|err| stuck(thread, &err))? {
@@ -195,6 +204,15 @@ impl<L: Log> StepRunner<L> {
             }
         }
         Ok(false)
+    }
+
+    /// Tells servers which tasks are not needed any more. No turn waits for their replies.
+    fn cancel_tasks(&self, log: &ThreadLog) {
+        let thread = log.id();
+        for task in log.thread().abandoned_tasks().to_vec() {
+            let world = Arc::clone(&self.world);
+            tokio::spawn(async move { world.cancel_task(thread, &task).await });
+        }
     }
 
     /// Decides whether the thread, idle or not, has more to do.

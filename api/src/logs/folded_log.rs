@@ -219,11 +219,13 @@ fn update_in_doubt(slots: &mut BTreeSet<usize>, event: &Event) {
     match event {
         Event::InDoubt(it) => drop(slots.insert(it.slot)),
         Event::Reconciled(it) => drop(slots.remove(&it.slot)),
+        // Late outcomes.
+        Event::TaskStarted(it) => drop(slots.remove(&it.slot)),
+        Event::Answered(it) => drop(slots.remove(&it.slot)),
+        Event::AttemptFailed(it) => drop(slots.remove(&it.slot)),
         Event::Asked(_) | Event::Decided(_) | Event::Cancelled(_) | Event::TurnStarted(_) => slots.clear(),
         Event::Opened(_)
         | Event::Attempted(_)
-        | Event::Answered(_)
-        | Event::AttemptFailed(_)
         | Event::Abandoned(_)
         | Event::InputRequired(_)
         | Event::InputProvided(_)

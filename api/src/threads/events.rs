@@ -283,6 +283,7 @@ impl Follower {
             | shared::Event::InDoubt(_)
             | shared::Event::Reconciled(_)
             | shared::Event::Summarised(_)
+            | shared::Event::TaskStarted(_)
             | shared::Event::InputRequired(_)
             | shared::Event::InputProvided(_)
             | shared::Event::Retried(_)

@@ -43,6 +43,8 @@ golden! {
     "v1/research__a_provider_cites_what_it_read.jsonl",
     "v1/research__money_of_a_turn_is_spent.jsonl",
     "v1/research__nothing_asked_and_nothing_answered.jsonl",
+    "v1/retriever__a_call_becomes_a_task.jsonl",
+    "v1/retriever__a_late_answer_settles_a_doubt.jsonl",
     "v1/retriever__a_reply_is_cut_off.jsonl",
     "v1/retriever__a_search_by_cosine.jsonl",
     "v1/retriever__a_search_by_dot.jsonl",

@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 use shared::{
-    DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo, Policy,
-    ProposedCall, Request, Response, RunStatus, Tool, Topology, Usage, UsageTotal,
+    Attempt, DynThread, Event, Fault, Goto, Graph, InvalidLog, Message, MessageRejected, Next, NodeInfo,
+    OpenTask, Policy, ProposedCall, Request, Response, RunStatus, Tool, Topology, Usage, UsageTotal,
 };
 use uuid::Uuid;
 
@@ -140,6 +140,12 @@ impl DynThread for Thread {
     }
     fn unresolved_writes(&self) -> Vec<usize> {
         self.0.unresolved_writes()
+    }
+    fn last_attempt(&self, slot: usize) -> Option<Attempt> {
+        self.0.last_attempt(slot)
+    }
+    fn abandoned_tasks(&self) -> &[OpenTask] {
+        self.0.abandoned_tasks()
     }
     fn tools(&self) -> Vec<Tool> {
         self.0.tools()

@@ -12,7 +12,7 @@ use shared::{Event, strategies};
 
 /// Values that can be read and are never written: shown to a person because of other events, or passed within the
 /// code.
-const NEVER_WRITTEN: [&str; 16] = [
+const NEVER_WRITTEN: [&str; 17] = [
     "answered.response.messages[].role=:system",
     "answered.response.messages[].role=:tool",
     "answered.response.messages[]:attachments",
@@ -20,6 +20,7 @@ const NEVER_WRITTEN: [&str; 16] = [
     "answered.response.messages[]:tool_calls",
     "answered.response.response=:unavailable",
     "answered.response.response=:input_required",
+    "answered.response.response=:working",
     "answered.response.response=:output_with_extras",
     "asked.requests[].web_search=:off",
     "decided.messages[].role=:system",

@@ -218,6 +218,10 @@ pub enum McpTransport {
         env: BTreeMap<String, MaybeSecret>,
         /// Working directory of the process.
         cwd: Option<PathBuf>,
+        /// Sandbox of the process.
+        sandbox: Option<SandboxSettings>,
+        /// User that runs the process.
+        user: Option<String>,
     },
     /// Streamable HTTP.
     Http {
@@ -226,6 +230,51 @@ pub enum McpTransport {
         /// HTTP headers of every request.
         headers: BTreeMap<String, MaybeSecret>,
     },
+}
+
+/// A sandbox made by bubblewrap.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SandboxSettings {
+    /// True if the process may use the network. Default: false.
+    pub network: bool,
+    /// Files and folders that the process may read, besides programs and libraries.
+    pub read: Vec<PathBuf>,
+    /// Files and folders that the process may read and change.
+    pub write: Vec<PathBuf>,
+}
+
+/// The value of `sandbox`: a switch, or a table.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum SandboxKeys {
+    Switch(bool),
+    Section(SandboxSettings),
+}
+
+impl From<SandboxKeys> for Option<SandboxSettings> {
+    fn from(keys: SandboxKeys) -> Self {
+        match keys {
+            SandboxKeys::Switch(is_on) => is_on.then(SandboxSettings::default),
+            SandboxKeys::Section(settings) => Some(settings),
+        }
+    }
+}
+
+/// Written by hand, as that of [`ToolKeys`].
+impl JsonSchema for SandboxKeys {
+    fn schema_name() -> Cow<'static, str> {
+        "SandboxKeys".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> schemars::Schema {
+        let paths = json!({"type": "array", "items": {"type": "string"}});
+        json_schema!({
+            "type": ["boolean", "object"],
+            "properties": {"network": {"type": "boolean"}, "read": paths, "write": paths},
+            "additionalProperties": false,
+        })
+    }
 }
 
 /// The keys of a provider, before validation.
@@ -259,6 +308,8 @@ pub(super) struct McpKeys {
     args: Option<Vec<String>>,
     env: Option<BTreeMap<String, MaybeSecret>>,
     cwd: Option<PathBuf>,
+    sandbox: Option<SandboxKeys>,
+    user: Option<String>,
     url: Option<Address>,
     headers: Option<BTreeMap<String, MaybeSecret>>,
     #[schemars(range(min = 1))]
@@ -351,7 +402,7 @@ pub(super) const EXCLUSIVE_KEYS: [(&str, &str, &[&str]); 4] = [
         ],
     ),
     ("mcp", "command", &["url", "headers"]),
-    ("mcp", "url", &["command", "args", "env", "cwd"]),
+    ("mcp", "url", &["command", "args", "env", "cwd", "sandbox", "user"]),
 ];
 
 /// Headers that a provider cannot set.
@@ -433,9 +484,17 @@ impl TryFrom<McpKeys> for McpSettings {
                 args: it.args.unwrap_or_default(),
                 env: it.env.unwrap_or_default(),
                 cwd: it.cwd,
+                sandbox: it.sandbox.and_then(Into::into),
+                user: it.user,
             },
-            (None, Some(_)) if it.args.is_some() || it.env.is_some() || it.cwd.is_some() => {
-                return Err("has a url, so args, env and cwd are not allowed");
+            (None, Some(_))
+                if it.args.is_some()
+                    || it.env.is_some()
+                    || it.cwd.is_some()
+                    || it.sandbox.is_some()
+                    || it.user.is_some() =>
+            {
+                return Err("has a url, so args, env, cwd, sandbox and user are not allowed");
             }
             (None, Some(url)) => McpTransport::Http { url, headers: it.headers.unwrap_or_default() },
             (Some(_), Some(_)) => return Err("has both a command and a url; remove one"),

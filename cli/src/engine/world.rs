@@ -7,9 +7,9 @@ use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::world::{
-    COMMANDS, Command, Commands, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price, Provider,
-    Providers, RateLimitConfig, Redactor, Script, Server, Servers, Session, Structured, ToolFilter, ToolRule,
-    Transport, describe_commands,
+    COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
+    Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
+    ToolFilter, ToolRule, Transport, describe_commands,
 };
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 
@@ -206,7 +206,17 @@ fn command(settings: &CommandSettings) -> anyhow::Result<Command> {
 pub(crate) fn servers(settings: &Settings) -> anyhow::Result<Servers> {
     let servers: anyhow::Result<BTreeMap<String, Server>> =
         settings.mcp.iter().map(|(name, it)| Ok((name.clone(), server(it)?))).collect();
-    Ok(Servers::starting_at_once(servers?, settings.worker.mcp_starts_at_once))
+    let servers = servers?;
+    for (name, server) in &servers {
+        if let Err(error) = server.confinement.check() {
+            tracing::warn!(
+                server = name,
+                error,
+                "MCP server cannot be confined as configured, so it is not started"
+            );
+        }
+    }
+    Ok(Servers::starting_at_once(servers, settings.worker.mcp_starts_at_once))
 }
 
 /// Maximum number of threads that have a session with one server at the same time.
@@ -216,7 +226,7 @@ const SESSION_IDLE: Duration = Duration::from_secs(600);
 
 fn server(settings: &McpSettings) -> anyhow::Result<Server> {
     let transport = match &settings.transport {
-        McpTransport::Child { command, args, env, cwd } => {
+        McpTransport::Child { command, args, env, cwd, .. } => {
             let env: BTreeMap<String, SecretString> =
                 env.iter().map(|(k, v)| Ok((k.clone(), v.resolve()?))).collect::<anyhow::Result<_>>()?;
             let env = env.into_iter().map(|(k, v)| (k, v.expose_secret().to_owned())).collect();
@@ -231,6 +241,7 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
     Ok(Server {
         description: settings.description.clone(),
         transport,
+        confinement: confinement(settings),
         call_timeout: Duration::from_secs(settings.call_timeout_seconds),
         connect_timeout: Duration::from_secs(settings.connect_timeout_seconds),
         session: match settings.session {
@@ -248,6 +259,18 @@ fn server(settings: &McpSettings) -> anyhow::Result<Server> {
             .map(|(strategy, it)| (strategy.clone(), of_nodes(it)))
             .collect(),
     })
+}
+
+fn confinement(settings: &McpSettings) -> Confinement {
+    let McpTransport::Child { sandbox, user, .. } = &settings.transport else {
+        return Confinement::default();
+    };
+    let sandbox = sandbox.as_ref().map(|it| Sandbox {
+        network: it.network,
+        read: it.read.clone(),
+        write: it.write.clone(),
+    });
+    Confinement { sandbox, user: user.clone() }
 }
 
 fn of_nodes(nodes: &BTreeMap<String, SightSettings>) -> BTreeMap<String, ToolFilter> {

@@ -97,7 +97,11 @@ async fn live(engine: &Engine, library: &Path, graph: &'static dyn Graph, path: 
         if !turn.is_null() && event.is_external() {
             let outcome = matches!(
                 event,
-                Event::Answered(_) | Event::AttemptFailed(_) | Event::InDoubt(_) | Event::InputRequired(_)
+                Event::Answered(_)
+                    | Event::AttemptFailed(_)
+                    | Event::InDoubt(_)
+                    | Event::TaskStarted(_)
+                    | Event::InputRequired(_)
             );
             if outcome {
                 continue;

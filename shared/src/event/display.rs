@@ -76,6 +76,7 @@ impl fmt::Display for Event {
                 Verdict::DidNotHappen => write!(f, "did not happen"),
                 Verdict::Skip => write!(f, "skip"),
             },
+            Event::TaskStarted(it) => write!(f, "{}", quoted(&it.task, full)),
             Event::InputRequired(it) => fmt_input_required(it, f),
             Event::InputProvided(it) => fmt_input_provided(it, f),
             Event::Summarised(it) => match it.upto {

@@ -231,6 +231,16 @@ pub enum Verdict {
     Skip,
 }
 
+/// A server carries a call out as a task. The call is not sent again: the task is asked for its result until it ends.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskStarted {
+    /// Index of the request within its node.
+    pub slot: usize,
+    /// Id of the task at the server.
+    pub task: String,
+}
+
 /// A tool needs input from a person before it can run.
 ///
 /// The attempt ends with this event. The next attempt starts once every input is provided.

@@ -6,7 +6,8 @@
 //! step    = [asked attempt+] decided
 //!         | [asked attempt+] failed [retried …]
 //!         | asked attempt+ summarised          by the engine, before the step that it makes room for
-//! attempt = [attempted] (answered | attempt_failed | abandoned | in_doubt reconciled | input_required input_provided*)
+//! attempt = [attempted] [task_started] (answered | attempt_failed | abandoned | in_doubt settled | input_required input_provided*)
+//! settled = reconciled | answered | attempt_failed            by a person, or by an outcome that arrives late
 //! anywhere between events of a turn: cancelled
 //! anywhere after the first event, once: forked
 //! ```
@@ -30,7 +31,7 @@ use serde::{Deserialize, Serialize};
 pub use kinds::{
     Abandoned, Answered, Asked, AttemptFailed, Attempted, Cancelled, DEFAULT_TENANT, Decided, Failed, Forked,
     Goto, InDoubt, InputProvided, InputRequired, Interrupt, InterruptKind, Opened, Reconciled, Retried,
-    Summarised, TurnKind, TurnStarted, Verdict,
+    Summarised, TaskStarted, TurnKind, TurnStarted, Verdict,
 };
 
 pub use upcast::{Shape, Upcast};
@@ -100,6 +101,7 @@ macro_rules! events {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Summarised(_)
@@ -161,6 +163,8 @@ events! {
     "in_doubt" InDoubt,
     /// A person decided the outcome of a request in doubt.
     "reconciled" Reconciled,
+    /// A server carries a call out as a task.
+    "task_started" TaskStarted,
     /// A tool needs input from a person.
     "input_required" InputRequired,
     /// A person provided one input, or refused to.
@@ -212,6 +216,7 @@ impl Event {
             | Event::AttemptFailed(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Retried(_)
@@ -235,6 +240,7 @@ impl Event {
             Event::Abandoned(it) => Some(it.slot),
             Event::InDoubt(it) => Some(it.slot),
             Event::Reconciled(it) => Some(it.slot),
+            Event::TaskStarted(it) => Some(it.slot),
             Event::InputRequired(it) => Some(it.slot),
             Event::InputProvided(it) => Some(it.slot),
             Event::Opened(_)
@@ -264,6 +270,7 @@ impl Event {
             | Event::AttemptFailed(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Retried(_)

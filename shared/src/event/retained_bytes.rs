@@ -29,6 +29,7 @@ impl Event {
                 // The node adds the reply to the conversation, and it is counted there.
                 Response::Reply(_)
                 | Response::ToolsUnchanged
+                | Response::Working { .. }
                 | Response::InputRequired { .. }
                 | Response::Prompts { .. }
                 | Response::Described(_)
@@ -45,6 +46,7 @@ impl Event {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Summarised(_)

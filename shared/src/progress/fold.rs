@@ -60,6 +60,7 @@ impl<S: Strategy> Progress<S> {
                 | Phase::Ready(_)
                 | Phase::AwaitingResponses(..)
                 | Phase::Failed(..) => {
+                    self.abandon_tasks();
                     self.settle("the turn was cancelled");
                     self.window.end_node();
                     self.at = Phase::Idle;
@@ -71,6 +72,7 @@ impl<S: Strategy> Progress<S> {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_) => return Ok(self.fold_slot(event)),
             Event::InputProvided(provided) => {
                 if !self.fold_slot(event) {
@@ -88,6 +90,10 @@ impl<S: Strategy> Progress<S> {
     /// A request without any history is issued again, because its content may have changed.
     fn fold_forked(&mut self, forked: &Forked) -> Result<(), InvalidLog> {
         let state = self.state_after(&forked.facts)?;
+        // The tasks belong to the source thread.
+        if let Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _) = &mut self.at {
+            slots.iter_mut().for_each(|it| it.task = None);
+        }
         self.configure(&forked.config)?;
         if let Some(budget) = &forked.budget {
             self.thread.budget.clone_from(budget);
@@ -133,6 +139,7 @@ impl<S: Strategy> Progress<S> {
             (Phase::AwaitingAnswer(_, place), TurnKind::Answer) => Some(*place),
             (Phase::Idle | Phase::Failed(..) | Phase::AwaitingAnswer(..), TurnKind::New) => None,
         };
+        self.abandon_tasks();
         self.settle(if self.is_awaiting_input() {
             "the input that it required was not provided"
         } else {
@@ -159,6 +166,7 @@ impl<S: Strategy> Progress<S> {
     }
 
     fn fold_asked(&mut self, place: Place<S::NodeName>, requests: &[Request]) {
+        self.abandoned_tasks.clear();
         for request in requests {
             match request {
                 // The limits of a strategy are for its own calls. Those of the engine count against budgets.
@@ -187,6 +195,8 @@ impl<S: Strategy> Progress<S> {
             input_responses: None,
             in_doubt: false,
             pin_changed: false,
+            attempted_seq: None,
+            task: None,
             images: Vec::new(),
             state: match (request, self.window.kept(nth)) {
                 (_, Some(answer)) if matches!(place, Place::Node(_)) => SlotState::Answered(answer.clone()),
@@ -259,6 +269,9 @@ impl<S: Strategy> Progress<S> {
         let Some(slot) = event.slot().and_then(|it| slots.get_mut(it)) else { return false };
         let cause = lacking(slot, event, exceeded);
         let Some(mut state) = slot.after(event) else { return false };
+        if let Event::Abandoned(_) = event {
+            self.abandoned_tasks.extend(slot.open_task());
+        }
         self.thread.turn.causes.extend(cause);
         if let (Event::Answered(it), Some(server)) = (event, slot.request.server())
             && !matches!(it.response, Response::Output(ToolOutput::Refused(_)))
@@ -290,6 +303,9 @@ impl<S: Strategy> Progress<S> {
             (&slot.request, &state)
         {
             self.thread.turn.tool_ran |= !matches!(output, ToolOutput::Refused(_));
+        }
+        if let Event::Attempted(_) = event {
+            slot.attempted_seq = Some(self.seq);
         }
         if let Event::Answered(answered) = event {
             slot.images = answered.extras.iter().flat_map(|it| it.attachments().cloned()).collect();
@@ -327,6 +343,7 @@ impl<S: Strategy> Progress<S> {
         if !self.at.may_decide(decided) {
             return Ok(false);
         }
+        self.abandon_tasks();
         let at = match &decided.to {
             Goto::Node(node) => Phase::Ready(read(&Value::from(node.as_str()))?),
             Goto::End => Phase::Idle,
@@ -351,6 +368,14 @@ impl<S: Strategy> Progress<S> {
         let mut state = self.thread.state.clone();
         facts.iter().for_each(|fact| S::evolve(&mut state, fact));
         Ok(state)
+    }
+
+    /// Notes the tasks whose results are not needed any more.
+    fn abandon_tasks(&mut self) {
+        let (Phase::AwaitingResponses(_, _, slots) | Phase::Failed(_, _, slots, _)) = &self.at else {
+            return;
+        };
+        self.abandoned_tasks.extend(slots.iter().filter_map(Slot::open_task));
     }
 
     /// Adds a result for every open tool call, because no model accepts a call without a result.

@@ -13,9 +13,10 @@ use std::{borrow::Cow, collections::BTreeMap};
 use serde_json::Value;
 use uuid::Uuid;
 
+pub use self::slot::OpenTask;
 pub use self::{
     fit::{SUMMARISE_NODE, SUMMARISE_PROMPT},
-    receive::{ATTEMPTS_MAX, INPUT_ROUNDS_MAX},
+    receive::{ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX},
     status::RunStatus,
 };
 use self::{
@@ -66,14 +67,17 @@ pub struct PendingRequest {
     pub attempts: u32,
     /// Error of the last reply, returned to the model so that it can correct it.
     pub previous_error: Option<String>,
+    /// Id of the task in which the server carries the request out. It is asked for its result, and the request is not sent
+    /// again.
+    pub task: Option<String>,
     /// Inputs from a person to send along, if an earlier attempt required them.
     pub input_responses: Option<InputResponses>,
 }
 
 impl PendingRequest {
-    /// Returns true if the request may change the outside world.
+    /// Returns true if sending the request may change the outside world. Asking a task for its result changes nothing.
     pub fn is_write(&self) -> bool {
-        self.safety != Safety::Read
+        self.safety != Safety::Read && self.task.is_none()
     }
 }
 
@@ -115,6 +119,8 @@ pub struct Progress<S: Strategy> {
     pub(crate) engine: EngineConfig,
     /// Limits, sizes and the summary by which requests are made to fit.
     window: Window,
+    /// Tasks whose results are not needed any more, since the last requests.
+    abandoned_tasks: Vec<OpenTask>,
     seq: usize,
     at: Phase<S::NodeName>,
 }
@@ -229,6 +235,7 @@ impl<S: Strategy> Progress<S> {
             sessions: BTreeMap::new(),
             engine: EngineConfig::default(),
             window: Window::default(),
+            abandoned_tasks: Vec::new(),
             seq: 0,
             at: Phase::Idle,
         }
@@ -237,6 +244,12 @@ impl<S: Strategy> Progress<S> {
     /// Returns the number of folded events, which is the number of the next one.
     pub fn seq(&self) -> usize {
         self.seq
+    }
+
+    /// Returns the tasks of servers whose results are not needed any more. Their servers have not been told yet, or only by a
+    /// worker that did not continue.
+    pub fn abandoned_tasks(&self) -> &[OpenTask] {
+        &self.abandoned_tasks
     }
 
     /// Returns the current turn, or the last one.
@@ -331,6 +344,7 @@ impl<S: Strategy> Progress<S> {
             failures: it.failures,
             attempts: it.attempts,
             previous_error: it.error.clone().filter(|_| has_schema),
+            task: it.task.clone(),
             input_responses: it.input_responses.clone(),
         })
     }

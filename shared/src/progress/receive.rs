@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     effect::UnexpectedResponse,
-    event::{Abandoned, Answered, AttemptFailed, Event, Failed, InDoubt, InputRequired},
+    event::{Abandoned, Answered, AttemptFailed, Event, Failed, InDoubt, InputRequired, TaskStarted},
     message::{Safety, ToolOutput},
     request::{Fault, FaultKind, Request, Response},
     strategy::Strategy,
@@ -21,6 +21,15 @@ const NAMED_MIN: u64 = 256;
 
 /// Maximum number of input rounds of one request. After that its answer is an error.
 pub const INPUT_ROUNDS_MAX: u32 = 10;
+
+/// Attempt of a request that may change the outside world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Number of its `attempted` event.
+    pub seq: usize,
+    /// True while a person is asked for its outcome. The outcome itself settles that question too.
+    pub is_in_doubt: bool,
+}
 
 impl<S: Strategy> Progress<S> {
     /// Returns the event that records the outcome of the request at `slot`: an answer if the node can read it,
@@ -48,6 +57,7 @@ impl<S: Strategy> Progress<S> {
         };
         let rounds = slots.get(slot).map_or(0, |it| it.rounds);
         let fault = match outcome {
+            Ok((Response::Working { task, .. }, _)) => return TaskStarted { slot, task }.into(),
             Ok((Response::InputRequired { input_requests, request_state }, _))
                 if rounds < INPUT_ROUNDS_MAX =>
             {
@@ -234,6 +244,14 @@ impl<S: Strategy> Progress<S> {
         };
         let open = |it: &Slot| it.may_have_happened() && !matches!(it.state, SlotState::InDoubt(_));
         slots.iter().enumerate().filter(|(_, it)| open(it)).map(|(nth, _)| nth).collect()
+    }
+
+    /// Returns the last attempt of the request at `slot`.
+    pub(crate) fn last_attempt(&self, slot: usize) -> Option<Attempt> {
+        let Phase::AwaitingResponses(_, _, slots) = &self.at else { return None };
+        let slot = slots.get(slot)?;
+        let is_in_doubt = matches!(slot.state, SlotState::InDoubt(_));
+        slot.attempted_seq.map(|seq| Attempt { seq, is_in_doubt })
     }
 
     /// A tool without a declaration counts as one that must not be repeated.

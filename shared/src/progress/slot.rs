@@ -5,10 +5,19 @@ use std::collections::BTreeMap;
 use crate::{
     attachment::Attachment,
     elicitation::{Elicitation, InputResponses},
-    event::{Event, Verdict},
+    event::{AttemptFailed, Event, Verdict},
     message::ToolOutput,
     request::{Request, Response},
 };
+
+/// Task in which a server carries a request out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTask {
+    /// Name of the server.
+    pub server: String,
+    /// Id of the task at the server.
+    pub task: String,
+}
 
 #[derive(Clone)]
 pub(super) struct Slot {
@@ -27,6 +36,10 @@ pub(super) struct Slot {
     pub(super) in_doubt: bool,
     /// True if the last attempt failed because the server offers other tools than its pin.
     pub(super) pin_changed: bool,
+    /// Number of the last `attempted` event.
+    pub(super) attempted_seq: Option<usize>,
+    /// Id of the task in which the server carries the request out.
+    pub(super) task: Option<String>,
     /// Images of the answer.
     pub(super) images: Vec<Attachment>,
     pub(super) state: SlotState,
@@ -53,6 +66,15 @@ impl Slot {
         }
     }
 
+    /// Returns the task of a request that has no answer yet.
+    pub(super) fn open_task(&self) -> Option<OpenTask> {
+        let server = self.request.server()?.to_owned();
+        let SlotState::Answered(_) = self.state else {
+            return self.task.clone().map(|task| OpenTask { server, task });
+        };
+        None
+    }
+
     /// Returns true if the request is not attempted again, because of its last error or the number of attempts.
     pub(super) fn is_exhausted(&self) -> bool {
         match &self.state {
@@ -69,7 +91,7 @@ impl Slot {
     pub(super) fn is_begun(&self) -> bool {
         match &self.state {
             SlotState::Open | SlotState::NotRetryable | SlotState::TooLarge => {
-                0 < self.rounds || self.in_doubt
+                0 < self.rounds || self.in_doubt || self.task.is_some()
             }
             SlotState::Attempted
             | SlotState::InDoubt(_)
@@ -110,6 +132,11 @@ impl Slot {
         }
     }
 
+    /// Returns true if a failed attempt shows that a request in doubt was not carried out.
+    fn is_settled_by(&self, failed: &AttemptFailed) -> bool {
+        !self.in_doubt && !failed.in_doubt
+    }
+
     /// Returns the state after `event`, or `None` if the event cannot occur in this state.
     pub(super) fn after(&mut self, event: &Event) -> Option<SlotState> {
         match (event, &self.state) {
@@ -118,15 +145,26 @@ impl Slot {
                 self.in_doubt = true;
                 Some(SlotState::Attempted)
             }
-            (Event::Answered(it), SlotState::Open | SlotState::Attempted) => {
+            (Event::TaskStarted(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
+                if self.task.is_none() =>
+            {
+                self.in_doubt |= self.state != SlotState::Open;
+                self.task = Some(it.task.clone());
+                Some(SlotState::Open)
+            }
+            // A late answer settles a doubt as a person would.
+            (Event::Answered(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_)) => {
                 Some(SlotState::Answered(it.response.clone()))
             }
-            (Event::AttemptFailed(it), SlotState::Open | SlotState::Attempted) => {
+            (Event::AttemptFailed(it), SlotState::Open | SlotState::Attempted | SlotState::InDoubt(_))
+                if !matches!(self.state, SlotState::InDoubt(_)) || self.is_settled_by(it) =>
+            {
                 self.failures += 1;
                 self.attempts += u32::from(!it.waiting);
                 self.attempts_max = it.attempts_max.unwrap_or(super::ATTEMPTS_MAX);
                 self.in_doubt |= it.in_doubt;
                 self.error = Some(it.error.clone());
+                self.task.take_if(|_| !it.waiting);
                 self.pin_changed = it.pin_changed;
                 Some(match (it.context_tokens, it.retry_after_ms) {
                     (Some(_), _) if matches!(self.request, Request::Chat { .. }) => SlotState::TooLarge,
@@ -163,7 +201,7 @@ impl Slot {
                     SlotState::Answered(Response::Output(ToolOutput::Ok(result.clone())))
                 }
                 Verdict::DidNotHappen => {
-                    (self.in_doubt, self.attempts) = (false, 0);
+                    (self.in_doubt, self.attempts, self.task) = (false, 0, None);
                     SlotState::Open
                 }
                 Verdict::Skip => {

@@ -182,6 +182,7 @@ impl fmt::Display for Response {
                 let output = Response::Output(output.clone());
                 if full { write!(f, "{output:#}") } else { write!(f, "{output}") }
             }
+            Response::Working { task, .. } => write!(f, "working on task {task}"),
             Response::InputRequired { input_requests, .. } => {
                 write!(f, "input required: {}", list(input_requests.keys().map(String::as_str)))
             }

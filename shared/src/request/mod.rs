@@ -238,6 +238,13 @@ pub enum Response {
         /// Content other than text, and the session.
         extras: Box<ResponseExtras>,
     },
+    /// The server works on the call as a task. Never recorded as an answer: see [`TaskStarted`](crate::TaskStarted).
+    Working {
+        /// Id of the task at the server.
+        task: String,
+        /// Delay before the task is asked for its result, in milliseconds.
+        poll_after_ms: u64,
+    },
     /// Input needed from a person first. Never recorded as an answer: see [`InputRequired`](crate::InputRequired).
     InputRequired {
         /// Requested inputs by name.

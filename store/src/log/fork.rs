@@ -212,6 +212,7 @@ pub fn rename_turns(log: &mut [Event]) {
             | Event::Abandoned(_)
             | Event::InDoubt(_)
             | Event::Reconciled(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::Summarised(_)
             | Event::Decided(_)

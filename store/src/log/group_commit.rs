@@ -95,6 +95,7 @@ pub(crate) fn turn_started_by(event: &Event) -> Option<TurnId> {
         | Event::Abandoned(_)
         | Event::InDoubt(_)
         | Event::Reconciled(_)
+        | Event::TaskStarted(_)
         | Event::InputRequired(_)
         | Event::Summarised(_)
         | Event::Decided(_)

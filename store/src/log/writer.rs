@@ -60,6 +60,8 @@ pub struct ThreadLog {
     wait: Option<Delay>,
     /// Since when requests wait for their model or server, by slot, in microseconds since the Unix epoch.
     waiting: BTreeMap<usize, i64>,
+    /// Since when servers work on requests as tasks, by slot, in microseconds since the Unix epoch.
+    tasks: BTreeMap<usize, i64>,
 }
 
 /// A delay before a failed attempt is repeated.
@@ -103,6 +105,7 @@ impl ThreadLog {
             read_model: Status::START,
             wait: None,
             waiting: BTreeMap::new(),
+            tasks: BTreeMap::new(),
         };
         this.apply_stored(head, &recorded, parts.store.now())?;
         Ok(this)
@@ -152,6 +155,10 @@ impl ThreadLog {
         if ends_delay(event) {
             self.wait = None;
             self.waiting.clear();
+            self.tasks.clear();
+        }
+        if let Event::TaskStarted(started) = event {
+            self.tasks.insert(started.slot, at);
         }
         if let Event::Answered(shared::Answered { slot, .. }) = event {
             self.waiting.remove(slot);
@@ -202,6 +209,13 @@ impl ThreadLog {
         Some(Duration::from_micros(u64::try_from(now.saturating_sub(*since)).unwrap_or(0)))
     }
 
+    /// Returns how long a server has worked on the request at `slot` as a task, as of `now` (microseconds since the Unix
+    /// epoch).
+    pub fn task_age(&self, slot: usize, now: i64) -> Duration {
+        let since = self.tasks.get(&slot).copied().unwrap_or(now);
+        Duration::from_micros(u64::try_from(now.saturating_sub(since)).unwrap_or(0))
+    }
+
     /// Folds an event; [`Self::flush`] stores it.
     ///
     /// # Errors
@@ -213,6 +227,7 @@ impl ThreadLog {
         if ends_delay(&event) {
             self.wait = None;
             self.waiting.clear();
+            self.tasks.clear();
         }
         self.unwritten.push(event);
         Ok(())
@@ -295,6 +310,11 @@ impl ThreadLog {
     /// Returns true if an event that starts a turn is folded but not yet stored.
     pub fn begins_turn(&self) -> bool {
         self.unwritten.iter().any(|it| turn_started_by(it).is_some())
+    }
+
+    /// Returns the events that are folded but not yet stored.
+    pub fn unwritten(&self) -> &[Event] {
+        &self.unwritten
     }
 
     /// Returns the head of the stored log.

@@ -8,9 +8,9 @@ use std::{
 use jsonschema::Validator;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
-use shared::{Tool, ToolCall};
+use shared::{Tool, ToolCall, check_json};
 
-use super::{large_integer, truncate};
+use super::truncate;
 
 /// Maximum mismatches reported; a model fixes a few at a time.
 const MAX_REPORTED: usize = 5;
@@ -36,13 +36,8 @@ impl Schemas {
     ///
     /// The mistake is the server's, and the server may still understand the arguments.
     pub(super) fn mismatch(&self, toolbox: Option<&[Tool]>, call: &ToolCall) -> Option<String> {
-        if let Some(integer) = call.arguments.as_str().and_then(large_integer) {
-            return Some(format!(
-                "the arguments of {} hold the integer {}, which has more than 64 bits; hint: write it as a string if the \
-                 tool takes one",
-                call.name,
-                truncate(integer, MAX_MESSAGE_CHARS)
-            ));
+        if let Some(Err(error)) = call.arguments.as_str().map(|it| check_json(it.as_bytes())) {
+            return Some(format!("the arguments of {} cannot be kept as they are: {error}", call.name));
         }
         if !call.arguments.is_object() {
             return Some(format!("the arguments of {} are not a JSON object", call.name));

@@ -15,6 +15,7 @@ use super::{
     retry_after::delay_ms,
     truncate,
 };
+use crate::running_time;
 
 /// Name of the server whose tools are the HTTP commands.
 pub const COMMANDS: &str = "commands";
@@ -124,15 +125,12 @@ impl Commands {
             .request(command.method.into(), &command.url)
             .headers(headers)
             .header(IDEMPOTENCY_KEY, key)
-            .timeout(command.timeout)
             .json(&call.arguments);
-        let mut response = request.send().await.map_err(|error| command.fault(name, error))?;
-        let status = response.status().as_u16();
-        let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|it| delay_ms(it.to_str().ok()?));
-        let body = match status {
-            500.. => Vec::new(),
-            _ => read_body(&mut response).await.map_err(|error| command.fault(name, error))?,
+        let Some(response) = running_time::timeout(command.timeout, send(request)).await else {
+            let error = format!("command {name} did not respond within {:?}", command.timeout);
+            return Err(Fault::in_doubt(error));
         };
+        let Reply { status, retry_after_ms, body } = response.map_err(|error| command.fault(name, error))?;
         let text = truncate(&String::from_utf8_lossy(&body), super::mcp::MAX_OUTPUT_CHARS);
         match status {
             200..=299 => Ok(output(ToolOutput::Ok(text))),
@@ -184,9 +182,6 @@ impl Command {
             let why = error_chain(&error.without_url());
             return Fault::transient(format!("cannot reach command {name}: {why}; {hint}"));
         }
-        if error.is_timeout() {
-            return Fault::in_doubt(format!("command {name} did not respond within {:?}", self.timeout));
-        }
         Fault::in_doubt(format!(
             "the response of command {name} was lost: {}",
             error_chain(&error.without_url())
@@ -207,6 +202,25 @@ impl From<Method> for reqwest::Method {
 
 fn output(output: ToolOutput) -> (Response, Option<shared::Usage>) {
     (Response::Output(output), None)
+}
+
+/// Response of an endpoint.
+struct Reply {
+    status: u16,
+    retry_after_ms: Option<u64>,
+    /// Empty for a server error.
+    body: Vec<u8>,
+}
+
+async fn send(request: reqwest::RequestBuilder) -> Result<Reply, reqwest::Error> {
+    let mut response = request.send().await?;
+    let status = response.status().as_u16();
+    let retry_after_ms = response.headers().get(RETRY_AFTER).and_then(|it| delay_ms(it.to_str().ok()?));
+    let body = match status {
+        500.. => Vec::new(),
+        _ => read_body(&mut response).await?,
+    };
+    Ok(Reply { status, retry_after_ms, body })
 }
 
 async fn read_body(response: &mut reqwest::Response) -> Result<Vec<u8>, reqwest::Error> {

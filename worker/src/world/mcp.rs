@@ -4,6 +4,7 @@ mod call_tool;
 mod catalog;
 mod changes;
 mod concurrency;
+mod confinement;
 mod connect;
 mod connection;
 mod convert;
@@ -22,6 +23,7 @@ mod sessions;
 mod single_flight;
 mod stderr;
 mod stdio;
+mod tasks;
 mod tool_filter;
 mod wire;
 
@@ -36,6 +38,7 @@ use tokio::sync::Semaphore;
 pub(super) use self::convert::MAX_OUTPUT_CHARS;
 pub use self::{
     changes::{FieldChange, ToolChange, diff_tools},
+    confinement::{Confinement, Sandbox},
     pins::{decode_pin, encode_tools},
     sessions::Session,
     tool_filter::{NodeToolFilters, ToolFilter},
@@ -60,6 +63,8 @@ pub struct Server {
     pub description: String,
     /// Transport to the server.
     pub transport: Transport,
+    /// Confinement of the child, if it is one.
+    pub confinement: Confinement,
     /// Maximum silence during a call. Each progress notification restarts the time, up to ten times the timeout in
     /// total.
     pub call_timeout: Duration,

@@ -18,7 +18,6 @@ mod description;
 mod http_clients;
 mod http_commands;
 mod index;
-mod large_integer;
 mod mcp;
 mod models;
 mod rate_limits;
@@ -36,20 +35,21 @@ use std::{
 use async_trait::async_trait;
 use queue::rate_limits::{Demand, Subject};
 use shared::{
-    AttachmentKind, DynThread, Fault, PendingRequest, Request, Response, Simulation, ToolOutput, Usage,
+    AttachmentKind, DynThread, Fault, OpenTask, PendingRequest, Request, Response, Simulation, ToolOutput,
+    Usage,
 };
 use tracing::Instrument;
 use uuid::Uuid;
 
-use self::{argument_check::Schemas, large_integer::large_integer};
+use self::argument_check::Schemas;
 pub use argument_check::check_parameters;
 pub use attachments::Attachments;
 pub use http_clients::HttpClientError;
 pub use http_commands::{COMMANDS, Command, Commands, Method, describe_commands};
 pub use index::{Index, SearchResult};
 pub use mcp::{
-    FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Server, ServerInfo, Servers, Session, ToolChange,
-    ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
+    Confinement, FieldChange, IDEMPOTENCY_KEY, NodeToolFilters, Sandbox, Server, ServerInfo, Servers,
+    Session, ToolChange, ToolFilter, ToolRule, Transport, decode_pin, diff_tools, encode_tools,
 };
 pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
@@ -72,6 +72,9 @@ pub trait World: Send + Sync {
     ///
     /// [`Fault`], with whether and when the request may be retried.
     async fn perform(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Outcome;
+
+    /// Tells a server that the result of a task is not needed any more. A server that does not hear of it finishes the task.
+    async fn cancel_task(&self, _thread: Uuid, _task: &OpenTask) {}
 
     /// Estimates what a request takes of each limited resource, so that it can be reserved before the request is sent.
     /// Empty for a world without limits.
@@ -186,6 +189,10 @@ impl World for LiveWorld {
         with_duration(outcome.instrument(span).await, started)
     }
 
+    async fn cancel_task(&self, thread: Uuid, task: &OpenTask) {
+        self.servers.cancel_task(thread, task).await;
+    }
+
     fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
         let limits = self.rate_limits.of(&ask.due.request);
         if limits.is_empty() {
@@ -226,7 +233,9 @@ impl LiveWorld {
             }
             Request::ListTools { server } => self.servers.list(server, thread).await,
             Request::CallTool { server, call } => {
-                if let Some(message) = self.schemas.mismatch(thread.server_tools(server), call) {
+                if ask.due.task.is_none()
+                    && let Some(message) = self.schemas.mismatch(thread.server_tools(server), call)
+                {
                     return Ok((Response::Output(ToolOutput::Refused(message)), None));
                 }
                 if self.commands.are(server) {

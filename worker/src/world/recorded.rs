@@ -165,6 +165,9 @@ fn outcome(event: &Event) -> Option<(usize, Outcome)> {
                 None,
             )),
         )),
+        Event::TaskStarted(it) => {
+            Some((it.slot, Ok((Response::Working { task: it.task.clone(), poll_after_ms: 0 }, None))))
+        }
         Event::Opened(_)
         | Event::TurnStarted(_)
         | Event::Asked(_)

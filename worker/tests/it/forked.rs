@@ -180,6 +180,7 @@ async fn forked(parts: &Backends, graph: &'static dyn Graph, script: &[Event], m
                     Event::Answered(_)
                         | Event::AttemptFailed(_)
                         | Event::InDoubt(_)
+                        | Event::TaskStarted(_)
                         | Event::InputRequired(_)
                 )
             };

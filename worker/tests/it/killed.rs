@@ -326,6 +326,8 @@ async fn rests(parts: &Backends, thread: ThreadId, world: &Deadly) -> RunStatus 
         match &row.event {
             Event::InDoubt(it) => doubted.push(it.slot),
             Event::Reconciled(it) => doubted.retain(|slot| *slot != it.slot),
+            Event::Answered(it) => doubted.retain(|slot| *slot != it.slot),
+            Event::AttemptFailed(it) => doubted.retain(|slot| *slot != it.slot),
             _ => (),
         }
     }

@@ -8,6 +8,7 @@ mod dialects;
 mod fair;
 mod forked;
 mod killed;
+mod late_answers;
 mod limits;
 mod lived;
 mod noted;

@@ -112,6 +112,46 @@ async fn log(parts: &Backends, thread: ThreadId) -> Vec<Event> {
     parts.store.load(thread).await.unwrap().1.into_iter().map(|it| it.event).collect()
 }
 
+/// A failure of a provider, such as status 502, counts as an attempt. The delays between attempts grow, and both are
+/// configured for the provider.
+#[tokio::test]
+async fn a_provider_that_fails_is_asked_again_with_growing_delays() {
+    for attempts in [2, 4] {
+        let (parts, model) = (parts().await, Arc::<Refusing>::default());
+        *model.fault.lock().unwrap() = Some(Fault::transient("provider sim failed (http status 502)"));
+        let limits: Arc<dyn RateLimiter> = Arc::new(MemoryRateLimiter::new(Timing::with_permit_ttl(MINUTE)));
+        let backoff = Some(Backoff { base: Duration::from_millis(40), max: MINUTE });
+        let policy = RetryPolicy { attempts, backoff, ..RetryPolicy::MODEL };
+        let retries =
+            RetryPolicies { providers: [("sim".to_owned(), policy)].into(), ..RetryPolicies::default() };
+        let mut steps = steps(&parts, Arc::new(Seen { by: "one", model: model.clone() }), limits, "one");
+        steps.admission = steps.admission.with_retries(retries);
+        let thread = says(&parts, "probe", "wait 0").await;
+        loop {
+            match steps.run_job(thread, &Notify::new()).await.unwrap() {
+                StepOutcome::RetryLater { after, .. } => tokio::time::sleep(after).await,
+                StepOutcome::Continue => (),
+                StepOutcome::Idle => break,
+                other => panic!("{other:?}"),
+            }
+        }
+        let delays: Vec<u64> = log(&parts, thread)
+            .await
+            .iter()
+            .filter_map(|it| match it {
+                Event::AttemptFailed(it) => it.retry_after_ms,
+                _ => None,
+            })
+            .collect();
+        assert_eq!(delays.len(), attempts as usize, "{delays:?}");
+        for (nth, delay) in delays.into_iter().enumerate() {
+            let whole = 40 * 4_u64.pow(u32::try_from(nth).unwrap());
+            assert!((whole / 2..=whole).contains(&delay), "attempt {nth}: {delay} ms");
+        }
+        assert_eq!(status(&parts, thread).await, TurnStatus::Failed);
+    }
+}
+
 /// The second worker sends nothing to a model that refused the first one. After Redis has lost everything, both continue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_workers_over_redis_share_a_pause() {
@@ -233,6 +273,7 @@ fn dead(starts: &Path, hidden: bool) -> Servers {
             env: BTreeMap::new(),
             cwd: None,
         },
+        confinement: Default::default(),
         call_timeout: Duration::from_secs(1),
         connect_timeout: Duration::from_secs(1),
         session: Session::Shared,
@@ -322,6 +363,7 @@ async fn no_node_waits_for_a_server_that_it_may_not_use() {
             failures: 0,
             attempts: 0,
             previous_error: None,
+            task: None,
             input_responses: None,
         };
         let ask = RequestContext {

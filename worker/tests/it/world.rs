@@ -4,6 +4,7 @@
 mod arguments;
 mod child;
 mod commands;
+mod confinement;
 mod context_window;
 mod endpoint;
 mod forms;
@@ -27,6 +28,7 @@ mod scripted;
 mod sessions;
 mod sight;
 pub(crate) mod strictness;
+mod tasks;
 mod wants;
 
 use std::{
@@ -38,8 +40,8 @@ use std::{
 use async_trait::async_trait;
 use serde_json::Value;
 use shared::{
-    DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, PendingRequest, Policy,
-    Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal, WebSearch,
+    Attempt, DynThread, Event, Fault, FaultKind, InvalidLog, Message, MessageRejected, Next, OpenTask,
+    PendingRequest, Policy, Request, Response, RunStatus, Safety, Tool, Usage, UsageTotal, WebSearch,
 };
 use store::MemoryIndex;
 use uuid::Uuid;
@@ -138,6 +140,12 @@ impl DynThread for Stage {
     fn unresolved_writes(&self) -> Vec<usize> {
         Vec::new()
     }
+    fn last_attempt(&self, _: usize) -> Option<Attempt> {
+        None
+    }
+    fn abandoned_tasks(&self) -> &[OpenTask] {
+        &[]
+    }
     fn tools(&self) -> Vec<Tool> {
         self.tools.clone()
     }
@@ -219,6 +227,7 @@ fn due(request: Request) -> PendingRequest {
         failures: 0,
         attempts: 0,
         previous_error: None,
+        task: None,
         input_responses: None,
     }
 }

@@ -119,6 +119,7 @@ async fn usage_of(app: &AppState, turn: Turn) -> Result<Option<Average>, ApiErro
             | Event::InDoubt(_)
             | Event::Reconciled(_)
             | Event::Abandoned(_)
+            | Event::TaskStarted(_)
             | Event::InputRequired(_)
             | Event::InputProvided(_)
             | Event::Summarised(_)

@@ -52,7 +52,11 @@ fn keys_of_different_kinds_exclude_each_other() {
     refused("mcp.x.description = 'x'", "mcp.x in turnfold.toml needs a command or a url");
     refused(
         "mcp.x = { description = 'x', url = 'http://x', args = [] }",
-        "mcp.x in turnfold.toml has a url, so args, env and cwd are not allowed",
+        "mcp.x in turnfold.toml has a url, so args, env, cwd, sandbox and user are not allowed",
+    );
+    refused(
+        "mcp.x = { description = 'x', command = 'x', sandbox = 'yes' }",
+        "mcp.x.sandbox in turnfold.toml must be a boolean or a table",
     );
     refused(
         "mcp.x.command = 'x'",

@@ -79,6 +79,7 @@ async fn ask(world: &LiveWorld, request: Request) -> Response {
         failures: 0,
         attempts: 0,
         previous_error: None,
+        task: None,
         input_responses: None,
     };
     let ask = RequestContext {

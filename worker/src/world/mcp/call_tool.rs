@@ -8,7 +8,7 @@ use shared::{DynThread, Fault, FaultKind, Response, Safety, ToolCall, ToolOutput
 
 use super::{
     ATTEMPTS, IDEMPOTENCY_KEY, Pool, Servers, connection::Connection, convert, elicitation, failure::Failure,
-    resources::read_request, sessions::InUse, tool_filter,
+    resources::read_request, sessions::InUse, tasks, tool_filter,
 };
 use crate::world::{Outcome, RequestContext};
 
@@ -28,6 +28,9 @@ impl Servers {
             return Ok((tool_filter::forbidden(name, call), None));
         }
         let timeout = pool.server.timeout(&call.name);
+        if let Some(task) = &ask.due.task {
+            return self.poll_task(name, pool, task, call, ask).await;
+        }
         let session = pool.sessions.get(name, ask.thread, &pool.server, timeout).await?;
         let slot = session.as_ref().map_or(&pool.connection, InUse::connection);
         let request = match self.reads_resource(name, call).await? {
@@ -81,7 +84,7 @@ impl Servers {
 }
 
 /// Converts the result of a call.
-fn response(tool: &str, result: ServerResult, session: Option<String>) -> Response {
+pub(super) fn response(tool: &str, result: ServerResult, session: Option<String>) -> Response {
     if let ServerResult::CallToolResult(it) = result {
         return convert::output(it, session);
     }
@@ -91,11 +94,14 @@ fn response(tool: &str, result: ServerResult, session: Option<String>) -> Respon
     if let ServerResult::InputRequiredResult(it) = result {
         return elicitation::input_required(tool, it).unwrap_or_else(error);
     }
+    if let ServerResult::CreateTaskResult(it) = result {
+        return tasks::started(tool, it.task);
+    }
     // A result without content, as rmcp reads it.
     if matches!(result, ServerResult::EmptyResult(_) | ServerResult::TaskAckResult(_)) {
         return convert::output(CallToolResult::success(Vec::new()), session);
     }
-    error(convert::not_a_result(tool, &result))
+    error(convert::not_a_result(tool))
 }
 
 /// Decides what a failed call means.
@@ -135,6 +141,6 @@ fn request(call: &ToolCall, ask: &RequestContext<'_>) -> ClientRequest {
     ClientRequest::CallToolRequest(CallToolRequest::new(params))
 }
 
-fn error(message: String) -> Response {
+pub(super) fn error(message: String) -> Response {
     Response::Output(ToolOutput::Error(message))
 }

@@ -43,7 +43,7 @@ impl Servers {
             Ok(ServerResult::InputRequiredResult(it)) => {
                 elicitation::input_required(prompt, it).map_err(Failure::Refused)
             }
-            Ok(other) => Err(Failure::Refused(convert::not_a_result(prompt, &other))),
+            Ok(_) => Err(Failure::Refused(convert::not_a_result(prompt))),
             Err(failure) => Err(failure),
         };
         Ok((response.map_err(|failure| failure.of_prompt_query(name))?, None))

@@ -1,6 +1,9 @@
 //! Opens connections to servers.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    io::ErrorKind,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use rmcp::{
     RoleClient,
@@ -22,8 +25,7 @@ use super::{
     handshake::{self, Protocol},
     http::{HttpClient, HttpError},
     notifications::NotificationHandler,
-    stderr::StderrTail,
-    stdio::{ChildConfig, ChildTransport},
+    stdio::{ChildConfig, ChildTransport, INHERITED_ENV},
 };
 
 /// Number of children that start together, by default.
@@ -101,8 +103,10 @@ async fn start_once(name: &str, server: &Server, known: Option<Protocol>) -> Res
     let (handler, transport) = (NotificationHandler::default(), server.transport.clone());
     let redact = move |text: &str| transport.redact(text);
     let config = ChildConfig { name, command, args, env, cwd: cwd.as_deref() };
-    let (mut child, stderr) = ChildTransport::spawn(&config, handler.changes().clone(), redact)
-        .map_err(|error| Refusal::Cause(format!("cannot start {command:?}: {error}")))?;
+    let command =
+        server.confinement.command(&config, &INHERITED_ENV).map_err(|why| not_startable(name, &why))?;
+    let (mut child, stderr) = ChildTransport::spawn(name, command, handler.changes().clone(), redact)
+        .map_err(|error| not_started(&config, &error))?;
     let connecting = async {
         let protocol = match known {
             Some(protocol) => protocol,
@@ -117,11 +121,35 @@ async fn start_once(name: &str, server: &Server, known: Option<Protocol>) -> Res
         Ok(Err(refusal)) => refusal,
         Err(_) => Refusal::Cause(format!("it did not respond within {:?}", server.connect_timeout)),
     };
-    Err(with_last_lines(refusal, stderr).await)
+    let last_lines = stderr.last_lines().await;
+    // bubblewrap reports that it cannot make the sandbox, or that the command is not in it.
+    if server.confinement.sandbox.is_some() && last_lines.starts_with("bwrap: ") {
+        return Err(not_startable(name, &server.transport.redact(&last_lines)));
+    }
+    Err(with_last_lines(refusal, &last_lines))
 }
 
-async fn with_last_lines(refusal: Refusal, stderr: StderrTail) -> Refusal {
-    let last_lines = stderr.last_lines().await;
+/// Only an operator can change a command that does not exist, so nothing waits for it.
+fn not_started(config: &ChildConfig<'_>, error: &std::io::Error) -> Refusal {
+    let ChildConfig { name, command, cwd, .. } = *config;
+    let why = match (error.kind(), cwd) {
+        (ErrorKind::NotFound, Some(cwd)) if !cwd.exists() => {
+            format!("its folder {} does not exist", cwd.display())
+        }
+        (ErrorKind::NotFound, _) => format!("the command {command:?} does not exist"),
+        (ErrorKind::PermissionDenied, _) => format!("the command {command:?} may not be executed"),
+        _ => return Refusal::Cause(format!("cannot start {command:?}: {error}")),
+    };
+    not_startable(name, &why)
+}
+
+fn not_startable(name: &str, why: &str) -> Refusal {
+    Refusal::Fault(Fault::permanent(format!(
+        "cannot start MCP server {name}: {why}; hint: fix [mcp.{name}] in turnfold.toml, then run: turnfold turn retry"
+    )))
+}
+
+fn with_last_lines(refusal: Refusal, last_lines: &str) -> Refusal {
     let add = |why: String| {
         if last_lines.is_empty() { why } else { format!("{why}; its last output: {last_lines}") }
     };

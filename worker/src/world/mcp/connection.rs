@@ -17,9 +17,6 @@ use super::{
 };
 use crate::world::error_chain;
 
-/// Factor of a call's timeout that progress notifications may extend it to in total.
-pub(super) const PROGRESS_FACTOR: u32 = 10;
-
 /// Time a server has to shut down: its input is closed, then it is asked to end, then it is ended.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(8);
 
@@ -113,23 +110,22 @@ impl Connection {
         self.request_within(server.call_timeout, server, request).await
     }
 
-    /// Sends a request and waits for its response. Each progress notification restarts the timeout, up to
-    /// [`PROGRESS_FACTOR`] times the timeout in total. Dropping the future cancels the request at the server.
+    /// Sends a request and waits for its response. Each progress notification restarts the timeout. Dropping the future
+    /// cancels the request at the server.
     pub(super) async fn request_within(
         &self,
         timeout: Duration,
         server: &Server,
         request: ClientRequest,
     ) -> Result<ServerResult, Failure> {
-        let mut options = PeerRequestOptions::with_timeout(timeout)
-            .reset_timeout_on_progress()
-            .with_max_total_timeout(timeout.saturating_mul(PROGRESS_FACTOR));
+        let mut options = PeerRequestOptions::no_options();
         if self.is_stateless() {
             elicitation::declare_capabilities(options.meta.get_or_insert_default());
         }
         let sent = self.running.send_request_with_option(request, options).await;
         let sent = sent.map_err(|error| Failure::Unsent(server.transport.redact(&error_chain(&error))))?;
-        let response = PendingMcpRequest::new(sent).response().await;
+        let progress = self.running.service().progress_of(&sent.progress_token);
+        let response = PendingMcpRequest::new(sent, progress).response_within(timeout).await;
         response.map_err(|error| Failure::of(error, |text| server.transport.redact(text)))
     }
 

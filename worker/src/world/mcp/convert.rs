@@ -2,7 +2,7 @@
 
 use rmcp::model::{
     CallToolResult, ContentBlock, GetPromptResult, Prompt as McpPrompt, ReadResourceResult, ResourceContents,
-    Role as McpRole, ServerResult, Tool as McpTool,
+    Role as McpRole, Tool as McpTool,
 };
 use shared::{Content, Message, Prompt, PromptArgument, Response, ResponseExtras, Safety, Tool, ToolOutput};
 
@@ -185,11 +185,6 @@ fn size(base64: &str) -> String {
 }
 
 /// Error for a response that is not a result of a call.
-pub(super) fn not_a_result(tool: &str, answer: &ServerResult) -> String {
-    let why = if let ServerResult::CreateTaskResult(_) = answer {
-        "the server started a task instead, which is not supported"
-    } else {
-        "the response is not a result of a tool"
-    };
-    format!("{tool} returned no result: {why}")
+pub(super) fn not_a_result(tool: &str) -> String {
+    format!("{tool} returned no result: the response is not a result of a tool")
 }

@@ -5,7 +5,7 @@
 use rmcp::model::{
     ClientCapabilities, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability,
     FormElicitationCapability, InputRequest, InputRequiredResult, InputResponses, RequestMetaObject,
-    UrlElicitationCapability,
+    TASKS_EXTENSION_ID, UrlElicitationCapability,
 };
 use serde_json::Value;
 use shared::{Elicitation, InputResponse, Response};
@@ -21,7 +21,7 @@ const MAX_QUESTION_CHARS: usize = 4_000;
 /// Maximum bytes of a schema, and of the state that a server wants returned.
 const MAX_BYTES: usize = 1 << 18;
 
-/// Declares that a person can be asked durably. For servers of the newest protocol.
+/// Declares that a person can be asked durably, and that calls may become tasks. For servers of the newest protocol.
 ///
 /// ## Why an older server does not receive this
 ///
@@ -32,6 +32,8 @@ pub(super) fn declare_capabilities(meta: &mut RequestMetaObject) {
         .with_url(UrlElicitationCapability::new());
     let mut capabilities = ClientCapabilities::default();
     capabilities.elicitation = Some(elicitation);
+    let extensions = capabilities.extensions.get_or_insert_default();
+    extensions.insert(TASKS_EXTENSION_ID.to_owned(), Default::default());
     meta.set_client_capabilities(capabilities);
 }
 

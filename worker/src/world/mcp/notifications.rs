@@ -1,10 +1,11 @@
-//! Notifications of MCP servers: changes of their tools.
+//! Notifications of MCP servers: changes of their tools, and progress of their calls.
 //!
 //! A server of an older protocol sends them on its own. A server of the newest protocol requires a subscription.
 
 use std::{
+    collections::HashMap,
     sync::{
-        Arc,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Duration,
@@ -12,8 +13,13 @@ use std::{
 
 use rmcp::{
     ClientHandler, Peer, RoleClient,
-    model::{ClientCapabilities, ClientConfig, Implementation, SubscriptionFilter},
+    model::{
+        ClientCapabilities, ClientConfig, Implementation, ProgressNotificationParam, ProgressToken,
+        SubscriptionFilter,
+    },
+    service::NotificationContext,
 };
+use tokio::sync::Notify;
 
 use super::handshake;
 
@@ -43,6 +49,30 @@ impl Changes {
 pub(super) struct NotificationHandler {
     changes: Changes,
     subscribed: Arc<AtomicBool>,
+    progress: Progress,
+}
+
+/// Requests that listen for their progress.
+type Progress = Arc<Mutex<HashMap<ProgressToken, Arc<Notify>>>>;
+
+/// Listener for the progress of one request.
+pub(super) struct ProgressListener {
+    token: ProgressToken,
+    notify: Arc<Notify>,
+    all: Progress,
+}
+
+impl ProgressListener {
+    /// Waits for the next notification.
+    pub(super) async fn notified(&self) {
+        self.notify.notified().await;
+    }
+}
+
+impl Drop for ProgressListener {
+    fn drop(&mut self) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.token);
+    }
 }
 
 impl NotificationHandler {
@@ -54,6 +84,14 @@ impl NotificationHandler {
     /// Returns true while the subscription is active.
     pub(super) fn is_subscribed(&self) -> bool {
         self.subscribed.load(Ordering::Acquire)
+    }
+
+    /// Listens for the progress of a request.
+    pub(super) fn progress_of(&self, token: &ProgressToken) -> ProgressListener {
+        let notify = Arc::<Notify>::default();
+        let (token, all) = (token.clone(), Arc::clone(&self.progress));
+        all.lock().unwrap_or_else(PoisonError::into_inner).insert(token.clone(), Arc::clone(&notify));
+        ProgressListener { token, notify, all }
     }
 
     /// Keeps a subscription to a server of the newest protocol while the connection is open.
@@ -80,6 +118,13 @@ impl NotificationHandler {
 }
 
 impl ClientHandler for NotificationHandler {
+    async fn on_progress(&self, params: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        let listeners = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(listener) = listeners.get(&params.progress_token) {
+            listener.notify_one();
+        }
+    }
+
     /// Declares no capability to older servers: a question in the middle of a call could not be answered durably.
     /// Servers of the newest protocol receive the [capabilities](super::elicitation::declare_capabilities) with each
     /// request.

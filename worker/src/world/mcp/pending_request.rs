@@ -1,5 +1,7 @@
 //! A request in flight to an MCP server.
 
+use std::time::Duration;
+
 use futures::future::{BoxFuture, Fuse, FusedFuture as _, FutureExt as _};
 use rmcp::{
     RoleClient, ServiceError,
@@ -8,6 +10,12 @@ use rmcp::{
 };
 use tokio::runtime::Handle;
 
+use super::notifications::ProgressListener;
+use crate::running_time;
+
+/// Factor of a request's timeout that progress notifications may extend it to in total.
+const PROGRESS_FACTOR: u32 = 10;
+
 /// Reason sent with a cancelled request.
 const CANCEL_REASON: &str = "the response is no longer needed";
 
@@ -15,18 +23,33 @@ const CANCEL_REASON: &str = "the response is no longer needed";
 pub(super) struct PendingMcpRequest {
     peer: Peer<RoleClient>,
     id: RequestId,
+    progress: ProgressListener,
     response: Fuse<BoxFuture<'static, Result<ServerResult, ServiceError>>>,
 }
 
 impl PendingMcpRequest {
-    pub(super) fn new(sent: RequestHandle<RoleClient>) -> Self {
+    /// Takes over a request that rmcp sent without a timeout.
+    pub(super) fn new(sent: RequestHandle<RoleClient>, progress: ProgressListener) -> Self {
         let (peer, id) = (sent.peer.clone(), sent.id.clone());
-        Self { peer, id, response: sent.await_response().boxed().fuse() }
+        Self { peer, id, progress, response: sent.await_response().boxed().fuse() }
     }
 
-    /// Waits for the response.
-    pub(super) async fn response(mut self) -> Result<ServerResult, ServiceError> {
-        (&mut self.response).await
+    /// Waits for the response. Each progress notification restarts the timeout, up to [`PROGRESS_FACTOR`] times the
+    /// timeout in total.
+    pub(super) async fn response_within(mut self, timeout: Duration) -> Result<ServerResult, ServiceError> {
+        let Self { response, progress, .. } = &mut self;
+        let waiting = async {
+            loop {
+                tokio::select! {
+                    biased;
+                    response = &mut *response => return Some(response),
+                    () = progress.notified() => (),
+                    () = running_time::sleep(timeout) => return None,
+                }
+            }
+        };
+        let response = running_time::timeout(timeout.saturating_mul(PROGRESS_FACTOR), waiting).await;
+        response.flatten().unwrap_or(Err(ServiceError::Timeout { timeout }))
     }
 }
 

@@ -34,7 +34,7 @@ use super::{
 };
 
 /// Environment variables passed to a child; the others may hold secrets.
-const INHERITED_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
+pub(super) const INHERITED_ENV: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
 
 /// Maximum messages that wait for rmcp, and for the child to read its input. A reply beyond it is not sent.
 const QUEUE: usize = 64;
@@ -68,32 +68,27 @@ pub(super) struct ChildConfig<'a> {
 }
 
 impl ChildTransport {
-    /// Starts a server. `redact` removes secrets from its standard error.
+    /// Starts the command of a server. `redact` removes secrets from its standard error.
     pub(super) fn spawn(
-        config: &ChildConfig<'_>,
+        name: &str,
+        mut command: Command,
         changes: Changes,
         redact: impl Fn(&str) -> String + Send + 'static,
     ) -> std::io::Result<(Self, StderrTail)> {
-        let mut command = Command::new(config.command);
-        let inherited = INHERITED_ENV.iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
-        command.args(config.args).env_clear().envs(inherited).envs(config.env);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        if let Some(cwd) = config.cwd {
-            command.current_dir(cwd);
-        }
         let mut process = ProcessGroup::spawn(command)?;
         let child = process.child();
         let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(std::io::Error::other("its standard input or output is not available"));
         };
         let stderr = child.stderr.take();
-        let tail = stderr.map(|it| StderrTail::start(config.name, it, redact)).unwrap_or_default();
+        let tail = stderr.map(|it| StderrTail::start(name, it, redact)).unwrap_or_default();
         let (input, lines) = mpsc::channel(QUEUE);
         let (sender, messages) = mpsc::channel(QUEUE);
         tokio::spawn(write_lines(stdin, lines));
-        let waiting = Arc::new(Mutex::new(Waiting::new(config.name)));
+        let waiting = Arc::new(Mutex::new(Waiting::new(name)));
         let reader = Reader {
-            traffic: Traffic::new(config.name, changes),
+            traffic: Traffic::new(name, changes),
             waiting: Arc::clone(&waiting),
             // Only the transport keeps the input open.
             replies: input.downgrade(),
@@ -101,7 +96,7 @@ impl ChildTransport {
         };
         let reader = tokio::spawn(reader.run(stdout)).abort_handle();
         let (ready, initialized) = (VecDeque::new(), None);
-        let name = config.name.to_owned();
+        let name = name.to_owned();
         Ok((Self { name, process, input: Some(input), messages, waiting, reader, ready, initialized }, tail))
     }
 
@@ -149,7 +144,7 @@ impl ChildTransport {
         let ClientJsonRpcMessage::Request(it) = message else { return None };
         let is_handshake = matches!(it.request, ClientRequest::InitializeRequest(_));
         let result = self.initialized.take_if(|_| is_handshake)?;
-        Some(Payload::Result(result).into_message(it.id.clone(), &self.name))
+        Some(Payload::Result(result, Vec::new()).into_message(it.id.clone(), &self.name))
     }
 
     /// Records a message that is about to be sent.

@@ -62,9 +62,9 @@ impl Payload {
         let error = match self {
             Payload::Error(error) => error,
             Payload::Unreadable(it) => it.into_error(),
-            Payload::Result(mut result) => {
-                let repaired = repair::repair(&mut result);
-                repair::report(server, &repaired);
+            Payload::Result(mut result, mut changed) => {
+                changed.extend(repair::repair(&mut result));
+                repair::report(server, &changed);
                 let message = json!({ "jsonrpc": "2.0", "id": id, "result": result });
                 match serde_json::from_value(message) {
                     Ok(message) => return message,

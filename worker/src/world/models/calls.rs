@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::de::IgnoredAny;
 use serde_json::{Deserializer, Map, Value};
-use shared::ToolCall;
+use shared::{ToolCall, check_json};
 
 use super::{Prompt, json_text::join_halves, request};
-use crate::world::{call_id, large_integer};
+use crate::world::call_id;
 
 /// A tool call as far as it has arrived.
 #[derive(Default)]
@@ -100,14 +100,14 @@ pub(super) fn convert(calls: Vec<Call>, prompt: &Prompt<'_>) -> Vec<ToolCall> {
     calls.into_iter().enumerate().map(call).collect()
 }
 
-/// Parses arguments: an empty string is an empty object. Invalid JSON stays a string, as do arguments with an integer
-/// that would become another number.
+/// Parses arguments: an empty string is an empty object. Invalid JSON stays a string, as do arguments with a value that
+/// cannot be kept.
 pub(super) fn arguments(raw: &str) -> Value {
     let raw = join_halves(raw);
     if raw.trim().is_empty() {
         return Map::new().into();
     }
-    if large_integer(&raw).is_some() {
+    if check_json(raw.as_bytes()).is_err() {
         return raw.into();
     }
     match serde_json::from_str(&raw) {

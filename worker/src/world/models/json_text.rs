@@ -1,11 +1,11 @@
-//! JSON that serde_json refuses or changes: half surrogate pairs, and integers of more than 64 bits.
+//! JSON of endpoints: characters split over two events, and arguments with values that cannot be kept.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
+use shared::check_json;
 
 use super::lenient::object_len;
-use crate::world::large_integer;
 
 /// First of the private characters that stand for half surrogate pairs while a reply is put together.
 const FIRST_HALF: u32 = 0x10_F800;
@@ -13,12 +13,12 @@ const FIRST_HALF: u32 = 0x10_F800;
 /// Parses an event of an endpoint.
 ///
 /// A character that is split over two events arrives as half of an escaped surrogate pair in each. The halves are kept
-/// as private characters, and [`join_halves`] makes them whole. Arguments with an integer that no number of
-/// `serde_json` holds become a string of their JSON text, so no digit is lost.
+/// as private characters, and [`join_halves`] makes them whole. If a value cannot be kept, arguments become a string of
+/// their JSON text, so that no digit is lost and the call is refused by name.
 pub(super) fn parse(text: &str) -> Result<Value, serde_json::Error> {
-    let text = match large_integer(text) {
-        Some(_) => Cow::Owned(with_arguments_as_text(text)),
-        None => Cow::Borrowed(text),
+    let text = match check_json(text.as_bytes()) {
+        Ok(()) => Cow::Borrowed(text),
+        Err(_) => Cow::Owned(with_arguments_as_text(text)),
     };
     serde_json::from_str(&text).or_else(|error| match with_marked_halves(&text) {
         Some(marked) => serde_json::from_str(&marked),

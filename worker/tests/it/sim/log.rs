@@ -175,6 +175,8 @@ impl SimLog {
             match event {
                 Event::InDoubt(it) => drop(doubted.insert(it.slot)),
                 Event::Reconciled(it) => drop(doubted.remove(&it.slot)),
+                Event::Answered(it) => drop(doubted.remove(&it.slot)),
+                Event::AttemptFailed(it) => drop(doubted.remove(&it.slot)),
                 _ => {}
             }
         }

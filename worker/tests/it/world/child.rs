@@ -27,7 +27,7 @@ pub(super) fn server(env: impl IntoIterator<Item = (&'static str, &'static str)>
 }
 
 /// Returns the configuration of a server that runs the named test of this program.
-pub(super) fn started(test: &str, env: impl IntoIterator<Item = (&'static str, &'static str)>) -> Server {
+pub(super) fn started<'a>(test: &str, env: impl IntoIterator<Item = (&'static str, &'a str)>) -> Server {
     let args = ["--exact", test, "--nocapture"].map(str::to_owned).to_vec();
     let command = std::env::current_exe().unwrap().display().to_string();
     let env = env.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
@@ -39,6 +39,7 @@ pub(super) fn command_of(transport: Transport) -> Server {
     Server {
         description: "What lies on a desk.".to_owned(),
         transport,
+        confinement: Default::default(),
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
         session: Session::Shared,

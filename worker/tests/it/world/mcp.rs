@@ -157,15 +157,8 @@ fn shell(line: &str) -> Server {
 
 #[tokio::test]
 async fn a_server_that_cannot_be_reached_says_why() {
-    let missing = Transport::Stdio {
-        command: "no-such-program-of-turnfold".to_owned(),
-        args: Vec::new(),
-        env: BTreeMap::new(),
-        cwd: None,
-    };
     let slow = Server { connect_timeout: Duration::from_millis(300), ..shell("sleep 60") };
     let cases = [
-        (command_of(missing), "cannot start \"no-such-program-of-turnfold\""),
         (shell("echo \"licence $TOKEN expired\" >&2; exit 3"), "its last output: licence [TOKEN] expired"),
         (slow, "it did not respond within 300ms"),
     ];
@@ -175,6 +168,32 @@ async fn a_server_that_cannot_be_reached_says_why() {
         assert!(fault.error.ends_with("; hint: check [mcp.desk] in turnfold.toml"), "{fault:?}");
         assert!(fault.error.contains(words), "{words:?} is not in {fault:?}");
         again(&fault);
+    }
+}
+
+/// Nothing waits for a command that only an operator can mend.
+#[tokio::test]
+async fn a_command_that_does_not_exist_is_reported_at_once() {
+    let child = |command: &str, cwd: Option<&str>| {
+        let (command, cwd) = (command.to_owned(), cwd.map(Into::into));
+        command_of(Transport::Stdio { command, args: Vec::new(), env: BTreeMap::new(), cwd })
+    };
+    for (server, why) in [
+        (
+            child("no-such-program-of-turnfold", None),
+            "the command \"no-such-program-of-turnfold\" does not exist",
+        ),
+        (child("/etc/passwd", None), "the command \"/etc/passwd\" may not be executed"),
+        (child("sh", Some("/no-such-folder")), "its folder /no-such-folder does not exist"),
+    ] {
+        let fault = fault(call(&desk(server), "look", json!({})).await);
+        assert_eq!(fault.kind, FaultKind::Permanent);
+        assert_eq!(
+            fault.error,
+            format!(
+                "cannot start MCP server desk: {why}; hint: fix [mcp.desk] in turnfold.toml, then run: turnfold turn retry"
+            )
+        );
     }
 }
 

@@ -48,6 +48,7 @@ fn desk(url: String, token: &str) -> LiveWorld {
     let server = Server {
         description: String::new(),
         transport,
+        confinement: Default::default(),
         call_timeout: seconds(20),
         connect_timeout: seconds(20),
         session: Session::Shared,

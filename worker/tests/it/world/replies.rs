@@ -167,10 +167,35 @@ async fn integers_beyond_64_bits_are_kept_and_refused_by_name() {
         let world = super::live([], super::nobody());
         let Ok((Response::Output(output), _)) = perform(&world, &stage, &due(call)).await.0 else { panic!() };
         let said = output.model_text();
-        assert!(
-            said.contains("hold the integer 123456789012345678901234, which has more than 64 bits"),
-            "{said}"
+        assert_eq!(
+            said,
+            "error: not carried out, the arguments of look cannot be kept as they are: id: the number 123456789012345678901234 cannot be kept \
+             exactly; hint: send it as a string"
         );
+    }
+}
+
+/// A value that the log cannot keep costs the call, and the model is told which value it is.
+#[tokio::test]
+async fn arguments_that_cannot_be_kept_are_refused_by_name() {
+    let deep = format!(r#"{{"plan": {}1{}}}"#, "[".repeat(70), "]".repeat(70));
+    for (text, why) in [
+        (
+            r#"{"ratio": 0.12345678901234567890}"#,
+            "ratio: the number 0.12345678901234567890 cannot be kept exactly",
+        ),
+        (r#"{"name": "so \ud83d"}"#, "name: \\ud83d is half a character"),
+        (deep.as_str(), "lists and objects are nested deeper than 64 levels"),
+    ] {
+        let as_text = json!({ "index": 0, "id": "a", "function": { "name": "look", "arguments": text } });
+        let reply = reply(stream([call(as_text)], "tool_calls")).await;
+        assert_eq!(calls(&reply), [("look", &json!(text))], "it is in the log as it was sent");
+        let call = Request::CallTool { server: "cal".to_owned(), call: reply.tool_calls[0].clone() };
+        let world = super::live([], super::nobody());
+        let Ok((Response::Output(output), _)) = perform(&world, &Stage::default(), &due(call)).await.0 else {
+            panic!()
+        };
+        assert!(output.model_text().contains(why), "{}", output.model_text());
     }
 }
 

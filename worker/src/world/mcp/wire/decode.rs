@@ -1,11 +1,10 @@
 //! Decodes one message of JSON-RPC, leniently: whatever can be understood is, and an answer that cannot is still an
 //! answer.
 
-use std::borrow::Cow;
-
 use regex::bytes::Regex;
 use rmcp::model::{ErrorCode, ErrorData, RequestId};
 use serde_json::{Map, Value};
+use shared::keepable_json;
 
 use super::{Line, MAX_LINE_BYTES, Unreadable};
 use crate::world::truncate;
@@ -48,8 +47,8 @@ pub(in crate::world::mcp) struct Answer {
 /// Content of an answer.
 #[derive(Debug, PartialEq)]
 pub(in crate::world::mcp) enum Payload {
-    /// A result.
-    Result(Value),
+    /// A result, and descriptions of its changed values.
+    Result(Value, Vec<String>),
     /// A refusal.
     Error(ErrorData),
     /// Neither can be told.
@@ -66,54 +65,25 @@ pub(in crate::world::mcp) fn decode(line: &Line) -> Vec<Inbound> {
         return Vec::new();
     }
     match parse(bytes) {
-        Ok(Value::Array(batch)) => batch.into_iter().map(message).collect(),
-        Ok(value) => vec![message(value)],
+        Ok((Value::Array(batch), changed)) => batch.into_iter().map(|it| message(it, &changed)).collect(),
+        Ok((value, changed)) => vec![message(value, &changed)],
         Err(error) => vec![broken(bytes, format!("is not valid JSON: {error}"))],
     }
 }
 
-/// Parses JSON. Bytes that are not UTF-8, and halves of surrogate pairs, are replaced by U+FFFD, as browsers do.
-fn parse(bytes: &[u8]) -> serde_json::Result<Value> {
+/// Parses JSON. Bytes that are not UTF-8 are replaced by U+FFFD, as browsers do, and values that cannot be kept are changed.
+/// Returns descriptions of the changed values.
+fn parse(bytes: &[u8]) -> serde_json::Result<(Value, Vec<String>)> {
     let text = String::from_utf8_lossy(bytes);
-    serde_json::from_str(&text).or_else(|error| match replace_lone_surrogates(&text) {
-        Cow::Borrowed(_) => Err(error),
-        Cow::Owned(text) => serde_json::from_str(&text),
-    })
-}
-
-/// Replaces escapes such as `\ud83d` that have no second half.
-fn replace_lone_surrogates(text: &str) -> Cow<'_, str> {
-    let unit = |at: usize| {
-        let digits = text.get(at..at + 6)?.strip_prefix("\\u")?;
-        u16::from_str_radix(digits, 16).ok()
+    let Some((text, changed)) = keepable_json(&text) else {
+        return Ok((serde_json::from_str(&text)?, Vec::new()));
     };
-    let (mut fixed, mut copied, mut at) = (String::new(), 0, 0);
-    let bytes = text.as_bytes();
-    while at < bytes.len() {
-        if bytes[at] != b'\\' {
-            at += 1;
-            continue;
-        }
-        match (unit(at), unit(at + 6)) {
-            (Some(0xD800..=0xDBFF), Some(0xDC00..=0xDFFF)) => at += 12,
-            (Some(0xD800..=0xDFFF), _) => {
-                fixed.push_str(&text[copied..at]);
-                fixed.push('\u{FFFD}');
-                at += 6;
-                copied = at;
-            }
-            // Any other escape; a backslash escapes the character after it.
-            _ => at += 2,
-        }
-    }
-    if copied == 0 {
-        return Cow::Borrowed(text);
-    }
-    fixed.push_str(&text[copied..]);
-    Cow::Owned(fixed)
+    let value = serde_json::from_str(&text)?;
+    let changed = changed.iter().map(|it| format!("{} is changed: {}", it.at, it.detail()));
+    Ok((value, changed.collect()))
 }
 
-fn message(value: Value) -> Inbound {
+fn message(value: Value, changed: &[String]) -> Inbound {
     let Value::Object(mut fields) = value else { return Inbound::Noise };
     let id = fields.get("id").filter(|it| !it.is_null());
     if let Some(method) = fields.get("method").and_then(Value::as_str).map(str::to_owned) {
@@ -126,7 +96,7 @@ fn message(value: Value) -> Inbound {
     let (error, result) = (fields.remove("error").filter(|it| !it.is_null()), fields.remove("result"));
     let payload = match (error, result) {
         (Some(error), _) => Payload::Error(error_data(error)),
-        (None, Some(result)) => Payload::Result(result),
+        (None, Some(result)) => Payload::Result(result, changed.to_vec()),
         (None, None) if fields.contains_key("jsonrpc") => {
             Payload::Unreadable(Unreadable::new("has neither a result nor an error"))
         }
@@ -228,7 +198,7 @@ mod tests {
     }
 
     fn result(text: &[u8]) -> Value {
-        let Payload::Result(it) = answer(text).payload else { panic!("a result was expected") };
+        let Payload::Result(it, _) = answer(text).payload else { panic!("a result was expected") };
         it
     }
 
@@ -293,7 +263,22 @@ mod tests {
     fn nesting_is_bounded() {
         let deep =
             format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}{}}}"#, "[".repeat(100_000), "]".repeat(100_000));
-        let Payload::Unreadable(it) = answer(deep.as_bytes()).payload else { panic!("it is too deep") };
-        assert!(it.why.contains("recursion limit"), "{it:?}");
+        let Payload::Result(value, changed) = answer(deep.as_bytes()).payload else { panic!("it is kept") };
+        assert!(value.to_string().len() > 200_000, "the inner part is a text");
+        assert!(
+            changed[0].ends_with("is changed: lists and objects are nested deeper than 64 levels"),
+            "{changed:?}"
+        );
+    }
+
+    #[test]
+    fn a_value_that_cannot_be_kept_is_changed_and_named() {
+        let text = br#"{"id":1,"result":{"n":123456789012345678901234}}"#;
+        let Payload::Result(value, changed) = answer(text).payload else { panic!("a result was expected") };
+        assert_eq!(value, json!({ "n": "123456789012345678901234" }));
+        assert_eq!(
+            changed,
+            ["result.n is changed: the number 123456789012345678901234 cannot be kept exactly"]
+        );
     }
 }

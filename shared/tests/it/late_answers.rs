@@ -1,0 +1,108 @@
+//! Outcomes of calls in doubt that arrive late.
+
+use std::collections::BTreeMap;
+
+use shared::{
+    Answered, Attempt, AttemptFailed, DynThread, Event, InputRequired, Next, Reconciled, Response, RunStatus,
+    TaskStarted, ToolOutput, Verdict, strategies,
+};
+
+/// Returns a thread that asks a person about its call, and the number of the attempt.
+fn in_doubt() -> (Box<dyn DynThread>, usize) {
+    let mut thread = strategies::find("retriever").unwrap().begin();
+    let log = include_str!("../../../fixtures/golden/v1/retriever__write_in_doubt.jsonl");
+    let mut attempt = 0;
+    for line in log.lines() {
+        let event: Event = serde_json::from_str(line).unwrap();
+        match event {
+            Event::Attempted(_) => attempt = thread.seq(),
+            Event::Reconciled(_) => break,
+            _ => (),
+        }
+        thread.apply(&event).unwrap();
+    }
+    assert_eq!(thread.last_attempt(0), Some(Attempt { seq: attempt, is_in_doubt: true }));
+    (thread, attempt)
+}
+
+fn answered() -> Event {
+    let response = Response::Output(ToolOutput::Ok("cancelled e1".to_owned()));
+    Answered { slot: 0, response, usage: None, extras: None }.into()
+}
+
+fn failed(in_doubt: bool) -> Event {
+    let json = serde_json::json!({"slot": 0, "error": "busy", "retry_after_ms": 5, "in_doubt": in_doubt});
+    serde_json::from_value::<AttemptFailed>(json).unwrap().into()
+}
+
+fn reconciled(verdict: Verdict) -> Event {
+    Reconciled { slot: 0, verdict, actor: String::new() }.into()
+}
+
+#[test]
+fn a_late_answer_settles_a_doubt() {
+    let (mut thread, seq) = in_doubt();
+    thread.apply(&answered()).unwrap();
+    assert_eq!(thread.status(), RunStatus::Busy);
+    assert_eq!(thread.last_attempt(0), Some(Attempt { seq, is_in_doubt: false }));
+    let Next::Append(Event::Decided(decided)) = thread.next().unwrap() else { panic!("it decides") };
+    assert_eq!(decided.messages[0].content, "cancelled e1");
+}
+
+#[test]
+fn a_late_refusal_lets_the_call_be_made() {
+    let (mut thread, _) = in_doubt();
+    thread.apply(&failed(false)).unwrap();
+    let Next::Perform(due) = thread.next().unwrap() else { panic!("it calls again") };
+    assert_eq!((due.len(), due[0].attempts), (1, 1));
+}
+
+#[test]
+fn a_task_that_was_started_late_is_polled() {
+    let (mut thread, _) = in_doubt();
+    thread.apply(&TaskStarted { slot: 0, task: "t1".to_owned() }.into()).unwrap();
+    let Next::Perform(due) = thread.next().unwrap() else { panic!("it asks nothing") };
+    assert_eq!(due[0].task.as_deref(), Some("t1"));
+    assert_eq!(thread.unresolved_writes(), [0], "it may have taken effect");
+}
+
+#[test]
+fn an_outcome_that_is_unknown_settles_nothing() {
+    let (mut thread, _) = in_doubt();
+    let question = InputRequired { slot: 0, input_requests: BTreeMap::new(), request_state: None };
+    for event in [failed(true), question.into()] {
+        thread.apply(&event).unwrap_err();
+    }
+    assert!(matches!(thread.status(), RunStatus::Waiting(_)));
+}
+
+/// A call whose repetitions are used up is in doubt because of an earlier attempt, of which a refusal of the last one says
+/// nothing.
+#[test]
+fn a_late_refusal_says_nothing_of_earlier_attempts() {
+    let mut thread = strategies::find("planner").unwrap().begin();
+    let log = include_str!("../../../fixtures/golden/v1/planner__repeats_of_a_write_run_out_in_doubt.jsonl");
+    let events = log.lines().map(|it| serde_json::from_str::<Event>(it).unwrap());
+    for event in events.take_while(|it| !matches!(it, Event::Reconciled(_))) {
+        thread.apply(&event).unwrap();
+    }
+    thread.apply(&failed(false)).unwrap_err();
+    thread.apply(&answered()).unwrap();
+}
+
+#[test]
+fn a_person_who_was_faster_has_decided() {
+    let (mut thread, _) = in_doubt();
+    thread.apply(&reconciled(Verdict::Skip)).unwrap();
+    thread.apply(&answered()).unwrap_err();
+
+    let (mut thread, first) = in_doubt();
+    thread.apply(&reconciled(Verdict::DidNotHappen)).unwrap();
+    assert_eq!(thread.last_attempt(0), Some(Attempt { seq: first, is_in_doubt: false }));
+    let second = thread.seq();
+    let json = r#"[{"event": "attempted", "slot": 0}, {"event": "in_doubt", "slot": 0, "reason": "lost"}]"#;
+    for event in serde_json::from_str::<Vec<Event>>(json).unwrap() {
+        thread.apply(&event).unwrap();
+    }
+    assert_eq!(thread.last_attempt(0), Some(Attempt { seq: second, is_in_doubt: true }));
+}
