@@ -30,9 +30,9 @@ mod webhooks;
 pub use batches::batch_line;
 pub use router::{openapi, router, run_background, serve};
 pub use server::{
-    admission::AdmissionLimits,
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
     health::METRICS_TYPE,
     listener::{ConnectionLimits, listen},
+    tenant_rules::{TenantRule, TenantRules},
 };

@@ -12,8 +12,9 @@ use crate::{
         pagination::whole,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
+        tenant_rules::Submitter,
     },
-    turns::submit::unknown_strategy,
+    turns::opening::find_strategy,
     views,
 };
 
@@ -78,8 +79,10 @@ pub(crate) async fn put(
 ) -> Result<Json<api_types::Pause>, ApiError> {
     let kind = self::kind(&kind)?;
     match kind {
-        PauseKind::Strategy if app.strategies.find(&name).is_none() => {
-            return Err(unknown_strategy(Kind::NamesNoStrategy, &app, &name));
+        PauseKind::Strategy
+            if let Err(unknown) = find_strategy(&app, Submitter::OPERATOR, &name, Kind::NamesNoStrategy) =>
+        {
+            return Err(unknown);
         }
         PauseKind::Model if !name.contains('/') => {
             let detail = format!("model: {name:?} does not name a provider");

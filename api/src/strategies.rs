@@ -6,23 +6,24 @@ use shared::{Edge, Graph};
 
 use crate::{
     server::{
+        auth::Principal,
         extract::Path,
         pagination::whole,
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
     },
-    turns::submit::unknown_strategy,
+    turns::opening::{find_strategy, usable_strategies},
 };
 
 /// List strategies
 ///
-/// Returns all strategies, sorted by name.
+/// Returns the strategies that you may run, sorted by name.
 #[utoipa::path(
     get, path = "/v1/strategies", tag = "strategies", operation_id = "list_strategies",
-    responses((status = 200, description = "All strategies.", body = Page<StrategySummary>))
+    responses((status = 200, description = "The strategies.", body = Page<StrategySummary>))
 )]
-pub(crate) async fn list(State(app): SharedState) -> Json<Page<StrategySummary>> {
-    Json(whole(app.strategies.all().map(summary).collect()))
+pub(crate) async fn list(State(app): SharedState, principal: Principal) -> Json<Page<StrategySummary>> {
+    Json(whole(usable_strategies(&app, (&principal).into()).map(summary).collect()))
 }
 
 /// Show a strategy
@@ -38,9 +39,10 @@ pub(crate) async fn list(State(app): SharedState) -> Json<Page<StrategySummary>>
 )]
 pub(crate) async fn get(
     State(app): SharedState,
+    principal: Principal,
     Path(name): Path<String>,
 ) -> Result<Json<Strategy>, ApiError> {
-    Ok(Json(strategy(find(&app, &name)?)))
+    Ok(Json(strategy(find(&app, &principal, &name)?)))
 }
 
 /// Draw a strategy
@@ -56,14 +58,15 @@ pub(crate) async fn get(
 )]
 pub(crate) async fn map(
     State(app): SharedState,
+    principal: Principal,
     Path(name): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let map = shared::map(&find(&app, &name)?.topology(), None);
+    let map = shared::map(&find(&app, &principal, &name)?.topology(), None);
     Ok(([(CONTENT_TYPE, "text/plain; charset=utf-8")], map))
 }
 
-fn find(app: &AppState, name: &str) -> Result<&'static dyn Graph, ApiError> {
-    app.strategies.find(name).ok_or_else(|| unknown_strategy(Kind::UnknownStrategy, app, name))
+fn find(app: &AppState, principal: &Principal, name: &str) -> Result<&'static dyn Graph, ApiError> {
+    find_strategy(app, principal.into(), name, Kind::UnknownStrategy)
 }
 
 fn summary(graph: &dyn Graph) -> StrategySummary {

@@ -13,7 +13,7 @@ use queue::{
 use secrecy::{ExposeSecret as _, SecretString};
 use store::{Backends, ConnectionSettings, Store, StrategyRegistry};
 use worker::{
-    Backoff, RequestAdmission, StepRunner, Worker, WorkerConfig,
+    Backoff, MaxRunningTurns, RequestAdmission, StepRunner, Worker, WorkerConfig,
     world::{LiveWorld, RateLimitConfig},
 };
 
@@ -100,7 +100,7 @@ fn is_redis(url: &str) -> bool {
 
 /// The weights of the tenants.
 fn weights(settings: &Settings) -> Weights {
-    Weights::new(settings.tenants.iter().map(|(name, it)| (name.clone(), it.weight)))
+    Weights::new(settings.named_tenants().into_iter().map(|(name, it)| (name, it.weight.unwrap_or(1))))
 }
 
 /// The configuration of the API.
@@ -112,8 +112,8 @@ pub(crate) fn door(
     let resolved = |keys: &[SecretRef]| keys.iter().map(SecretRef::resolve).collect::<Result<Vec<_>, _>>();
     let keys = resolved(&settings.api.keys)?;
     let mut tenants = BTreeMap::new();
-    for (name, it) in &settings.tenants {
-        tenants.insert(name.clone(), resolved(&it.keys)?);
+    for (name, it) in settings.named_tenants() {
+        tenants.insert(name, resolved(&it.keys)?);
     }
     check_keys(&keys, &tenants)?;
     let experts = experts(settings);
@@ -129,13 +129,11 @@ pub(crate) fn door(
         private_addresses: settings.webhooks.private_addresses,
         ..api::WebhookConfig::default()
     };
-    let of_tenant = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.waiting_max?));
-    let waiting_max = api::AdmissionLimits {
-        all: settings.api.waiting_max,
-        tenants: settings.tenants.iter().filter_map(of_tenant).collect(),
+    let named = settings.named_tenants();
+    let tenant_rules = api::TenantRules {
+        named: named.iter().map(|(name, it)| (name.clone(), tenant_rule(it))).collect(),
+        others: tenant_rule(&settings.other_tenants()),
     };
-    let servers = |(name, it): (&String, &TenantSettings)| Some((name.clone(), it.servers.clone()?));
-    let tenant_servers = settings.tenants.iter().filter_map(servers).collect();
     let chat_wait = Duration::from_secs(settings.api.chat_wait_seconds);
     Ok(api::ApiConfig {
         parts,
@@ -146,16 +144,29 @@ pub(crate) fn door(
         context: settings.context.clone(),
         keys,
         tenants,
-        tenant_servers,
+        tenant_rules,
+        providers: Some(settings.providers.keys().cloned().collect()),
         accepts: world::accepts(settings),
         connections: connection_limits(&settings.api)?,
         body_limit,
         chat_wait,
-        waiting_max,
+        waiting_max: settings.api.waiting_max,
         bulk,
         webhooks,
         capacity: capacity(settings),
     })
+}
+
+/// The rule of one tenant.
+fn tenant_rule(settings: &TenantSettings) -> api::TenantRule {
+    api::TenantRule {
+        strategies: settings.strategies.clone(),
+        models: settings.models.clone(),
+        servers: settings.servers.clone(),
+        config: settings.config.clone(),
+        max_waiting_turns: settings.max_waiting_turns,
+        max_stored_bytes: settings.storage_mib.map(|it| it.saturating_mul(1 << 20)),
+    }
 }
 
 /// The limits of connections to the API.
@@ -170,7 +181,7 @@ fn connection_limits(settings: &ApiSettings) -> anyhow::Result<api::ConnectionLi
 
 /// The slots and limits, from which batch quotes predict the finish time.
 fn capacity(settings: &Settings) -> api::Capacity {
-    let RateLimitConfig { models, providers, servers } = world::caps(&settings.limits);
+    let RateLimitConfig { models, providers, servers, tenants: _ } = world::caps(settings);
     let models = models.into_iter().map(|(name, cap)| (Subject::Model(name), cap));
     let providers = providers.into_iter().map(|(name, cap)| (Subject::Provider(name), cap));
     let servers = servers.into_iter().map(|(name, cap)| (Subject::Server(name), cap));
@@ -211,7 +222,12 @@ pub(crate) async fn bounds(settings: &Settings) -> anyhow::Result<RequestAdmissi
         _ => Arc::new(MemoryRateLimiter::new(pace)),
     };
     let timeout = settings.worker.node_timeout_seconds.map(Duration::from_secs);
-    Ok(RequestAdmission::new(limits, timeout).with_retries(world::retries(settings)))
+    let running = MaxRunningTurns {
+        named: settings.named_tenants().into_iter().map(|(name, it)| (name, it.max_running_turns)).collect(),
+        others: settings.other_tenants().max_running_turns,
+    };
+    let admission = RequestAdmission::new(limits, timeout).with_retries(world::retries(settings));
+    Ok(admission.with_max_running_turns(running))
 }
 
 /// The configured worker.

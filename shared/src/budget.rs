@@ -83,6 +83,12 @@ impl Budget {
         Self { turn: self.turn.within(&cap.turn), thread: self.thread.within(&cap.thread) }
     }
 
+    /// Completes the budget by the limits of another.
+    #[must_use]
+    pub fn or(&self, other: &Self) -> Self {
+        Self { turn: self.turn.or(&other.turn), thread: self.thread.or(&other.thread) }
+    }
+
     /// Returns the first limit reached. The budget of the thread comes first, since only a new thread has a new one.
     pub(crate) fn exceeded(&self, turn: &UsageTotal, thread: &UsageTotal) -> Option<BudgetExceeded> {
         let of = |scope, limits: &Limits, used| {
@@ -111,6 +117,14 @@ impl Limits {
         let least = |own: Option<u64>, cap: Option<u64>| own.into_iter().chain(cap).min();
         let usd = self.usd.into_iter().chain(cap.usd).reduce(f64::min);
         Self { tokens: least(self.tokens, cap.tokens), usd, seconds: least(self.seconds, cap.seconds) }
+    }
+
+    fn or(&self, other: &Self) -> Self {
+        Self {
+            tokens: self.tokens.or(other.tokens),
+            usd: self.usd.or(other.usd),
+            seconds: self.seconds.or(other.seconds),
+        }
     }
 
     fn exceeded(&self, used: &UsageTotal) -> Option<Measure> {

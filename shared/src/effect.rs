@@ -313,6 +313,8 @@ impl Effect for Search {
 pub struct Index {
     /// Description of each server. `None` leaves an entry unchanged; servers not listed are removed.
     pub servers: BTreeMap<String, Option<Description>>,
+    /// Hashes of the descriptions that the index should hold of servers with `None`.
+    pub held: BTreeMap<String, String>,
 }
 
 /// Result of an index update.
@@ -329,7 +331,7 @@ pub struct Indexed {
 impl Effect for Index {
     type Answer = Indexed;
     fn requests(self, _: &NodeConfig) -> Vec<Request> {
-        vec![Request::Index { servers: self.servers }]
+        vec![Request::Index { servers: self.servers, held: self.held }]
     }
     fn answer(responses: &[Response]) -> Result<Indexed, UnexpectedResponse> {
         match responses {

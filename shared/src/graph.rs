@@ -71,8 +71,8 @@ pub trait Graph: Send + Sync {
     fn check_config(&self, config: &Value) -> Result<(), String>;
     /// Creates a thread with an empty log.
     fn begin(&self) -> Box<dyn DynThread>;
-    /// Returns true if a thread must be able to use every MCP server.
-    fn needs_all_servers(&self) -> bool;
+    /// Returns true if all tenants use what a thread does.
+    fn serves_all_tenants(&self) -> bool;
     /// Returns the entrances and edges.
     fn topology(&self) -> Topology;
     /// Returns the nodes, in the order of the graph.
@@ -244,7 +244,7 @@ impl<S: Strategy> Graph for S {
             schema["properties"]["nodes"] =
                 json!({ "type": "object", "properties": nodes, "additionalProperties": false });
         }
-        if !S::NEEDS_ALL_SERVERS {
+        if !S::SERVES_ALL_TENANTS {
             schema["properties"]["servers"] = json!({
                 "description": "MCP servers that a thread may use. Default: all.",
                 "type": "array",
@@ -260,15 +260,15 @@ impl<S: Strategy> Graph for S {
         }
         node_config::check(config, self.nodes())?;
         let (engine, own) = EngineConfig::split(config).map_err(|err| err.to_string())?;
-        if S::NEEDS_ALL_SERVERS && engine.servers.is_some() {
+        if S::SERVES_ALL_TENANTS && engine.servers.is_some() {
             return Err("servers: a thread of this strategy needs every server".to_owned());
         }
         S::Config::deserialize(&*own).map_err(|err| err.to_string())?;
         in_range(&own, &schema_for!(S::Config).to_value())
     }
 
-    fn needs_all_servers(&self) -> bool {
-        S::NEEDS_ALL_SERVERS
+    fn serves_all_tenants(&self) -> bool {
+        S::SERVES_ALL_TENANTS
     }
 
     fn begin(&self) -> Box<dyn DynThread> {

@@ -66,7 +66,7 @@ pub use json_text::{
 pub use message::{
     Citation, Message, Prompt, PromptArgument, Reply, Role, Safety, Tool, ToolCall, ToolOutput,
 };
-pub use node_config::{EngineConfig, NodeConfig, PROMPT_MAX, prompt_hash, unknown_server};
+pub use node_config::{BOUND, EngineConfig, NodeConfig, PROMPT_MAX, models_of, prompt_hash, unknown_server};
 pub use outcome::{Cause, Outcome, OutcomeKind};
 pub use progress::{
     ATTEMPTS_MAX, Attempt, INPUT_ROUNDS_MAX, InvalidLog, MessageRejected, Next, OpenTask, PendingRequest,
@@ -76,7 +76,7 @@ pub use read_answer::{ModelReading, ReadAnswer};
 pub use replay::{Divergence, Field, Replayer, replay};
 pub use request::{
     Description, Fault, FaultKind, Hit, Metric, ModelParameters, Request, Response, SearchOptions,
-    Simulation, WebSearch,
+    Simulation, WebSearch, matches_pattern,
 };
 pub use rerun::{Rerun, rerun, transcript};
 pub use strategy::{

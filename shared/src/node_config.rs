@@ -43,6 +43,10 @@ pub struct EngineConfig {
     pub servers: Option<Vec<String>>,
 }
 
+/// Key in the JSON Schema of a configuration: the number or name that an operator sets is the highest that a tenant may set, and of
+/// an object a tenant may set only what the operator sets.
+pub const BOUND: &str = "x-turnfold-bound";
+
 /// Configuration of a node that asks a model. What is not set is the strategy's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -59,13 +63,14 @@ pub struct NodeConfig {
     pub temperature: Option<f64>,
     /// Maximum number of tokens in a reply.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
     pub max_tokens: Option<u32>,
     /// Effort of a reasoning model, such as `low`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
     /// Further fields of the request, passed to the endpoint unchanged.
     #[serde(deserialize_with = "null_as_empty", skip_serializing_if = "Map::is_empty")]
+    #[schemars(extend("x-turnfold-bound" = true))]
     pub extra: Map<String, Value>,
 }
 
@@ -134,6 +139,17 @@ impl NodeConfig {
 /// A layer of the configuration unsets a key by null.
 fn null_as_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Map<String, Value>, D::Error> {
     Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}
+
+/// Returns the models of a strategy's configuration, with their keys: `model`, `…_model`, and `model` of each node.
+pub fn models_of(config: &Value) -> impl Iterator<Item = (String, &str)> {
+    fn fields(it: &Value) -> impl Iterator<Item = (&String, &Value)> {
+        it.as_object().into_iter().flatten()
+    }
+    let own = fields(config).map(|(key, model)| (key.clone(), model));
+    let of_nodes = fields(&config[NODES]).map(|(node, it)| (format!("nodes.{node}.model"), &it["model"]));
+    let is_model = |key: &str| key == "model" || key.ends_with("_model") || key.ends_with(".model");
+    own.chain(of_nodes).filter_map(move |(key, model)| is_model(&key).then_some((key, model.as_str()?)))
 }
 
 /// Returns the name of a prompt: the SHA-256 hash of its text, in hex.

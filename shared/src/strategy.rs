@@ -59,8 +59,9 @@ pub trait Strategy: Sized + Send + Sync + 'static {
     /// Names of the nodes.
     type NodeName: Copy + Debug + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static;
 
-    /// True if a thread must be able to use every MCP server. A thread that may use only some is refused then.
-    const NEEDS_ALL_SERVERS: bool = false;
+    /// True if all tenants use what a thread does. It must be able to use every MCP server; only operators, and tenants that they
+    /// name, may run it, and its configuration is the operator's.
+    const SERVES_ALL_TENANTS: bool = false;
 
     /// Every node with its outgoing edges.
     const EDGES: Edges<Self::NodeName>;

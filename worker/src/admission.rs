@@ -8,7 +8,16 @@ use shared::{Fault, FaultKind, Usage};
 use tokio::runtime::Handle;
 use tracing::warn;
 
+<<<<<<< HEAD
 use crate::{pauses::Pauses, retry_policy::RetryPolicies, running_time, world::Outcome};
+=======
+use crate::{
+    pauses::Pauses,
+    retry_policy::RetryPolicies,
+    running_turns::{MaxRunningTurns, RunningTurns},
+    world::Outcome,
+};
+>>>>>>> tenants
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -20,12 +29,22 @@ pub struct RequestAdmission {
     pub(crate) pauses: Pauses,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
+    /// Limits of running turns.
+    pub(crate) running: RunningTurns,
 }
 
 impl RequestAdmission {
     /// Creates admission control with these limits and a timeout per request; no timeout if absent.
     pub fn new(limits: Arc<dyn RateLimiter>, timeout: Option<Duration>) -> Self {
-        Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default() }
+        let running = RunningTurns::new(Arc::clone(&limits), MaxRunningTurns::default());
+        Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default(), running }
+    }
+
+    /// Limits the running turns of tenants.
+    #[must_use]
+    pub fn with_max_running_turns(self, max: MaxRunningTurns) -> Self {
+        let running = RunningTurns::new(Arc::clone(&self.limits), max);
+        Self { running, ..self }
     }
 
     /// Sets retry policies.

@@ -19,7 +19,11 @@ mod patience;
 mod pauses;
 mod perform;
 mod retry_policy;
+<<<<<<< HEAD
 mod running_time;
+=======
+mod running_turns;
+>>>>>>> tenants
 mod shutdown;
 mod step;
 mod sweeper;
@@ -31,6 +35,7 @@ pub mod world;
 pub use admission::RequestAdmission;
 pub use backoff::Backoff;
 pub use retry_policy::{RetryPolicies, RetryPolicy};
+pub use running_turns::MaxRunningTurns;
 pub use shutdown::Shutdown;
 pub use step::{StepOutcome, StepRunner};
 pub use sweeper::{MissingJob, enqueue_missing_jobs, find_missing_jobs};

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// Delay before rate limits are asked again after they could not be reached.
-const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);
+pub(crate) const LIMITS_RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Shortest delay of a request that is about to be given up.
 const MIN_DELAY: Duration = Duration::from_millis(100);

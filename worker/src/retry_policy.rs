@@ -69,7 +69,10 @@ impl RetryPolicies {
         match subject {
             Subject::Model(model) => of_provider(model.split_once('/').map_or(model, |(it, _)| it)),
             Subject::Provider(name) => of_provider(name),
-            Subject::Server(name) => self.servers.get(name).copied().unwrap_or(RetryPolicy::SERVER),
+            // Tenants refuse no requests.
+            Subject::Server(name) | Subject::Tenant(name) | Subject::Turns(name) => {
+                self.servers.get(name).copied().unwrap_or(RetryPolicy::SERVER)
+            }
         }
     }
 }

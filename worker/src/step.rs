@@ -148,9 +148,14 @@ impl<L: Log> StepRunner<L> {
             if let Some(outcome) = self.retry_wait(log) {
                 return Ok(outcome);
             }
+<<<<<<< HEAD
         } else if !self.start_turn(log).await? {
             self.cancel_tasks(log);
             return Ok(StepOutcome::Idle);
+=======
+        } else if let Some(outcome) = self.start_turn(log).await? {
+            return Ok(outcome);
+>>>>>>> tenants
         }
         self.cancel_tasks(log);
         record_position(log);
@@ -174,8 +179,8 @@ impl<L: Log> StepRunner<L> {
         self.outcome_after(log).await
     }
 
-    /// Starts the next queued turn. Returns false if no queued turn can start.
-    async fn start_turn(&self, log: &mut ThreadLog) -> Result<bool, Error> {
+    /// Starts the next queued turn. Returns the outcome of the job if none can start.
+    async fn start_turn(&self, log: &mut ThreadLog) -> Result<Option<StepOutcome>, Error> {
         while let Some(turn) = self.parts.store.next_queued(log.id()).await? {
             let head = log.head();
             match turn.answers_seq.map(|it| it.cmp(&head.seq)) {
@@ -189,21 +194,24 @@ impl<L: Log> StepRunner<L> {
                 Some(Ordering::Greater) => return Err(Error::Stale { thread: head.thread, seq: head.seq }),
                 Some(Ordering::Equal) | None => {}
             }
+            if let Some(blocked) = self.admission.running.enter(log.id(), log.thread().tenant()).await {
+                return Ok(Some(blocked));
+            }
             let time = clock::rfc3339(turn.created_at);
             match log.thread().accept_message(turn.id, &turn.author, &time, turn.policy, turn.messages) {
                 Ok(event) => {
                     // Buffered and stored with what follows from it, before any request is sent.
                     log.push(event)?;
                     debug!(turn = %turn.id, "turn started");
-                    return Ok(true);
+                    return Ok(None);
                 }
-                Err(MessageRejected::Busy) => return Ok(false),
+                Err(MessageRejected::Busy) => return Ok(Some(StepOutcome::Idle)),
                 Err(unheard @ (MessageRejected::NothingAsked | MessageRejected::InvalidAnswer(_))) => {
                     self.parts.store.refuse_queued(turn.id, &unheard.to_string()).await?;
                 }
             }
         }
-        Ok(false)
+        Ok(Some(StepOutcome::Idle))
     }
 
     /// Tells servers which tasks are not needed any more. No turn waits for their replies.

@@ -147,6 +147,7 @@ impl<L: Log> Worker<L> {
         let task = self.executor.jobs.spawn(
             async move {
                 let (outcome, head) = executor.run(&job, wake, &shutdown).await;
+                executor.steps.admission.running.after_job(&job, &outcome, head).await;
                 let was_woken = executor.in_flight.remove(&job);
                 // The process that enqueued the thread again may have appended events.
                 let now = head.filter(|_| !was_woken).map_or(Schedule::Now, Schedule::NowAtSeq);
@@ -223,6 +224,7 @@ async fn renew_leases<L: Log>(executor: Arc<JobExecutor<L>>, lease: Duration) {
             }
             Err(err) => warn!(error = %err, "cannot renew leases, retrying at the next renewal"),
         }
+        steps.admission.running.renew(&jobs).await;
     }
 }
 

@@ -11,14 +11,15 @@ use crate::{
         to_turn::{ChatRequest, ResponseMode},
     },
     server::{
-        auth::Principal,
         extract::deserialize,
         problem::{ApiError, Kind},
         state::AppState,
+        tenant_rules::Submitter,
     },
     turns::{
         content::Messages,
-        submit::{Overrides, check_attachments, messages, opened},
+        opening::{Overrides, opened},
+        submit::{check_attachments, messages},
     },
     views,
 };
@@ -39,7 +40,7 @@ pub fn endpoints() -> [&'static str; 2] {
 
 /// Owner and defaults of a line.
 pub(crate) struct LineContext<'a> {
-    pub(crate) principal: &'a Principal,
+    pub(crate) submitter: Submitter<'a>,
     pub(crate) author: &'a str,
     /// Priority of lines that do not set one.
     pub(crate) priority: Priority,
@@ -108,7 +109,7 @@ fn turn(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     }
     let strategy = new.strategy.ok_or_else(|| Kind::Invalid.because("strategy is missing"))?;
     let overrides = Overrides { config: new.config, budget: new.budget };
-    let opened = opened(app, context.principal, &strategy, overrides, context.author)?;
+    let opened = opened(app, context.submitter, &strategy, overrides, context.author)?;
     let Messages { messages, attachments } = messages(new.input)?;
     check_attachments(app, &opened, &messages)?;
     Ok(store::NewTurn {
@@ -128,5 +129,5 @@ fn chat(app: &AppState, context: &LineContext<'_>, body: Value) -> Result<store:
     if request.mode != ResponseMode::Whole {
         return Err(Kind::Unsupported.because("stream: a batch does not stream; remove `stream`"));
     }
-    request.or_priority(context.priority).into_new_thread(app, context.principal, context.author)
+    request.or_priority(context.priority).into_new_thread(app, context.submitter, context.author)
 }

@@ -15,18 +15,17 @@ use super::{
 };
 use crate::{
     server::{
-        auth::Principal,
         problem::{ApiError, Kind},
         state::AppState,
+        tenant_rules::Submitter,
     },
-    turns::submit::overlay,
+    turns::opening::overlay,
 };
 
 /// Parser of the lines of one batch.
 pub(crate) struct LineReader<'a> {
     app: &'a AppState,
     endpoint: BatchEndpoint,
-    principal: Principal,
     terms: BatchTerms<'a>,
 }
 
@@ -34,7 +33,7 @@ pub(crate) struct LineReader<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct BatchTerms<'a> {
     pub(crate) endpoint: &'a str,
-    pub(crate) tenant: &'a str,
+    pub(crate) submitter: Submitter<'a>,
     pub(crate) author: &'a str,
     /// Priority of lines that do not set one.
     pub(crate) priority: Priority,
@@ -42,7 +41,8 @@ pub(crate) struct BatchTerms<'a> {
 
 impl<'a> From<&'a Batch> for BatchTerms<'a> {
     fn from(it: &'a Batch) -> Self {
-        Self { endpoint: &it.endpoint, tenant: &it.tenant, author: &it.author, priority: it.priority }
+        let submitter = Submitter { tenant: &it.tenant, is_operator: it.by_operator };
+        Self { endpoint: &it.endpoint, submitter, author: &it.author, priority: it.priority }
     }
 }
 
@@ -55,8 +55,7 @@ pub(crate) struct ParsedLine {
 impl<'a> LineReader<'a> {
     /// Creates a parser. Fails if a newer build created the batch.
     pub(crate) fn new(app: &'a AppState, terms: BatchTerms<'a>) -> Result<Self, ApiError> {
-        let (endpoint, principal) = (BatchEndpoint::of_batch(terms.endpoint)?, Principal::of(terms.tenant));
-        Ok(Self { app, endpoint, principal, terms })
+        Ok(Self { app, endpoint: BatchEndpoint::of_batch(terms.endpoint)?, terms })
     }
 
     /// Parses a line.
@@ -72,7 +71,7 @@ impl<'a> LineReader<'a> {
             return Err(line_error("invalid_url", message));
         }
         let context = LineContext {
-            principal: &self.principal,
+            submitter: self.terms.submitter,
             author: self.terms.author,
             priority: self.terms.priority,
         };

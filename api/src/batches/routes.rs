@@ -11,7 +11,7 @@ use queue::Priority;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
-use shared::usd;
+use shared::{DEFAULT_TENANT, usd};
 use store::{
     Idempotency,
     batches::{Batch, BatchStatus, KnownBy, Stopped},
@@ -94,7 +94,8 @@ pub(crate) struct CreateParams {
          headers(("Idempotency-Replayed" = Option<String>, description = "`true` if the batch was created before."))),
         (status = 404, description = "The file does not exist.", body = ErrorReply),
         (status = 409, description = "The idempotency key was used for another request.", body = ErrorReply),
-        (status = 400, description = "The request is invalid; `message` names the field.", body = ErrorReply)
+        (status = 400, description = "The request is invalid; `message` names the field.", body = ErrorReply),
+        (status = 507, description = "The tenant may store nothing more.", body = ErrorReply)
     )
 )]
 pub(crate) async fn create(
@@ -169,6 +170,7 @@ async fn checked(
     new: NewBatch,
 ) -> Result<store::batches::NewBatch, ApiError> {
     let file = find_file(app, principal, &new.input_file_id).await?;
+    app.storage_left(&file.tenant).await?;
     let endpoint = BatchEndpoint::of(&new.endpoint).ok_or_else(|| {
         let known = BatchEndpoint::ALL.map(BatchEndpoint::url).join(", ");
         Kind::Invalid
@@ -182,6 +184,7 @@ async fn checked(
         return Err(Kind::Invalid.because("window and expires_after must be at least 1"));
     }
     Ok(store::batches::NewBatch {
+        by_operator: principal.only().is_none() && file.tenant == DEFAULT_TENANT,
         // The batch belongs to the owner of the file: an operator's batch with a tenant's file is that tenant's.
         tenant: file.tenant,
         author: request.author,

@@ -28,6 +28,7 @@ use crate::server::{
     pagination::{LIMIT_MAX, limit, openai_list, page},
     problem::{ApiError, Kind},
     state::{AppState, SharedState},
+    storage,
 };
 
 /// The only purpose of an upload.
@@ -124,6 +125,7 @@ enum FileOrder {
     responses(
         (status = 200, description = "The uploaded file.", body = api_types::File),
         (status = 413, description = "The file is too large.", body = ErrorReply),
+        (status = 507, description = "The tenant may store nothing more.", body = ErrorReply),
         (status = 400, description = "A form field is missing or invalid.", body = ErrorReply)
     )
 )]
@@ -134,7 +136,11 @@ pub(crate) async fn upload(
     mut form: Form,
 ) -> Result<Json<api_types::File>, ApiError> {
     let id = Uuid::now_v7();
-    let outcome = read_form(&app, &principal, id, &mut form).await;
+    let left = app.storage_left(principal.tenant()).await?;
+    let outcome = read_form(&app, &principal, id, &mut form, left).await;
+    if let Ok(file) = &outcome {
+        app.storage.add(principal.tenant(), file.bytes).await;
+    }
     if outcome.is_err() {
         // If the deletion fails as well, the incomplete file is removed within a day.
         let _ = app.parts.store.delete_file(id).await;
@@ -147,6 +153,7 @@ async fn read_form(
     principal: &Principal,
     id: FileId,
     form: &mut Form,
+    storage_left: Option<u64>,
 ) -> Result<File, ApiError> {
     let (mut fields, mut stored) = (Fields::default(), None);
     while let Some(mut part) = form.part().await? {
@@ -163,7 +170,8 @@ async fn read_form(
                 let new =
                     NewFile { tenant: principal.tenant().to_owned(), filename, purpose: BATCH.to_owned() };
                 app.parts.store.begin_file(id, new).await?;
-                stored = Some(store_file(app, id, &mut part).await?);
+                let limit = storage_left.map(|left| (principal.tenant(), left));
+                stored = Some(store_file(app, id, &mut part, limit).await?);
             }
             // Newer clients of OpenAI's API may send other fields.
             Some(_) | None => while part.piece().await?.is_some() {},
@@ -182,8 +190,13 @@ async fn read_form(
     file.ok_or_else(|| Kind::Internal.because("the file was deleted during the upload"))
 }
 
-/// Stores a file in chunks. Returns the number of chunks and of bytes.
-async fn store_file(app: &AppState, id: FileId, part: &mut Part<'_>) -> Result<(u32, u64), ApiError> {
+/// Stores a file in chunks. Returns the number of chunks and of bytes. `storage` is the tenant and what it may still store.
+async fn store_file(
+    app: &AppState,
+    id: FileId,
+    part: &mut Part<'_>,
+    storage: Option<(&str, u64)>,
+) -> Result<(u32, u64), ApiError> {
     let (mut cutter, mut nth, mut bytes) = (Chunker::new(app.bulk.line_max), 0, 0_u64);
     while let Some(piece) = part.piece_of_file().await? {
         bytes += piece.len() as u64;
@@ -192,6 +205,9 @@ async fn store_file(app: &AppState, id: FileId, part: &mut Part<'_>) -> Result<(
             return Err(Kind::TooLarge
                 .because(format!("file: it is larger than {mib} MiB"))
                 .hint("send several files, or raise `file_mib` under `[batch]`"));
+        }
+        if let Some((tenant, left)) = storage.filter(|(_, left)| *left < bytes) {
+            return Err(storage::too_large(tenant, left));
         }
         for chunk in cutter.push(&piece) {
             app.parts.store.write_chunk(id, nth, chunk).await?;

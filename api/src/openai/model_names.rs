@@ -2,9 +2,13 @@
 
 use shared::Graph;
 
-use crate::server::{
-    problem::{ApiError, Kind},
-    state::AppState,
+use crate::{
+    server::{
+        problem::{ApiError, Kind},
+        state::AppState,
+        tenant_rules::Submitter,
+    },
+    turns::opening::usable_strategies,
 };
 
 /// Owner of all models, and prefix of their names. Clients may omit the prefix.
@@ -20,11 +24,15 @@ pub(super) fn model(strategy: &str) -> String {
     format!("{OWNER}/{strategy}")
 }
 
-/// Returns the graph of a strategy. Fails if there is no such model.
-pub(super) fn find_model(app: &AppState, strategy: &str) -> Result<&'static dyn Graph, ApiError> {
-    app.strategies.find(strategy).ok_or_else(|| {
-        let known = app.strategies.names().iter().map(|name| model(name)).collect::<Vec<_>>().join(", ");
-        let detail = format!("model: {strategy:?} does not exist; known models: {known}");
+/// Returns the graph of a strategy. Fails if there is no such model, or the submitter may not use it.
+pub(super) fn find_model(
+    app: &AppState,
+    submitter: Submitter<'_>,
+    strategy: &str,
+) -> Result<&'static dyn Graph, ApiError> {
+    usable_strategies(app, submitter).find(|it| it.name() == strategy).ok_or_else(|| {
+        let known: Vec<String> = usable_strategies(app, submitter).map(|it| model(it.name())).collect();
+        let detail = format!("model: {strategy:?} does not exist; known models: {}", known.join(", "));
         Kind::UnknownModel.because(detail).with_param("model")
     })
 }

@@ -7,11 +7,15 @@ use shared::Graph;
 use utoipa::ToSchema;
 
 use super::model_names::{OWNER, find_model, model, strategy};
-use crate::server::{
-    extract::Path,
-    openai_ids::seconds,
-    problem::ApiError,
-    state::{AppState, SharedState},
+use crate::{
+    server::{
+        auth::Principal,
+        extract::Path,
+        openai_ids::seconds,
+        problem::ApiError,
+        state::{AppState, SharedState},
+    },
+    turns::opening::usable_strategies,
 };
 
 /// A strategy as a model, in OpenAI's shape.
@@ -48,16 +52,14 @@ impl Model {
 
 /// List models
 ///
-/// Returns all strategies as models.
+/// Returns the strategies that you may run as models.
 #[utoipa::path(
     get, path = "/v1/models", tag = "openai", operation_id = "list_models",
     responses((status = 200, description = "All models.", body = ModelList))
 )]
-pub(crate) async fn list(State(app): SharedState) -> Json<ModelList> {
-    Json(ModelList {
-        object: "list",
-        data: app.strategies.all().map(|graph| Model::new(&app, graph)).collect(),
-    })
+pub(crate) async fn list(State(app): SharedState, principal: Principal) -> Json<ModelList> {
+    let data = usable_strategies(&app, (&principal).into()).map(|graph| Model::new(&app, graph)).collect();
+    Json(ModelList { object: "list", data })
 }
 
 /// Show a model
@@ -71,14 +73,19 @@ pub(crate) async fn list(State(app): SharedState) -> Json<ModelList> {
         (status = 404, description = "The model does not exist.", body = ErrorReply)
     )
 )]
-pub(crate) async fn get(State(app): SharedState, Path(name): Path<String>) -> Result<Json<Model>, ApiError> {
-    Ok(Json(Model::new(&app, find_model(&app, strategy(&name))?)))
+pub(crate) async fn get(
+    State(app): SharedState,
+    principal: Principal,
+    Path(name): Path<String>,
+) -> Result<Json<Model>, ApiError> {
+    Ok(Json(Model::new(&app, find_model(&app, (&principal).into(), strategy(&name))?)))
 }
 
 /// Shows a model whose name is written with a plain slash in the path.
 pub(crate) async fn get_of(
     State(app): SharedState,
+    principal: Principal,
     Path((owner, name)): Path<(String, String)>,
 ) -> Result<Json<Model>, ApiError> {
-    get(State(app), Path(format!("{owner}/{name}"))).await
+    get(State(app), principal, Path(format!("{owner}/{name}"))).await
 }

@@ -13,16 +13,17 @@ use super::{
     parameters,
 };
 use crate::{
-    logs::lookup::find_thread,
     server::{
         auth::{Principal, USER_MAX},
         extract::deserialize,
         problem::{ApiError, Kind},
         state::AppState,
+        tenant_rules::Submitter,
     },
     turns::{
         content::Messages,
-        submit::{Overrides, check_attachments, opened},
+        opening::{Overrides, continued, opened},
+        submit::check_attachments,
     },
     views,
 };
@@ -123,7 +124,7 @@ impl ChatRequest {
         idempotency: Option<Idempotency>,
     ) -> Result<store::NewTurn, ApiError> {
         let new = match self.thread {
-            None => self.into_new_thread(app, principal, by)?,
+            None => self.into_new_thread(app, principal.into(), by)?,
             Some(id) => self.into_existing_thread(app, principal, by, id).await?,
         };
         Ok(store::NewTurn { idempotency, ..new })
@@ -133,18 +134,18 @@ impl ChatRequest {
     pub(crate) fn into_new_thread(
         self,
         app: &AppState,
-        principal: &Principal,
+        submitter: Submitter<'_>,
         by: &str,
     ) -> Result<store::NewTurn, ApiError> {
         if self.thread.is_some() {
             let detail = "metadata.thread_id: every line of a batch starts a new thread";
             return Err(Kind::Invalid.because(detail).hint("remove it").with_param("metadata.thread_id"));
         }
-        find_model(app, &self.strategy)?;
+        find_model(app, submitter, &self.strategy)?;
         let by = self.user.as_deref().unwrap_or(by);
         let overrides =
             Overrides { config: self.extension.config.clone(), budget: self.extension.budget.clone() };
-        let opened = opened(app, principal, &self.strategy, overrides, by);
+        let opened = opened(app, submitter, &self.strategy, overrides, by);
         let opened = opened.map_err(|it| it.with_param("turnfold.config"))?;
         check_attachments(app, &opened, &self.messages.messages).map_err(|it| it.with_param("messages"))?;
         let thread = Opening::New(opened);
@@ -164,7 +165,7 @@ impl ChatRequest {
             let hint = "remove `config` and `budget`, or omit the thread to create another";
             return Err(Kind::Invalid.because(detail).hint(hint).with_param("turnfold"));
         }
-        let row = find_thread(app, principal, id).await.map_err(|it| it.with_param("metadata.thread_id"))?;
+        let row = continued(app, principal, id).await.map_err(|it| it.with_param("metadata.thread_id"))?;
         if row.strategy != self.strategy {
             let detail = format!("model: thread {id} uses the model {}", model(&row.strategy));
             return Err(Kind::Invalid.because(detail).hint("request that model").with_param("model"));

@@ -17,24 +17,10 @@ const FRESH: Duration = Duration::from_secs(1);
 /// Maximum `Retry-After` in seconds.
 const RETRY_AFTER_MAX: u16 = 60;
 
-/// Maximum number of queued turns, without those submitted by batches.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AdmissionLimits {
-    /// Limit for all tenants together. Default: 1,000,000.
-    pub all: u64,
-    /// Additional limits by tenant.
-    pub tenants: BTreeMap<String, u64>,
-}
-
-impl Default for AdmissionLimits {
-    fn default() -> Self {
-        Self { all: 1_000_000, tenants: BTreeMap::new() }
-    }
-}
-
 /// Admission control for new turns.
 pub(crate) struct AdmissionControl {
-    max: AdmissionLimits,
+    /// Limit for all tenants together.
+    max: u64,
     /// Last count by tenant. The count of all tenants has the key none.
     counts: Mutex<BTreeMap<Option<String>, Count>>,
 }
@@ -51,18 +37,18 @@ struct Count {
 }
 
 impl AdmissionControl {
-    pub(crate) fn new(max: AdmissionLimits) -> Self {
+    pub(crate) fn new(max: u64) -> Self {
         Self { max, counts: Mutex::default() }
     }
 
-    /// Admits one more turn of a tenant.
+    /// Admits one more turn of a tenant, which may have a limit of its own.
     ///
     /// # Errors
     ///
     /// [`Kind::TooManyWait`] with a `Retry-After` if a limit is reached.
-    pub(crate) async fn admit(&self, store: &Store, tenant: &str) -> Result<(), ApiError> {
-        let own = self.max.tenants.get(tenant).map(|max| (Some(tenant), *max));
-        let limits: Vec<_> = [Some((None, self.max.all)), own].into_iter().flatten().collect();
+    pub(crate) async fn admit(&self, store: &Store, tenant: &str, own: Option<u64>) -> Result<(), ApiError> {
+        let own = own.map(|max| (Some(tenant), max));
+        let limits: Vec<_> = [Some((None, self.max)), own].into_iter().flatten().collect();
         // The lock is held during a count, so concurrent requests share it.
         let mut counts = self.counts.lock().await;
         for (tenant, max) in &limits {
@@ -120,9 +106,9 @@ impl Count {
 
 fn too_many(tenant: Option<&str>, max: u64, count: &Count) -> ApiError {
     let seconds = count.retry_after(max);
-    let detail = match tenant {
-        Some(tenant) => format!("tenant {tenant} already has {max} queued turns"),
-        None => format!("there are already {max} queued turns"),
+    let (detail, setting) = match tenant {
+        Some(tenant) => (format!("tenant {tenant} already has {max} queued turns"), "max_waiting_turns"),
+        None => (format!("there are already {max} queued turns"), "waiting_max"),
     };
     let why = match count.decrease {
         Some((0, _)) => {
@@ -130,7 +116,7 @@ fn too_many(tenant: Option<&str>, max: u64, count: &Count) -> ApiError {
         }
         None | Some(_) => "",
     };
-    let hint = format!("send the request again in {seconds} s{why}; an operator can raise `waiting_max`");
+    let hint = format!("send the request again in {seconds} s{why}; an operator can raise `{setting}`");
     Kind::TooManyWait.because(detail).hint(hint).retry_after(seconds)
 }
 

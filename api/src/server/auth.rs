@@ -55,11 +55,6 @@ impl Principal {
         }
     }
 
-    /// Acts for the given tenant.
-    pub(crate) fn of(tenant: &str) -> Self {
-        Self(Some(tenant.into()))
-    }
-
     /// Returns the only visible tenant, or none if all tenants are visible.
     pub(crate) fn only(&self) -> Option<&str> {
         self.0.as_deref()

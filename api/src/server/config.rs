@@ -1,6 +1,9 @@
 //! Configuration of the API.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use queue::rate_limits::{RateLimit, Subject};
 use secrecy::SecretString;
@@ -8,7 +11,7 @@ use serde_json::Value;
 use shared::{Budget, ContextSettings};
 use store::{Backends, StrategyRegistry};
 
-use super::{admission::AdmissionLimits, listener::ConnectionLimits};
+use super::{listener::ConnectionLimits, tenant_rules::TenantRules};
 
 /// Configuration of the API and the backends it uses.
 pub struct ApiConfig {
@@ -28,8 +31,10 @@ pub struct ApiConfig {
     pub keys: Vec<SecretString>,
     /// Keys by tenant. A tenant sees only its own data.
     pub tenants: BTreeMap<String, Vec<SecretString>>,
-    /// MCP servers that threads of a tenant may use, by tenant. A tenant without an entry may use all.
-    pub tenant_servers: BTreeMap<String, Vec<String>>,
+    /// What tenants may use, and their limits.
+    pub tenant_rules: TenantRules,
+    /// Names of the configured providers of models. `None`: unknown, so a model may be of any.
+    pub providers: Option<BTreeSet<String>>,
     /// Kinds of attachments that models take.
     pub accepts: shared::Accepts,
     /// Limits of the connections.
@@ -38,8 +43,8 @@ pub struct ApiConfig {
     pub body_limit: usize,
     /// Maximum time that a chat completion waits for its turn. The turn continues after a timeout.
     pub chat_wait: Duration,
-    /// Maximum number of queued turns.
-    pub waiting_max: AdmissionLimits,
+    /// Maximum number of queued turns of all tenants together, without those submitted by batches.
+    pub waiting_max: u64,
     /// Limits and intervals of batches.
     pub bulk: BatchConfig,
     /// Delivery of webhooks.

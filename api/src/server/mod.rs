@@ -14,3 +14,5 @@ pub(crate) mod pagination;
 pub(crate) mod problem;
 pub(crate) mod readiness;
 pub(crate) mod state;
+pub(crate) mod storage;
+pub(crate) mod tenant_rules;

@@ -101,6 +101,8 @@ kinds! {
     AnswerChanged = CONFLICT "answer-changed" "answer changed while it was sent",
     /// The awaited turn is still running.
     NotYet = GATEWAY_TIMEOUT "not-yet" "turn has not ended yet",
+    /// The tenant may store nothing more.
+    StorageFull = INSUFFICIENT_STORAGE "storage-full" "storage full",
     /// Too many turns are queued.
     TooManyWait = TOO_MANY_REQUESTS "too-many-wait" "too many queued turns",
     /// Another writer changed the thread at the same time.

@@ -1,6 +1,10 @@
 //! Application state shared by all handlers.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::extract::State;
 use queue::{ALL_WORKERS, Lane, Notification, Schedule, clock};
@@ -16,7 +20,10 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    problem::ApiError,
     readiness::Readiness,
+    storage::StorageLimits,
+    tenant_rules::TenantRules,
 };
 use crate::logs::fold_cache::FoldCache;
 
@@ -30,7 +37,9 @@ pub(crate) struct AppState {
     /// Hash of the prompts of each strategy.
     pub(crate) prompts: BTreeMap<String, String>,
     pub(crate) experts: BTreeMap<String, String>,
-    pub(crate) tenant_servers: BTreeMap<String, Vec<String>>,
+    pub(crate) tenant_rules: TenantRules,
+    /// Names of the configured providers of models, if they are known.
+    pub(crate) providers: Option<BTreeSet<String>>,
     pub(crate) tuned: BTreeMap<String, Value>,
     pub(crate) budget: Budget,
     pub(crate) context: ContextSettings,
@@ -40,6 +49,8 @@ pub(crate) struct AppState {
     /// Maximum time that a chat completion waits for its turn.
     pub(crate) chat_wait: Duration,
     pub(crate) admission: AdmissionControl,
+    /// Limits of what tenants store.
+    pub(crate) storage: StorageLimits,
     pub(crate) bulk: BatchConfig,
     /// Wakes the batch coordinator of this process.
     pub(crate) batches_changed: watch::Sender<()>,
@@ -74,7 +85,8 @@ impl AppState {
             context,
             keys,
             tenants,
-            tenant_servers,
+            tenant_rules,
+            providers,
             accepts,
             body_limit: _,
             connections: _,
@@ -96,7 +108,8 @@ impl AppState {
             strategies,
             prompts,
             experts,
-            tenant_servers,
+            tenant_rules,
+            providers,
             tuned,
             budget,
             context: context.without_defaults(),
@@ -104,6 +117,7 @@ impl AppState {
             accepts,
             chat_wait,
             admission,
+            storage: StorageLimits::default(),
             bulk,
             batches_changed: watch::Sender::default(),
             webhooks,
@@ -114,6 +128,21 @@ impl AppState {
             readiness: Readiness::default(),
             started: clock::now(),
             stop,
+        }
+    }
+
+    /// Admits one more turn of a tenant.
+    pub(crate) async fn admit(&self, tenant: &str) -> Result<(), ApiError> {
+        self.storage_left(tenant).await?;
+        let own = self.tenant_rules.of(tenant).max_waiting_turns;
+        self.admission.admit(&self.parts.store, tenant, own).await
+    }
+
+    /// Returns the bytes that a tenant may still store. `None`: it has no limit.
+    pub(crate) async fn storage_left(&self, tenant: &str) -> Result<Option<u64>, ApiError> {
+        match self.tenant_rules.of(tenant).max_stored_bytes {
+            Some(max) => self.storage.left(&self.parts.store, tenant, max).await.map(Some),
+            None => Ok(None),
         }
     }
 

@@ -29,8 +29,12 @@ use crate::{
         extract::{Body, IdempotencyKey, Path},
         problem::{ApiError, Kind},
         state::{AppState, SharedState},
+        tenant_rules::Submitter,
     },
-    turns::submit::{REPLAYED, hash_of, overlay},
+    turns::{
+        opening::{Change, budget_of, check_change, find_strategy, overlay},
+        submit::{REPLAYED, hash_of},
+    },
 };
 
 /// Fork a thread
@@ -76,24 +80,35 @@ pub(crate) async fn fork(
     let source = Folded::load(&app, id, at).await?;
     let graph = graph_of(&app, id).await?;
     check_prompts(graph, &prompts)?;
-    let config = match config {
-        Some(over) => configured(graph, &*source.thread, Value::Object(over))?,
-        None => Value::Null,
-    };
+    let submitter = Submitter { tenant: &tenant, is_operator: principal.only().is_none() };
+    find_strategy(&app, submitter, graph.name(), Kind::NamesNoStrategy)?;
+    let has_changes = config.is_some() || !facts.is_empty();
+    let config = config.map(|over| configured(graph, &*source.thread, Value::Object(over))).transpose()?;
+    if has_changes {
+        let before = source.thread.config().map_err(unserializable)?;
+        let after = config.as_ref().unwrap_or(&before);
+        check_change(&app, submitter, graph, &Change { has_changes, before: &before, after })?;
+    }
+    let config = config.unwrap_or_default();
     let invalid_fact = |err: serde_json::Error| {
         Kind::Invalid
             .because(format!("facts: not a fact of strategy {}: {err}", source.thread.strategy()))
             .hint("use the format of `facts` in the `decided` events of its threads")
     };
     source.thread.state_after(&facts).map_err(invalid_fact)?;
+<<<<<<< HEAD
     let budget = budget.map(|it| it.within(&app.budget));
     let (at, input) = (source.seq(), None);
+=======
+    let budget = budget.map(|it| budget_of(&app, submitter, it)).transpose()?;
+    let (at, input) = (source.seq, None);
+>>>>>>> tenants
     let mut new = NewFork { source: id, at, config, budget, prompts, facts, input, by, idempotency };
     if let Some(text) = answer {
         let policy = policy_of_answer(source.thread.clone(), &new, &text)?;
         new.input = Some((policy, vec![Message::user(text)]));
     }
-    app.admission.admit(&app.parts.store, &tenant).await?;
+    app.admit(&tenant).await?;
     let forked = app.parts.store.fork(&app.strategies, new).await?;
     if let store::Fork::New(thread) = forked {
         tracing::info!(%thread, source = %id, seq = at, "thread forked");
@@ -112,11 +127,12 @@ async fn respond(app: &AppState, forked: store::Fork) -> Result<Response, ApiErr
     Ok(response)
 }
 
+fn unserializable(err: serde_json::Error) -> ApiError {
+    Kind::Internal.because(format!("the configuration cannot be serialized: {err}"))
+}
+
 /// Merges changes over the configuration in effect.
 fn configured(graph: &dyn Graph, thread: &dyn DynThread, over: Value) -> Result<Value, ApiError> {
-    let unserializable = |err: serde_json::Error| {
-        Kind::Internal.because(format!("the configuration cannot be serialized: {err}"))
-    };
     let mut config = thread.config().map_err(unserializable)?;
     overlay(&mut config, over);
     let invalid = |why: String| {

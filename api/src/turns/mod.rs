@@ -1,9 +1,11 @@
 //! Turns: submit, list, show, cancel and retry.
 
+pub(crate) mod bounds;
 pub(crate) mod cancel_retry;
 pub(crate) mod content;
 pub(crate) mod failures;
 pub(crate) mod lookup;
+pub(crate) mod opening;
 pub(crate) mod pending;
 pub(crate) mod routes;
 pub(crate) mod submit;

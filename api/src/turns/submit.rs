@@ -10,17 +10,17 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use queue::{Lane, MAX_DELAY, Schedule, clock, rate_limits::MAX_PAUSE};
-use serde_json::{Map, Value};
+use serde_json::Value;
 use sha2::{Digest, Sha256};
-use shared::{Budget, EngineConfig, FORMAT, Graph, Message, Opened, Role, unknown_server};
+use shared::{Message, Opened, Role};
 use store::{Idempotency, Opening, Submitted, ThreadId};
 
 use super::{
     content::Messages,
     lookup::{WaitParams, show, wait_until_ended},
+    opening::{Overrides, continued, opened},
 };
 use crate::{
-    logs::lookup::find_thread,
     server::{
         auth::{Actor, Principal},
         extract::{Body, IdempotencyKey, Query},
@@ -57,7 +57,8 @@ pub(crate) const REPLAYED: HeaderName = HeaderName::from_static("idempotency-rep
         (status = 409, description = "The idempotency key was used for another request.", body = Problem, content_type = "application/problem+json"),
         (status = 413, description = "The body is too large.", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "The request is invalid; `detail` names the field.", body = Problem, content_type = "application/problem+json"),
-        (status = 429, description = "Too many turns are queued; retry after `Retry-After`.", body = Problem, content_type = "application/problem+json")
+        (status = 429, description = "Too many turns are queued; retry after `Retry-After`.", body = Problem, content_type = "application/problem+json"),
+        (status = 507, description = "The tenant may store nothing more.", body = Problem, content_type = "application/problem+json")
     )
 )]
 pub(crate) async fn submit(
@@ -73,7 +74,7 @@ pub(crate) async fn submit(
     let thread = match (new.strategy, new.thread_id) {
         (Some(strategy), None) => {
             let overrides = Overrides { config: new.config, budget: new.budget };
-            let opened = opened(&app, &principal, &strategy, overrides, &author)?;
+            let opened = opened(&app, (&principal).into(), &strategy, overrides, &author)?;
             check_attachments(&app, &opened, &messages.messages)?;
             Opening::New(opened)
         }
@@ -87,7 +88,7 @@ pub(crate) async fn submit(
                 .because("budget can only be set when a thread is created")
                 .hint("remove `budget`, or start a new thread with `strategy`"));
         }
-        (None, Some(thread)) => Opening::Existing(find_thread(&app, &principal, thread).await?.id),
+        (None, Some(thread)) => Opening::Existing(continued(&app, &principal, thread).await?.id),
         (Some(_), Some(_)) | (None, None) => {
             return Err(Kind::Invalid.because("exactly one of `strategy` and `thread_id` is required"));
         }
@@ -126,7 +127,7 @@ pub(crate) async fn enqueue(app: &AppState, turn: store::NewTurn) -> Result<(sto
             thread.ok_or(store::Error::UnknownThread(*id))?.tenant
         }
     };
-    if let Err(full) = app.admission.admit(&app.parts.store, &tenant).await {
+    if let Err(full) = app.admit(&tenant).await {
         // A repetition adds no turn.
         let Some(idempotency) = &turn.idempotency else { return Err(full) };
         let known = app.parts.store.submitted(&tenant, idempotency).await?;
@@ -200,12 +201,6 @@ pub(crate) fn hash_of(action: &str, thread: ThreadId, raw: &[u8]) -> String {
     hex::encode(hash.finalize())
 }
 
-/// Configuration and budget that a client sets for a new thread.
-pub(crate) struct Overrides {
-    pub(crate) config: Option<Map<String, Value>>,
-    pub(crate) budget: Option<Budget>,
-}
-
 /// Returns the earliest start of a turn in microseconds since the Unix epoch; none means immediately.
 fn due(not_before: Option<&str>, delay_seconds: Option<u64>) -> Result<Option<i64>, ApiError> {
     let (field, at) = match (not_before, delay_seconds) {
@@ -233,103 +228,6 @@ fn due(not_before: Option<&str>, delay_seconds: Option<u64>) -> Result<Option<i6
     Err(Kind::Invalid
         .because(format!("{field}: the start is more than a year ahead"))
         .hint("submit the turn when its start is less than 366 days ahead"))
-}
-
-/// Returns the first event of a new thread.
-pub(crate) fn opened(
-    app: &AppState,
-    principal: &Principal,
-    name: &str,
-    overrides: Overrides,
-    by: &str,
-) -> Result<Opened, ApiError> {
-    let graph =
-        app.strategies.find(name).ok_or_else(|| unknown_strategy(Kind::NamesNoStrategy, app, name))?;
-    let is_chosen = overrides.config.as_ref().is_some_and(|it| it.contains_key("servers"));
-    let config = configure(graph, app.tuned.get(name), overrides.config)?;
-    let servers = usable_servers(app, principal.tenant(), name, is_chosen.then_some(&config))?;
-    if graph.needs_all_servers() && servers.len() < app.experts.len() {
-        let why =
-            format!("strategy {name} needs every MCP server, and this tenant may use only some of them");
-        return Err(Kind::Invalid.because(why).hint("run it as an operator, for a tenant without `servers`"));
-    }
-    let is_usable = |(name, _): &(&String, &String)| servers.contains(&name.as_str());
-    let servers = app.experts.iter().filter(is_usable).map(|(name, it)| (name.clone(), it.clone())).collect();
-    Ok(Opened {
-        format: FORMAT,
-        strategy: graph.name().to_owned(),
-        version: graph.version(),
-        config,
-        servers,
-        budget: overrides.budget.unwrap_or_default().within(&app.budget),
-        context: app.context.clone(),
-        actor: by.to_owned(),
-        tenant: principal.tenant().to_owned(),
-    })
-}
-
-/// Creates the error for a strategy that does not exist.
-pub(crate) fn unknown_strategy(kind: Kind, app: &AppState, name: &str) -> ApiError {
-    let known = app.strategies.names().join(", ");
-    kind.because(format!("strategy: {name:?} does not exist; known strategies: {known}"))
-}
-
-/// Merges the configuration of a client over that of the operator. Null if neither sets anything.
-fn configure(
-    graph: &dyn Graph,
-    operator: Option<&Value>,
-    client: Option<Map<String, Value>>,
-) -> Result<Value, ApiError> {
-    let mut config = operator.cloned().unwrap_or_default();
-    if let Some(client) = client {
-        overlay(&mut config, Value::Object(client));
-    }
-    graph.check_config(&config).map_err(|err| {
-        Kind::Invalid
-            .because(format!("config: {err}"))
-            .hint(format!("GET /v1/strategies/{} shows the configuration", graph.name()))
-    })?;
-    Ok(config)
-}
-
-/// Returns the servers that a new thread may use. A client can only choose among those of its tenant and of the strategy.
-fn usable_servers<'a>(
-    app: &'a AppState,
-    tenant: &str,
-    strategy: &str,
-    chosen: Option<&Value>,
-) -> Result<Vec<&'a str>, ApiError> {
-    let listed = |config: &Value| {
-        let split = EngineConfig::split(config).map_err(|err| invalid_config(&err.to_string()))?;
-        Ok::<_, ApiError>(split.0.servers)
-    };
-    let of_strategy = app.tuned.get(strategy).map(listed).transpose()?.flatten();
-    let limits = [app.tenant_servers.get(tenant), of_strategy.as_ref()];
-    let may = |it: &&str| limits.iter().flatten().all(|names| names.iter().any(|name| name == it));
-    let mut usable: Vec<&str> = app.experts.keys().map(String::as_str).filter(may).collect();
-    if let Some(chosen) = chosen.map(listed).transpose()?.flatten() {
-        if let Some(why) = unknown_server(&chosen, &usable) {
-            return Err(invalid_config(&why));
-        }
-        usable.retain(|it| chosen.iter().any(|name| name == it));
-    }
-    Ok(usable)
-}
-
-fn invalid_config(why: &str) -> ApiError {
-    Kind::Invalid.because(format!("config: {why}"))
-}
-
-/// Merges `over` into `under`: objects field by field, all other values as a whole.
-pub(crate) fn overlay(under: &mut Value, over: Value) {
-    match (under, over) {
-        (Value::Object(under), Value::Object(over)) => {
-            for (key, value) in over {
-                overlay(under.entry(key).or_insert(Value::Null), value);
-            }
-        }
-        (under, over) => *under = over,
-    }
 }
 
 /// Converts the input of a turn to messages. Fails if there is none, or one is empty.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::TenantRule;
 use serde_json::{Value, json};
 use shared::{Event, Opened};
 
@@ -16,7 +17,10 @@ async fn office() -> Room {
             "servers": ["calendar", "contacts"],
         });
         let of_tenant = ["contacts", "mail"].map(str::to_owned).to_vec();
-        door.tenant_servers = BTreeMap::from([("acme".to_owned(), of_tenant)]);
+        let strategies = ["index_builder", "planner", "retriever"].map(str::to_owned).to_vec();
+        let rule =
+            TenantRule { strategies: Some(strategies), servers: Some(of_tenant), ..TenantRule::default() };
+        door.tenant_rules.named = BTreeMap::from([("acme".to_owned(), rule)]);
         door.tuned = BTreeMap::from([("planner".to_owned(), planner)]);
     })
     .await

@@ -194,7 +194,7 @@ async fn a_repeated_fork_request_returns_the_same_fork() {
 
 #[tokio::test]
 async fn a_known_fork_is_returned_even_if_too_many_turns_are_queued() {
-    let room = Room::with(|door| door.waiting_max.all = 2).await;
+    let room = Room::with(|door| door.waiting_max = 2).await;
     let source = thread_of(&room.lived("echo hi").await);
     let path = format!("/v1/threads/{source}/fork");
     let key = [("idempotency-key", "once")];
@@ -204,7 +204,7 @@ async fn a_known_fork_is_returned_even_if_too_many_turns_are_queued() {
 }
 
 #[tokio::test]
-async fn a_changed_budget_is_capped_by_the_operator() {
+async fn a_changed_budget_is_completed_by_that_of_the_operator() {
     let budget = |it: Value| serde_json::from_value::<Budget>(it).unwrap();
     let most = budget(json!({"turn": {"tokens": 1000}, "thread": {"usd": 2.0}}));
     let room = Room::with(|door| door.budget = most.clone()).await;
@@ -220,7 +220,7 @@ async fn a_changed_budget_is_capped_by_the_operator() {
         }
     };
     let wider = forked(json!({"budget": {"turn": {"tokens": 5000, "usd": 1.0}}})).await.unwrap();
-    assert_eq!(wider, Some(budget(json!({"turn": {"tokens": 1000, "usd": 1.0}, "thread": {"usd": 2.0}}))));
+    assert_eq!(wider, Some(budget(json!({"turn": {"tokens": 5000, "usd": 1.0}, "thread": {"usd": 2.0}}))));
     assert_eq!(forked(json!({"budget": {}})).await.unwrap(), Some(most.clone()), "as much as is allowed");
     assert_eq!(forked(json!({})).await.unwrap(), None, "as it was");
     let path = format!("/v1/threads/{source}/fork");

@@ -26,6 +26,7 @@ mod prompted;
 mod serve;
 mod strategies;
 mod submit;
+mod tenant_rules;
 mod tenants;
 mod test_api;
 mod threads;

@@ -156,7 +156,9 @@ async fn turns_beyond_the_listed_jobs_are_not_inspected() {
 #[tokio::test]
 async fn too_many_turns_are_rejected() {
     let room = Room::with(|door| {
-        door.waiting_max = api::AdmissionLimits { all: 3, tenants: BTreeMap::from([("acme".to_owned(), 1)]) };
+        door.waiting_max = 3;
+        let rule = api::TenantRule { max_waiting_turns: Some(1), ..api::TenantRule::default() };
+        door.tenant_rules.named = BTreeMap::from([("acme".to_owned(), rule)]);
     })
     .await;
     let send = async |tenant: &str, key: &str| {

@@ -42,8 +42,8 @@ impl Graph for Mutant {
     fn topology(&self) -> Topology {
         self.0.topology()
     }
-    fn needs_all_servers(&self) -> bool {
-        self.0.needs_all_servers()
+    fn serves_all_tenants(&self) -> bool {
+        self.0.serves_all_tenants()
     }
     fn nodes(&self) -> Vec<NodeInfo> {
         self.0.nodes()

@@ -18,7 +18,7 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
         let Some(known) = settings.providers.get(provider) else {
             return refused("limits.models", name, no_provider(settings, provider));
         };
-        if it.usd_per_day.is_some() && !priced(known, |prices| prices.contains(&model)) {
+        if it.usd_per_day.is_some() && !is_priced(known, |prices| prices.contains(&model)) {
             let why = format!(
                 "has a limit in US dollars but no price: set providers.{provider}.prices for {model:?}"
             );
@@ -29,7 +29,7 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
         let Some(known) = settings.providers.get(name) else {
             return refused("limits.providers", name, no_provider(settings, name));
         };
-        if it.usd_per_day.is_some() && !priced(known, |prices| !prices.is_empty()) {
+        if it.usd_per_day.is_some() && !is_priced(known, |_| true) {
             let why = format!("has a limit in US dollars but no prices: set providers.{name}.prices");
             return refused("limits.providers", name, why);
         }
@@ -45,8 +45,10 @@ pub(super) fn check_limits(settings: &Settings, origins: &Origins) -> Result<(),
     Ok(())
 }
 
-fn priced(provider: &ProviderSettings, fits: impl Fn(&[&str]) -> bool) -> bool {
+/// Returns true if the names of the models that have a price fit.
+pub(super) fn is_priced(provider: &ProviderSettings, fits: impl Fn(&[&str]) -> bool) -> bool {
     match provider {
+        ProviderSettings::Http(it) if it.prices.is_empty() => false,
         ProviderSettings::Http(it) => fits(&it.prices.keys().map(String::as_str).collect::<Vec<_>>()),
         ProviderSettings::Script { .. } => false,
     }

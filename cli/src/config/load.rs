@@ -7,7 +7,6 @@ use std::{
 };
 
 use ::config::{Config, Source, Value, ValueKind};
-use queue::{MAX_TENANT_LEN, is_valid_tenant};
 use serde::Deserialize as _;
 use serde_json::Value as Json;
 use shared::Graph;
@@ -24,6 +23,7 @@ use super::{
     origins::{DEFAULT, Origins},
     schema::Schema,
     settings::Settings,
+    tenants::check_tenants,
 };
 use crate::output::note;
 
@@ -110,6 +110,7 @@ impl Settings {
         let settings = Settings { references, ..settings };
         check_strategies(&sources.strategies, &settings, &origins)?;
         check_names(&settings, &origins)?;
+        check_tenants(&sources.strategies, &settings, &origins)?;
         check_nodes(&sources.strategies, &settings, &origins)?;
         check_servers(&settings, &origins)?;
         check_models(&settings, &origins)?;
@@ -226,19 +227,12 @@ fn refused(err: &::config::ConfigError, origins: &Origins) -> ConfigError {
     ConfigError::Refused { origin: origins.of_key(&key), key, why }
 }
 
-/// Checks that tenant names are valid and that no MCP server uses the name of the plain commands.
+/// Checks that no MCP server uses the name of the plain commands.
 fn check_names(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
-    let refused = |key: String, why: &str| {
-        Err(ConfigError::Refused { origin: origins.of_key(&key), key, why: why.to_owned() })
-    };
     if !settings.commands.is_empty() && settings.mcp.contains_key(COMMANDS) {
         let why = "uses the name that is reserved for the commands of [commands.NAME]: rename the server";
-        return refused(format!("mcp.{COMMANDS}"), why);
-    }
-    if let Some(name) = settings.tenants.keys().find(|it| !is_valid_tenant(it)) {
-        let why =
-            format!("is not a valid tenant name: use 1 to {MAX_TENANT_LEN} characters of a-z 0-9 . _ -");
-        return refused(join("tenants", name), &why);
+        let key = format!("mcp.{COMMANDS}");
+        return Err(ConfigError::Refused { origin: origins.of_key(&key), key, why: why.to_owned() });
     }
     Ok(())
 }

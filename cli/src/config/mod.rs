@@ -29,6 +29,7 @@ mod schema;
 mod secret;
 mod servers;
 mod settings;
+mod tenants;
 
 pub use commands::{CommandMethod, CommandSettings};
 pub use error::ConfigError;
@@ -42,8 +43,9 @@ pub use servers::{
 };
 pub use settings::{
     ApiSettings, IndexSettings, LogFormat, LogSettings, QueueSettings, RetentionSettings, Settings,
-    StoreSettings, TenantSettings, WorkerSettings,
+    StoreSettings, WorkerSettings,
 };
+pub use tenants::{EVERY_TENANT, TenantSettings};
 
 /// The text of `turnfold.default.toml`: the lowest layer, and the reference of every key.
 pub const MANUAL: &str = include_str!("../../../turnfold.default.toml");

@@ -1,13 +1,8 @@
 //! Checks that every configured model belongs to a configured provider, and the sizes of context windows.
 
-use shared::CONTEXT_TOKENS_MIN;
+use shared::{CONTEXT_TOKENS_MIN, models_of};
 
-use super::{
-    check_limits::known,
-    error::ConfigError,
-    origins::Origins,
-    settings::{Settings, models_of},
-};
+use super::{check_limits::known, error::ConfigError, key::join, origins::Origins, settings::Settings};
 
 /// Checks the models of the strategies, of the index and of summaries. A model without a provider would fail every turn.
 pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(), ConfigError> {
@@ -20,6 +15,15 @@ pub(super) fn check_models(settings: &Settings, origins: &Origins) -> Result<(),
     models.extend(windows.clone().map(|(model, _)| ("context.context_tokens".to_owned(), model.as_str())));
     for (strategy, config) in &settings.strategies {
         models.extend(models_of(config).map(|(key, model)| (format!("strategies.{strategy}.{key}"), model)));
+    }
+    for (tenant, it) in &settings.tenants {
+        let section = join("tenants", tenant);
+        let of_config = it.config.iter().flat_map(|(strategy, config)| {
+            models_of(config).map(move |(key, model)| (format!("config.{strategy}.{key}"), model))
+        });
+        models.extend(of_config.map(|(key, model)| (format!("{section}.{key}"), model)));
+        let patterns = it.models.iter().flatten().filter(|it| !it.starts_with('*'));
+        models.extend(patterns.map(|model| (format!("{section}.models"), model.as_str())));
     }
     for (key, model) in models {
         let why = match model.split_once('/') {

@@ -6,7 +6,7 @@ use ::config::{Map, Value, ValueKind};
 use serde_json::{Value as Json, json};
 use shared::PROMPT_MAX;
 
-use super::{error::ConfigError, origins::DEFAULT};
+use super::{error::ConfigError, key::join, origins::DEFAULT};
 
 const TEXT: &str = "prompt";
 const FILE: &str = "prompt_file";
@@ -79,14 +79,22 @@ fn read(path: &Path) -> std::io::Result<String> {
     Ok(text)
 }
 
-/// Visits every node of every strategy, with its key.
+/// Visits every node of every strategy, with its key: in the section of the strategy, and in those of tenants.
 fn each(layer: &mut Value, visit: &mut dyn FnMut(&str, &mut Map<String, Value>)) {
-    let Some(strategies) = table(layer).and_then(|it| table(it.get_mut("strategies")?)) else { return };
-    for (strategy, config) in strategies {
+    let Some(sections) = table(layer) else { return };
+    each_of(sections.get_mut("strategies"), "strategies", visit);
+    for (tenant, section) in sections.get_mut("tenants").and_then(table).into_iter().flatten() {
+        let config = table(section).and_then(|it| it.get_mut("config"));
+        each_of(config, &format!("{}.config", join("tenants", tenant)), visit);
+    }
+}
+
+fn each_of(strategies: Option<&mut Value>, key: &str, visit: &mut dyn FnMut(&str, &mut Map<String, Value>)) {
+    for (strategy, config) in strategies.and_then(table).into_iter().flatten() {
         let Some(nodes) = table(config).and_then(|it| table(it.get_mut("nodes")?)) else { continue };
         for (name, node) in nodes {
             if let Some(node) = table(node) {
-                visit(&format!("strategies.{strategy}.nodes.{name}"), node);
+                visit(&format!("{key}.{strategy}.nodes.{name}"), node);
             }
         }
     }

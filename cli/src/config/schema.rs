@@ -29,8 +29,9 @@ impl Schema {
             (it.name().to_owned(), inlined(&schema, &schema, 0))
         };
         let sections: serde_json::Map<_, _> = strategies.iter().map(of_strategy).collect();
-        schema["properties"]["strategies"] =
-            json!({"type": "object", "properties": sections, "additionalProperties": false});
+        let sections = json!({"type": "object", "properties": sections, "additionalProperties": false});
+        schema["properties"]["tenants"]["additionalProperties"]["properties"]["config"] = sections.clone();
+        schema["properties"]["strategies"] = sections;
         Self(schema)
     }
 

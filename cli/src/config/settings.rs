@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, path::PathBuf};
 use schemars::{JsonSchema, schema_for};
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::Value as Json;
-use shared::{Budget, ContextSettings, Graph};
+use shared::{Budget, ContextSettings, Graph, models_of};
 
 use super::{
     commands::{CommandKeys, CommandSettings},
@@ -13,6 +13,7 @@ use super::{
     schema::Schema,
     secret::{Address, SecretRef},
     servers::{McpKeys, McpSettings, ProviderKeys, ProviderSettings},
+    tenants::TenantSettings,
 };
 
 /// The complete configuration.
@@ -37,7 +38,7 @@ pub struct Settings {
     pub webhooks: WebhookSettings,
     /// The worker process.
     pub worker: WorkerSettings,
-    /// Tenants by name.
+    /// Tenants by name; `*` stands for every tenant.
     #[serde(default)]
     pub tenants: BTreeMap<String, TenantSettings>,
     /// Providers of models, by the name before the slash of `provider/model`.
@@ -88,17 +89,6 @@ impl Settings {
     pub(crate) fn has_keys(&self) -> bool {
         !self.api.keys.is_empty() || self.tenants.values().any(|it| !it.keys.is_empty())
     }
-}
-
-/// The models of a strategy's configuration, with their keys: `model`, `…_model`, and `model` of each node.
-pub(super) fn models_of(config: &Json) -> impl Iterator<Item = (String, &str)> {
-    fn fields(it: &Json) -> impl Iterator<Item = (&String, &Json)> {
-        it.as_object().into_iter().flatten()
-    }
-    let own = fields(config).map(|(key, model)| (key.clone(), model));
-    let of_nodes = fields(&config["nodes"]).map(|(node, it)| (format!("nodes.{node}.model"), &it["model"]));
-    let is_model = |key: &str| key == "model" || key.ends_with("_model") || key.ends_with(".model");
-    own.chain(of_nodes).filter_map(move |(key, model)| is_model(&key).then_some((key, model.as_str()?)))
 }
 
 /// The section `[store]`.
@@ -190,30 +180,6 @@ pub struct BatchSettings {
 pub struct WebhookSettings {
     /// Allows webhooks of tenants at private addresses and without TLS.
     pub private_addresses: bool,
-}
-
-/// One section `[tenants.NAME]`.
-#[derive(Clone, Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct TenantSettings {
-    /// Keys that act for this tenant and see only its data.
-    #[serde(default)]
-    pub keys: Vec<SecretRef>,
-    /// Share of the workers relative to other waiting tenants.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1000))]
-    pub weight: u32,
-    /// Maximum number of queued turns of this tenant. `None`: only `api.waiting_max` applies.
-    #[serde(default)]
-    #[schemars(range(min = 1))]
-    pub waiting_max: Option<u64>,
-    /// MCP servers that threads of this tenant may use. `None`: all.
-    #[serde(default)]
-    pub servers: Option<Vec<String>>,
-}
-
-fn one() -> u32 {
-    1
 }
 
 /// The section `[worker]`.

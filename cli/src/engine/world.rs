@@ -7,17 +7,23 @@ use secrecy::{ExposeSecret as _, SecretString};
 use shared::Accepts;
 use store::{Store, VectorIndex};
 use worker::world::{
+<<<<<<< HEAD
     COMMANDS, Command, Commands, Confinement, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price,
     Provider, Providers, RateLimitConfig, Redactor, Sandbox, Script, Server, Servers, Session, Structured,
     ToolFilter, ToolRule, Transport, describe_commands,
+=======
+    COMMANDS, Command, Commands, Dialect, Index, LiveWorld, Method, Models, OpenAi, Price, Provider,
+    Providers, RateLimitConfig, Redactor, Script, Server, Servers, Session, Structured, TenantLimit,
+    TenantLimits, ToolFilter, ToolRule, Transport, describe_commands,
+>>>>>>> tenants
 };
 use worker::{Backoff, RetryPolicies, RetryPolicy};
 
 use crate::{
     config::{
-        CommandMethod, CommandSettings, DialectName, HttpProviderSettings, LimitSettings, MaybeSecret,
-        McpSettings, McpTransport, ModelLimits, PriceSettings, ProviderSettings, RetrySettings, SecretError,
-        ServerLimits, SessionSettings, Settings, SightSettings, StructuredForm, ToolSettings,
+        CommandMethod, CommandSettings, DialectName, HttpProviderSettings, MaybeSecret, McpSettings,
+        McpTransport, ModelLimits, PriceSettings, ProviderSettings, RetrySettings, SecretError, ServerLimits,
+        SessionSettings, Settings, SightSettings, StructuredForm, TenantSettings, ToolSettings,
     },
     exit::{CliError, Exit},
 };
@@ -29,7 +35,7 @@ pub(crate) fn world(settings: &Settings, store: &Store) -> anyhow::Result<LiveWo
     let servers = servers(settings)?.with_pins(store.clone());
     let world = LiveWorld::new(models, servers, commands(settings)?, index);
     Ok(world
-        .with_rate_limits(caps(&settings.limits))
+        .with_rate_limits(caps(settings))
         .with_attachments(Arc::new(store.clone()))
         .with_redactor(redactor(settings)))
 }
@@ -325,7 +331,8 @@ fn policy(settings: &RetrySettings, defaults: RetryPolicy) -> RetryPolicy {
     }
 }
 
-pub(super) fn caps(settings: &LimitSettings) -> RateLimitConfig {
+pub(super) fn caps(settings: &Settings) -> RateLimitConfig {
+    let limits = &settings.limits;
     let of_models = |limits: &BTreeMap<String, ModelLimits>| {
         limits.iter().map(|(name, it)| (name.clone(), cap(it))).collect::<BTreeMap<_, _>>()
     };
@@ -335,9 +342,26 @@ pub(super) fn caps(settings: &LimitSettings) -> RateLimitConfig {
         ..RateLimit::default()
     };
     RateLimitConfig {
-        models: of_models(&settings.models),
-        providers: of_models(&settings.providers),
-        servers: settings.servers.iter().map(|(name, it)| (name.clone(), of_server(it))).collect(),
+        models: of_models(&limits.models),
+        providers: of_models(&limits.providers),
+        servers: limits.servers.iter().map(|(name, it)| (name.clone(), of_server(it))).collect(),
+        tenants: tenant_limits(settings),
+    }
+}
+
+fn tenant_limits(settings: &Settings) -> TenantLimits {
+    let of_tenant = |it: &TenantSettings| TenantLimit {
+        requests: RateLimit {
+            concurrency: None,
+            requests_per_minute: it.requests_per_minute,
+            tokens_per_minute: it.tokens_per_minute,
+            micro_usd_per_day: it.usd_per_day.map(micro_usd),
+        },
+        weight: it.weight.unwrap_or(1),
+    };
+    TenantLimits {
+        named: settings.named_tenants().iter().map(|(name, it)| (name.clone(), of_tenant(it))).collect(),
+        others: of_tenant(&settings.other_tenants()),
     }
 }
 

@@ -53,6 +53,21 @@ fn the_index_is_built_shown_and_searched() {
         (&"commands".into(), &"lexical".into(), &Value::Null)
     );
 
+    // The hash of an entry covers what the configuration makes of it.
+    let text = || {
+        let (_, found) = run(&["index", "search", "calendar", "--limit", "1"]);
+        let found: Value = serde_json::from_str(&found).unwrap();
+        found[0]["text"].as_str().unwrap().to_owned()
+    };
+    let whole = text();
+    assert!(whole.len() > 10, "{whole}");
+    for (tune, expected) in [("{\"characters\": 3}", "Kno"), ("{}", whole.as_str())] {
+        let (exit, turn) = run(&["turn", "send", "-g", "index_builder", "--tune", tune, "--wait", "build"]);
+        assert_eq!(exit, 0, "{turn}");
+        assert!(turn.contains("2 ok, 0 unchanged"), "{turn}");
+        assert_eq!(text(), expected);
+    }
+
     configured("[mcp.mail]\ndescription = 'x'\ncommand = 'x'\n[index]\nembedding_model = 'openai/small'\n");
     let expected = ["calendar: no_vector", "commands: not_configured", "mail: not_indexed"];
     assert_eq!(states(), (1, expected.map(str::to_owned).to_vec()));

@@ -155,6 +155,7 @@ async fn batch(store: &Store, lines: u64) -> Batch {
     let new = NewBatch {
         tenant: "default".to_owned(),
         author: "test".to_owned(),
+        by_operator: false,
         endpoint: "/v1/turns".to_owned(),
         input_file,
         completion_window: "24h".to_owned(),

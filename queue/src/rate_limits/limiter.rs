@@ -23,6 +23,10 @@ pub(super) const CROWD_GRACE: Duration = Duration::from_secs(10);
 /// Time after the loss of its place during which a permit can still be settled.
 pub(super) const SETTLE_GRACE: Duration = Duration::from_secs(600);
 
+/// Time after which the place of a turn that nobody runs or waits for is lost. A turn that waits without a slot asks again within
+/// [`MAX_PAUSE`] and a quarter, and its next job may wait in the queue.
+pub(super) const TURN_TTL: Duration = Duration::from_secs(300);
+
 pub(super) const DAY_SECONDS: i64 = 86_400;
 
 /// Something whose use is limited.
@@ -34,6 +38,10 @@ pub enum Subject {
     Provider(String),
     /// An MCP server.
     Server(String),
+    /// The requests of a tenant to models and MCP servers.
+    Tenant(String),
+    /// The running turns of a tenant.
+    Turns(String),
 }
 
 impl Subject {
@@ -43,6 +51,8 @@ impl Subject {
             Subject::Model(name) => format!("model:{name}"),
             Subject::Provider(name) => format!("provider:{name}"),
             Subject::Server(name) => format!("server:{name}"),
+            Subject::Tenant(name) => format!("tenant:{name}"),
+            Subject::Turns(name) => format!("turns:{name}"),
         }
     }
 }
@@ -53,6 +63,7 @@ impl fmt::Display for Subject {
             Subject::Model(name) => write!(f, "model {name}"),
             Subject::Provider(name) => write!(f, "provider {name}"),
             Subject::Server(name) => write!(f, "MCP server {name}"),
+            Subject::Tenant(name) | Subject::Turns(name) => write!(f, "tenant {name}"),
         }
     }
 }
@@ -70,6 +81,18 @@ pub struct RateLimit {
     pub micro_usd_per_day: Option<u64>,
 }
 
+/// Part of a subject's money per day that only one tenant, or one group of tenants, may use. What a tenant needs beyond its part comes
+/// from the rest of the limit, which belongs to no tenant. So whatever a tenant spends, the parts of the others remain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MoneyPart {
+    /// Owner of the part. Tenants with the same owner share it.
+    pub owner: String,
+    /// Size of the part, in millionths of a US dollar.
+    pub own: u64,
+    /// Sum of the parts of all owners, at most the limit.
+    pub all: u64,
+}
+
 /// A request's demand on one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -83,32 +106,66 @@ pub struct Demand {
     pub tokens: u64,
     /// Estimated cost, in millionths of a US dollar.
     pub micro_usd: u64,
+    /// The tenant's part of the money per day. `None`: the money is not divided.
+    pub part: Option<MoneyPart>,
 }
 
 impl Demand {
     /// Creates the demand of a request on a subject without limits, which counts only while the subject
     /// [refuses requests](RateLimiter::is_refusing).
     pub fn unlimited(subject: Subject, tenant: &str) -> Self {
-        let limit = RateLimit::default();
-        Self { subject, tenant: tenant.to_owned(), limit, tokens: 0, micro_usd: 0 }
+        Self::of(subject, tenant, RateLimit::default())
+    }
+
+    /// Creates a demand without estimates.
+    pub fn of(subject: Subject, tenant: &str, limit: RateLimit) -> Self {
+        Self { subject, tenant: tenant.to_owned(), limit, tokens: 0, micro_usd: 0, part: None }
+    }
+
+    /// The money per day that is not divided into parts.
+    pub(super) fn common_micro_usd(&self) -> Option<u64> {
+        let parts = self.part.as_ref().map_or(0, |it| it.all);
+        self.limit.micro_usd_per_day.map(|it| it.saturating_sub(parts))
+    }
+
+    /// Of an amount that the part's owner spends after `spent`, returns what its part does not cover.
+    pub(super) fn beyond_part(&self, spent: u64, amount: u64) -> u64 {
+        let own = self.part.as_ref().map_or(0, |it| it.own);
+        spent.saturating_add(amount).saturating_sub(own) - spent.saturating_sub(own)
     }
 
     /// Returns the demand with estimates no larger than the limits.
     pub(super) fn capped(&self) -> Self {
         let at_most = |estimate: u64, limit: Option<u64>| limit.map_or(estimate, |it| estimate.min(it));
+        let own = self.part.as_ref().map_or(0, |it| it.own);
         Self {
             tokens: at_most(self.tokens, self.limit.tokens_per_minute),
-            micro_usd: at_most(self.micro_usd, self.limit.micro_usd_per_day),
+            micro_usd: at_most(self.micro_usd, self.common_micro_usd().map(|it| it.saturating_add(own))),
             ..self.clone()
         }
     }
 }
 
-/// The right to make one request. Its holder renews it while the request runs and settles it at the end.
+/// The right to make one request, or to run one turn. Its holder renews it while the request runs and settles it at the end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Permit {
     pub(super) id: Uuid,
     pub(super) demands: Vec<Demand>,
+    /// Time after which the permit loses its place unless it is renewed.
+    pub(super) ttl: Duration,
+}
+
+impl Permit {
+    /// Creates the permit of a turn that a thread runs. It is the thread's, so any process can renew and settle it.
+    pub fn of_turn(thread: Uuid, tenant: &str, max_running_turns: u64) -> Self {
+        let limit = RateLimit { concurrency: Some(max_running_turns), ..RateLimit::default() };
+        let demand = Demand::of(Subject::Turns(tenant.to_owned()), tenant, limit);
+        Self { id: thread, demands: vec![demand], ttl: TURN_TTL }
+    }
+
+    pub(super) fn is_of_turn(&self) -> bool {
+        matches!(self.demands[..], [Demand { subject: Subject::Turns(_), .. }])
+    }
 }
 
 /// Actual usage of a request. Where a value is unknown, the estimate still counts.
@@ -166,9 +223,19 @@ pub trait RateLimiter: Send + Sync {
     /// # Errors
     ///
     /// [`QueueError`]; a reservation that was made nevertheless is returned as soon as possible.
-    async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError>;
+    async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError> {
+        let demands = demands.iter().map(Demand::capped).collect();
+        self.take(requester, Permit { id: Uuid::now_v7(), demands, ttl: self.timing().permit_ttl }).await
+    }
 
-    /// Keeps a permit's place for another [`Timing::permit_ttl`], unless the place is already lost.
+    /// Reserves all demands of this permit, or none of them. A permit that is held already is granted again.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::reserve`].
+    async fn take(&self, requester: &str, permit: Permit) -> Result<Reservation, QueueError>;
+
+    /// Keeps a permit's place for another lifetime of the permit, unless the place is already lost.
     ///
     /// # Errors
     ///
@@ -225,9 +292,18 @@ impl Measure {
     pub(super) fn explain(self, demand: &Demand, now: i64) -> String {
         let (subject, limit) = (&demand.subject, &demand.limit);
         let n = |it: Option<u64>| it.unwrap_or_default();
+        let usd = |micros: u64| {
+            let usd = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+            usd.trim_end_matches('0').trim_end_matches('.').to_owned()
+        };
         match self {
             Measure::Concurrency => {
-                format!("{subject} is at its limit of {} concurrent requests", n(limit.concurrency))
+                let what = if matches!(subject, Subject::Turns(_)) {
+                    "running turns"
+                } else {
+                    "concurrent requests"
+                };
+                format!("{subject} is at its limit of {} {what}", n(limit.concurrency))
             }
             Measure::Requests => {
                 format!("{subject} is at its limit of {} requests per minute", n(limit.requests_per_minute))
@@ -238,10 +314,15 @@ impl Measure {
             Measure::Money => {
                 let end = (now.div_euclid(DAY_SECONDS) + 1) * DAY_SECONDS;
                 let end = clock::rfc3339(end * 1_000_000);
-                let micros = n(limit.micro_usd_per_day);
-                let usd = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-                let usd = usd.trim_end_matches('0').trim_end_matches('.');
-                format!("{subject} is near its limit of ${usd} per day, which is reset at {end}")
+                let limit = usd(n(limit.micro_usd_per_day));
+                let kept = demand.part.as_ref().map_or(0, |it| it.all.saturating_sub(it.own));
+                match kept {
+                    0 => format!("{subject} is near its limit of ${limit} per day, which is reset at {end}"),
+                    kept => format!(
+                        "{subject} is near its limit of ${limit} per day, of which ${} is kept for other tenants; it is reset at {end}",
+                        usd(kept)
+                    ),
+                }
             }
         }
     }
@@ -256,9 +337,10 @@ fn a_rejected_request_learns_which_limit_was_reached() {
         micro_usd_per_day: Some(40_500_000),
     };
     let subject = Subject::Provider("openai".to_owned());
-    let demand = Demand { subject, tenant: String::new(), limit, tokens: 9, micro_usd: 9 };
+    let demand = Demand { tokens: 9, micro_usd: 9, ..Demand::of(subject, "", limit) };
+    let explain = |demand: &Demand, measure: Measure| measure.explain(demand, 1_700_000_000);
     let explained = [Measure::Concurrency, Measure::Requests, Measure::Tokens, Measure::Money]
-        .map(|it| it.explain(&demand, 1_700_000_000));
+        .map(|it| explain(&demand, it));
     assert_eq!(
         explained,
         [
@@ -269,4 +351,12 @@ fn a_rejected_request_learns_which_limit_was_reached() {
         ]
     );
     assert_eq!((demand.capped().tokens, demand.capped().micro_usd), (4, 9));
+    let part = Some(MoneyPart { owner: "acme".to_owned(), own: 5_000_000, all: 20_250_000 });
+    assert_eq!(
+        explain(&Demand { part, ..demand }, Measure::Money),
+        "provider openai is near its limit of $40.5 per day, of which $15.25 is kept for other tenants; it is reset at \
+         2023-11-15T00:00:00.000000Z"
+    );
+    let turns = Demand::of(Subject::Turns("acme".to_owned()), "acme", limit);
+    assert_eq!(explain(&turns, Measure::Concurrency), "tenant acme is at its limit of 2 running turns");
 }

@@ -59,12 +59,15 @@ impl MemoryRateLimiter {
 
 #[async_trait]
 impl RateLimiter for MemoryRateLimiter {
-    async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError> {
+    async fn take(&self, requester: &str, permit: Permit) -> Result<Reservation, QueueError> {
         let (now, seconds, ms) = (Instant::now(), clock::now() / 1_000_000, self.answers.now());
-        let demands: Vec<Demand> = demands.iter().map(Demand::capped).collect();
+        let Permit { id, demands, ttl } = &permit;
         let mut state = self.state();
         let State { windows, permits, refusing } = &mut *state;
         permits.retain(|_, (until, _)| now < *until);
+        if permits.contains_key(id) {
+            return Ok(Reservation::Granted(permit));
+        }
         refusing.retain(|_, it| !it.is_over(ms));
         let mut longest: Option<(Duration, &Demand, Obstacle<'_>)> = None;
         let mut add = |after, demand, obstacle| {
@@ -72,7 +75,7 @@ impl RateLimiter for MemoryRateLimiter {
                 longest = Some((after, demand, obstacle));
             }
         };
-        for demand in &demands {
+        for demand in demands {
             let window = windows.entry(demand.subject.key()).or_default();
             window.expire(now, self.timing.minute);
             for (after, measure) in window.exceeded(requester, demand, now, seconds, self.timing.minute) {
@@ -83,6 +86,10 @@ impl RateLimiter for MemoryRateLimiter {
             }
         }
         if let Some((after, demand, obstacle)) = longest {
+            // Tokens are not kept for a request that waits for something else.
+            for other in demands.iter().filter(|it| it.subject != demand.subject) {
+                windows.entry(other.subject.key()).or_default().release_kept_tokens(requester);
+            }
             let window = windows.entry(demand.subject.key()).or_default();
             let mut wait = |for_tokens, crowd_pause| {
                 window.add_waiting(requester, demand, for_tokens, crowd_pause, after, now)
@@ -98,21 +105,21 @@ impl RateLimiter for MemoryRateLimiter {
                 }
             });
         }
-        let (id, day) = (Uuid::now_v7(), seconds.div_euclid(DAY_SECONDS));
-        permits.insert(id, (now + self.timing.permit_ttl + SETTLE_GRACE, day));
-        for demand in &demands {
+        let day = seconds.div_euclid(DAY_SECONDS);
+        permits.insert(*id, (now + *ttl + SETTLE_GRACE, day));
+        for demand in demands {
             if let Some(it) = refusing.get_mut(&demand.subject) {
                 it.grant(ms);
             }
             let window = windows.entry(demand.subject.key()).or_default();
             window.remove_waiting(&demand.tenant, requester);
-            window.grant(id, demand, now, now + self.timing.permit_ttl, day);
+            window.grant(*id, demand, now, now + *ttl, day);
         }
-        Ok(Reservation::Granted(Permit { id, demands }))
+        Ok(Reservation::Granted(permit))
     }
 
     async fn renew(&self, permit: &Permit) -> Result<(), QueueError> {
-        let until = Instant::now() + self.timing.permit_ttl;
+        let until = Instant::now() + permit.ttl;
         let mut state = self.state();
         if let Some((settle_until, _)) = state.permits.get_mut(&permit.id) {
             *settle_until = until + SETTLE_GRACE;

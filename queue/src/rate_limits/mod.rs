@@ -1,4 +1,5 @@
-//! Rate limits: what all workers together may use of a model, a provider or an MCP server, at once, per minute and per day.
+//! Rate limits: what all workers together may use of a model, a provider or an MCP server, and for a tenant, at once, per minute and
+//! per day.
 //!
 //! A request states its [demand](Demand) on each of them. It receives one [`Permit`] for everything, or a delay after which to
 //! ask again. While the request runs, its permit is [renewed](RateLimiter::renew); when it ends, the permit is
@@ -10,6 +11,9 @@
 //! | requests per minute | permits granted in the last minute, regardless of their results | never exceeded in any minute |
 //! | tokens per minute | tokens that permits of the last minute reserved, or used once settled | reservations never exceed it in any minute; actual usage exceeds it by as much as an estimate was too low |
 //! | money per day | the same, by the UTC day of the permit | exceeded at most by the error of the last estimate |
+//!
+//! The money per day of a subject can be divided: an owner's [part](MoneyPart) is used by its tenants alone, so no tenant can spend what
+//! is kept for another.
 //!
 //! A demand larger than the whole limit counts as the limit: it is granted when nothing else is in use.
 //!
@@ -40,7 +44,10 @@ mod window;
 
 pub use self::{
     availability::{Refusal, Standing},
-    limiter::{ActualUsage, Demand, MAX_PAUSE, Permit, RateLimit, RateLimiter, Reservation, Subject, Timing},
+    limiter::{
+        ActualUsage, Demand, MAX_PAUSE, MoneyPart, Permit, RateLimit, RateLimiter, Reservation, Subject,
+        Timing,
+    },
     memory::MemoryRateLimiter,
     redis::{PREFIX, RedisRateLimiter},
 };

@@ -1,13 +1,14 @@
 //! Rate limits of many processes, in Redis.
 //!
-//! `NAME` is `model:provider/model`, `provider:name` or `server:name`.
+//! `NAME` is `model:provider/model`, `provider:name`, `server:name`, `tenant:name` or `turns:tenant`.
 //!
 //! | key | contents and lifetime |
 //! |---|---|
 //! | sorted set `in_use:NAME` | Permits in use, by the time at which they lose their place, in milliseconds of Redis' clock. Lives as long as the last place. |
 //! | sorted set `minute:NAME` | Permits granted in the last minute, by time of grant. Lives a minute after the last one. |
 //! | hash `tokens:NAME` | Tokens that each of them reserved or used, and their `sum`. Same lifetime. |
-//! | hash `day:NAME` | `day`, the number of a UTC day by Redis' clock, and `spent`, the millionths of a US dollar reserved or used on it. Lives two days. |
+//! | hash `day:NAME` | `day`, the number of a UTC day by Redis' clock, and `spent`, the millionths of a US dollar reserved or used on it that no tenant's part covered. Lives two days. |
+//! | hash `part:NAME:OWNER` | The same for what the owner of a part has reserved or used in all. |
 //! | sorted set `waiting:NAME:TENANT` | Waiting requests of a tenant, by the time at which each is expected to ask again. Lives slightly longer than the last one. |
 //! | hash `since:NAME:TENANT` | Time at which each of them began to wait, in milliseconds. Same lifetime. |
 //! | sorted set `tenants:NAME` | Tenants with waiting requests, by the time at which the last is expected to ask again. Same lifetime. |
@@ -32,7 +33,6 @@ use std::{
 use async_trait::async_trait;
 use redis::{RedisError, Script, ScriptInvocation};
 use tracing::debug;
-use uuid::Uuid;
 
 use super::{
     answers::RecentAnswers,
@@ -85,32 +85,36 @@ impl RedisRateLimiter {
 
 #[async_trait]
 impl RateLimiter for RedisRateLimiter {
-    async fn reserve(&self, requester: &str, demands: &[Demand]) -> Result<Reservation, QueueError> {
-        let permit = Permit { id: Uuid::now_v7(), demands: demands.iter().map(Demand::capped).collect() };
+    async fn take(&self, requester: &str, permit: Permit) -> Result<Reservation, QueueError> {
         let mut script = prepare(&scripts::RESERVE, &permit);
         script.arg(requester);
-        let Timing { permit_ttl, minute } = self.timing;
+        let (permit_ttl, minute) = (permit.ttl, self.timing.minute);
         let pauses = [CONCURRENCY_PAUSE, CROWD_PAUSE, MAX_PAUSE, CROWD_GRACE];
         for time in [permit_ttl, minute, SETTLE_GRACE].into_iter().chain(pauses) {
             script.arg(millis(time));
         }
-        for Demand { subject: _, tenant: _, limit, tokens, micro_usd } in &permit.demands {
+        for demand in &permit.demands {
+            let limit = &demand.limit;
             for limit in [
                 limit.concurrency,
                 limit.requests_per_minute,
                 limit.tokens_per_minute,
-                limit.micro_usd_per_day,
+                demand.common_micro_usd(),
+                own_part(demand),
             ] {
                 script.arg(encode_option(limit));
             }
-            script.arg(encode(*tokens)).arg(encode(*micro_usd));
+            script.arg(encode(demand.tokens)).arg(encode(demand.micro_usd));
         }
         let answer: Result<ReserveAnswer, RedisError> = self.connection.run_script(&script).await;
         let (number, measure, ms, now, since, error) = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 let error = self.error("reserve a permit")(error);
-                tokio::spawn(abandon(self.connection.clone(), permit));
+                // The permit of a turn is asked for again by the same id, which is granted if it was reserved.
+                if !permit.is_of_turn() {
+                    tokio::spawn(abandon(self.connection.clone(), permit));
+                }
                 return Err(error);
             }
         };
@@ -138,7 +142,7 @@ impl RateLimiter for RedisRateLimiter {
 
     async fn renew(&self, permit: &Permit) -> Result<(), QueueError> {
         let mut script = prepare(&scripts::RENEW, permit);
-        script.arg(millis(self.timing.permit_ttl)).arg(millis(SETTLE_GRACE));
+        script.arg(millis(permit.ttl)).arg(millis(SETTLE_GRACE));
         self.connection.run_script(&script).await.map_err(self.error("renew a permit"))
     }
 
@@ -227,7 +231,9 @@ fn keys(permit: &Permit) -> Vec<String> {
         let [in_use, minute, tokens, day] = ["in_use", "minute", "tokens", "day"].map(of_subject);
         let ([waiting, since], [tenants, first]) =
             (["waiting", "since"].map(of_tenant), ["tenants", "first"].map(of_subject));
-        [in_use, minute, tokens, day, waiting, since, tenants, first, of_subject("refusing")]
+        let owner = demand.part.as_ref().map_or("", |it| it.owner.as_str());
+        let part = format!("{PREFIX}part:{name}:{owner}");
+        [in_use, minute, tokens, day, part, waiting, since, tenants, first, of_subject("refusing")]
     };
     let permit_key = format!("{PREFIX}permit:{}", permit.id);
     std::iter::once(permit_key).chain(permit.demands.iter().flat_map(of_demand)).collect()
@@ -240,10 +246,16 @@ fn prepare<'a>(script: &'a LazyLock<Script>, permit: &Permit) -> ScriptInvocatio
     script
 }
 
+/// The size of the part of the demand's tenant, if the money per day is divided.
+fn own_part(demand: &Demand) -> Option<u64> {
+    demand.part.as_ref().map(|it| it.own)
+}
+
 /// The arguments of [`scripts::SETTLE`] after the permit's id. `block_for` is how long the permit cannot be granted later.
 fn settle_arguments(permit: &Permit, usage: ActualUsage, block_for: Duration) -> Vec<i64> {
     let is_limited = |it: &Demand| it.limit.micro_usd_per_day.map(|_| it.micro_usd);
-    let reserved = permit.demands.iter().map(|it| encode_option(is_limited(it)));
+    let of_demand = |it: &Demand| [encode_option(is_limited(it)), encode_option(own_part(it))];
+    let reserved = permit.demands.iter().flat_map(of_demand);
     let usage = [encode_option(usage.tokens), encode_option(usage.micro_usd), encode(millis(block_for))];
     usage.into_iter().chain(reserved).collect()
 }

@@ -1,6 +1,6 @@
 //! The Lua scripts of the rate limits. Each runs atomically in Redis.
 //!
-//! The first key of each script is the permit's; then follow, for each demand, the keys `in_use`, `minute`, `tokens`, `day`,
+//! The first key of each script is the permit's; then follow, for each demand, the keys `in_use`, `minute`, `tokens`, `day`, `part`,
 //! `waiting`, `since`, `tenants`, `first` and `refusing`. Times are Redis' own.
 
 use std::sync::LazyLock;
@@ -9,14 +9,14 @@ use redis::Script;
 
 use super::availability_scripts::with_constants;
 
-pub(super) const KEYS_PER_DEMAND: usize = 9;
+pub(super) const KEYS_PER_DEMAND: usize = 10;
 
 /// Reserves all demands or none.
 ///
 /// Arguments: permit id, requester; then in milliseconds the lifetime of a permit, the length of a minute, the grace for
 /// settling, the pause after the concurrency limit, the pause per waiting request, the longest pause, and the grace for a waiting
-/// request; then for each demand the limits of concurrency, requests per minute, tokens per minute and money per day (-1 for
-/// none), and the estimated tokens and money.
+/// request; then for each demand the limits of concurrency, requests per minute, tokens per minute, money per day without the
+/// parts of tenants, and the tenant's part of it (-1 for none), and the estimated tokens and money.
 ///
 /// Returns the number of the demand that was rejected (from 1; 0 if everything is reserved), the limit that was reached (1
 /// concurrency, 2 requests, 3 tokens, 4 money; 5 if the subject refuses requests), the pause in milliseconds, and the time in seconds;
@@ -37,17 +37,32 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         local concurrency_pause, crowd_pause, max_pause, crowd_grace = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
         if redis.call('EXISTS', KEYS[1]) == 1 then return { 0, 0, 0, clock[1], -1, '' } end
 
-        local function demand(nth)
-            local k, a = 2 + 9 * nth, 10 + 6 * nth
-            return {
-                in_use = KEYS[k], minute = KEYS[k + 1], tokens = KEYS[k + 2], day = KEYS[k + 3], waiting = KEYS[k + 4],
-                since = KEYS[k + 5], tenants = KEYS[k + 6], first = KEYS[k + 7], refusing = KEYS[k + 8],
-                max_concurrency = tonumber(ARGV[a]), max_requests = tonumber(ARGV[a + 1]), max_tokens = tonumber(ARGV[a + 2]),
-                max_money = tonumber(ARGV[a + 3]), token_estimate = tonumber(ARGV[a + 4]), money_estimate = tonumber(ARGV[a + 5]),
-            }
-        end
         local function extend_ttl(key, ms)
             if redis.call('PTTL', key) < ms then redis.call('PEXPIRE', key, math.ceil(ms)) end
+        end
+        local function demand(nth)
+            local k, a = 2 + 10 * nth, 10 + 7 * nth
+            return {
+                in_use = KEYS[k], minute = KEYS[k + 1], tokens = KEYS[k + 2], day = KEYS[k + 3], part = KEYS[k + 4],
+                waiting = KEYS[k + 5], since = KEYS[k + 6], tenants = KEYS[k + 7], first = KEYS[k + 8], refusing = KEYS[k + 9],
+                max_concurrency = tonumber(ARGV[a]), max_requests = tonumber(ARGV[a + 1]), max_tokens = tonumber(ARGV[a + 2]),
+                max_money = tonumber(ARGV[a + 3]), own_money = tonumber(ARGV[a + 4]),
+                token_estimate = tonumber(ARGV[a + 5]), money_estimate = tonumber(ARGV[a + 6]),
+            }
+        end
+        local function spent_today(key)
+            local known = redis.call('HMGET', key, 'day', 'spent')
+            return tonumber(known[1]) == day and tonumber(known[2]) or 0
+        end
+        local function spend(key, amount)
+            redis.call('HSET', key, 'day', day, 'spent', spent_today(key) + amount)
+            extend_ttl(key, 172800000)
+        end
+        -- The part of the estimated money that the tenant's own part does not cover.
+        local function beyond_part(it)
+            if it.own_money < 0 then return it.money_estimate end
+            local before = spent_today(it.part)
+            return math.max(0, before + it.money_estimate - it.own_money) - math.max(0, before - it.own_money)
         end
         local function expire(it)
             local old = redis.call('ZRANGEBYSCORE', it.minute, '-inf', now - minute)
@@ -89,7 +104,7 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
             return math.max(1000 / rate, tonumber(refusals) < 2 and 0 or tonumber(pause))
         end
 
-        local count = (#KEYS - 1) / 9
+        local count = (#KEYS - 1) / 10
         local pause, rejected, reached = -1, 0, 0
         local function reject(nth, measure, ms)
             if ms > pause then pause, rejected, reached = ms, nth + 1, measure end
@@ -114,9 +129,7 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 if over > 0 then reject(nth, 3, expires_in(it, over, next_try)) end
             end
             if it.max_money >= 0 then
-                local known = redis.call('HMGET', it.day, 'day', 'spent')
-                local spent = tonumber(known[1]) == day and tonumber(known[2]) or 0
-                if spent + it.money_estimate > it.max_money then reject(nth, 4, (day + 1) * 86400000 - now) end
+                if spent_today(it.day) + beyond_part(it) > it.max_money then reject(nth, 4, (day + 1) * 86400000 - now) end
             end
             local known = redis.call('HMGET', it.refusing, 'paused_until', 'next_at')
             if known[1] then
@@ -126,6 +139,11 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
         end
 
         if rejected > 0 then
+            -- Tokens are not kept for a request that waits for something else.
+            for nth = 0, count - 1 do
+                local first = demand(nth).first
+                if nth ~= rejected - 1 and redis.call('HGET', first, 'requester') == requester then redis.call('DEL', first) end
+            end
             local it = demand(rejected - 1)
             for _, request in ipairs(redis.call('ZRANGEBYSCORE', it.waiting, '-inf', now - crowd_grace)) do
                 redis.call('HDEL', it.since, request)
@@ -179,11 +197,8 @@ pub(super) static RESERVE: LazyLock<Script> = LazyLock::new(|| {
                 extend_ttl(it.tokens, minute)
             end
             if it.max_money >= 0 then
-                if tonumber(redis.call('HGET', it.day, 'day')) ~= day then
-                    redis.call('HSET', it.day, 'day', day, 'spent', 0)
-                end
-                redis.call('HINCRBY', it.day, 'spent', it.money_estimate)
-                extend_ttl(it.day, 172800000)
+                spend(it.day, beyond_part(it))
+                if it.own_money >= 0 then spend(it.part, it.money_estimate) end
             end
         end
         redis.call('SET', KEYS[1], day, 'PX', permit_ttl + settle_grace)
@@ -199,7 +214,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
         local clock = redis.call('TIME')
         local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
         local permit_ttl = tonumber(ARGV[2])
-        for k = 2, #KEYS, 9 do
+        for k = 2, #KEYS, 10 do
             redis.call('ZADD', KEYS[k], 'XX', now + permit_ttl, ARGV[1])
             if redis.call('PTTL', KEYS[k]) < permit_ttl then redis.call('PEXPIRE', KEYS[k], permit_ttl) end
         end
@@ -210,7 +225,7 @@ pub(super) static RENEW: LazyLock<Script> = LazyLock::new(|| {
 
 /// Settles a permit. Arguments: permit id, tokens and money used (-1 if unknown), the milliseconds during which the permit cannot
 /// be granted later (0 for a permit in use; otherwise the request is not counted either), and for each demand the money reserved
-/// (-1 without a limit).
+/// and the tenant's part of the money (-1 without a limit or a part).
 ///
 /// **Invariant:** the permit's key makes this happen once. A repeated call, or one after `FLUSHALL`, returns nothing.
 pub(super) static SETTLE: LazyLock<Script> = LazyLock::new(|| Script::new(SETTLE_SOURCE));
@@ -225,8 +240,8 @@ pub(super) const SETTLE_SOURCE: &str = r"
         end
         if not day or day == '' then return end
         local id, tokens, money = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-        for nth = 0, (#KEYS - 1) / 9 - 1 do
-            local k, reserved = 2 + 9 * nth, tonumber(ARGV[5 + nth])
+        for nth = 0, (#KEYS - 1) / 10 - 1 do
+            local k, reserved, own = 2 + 10 * nth, tonumber(ARGV[5 + 2 * nth]), tonumber(ARGV[6 + 2 * nth])
             redis.call('ZREM', KEYS[k], id)
             local counted = redis.call('HGET', KEYS[k + 2], id)
             if tokens >= 0 and counted then
@@ -238,7 +253,13 @@ pub(super) const SETTLE_SOURCE: &str = r"
                 redis.call('HDEL', KEYS[k + 2], id)
             end
             if money >= 0 and reserved >= 0 and redis.call('HGET', KEYS[k + 3], 'day') == day then
-                redis.call('HINCRBY', KEYS[k + 3], 'spent', money - reserved)
+                local change, part = money - reserved, KEYS[k + 4]
+                if own >= 0 and redis.call('HGET', part, 'day') == day then
+                    local before = tonumber(redis.call('HGET', part, 'spent'))
+                    redis.call('HINCRBY', part, 'spent', change)
+                    change = math.max(0, before + change - own) - math.max(0, before - own)
+                end
+                redis.call('HINCRBY', KEYS[k + 3], 'spent', change)
             end
         end
         ";

@@ -19,9 +19,11 @@ pub(super) struct Window {
     in_use: BTreeMap<Uuid, Instant>,
     /// Permits granted in the last minute with their tokens, oldest first.
     granted: VecDeque<(Instant, Uuid, u64)>,
-    /// The last day on which money was spent, and the amount in millionths of a US dollar.
+    /// The last day on which money was spent, and what no tenant's part covered of it, in millionths of a US dollar.
     day: i64,
     spent: u64,
+    /// Money spent on that day by the owners of parts.
+    spent_by_owner: BTreeMap<String, u64>,
     /// The request for which freed tokens are kept.
     first: Option<FirstInLine>,
     /// Waiting requests by tenant.
@@ -96,8 +98,9 @@ impl Window {
             }
         }
         let (day, second_of_day) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-        let spent = if self.day == day { self.spent } else { 0 };
-        if demand.limit.micro_usd_per_day.is_some_and(|it| it < spent.saturating_add(demand.micro_usd)) {
+        let (spent, by_owner) = if self.day == day { (self.spent, self.spent_of(demand)) } else { (0, 0) };
+        let spent = spent.saturating_add(demand.beyond_part(by_owner, demand.micro_usd));
+        if demand.common_micro_usd().is_some_and(|it| it < spent) {
             exceeded
                 .push((Duration::from_secs((DAY_SECONDS - second_of_day).unsigned_abs()), Measure::Money));
         }
@@ -136,9 +139,32 @@ impl Window {
         after
     }
 
+    /// Money spent on the last day by the owner of the demand's part.
+    fn spent_of(&self, demand: &Demand) -> u64 {
+        demand.part.as_ref().and_then(|it| self.spent_by_owner.get(&it.owner)).copied().unwrap_or_default()
+    }
+
+    /// Replaces a reserved amount of money, which may be zero, by another.
+    fn spend(&mut self, demand: &Demand, reserved: u64, used: u64) {
+        let Some(part) = &demand.part else {
+            self.spent = self.spent.saturating_sub(reserved).saturating_add(used);
+            return;
+        };
+        let before = self.spent_of(demand);
+        let without = before.saturating_sub(reserved);
+        self.spent = self.spent.saturating_sub(demand.beyond_part(without, before - without));
+        self.spent = self.spent.saturating_add(demand.beyond_part(without, used));
+        self.spent_by_owner.insert(part.owner.clone(), without.saturating_add(used));
+    }
+
+    /// Frees the tokens that are kept for this request, if any.
+    pub(super) fn release_kept_tokens(&mut self, requester: &str) {
+        self.first.take_if(|it| it.requester == requester);
+    }
+
     /// Stops counting a request as waiting.
     pub(super) fn remove_waiting(&mut self, tenant: &str, requester: &str) {
-        self.first.take_if(|it| it.requester == requester);
+        self.release_kept_tokens(requester);
         if let Some(requests) = self.waiting.get_mut(tenant) {
             requests.remove(requester);
         }
@@ -156,8 +182,9 @@ impl Window {
         if micro_usd_per_day.is_some() {
             if self.day != day {
                 (self.day, self.spent) = (day, 0);
+                self.spent_by_owner.clear();
             }
-            self.spent = self.spent.saturating_add(demand.micro_usd);
+            self.spend(demand, 0, demand.micro_usd);
         }
     }
 
@@ -178,7 +205,7 @@ impl Window {
             && demand.limit.micro_usd_per_day.is_some()
             && self.day == day
         {
-            self.spent = self.spent.saturating_sub(demand.micro_usd).saturating_add(micro_usd);
+            self.spend(demand, demand.micro_usd, micro_usd);
         }
     }
 }
@@ -187,7 +214,7 @@ impl Window {
 fn settling_a_permit_of_yesterday_changes_nothing_today() {
     let limit = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
     let subject = super::limiter::Subject::Model("a/b".to_owned());
-    let demand = Demand { subject, tenant: String::new(), limit, tokens: 0, micro_usd: 10 };
+    let demand = Demand { micro_usd: 10, ..Demand::of(subject, "", limit) };
     let (mut window, now, id) = (Window::default(), Instant::now(), Uuid::now_v7());
     let exceeded = |window: &Window, day: i64| {
         window.exceeded("", &demand, now, day * DAY_SECONDS + 5, Duration::ZERO).len()

@@ -17,7 +17,7 @@ const WORD_MAX: usize = 200;
 const KEYS: [&str; 6] = ["model", "prompt", "temperature", "max_tokens", "reasoning_effort", "extra"];
 
 /// Fields of a request that the engine sets itself, or that would make it read only a part of the reply.
-const RESERVED: [&str; 13] = [
+const RESERVED: [&str; 14] = [
     "model",
     "messages",
     "tools",
@@ -30,6 +30,7 @@ const RESERVED: [&str; 13] = [
     "n",
     "temperature",
     "max_tokens",
+    "max_completion_tokens",
     "reasoning_effort",
 ];
 

@@ -85,7 +85,7 @@ impl fmt::Display for Request {
                 (!filter.is_empty()).then(|| write!(f, " · among {}", filter.join(", "))).transpose()?;
                 (*min_score > 0.0).then(|| write!(f, " · score at least {min_score}")).transpose().map(drop)
             }
-            Request::Index { servers } => {
+            Request::Index { servers, held: _ } => {
                 let changed = servers.values().filter(|it| it.is_some()).count();
                 write!(f, "update index: {} servers, {changed} new or changed", servers.len())
             }

@@ -7,8 +7,9 @@ use std::{collections::BTreeMap, ops::Range};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest as _, Sha256};
 
-pub use search::{Metric, SearchOptions};
+pub use search::{Metric, SearchOptions, matches_pattern};
 
 pub(crate) use display::{arguments, json, quoted};
 
@@ -118,6 +119,10 @@ pub enum Request {
     Index {
         /// Description of each server. Null leaves an entry unchanged.
         servers: BTreeMap<String, Option<Description>>,
+        /// Hashes of the descriptions that the index should hold of servers with null. An entry with another hash is not confirmed
+        /// as unchanged.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        held: BTreeMap<String, String>,
     },
     /// Simulate work, without a model or a server.
     Simulate(Simulation),
@@ -184,6 +189,18 @@ pub struct Description {
     pub text: String,
     /// Hash of the text.
     pub hash: String,
+}
+
+impl Description {
+    /// Length of the hash in characters; enough to tell a few thousand texts apart.
+    const HASH_LENGTH: usize = 16;
+
+    /// Creates the description with this text.
+    pub fn new(text: String) -> Self {
+        let mut hash = hex::encode(Sha256::digest(&text));
+        hash.truncate(Self::HASH_LENGTH);
+        Self { text, hash }
+    }
 }
 
 /// Server that matches a search.

@@ -41,7 +41,7 @@ impl SearchOptions {
 
     /// Returns true if the server passes the filter.
     pub fn allows(&self, server: &str) -> bool {
-        self.filter.is_empty() || self.filter.iter().any(|pattern| matches(pattern, server))
+        self.filter.is_empty() || self.filter.iter().any(|pattern| matches_pattern(pattern, server))
     }
 }
 
@@ -57,7 +57,7 @@ fn patterns<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D
 }
 
 /// Returns true if the whole name matches a pattern in which `*` stands for any characters.
-fn matches(pattern: &str, name: &str) -> bool {
+pub fn matches_pattern(pattern: &str, name: &str) -> bool {
     let Some((start, rest)) = pattern.split_once('*') else { return pattern == name };
     let Some(mut left) = name.strip_prefix(start) else { return false };
     let parts: Vec<&str> = rest.split('*').collect();
@@ -86,7 +86,7 @@ fn a_pattern_matches_a_whole_name() {
         ("ab*ba", "aba", false),
     ];
     for (pattern, name, expected) in cases {
-        assert_eq!(matches(pattern, name), expected, "{pattern} {name}");
+        assert_eq!(matches_pattern(pattern, name), expected, "{pattern} {name}");
     }
     let many = serde_json::json!({"filter": vec!["a"; PATTERNS_MAX + 1]});
     assert!(serde_json::from_value::<SearchOptions>(many).unwrap_err().to_string().contains("at most 100"));

@@ -28,6 +28,8 @@ pub struct NewBatch {
     pub tenant: String,
     /// Author of the request.
     pub author: String,
+    /// True if an operator who acts for no tenant creates the batch. Its lines may exceed the bounds of tenants.
+    pub by_operator: bool,
     /// Endpoint that every line is sent to.
     pub endpoint: String,
     /// Id of the input file.
@@ -80,6 +82,8 @@ pub struct Batch {
     pub tenant: String,
     /// Author of the batch.
     pub author: String,
+    /// True if an operator who acts for no tenant created the batch.
+    pub by_operator: bool,
     /// Endpoint that every line is sent to.
     pub endpoint: String,
     /// Id of the input file.
@@ -271,6 +275,7 @@ fn row(new: NewBatch, key: Option<String>) -> batches::ActiveModel {
     batches::ActiveModel {
         tenant: Set(plain(&new.tenant)),
         author: Set(plain(&new.author)),
+        by_operator: Set(new.by_operator),
         endpoint: Set(plain(&new.endpoint)),
         input_file: Set(new.input_file),
         completion_window: Set(plain(&new.completion_window)),
@@ -328,6 +333,7 @@ impl TryFrom<batches::Model> for Batch {
             id,
             tenant: row.tenant,
             author: row.author,
+            by_operator: row.by_operator,
             endpoint: row.endpoint,
             input_file: row.input_file,
             completion_window: row.completion_window,

@@ -65,6 +65,7 @@ pub(crate) mod batches {
         pub author: String,
         #[sea_orm(column_type = "Text")]
         pub endpoint: String,
+        pub by_operator: bool,
         pub input_file: Uuid,
         #[sea_orm(column_type = "Text")]
         pub completion_window: String,

@@ -31,6 +31,7 @@ mod scan;
 mod server_watch;
 mod sqlite;
 pub(crate) mod status;
+mod stored_bytes;
 pub(crate) mod submit;
 pub(crate) mod tables;
 pub(crate) mod thread_ranges;

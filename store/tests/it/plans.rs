@@ -73,6 +73,7 @@ async fn batch(store: &Store) -> Batch {
     let new = NewBatch {
         tenant: TENANT.to_owned(),
         author: "test".to_owned(),
+        by_operator: false,
         endpoint: "/v1/turns".to_owned(),
         input_file,
         completion_window: "24h".to_owned(),

@@ -1,6 +1,5 @@
 //! Builds the description of a server: one text that can be searched and that a model can read.
 
-use sha2::{Digest as _, Sha256};
 use shared::Description;
 
 use super::truncate;
@@ -10,9 +9,6 @@ const MAX_ITEM_CHARS: usize = 500;
 
 /// Maximum characters of a text, because a server may offer thousands of items.
 const MAX_TEXT_CHARS: usize = 50_000;
-
-/// Length of the hash in characters; enough to tell a few thousand texts apart.
-const HASH_LENGTH: usize = 16;
 
 /// Name and description of an item that a server offers.
 pub(super) type Item = (String, String);
@@ -35,10 +31,7 @@ pub(super) fn description(about: &str, kinds: [(&str, Vec<Item>); 3]) -> Descrip
             }
         }));
     }
-    let text = truncate(&lines.join("\n"), MAX_TEXT_CHARS);
-    let mut hash = hex::encode(Sha256::digest(&text));
-    hash.truncate(HASH_LENGTH);
-    Description { text, hash }
+    Description::new(truncate(&lines.join("\n"), MAX_TEXT_CHARS))
 }
 
 fn to_one_line(text: &str) -> String {

@@ -129,8 +129,13 @@ impl Index {
     }
 
     /// Updates the index. A changed description is written, `None` keeps an entry, and servers that are not named are
-    /// removed. Vectors of another model are recomputed.
-    pub(super) async fn update(&self, servers: &BTreeMap<String, Option<Description>>) -> Outcome {
+    /// removed. Vectors of another model are recomputed. An entry that should have another hash, by `held`, is not reported as
+    /// unchanged.
+    pub(super) async fn update(
+        &self,
+        servers: &BTreeMap<String, Option<Description>>,
+        held: &BTreeMap<String, String>,
+    ) -> Outcome {
         let existing = self.entries.all().await.map_err(|error| store_fault("the index", &error))?;
         let mut existing: BTreeMap<String, Entry> =
             existing.into_iter().map(|it| (it.server.clone(), it)).collect();
@@ -144,7 +149,9 @@ impl Index {
                     stale.push(entry(server, description));
                 }
                 (_, Some(existing)) => {
-                    unchanged.push(server.clone());
+                    if held.get(server).is_none_or(|it| *it == existing.hash) {
+                        unchanged.push(server.clone());
+                    }
                     stale.extend(
                         self.embedder.as_ref().filter(|it| !it.is_from_model(&existing)).map(|_| existing),
                     );

@@ -55,7 +55,7 @@ pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
     Prices, Provider, Providers, Structured,
 };
-pub use rate_limits::RateLimitConfig;
+pub use rate_limits::{RateLimitConfig, TenantLimit, TenantLimits};
 pub use recorded::RecordedWorld;
 pub use redactor::Redactor;
 pub use scripted::{Script, ScriptError};
@@ -194,17 +194,16 @@ impl World for LiveWorld {
     }
 
     fn demands(&self, thread: &dyn DynThread, ask: &RequestContext<'_>) -> Vec<Demand> {
-        let limits = self.rate_limits.of(&ask.due.request);
-        if limits.is_empty() {
-            return Vec::new();
+        let mut demands = self.rate_limits.demands(&ask.due.request, thread.tenant());
+        if demands.is_empty() {
+            return demands;
         }
         let is_offered = |server: &str, tool: &str| self.servers.is_offered(thread, ask.node, server, tool);
         let (tokens, micro_usd) = self.models.estimate(thread, ask.due, &is_offered);
-        let tenant = || thread.tenant().to_owned();
-        limits
-            .into_iter()
-            .map(|(of, cap)| Demand { subject: of, tenant: tenant(), limit: cap, tokens, micro_usd })
-            .collect()
+        for demand in &mut demands {
+            (demand.tokens, demand.micro_usd) = (tokens, micro_usd);
+        }
+        demands
     }
 }
 
@@ -262,7 +261,7 @@ impl LiveWorld {
             Request::Search { query, limit, options } => {
                 self.index.find(thread, query, *limit, options).await
             }
-            Request::Index { servers } => self.index.update(servers).await,
+            Request::Index { servers, held } => self.index.update(servers, held).await,
             Request::Simulate(rehearsal) => simulate(rehearsal, ask.due.failures, ask.deltas).await,
         }
     }

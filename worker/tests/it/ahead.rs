@@ -125,16 +125,16 @@ impl World for Looking {
 
     fn demands(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Vec<Demand> {
         let (of, tenant) = (Subject::Model("probe".to_owned()), "default".to_owned());
-        vec![Demand { subject: of, tenant, limit: RateLimit::default(), tokens: 0, micro_usd: 0 }]
+        vec![Demand { subject: of, tenant, limit: RateLimit::default(), tokens: 0, micro_usd: 0, part: None }]
     }
 }
 
 #[async_trait]
 impl rate_limits::RateLimiter for Looking {
-    async fn reserve(&self, asker: &str, wants: &[Demand]) -> Result<Reservation, QueueError> {
+    async fn take(&self, asker: &str, permit: Permit) -> Result<Reservation, QueueError> {
         let (thread, _) = asker.split_once(':').unwrap();
         self.look(thread.parse().unwrap()).await;
-        self.limits.reserve(asker, wants).await
+        self.limits.take(asker, permit).await
     }
 
     async fn renew(&self, permit: &Permit) -> Result<(), QueueError> {

@@ -23,7 +23,7 @@ use store::{Backends, Store, StrategyRegistry, ThreadId};
 use test_servers::Redis;
 use tokio::sync::{Notify, Semaphore};
 use worker::{
-    Backoff, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
+    Backoff, MaxRunningTurns, RequestAdmission, Shutdown, StepOutcome, StepRunner, Worker, WorkerConfig,
     world::{Outcome, RecordedWorld, RequestContext, World},
 };
 
@@ -51,8 +51,7 @@ impl Busy {
 }
 
 fn want(cap: RateLimit) -> Demand {
-    let of = Subject::Server("calendar".to_owned());
-    Demand { subject: of, tenant: shared::DEFAULT_TENANT.to_owned(), limit: cap, tokens: 0, micro_usd: 0 }
+    Demand::of(Subject::Server("calendar".to_owned()), shared::DEFAULT_TENANT, cap)
 }
 
 #[async_trait]
@@ -75,6 +74,7 @@ impl World for Busy {
 struct House {
     parts: [Backends; 2],
     books: [Arc<dyn RateLimiter>; 2],
+    max_running_turns: Option<u64>,
 }
 
 async fn store() -> Store {
@@ -91,7 +91,7 @@ async fn in_memory() -> House {
         Backends { store: store.clone(), queue, notifications: notifications.clone() }
     });
     let books = MemoryRateLimiter::new(PACE);
-    House { parts, books: [Arc::new(books.clone()), Arc::new(books)] }
+    House { parts, books: [Arc::new(books.clone()), Arc::new(books)], max_running_turns: None }
 }
 
 async fn over_redis(redis: &Redis) -> House {
@@ -104,12 +104,13 @@ async fn over_redis(redis: &Redis) -> House {
         (Backends { store: store.clone(), queue, notifications }, books)
     };
     let (one, other) = (end("w0").await, end("w1").await);
-    House { parts: [one.0, other.0], books: [one.1, other.1] }
+    House { parts: [one.0, other.0], books: [one.1, other.1], max_running_turns: None }
 }
 
 impl House {
     fn worker(&self, n: usize, world: Arc<dyn World>) -> Worker {
-        let bounds = RequestAdmission::new(self.books[n].clone(), None);
+        let running = MaxRunningTurns { others: self.max_running_turns, ..MaxRunningTurns::default() };
+        let bounds = RequestAdmission::new(self.books[n].clone(), None).with_max_running_turns(running);
         let hands = hands(&self.parts[n], world, bounds, &format!("w{n}"));
         let (minute, sweep) = (Duration::from_secs(60), Duration::from_secs(60));
         Worker::new(
@@ -297,6 +298,105 @@ async fn a_job_without_a_place_ends_and_counts_no_try() {
     books.settle(&permit, Default::default()).await.unwrap();
     while hands.run_job(thread, &rung).await.unwrap() != StepOutcome::Idle {}
     assert_eq!(world.begun.lock().unwrap().len(), 1);
+}
+
+async fn two_running_turns(mut house: House) {
+    house.max_running_turns = Some(2);
+    let world = Busy::new(RateLimit::default());
+    // A turn keeps its place between its requests, and one that asks a person frees it.
+    let (stop, asking) = (Shutdown::default(), house.says("wait 0; ask Well?").await);
+    let workers = [0, 1].map(|n| tokio::spawn(house.worker(n, world.clone()).run(stop.clone())));
+    until_interrupted(&house.parts[0], asking).await;
+    stop.drain();
+    for worker in workers {
+        worker.await.unwrap();
+    }
+    let most_running = Arc::new(AtomicUsize::new(0));
+    let counted = tokio::spawn(count_running(house.parts[0].store.clone(), most_running.clone()));
+    house.live(&world, "wait 0.02; wait 0.02; wait 0.02", 12).await;
+    counted.abort();
+    assert_eq!(world.most.load(Ordering::SeqCst), 2, "both places are used, and no more");
+    assert!(most_running.load(Ordering::SeqCst) <= 2, "a turn runs without a place");
+}
+
+async fn until_interrupted(parts: &Backends, thread: ThreadId) {
+    let strategies = StrategyRegistry::new(strategies::all());
+    while !matches!(
+        store::ThreadLog::open(parts, &strategies, thread).await.unwrap().thread().status(),
+        RunStatus::Waiting(_)
+    ) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Counts the running turns, over and over.
+async fn count_running(store: Store, most: Arc<AtomicUsize>) {
+    loop {
+        let filter = store::TurnFilter { status: Some(store::TurnStatus::Running), ..Default::default() };
+        most.fetch_max(store.turns(filter, None, 50).await.unwrap().len(), Ordering::SeqCst);
+        tokio::time::sleep(Duration::from_millis(3)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_no_more_running_turns_over_memory() {
+    two_running_turns(in_memory().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tenant_has_no_more_running_turns_over_redis() {
+    let redis = Redis::start();
+    two_running_turns(over_redis(&redis).await).await;
+}
+
+/// A world in which every request costs all of a tenant's money.
+struct Costly;
+
+#[async_trait]
+impl World for Costly {
+    async fn perform(&self, _: &dyn DynThread, _: &RequestContext<'_>) -> Outcome {
+        Ok((Response::Echo { text: String::new() }, None))
+    }
+
+    fn demands(&self, thread: &dyn DynThread, _: &RequestContext<'_>) -> Vec<Demand> {
+        let limit = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
+        let subject = Subject::Tenant(thread.tenant().to_owned());
+        vec![Demand { micro_usd: 10, ..Demand::of(subject, thread.tenant(), limit) }]
+    }
+}
+
+async fn one_spends_everything(house: House) {
+    let bounds = || RequestAdmission::new(house.books[0].clone(), None);
+    let (hands, rung) = (hands(&house.parts[0], Arc::new(Costly), bounds(), "w"), Notify::new());
+    let run = async |tenant: &str| {
+        let opened = serde_json::json!({"strategy": "probe", "tenant": tenant});
+        let opened: Opened = serde_json::from_value(opened).unwrap();
+        let messages = vec![Message::user("wait 0")];
+        let thread = crate::crash::submit_words(&house.parts[0], opened, messages).await;
+        loop {
+            match hands.run_job(thread, &rung).await.unwrap() {
+                StepOutcome::Continue => (),
+                done => break done,
+            }
+        }
+    };
+    assert_eq!(run("acme").await, StepOutcome::Idle);
+    let StepOutcome::Blocked { why, .. } = run("acme").await else { panic!("its money is spent") };
+    assert_eq!(why.by, BlockedBy::Limit);
+    let reason = "tenant acme is near its limit of $0.00001 per day, which is reset at ";
+    assert!(why.detail.starts_with(reason), "{why}");
+    assert_eq!(run("bell").await, StepOutcome::Idle, "another tenant has its own money");
+}
+
+#[tokio::test]
+async fn the_spending_of_one_tenant_stops_no_other_over_memory() {
+    one_spends_everything(in_memory().await).await;
+}
+
+#[tokio::test]
+async fn the_spending_of_one_tenant_stops_no_other_over_redis() {
+    let redis = Redis::start();
+    one_spends_everything(over_redis(&redis).await).await;
 }
 
 async fn kinds(parts: &Backends, thread: ThreadId) -> Vec<String> {

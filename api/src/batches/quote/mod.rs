@@ -30,6 +30,7 @@ use crate::{
         openai_ids::{batch_name, file_name, float},
         problem::ApiError,
         state::{AppState, SharedState},
+        tenant_rules::Submitter,
     },
 };
 
@@ -90,7 +91,7 @@ pub(super) async fn quote_new(
 ) -> Result<Quote, ApiError> {
     let terms = BatchTerms {
         endpoint: &new.endpoint,
-        tenant: &new.tenant,
+        submitter: Submitter { tenant: &new.tenant, is_operator: new.by_operator },
         author: &new.author,
         priority: new.priority,
     };

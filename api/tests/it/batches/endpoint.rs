@@ -127,9 +127,12 @@ async fn an_invalid_line_is_reported_with_its_field() {
 /// Turns of a batch do not count against the limit, and single turns still do.
 #[tokio::test(flavor = "multi_thread")]
 async fn single_turns_are_not_rejected_because_of_a_batch() {
-    let of_tenant = |tenant: &str, count| (tenant.to_owned(), count);
+    let of_tenant = |tenant: &str, count| {
+        (tenant.to_owned(), api::TenantRule { max_waiting_turns: Some(count), ..api::TenantRule::default() })
+    };
     let mut hall = Hall::idle(|door| {
-        door.waiting_max = api::AdmissionLimits { all: 4, tenants: [of_tenant("acme", 2)].into() };
+        door.waiting_max = 4;
+        door.tenant_rules.named = [of_tenant("acme", 2)].into();
     })
     .await;
     hall.start_coordinator();

@@ -101,3 +101,56 @@ fn limits_are_read_and_held_to_sense() {
         "worker.node_timeout_seconds in turnfold.toml must be at least 1"
     );
 }
+
+/// A section holds for one tenant, and `*` for what it does not set.
+#[test]
+fn limits_of_tenants_are_read_and_held_to_sense() {
+    let prices = "[providers.x]\nbase_url = 'http://x'\nprices = { m = { input = 1, output = 1 } }\n";
+    let (settings, _) = toml(&format!(
+        "{prices}[tenants.acme]\nweight = 3\nusd_per_day = 0.5\nmax_waiting_turns = 9\n\
+         [tenants.'*']\nusd_per_day = 1\nrequests_per_minute = 5\ntokens_per_minute = 6"
+    ));
+    let acme = &settings.tenants["acme"];
+    assert_eq!((acme.weight, acme.usd_per_day, acme.max_waiting_turns), (Some(3), Some(0.5), Some(9)));
+    let every = &settings.tenants["*"];
+    assert_eq!((every.requests_per_minute, every.tokens_per_minute), (Some(5), Some(6)));
+    for (text, message) in [
+        (
+            "tenants.acme.usd_per_day = 1",
+            "tenants.acme.usd_per_day in turnfold.toml is a limit in US dollars, but no model has a price: set providers.NAME.prices",
+        ),
+        (
+            "tenants.'*'.keys = ['env:X']",
+            "tenants.\"*\" in turnfold.toml holds for every tenant, so it can have neither keys nor a weight",
+        ),
+        (
+            "tenants.acme.strategies = ['planer']",
+            "tenants.acme.strategies in turnfold.toml names \"planer\", which is not a strategy (available: action_plan, index_builder, \
+             planner, planner_with_prompts, probe, research, retriever)",
+        ),
+        (
+            "tenants.acme.models = ['opnai/*']",
+            "tenants.acme.models in turnfold.toml does not begin with the name of a provider (configured: openai); use one of them, or add \
+             [providers.NAME]",
+        ),
+        (
+            "[tenants.acme.config.planner]\nrounds = 0",
+            "tenants.acme.config.planner.rounds in turnfold.toml must be at least 1",
+        ),
+        (
+            "[tenants.acme.config.planner]\nround = 1",
+            "unknown key tenants.acme.config.planner.round in turnfold.toml: did you mean tenants.acme.config.planner.rounds?",
+        ),
+        (
+            "[tenants.acme.config.planner]\nnodes.plan.model = 'x/y'",
+            "tenants.acme.config.planner.nodes.plan.model in turnfold.toml does not begin with the name of a provider (configured: openai); \
+             use one of them, or add [providers.NAME]",
+        ),
+        (
+            "tenants.acme.requests_per_minute = 0",
+            "tenants.acme.requests_per_minute in turnfold.toml must be at least 1",
+        ),
+    ] {
+        assert_eq!(error_of(text), message);
+    }
+}

@@ -71,6 +71,7 @@ fn of_every_strategy(key: &str) -> String {
     match parts.as_slice() {
         ["strategies", _, "servers"] => "strategies.*.servers".to_owned(),
         ["strategies", _, "nodes", _, key] => format!("strategies.*.nodes.*.{key}"),
+        ["tenants", _, "config", ..] => "tenants.*.config".to_owned(),
         _ => key.to_owned(),
     }
 }

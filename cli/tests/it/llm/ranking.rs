@@ -53,7 +53,7 @@ async fn real_vectors_find_the_server() {
     let offer = |text: String| Description { hash: text.clone(), text };
     let servers: BTreeMap<_, _> =
         routing.servers.into_iter().map(|(name, it)| (name, Some(offer(it)))).collect();
-    match ask(&world, Request::Index { servers }).await {
+    match ask(&world, Request::Index { servers, held: BTreeMap::new() }).await {
         Response::Indexed { written, .. } => assert_eq!(written.len(), 12),
         other => panic!("an index was expected: {other:?}"),
     }

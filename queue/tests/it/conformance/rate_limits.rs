@@ -11,8 +11,8 @@ use std::{
 
 use futures::future::join_all;
 use queue::rate_limits::{
-    ActualUsage, Demand, MAX_PAUSE, MemoryRateLimiter, Permit, RateLimit, RateLimiter, RedisRateLimiter,
-    Reservation, Subject, Timing,
+    ActualUsage, Demand, MAX_PAUSE, MemoryRateLimiter, MoneyPart, Permit, RateLimit, RateLimiter,
+    RedisRateLimiter, Reservation, Subject, Timing,
 };
 use test_servers::Redis;
 use tokio::time::{Instant, sleep};
@@ -31,6 +31,10 @@ super::checks! {
     a_large_demand_is_not_starved_by_small_ones,
     pauses_grow_with_the_number_of_waiting_requests,
     a_tenant_does_not_wait_behind_the_crowd_of_another,
+    no_tenant_spends_the_part_of_another,
+    a_part_that_is_not_used_returns_to_its_tenant,
+    a_running_turn_is_counted_once_and_freed_by_any_process,
+    no_tokens_are_kept_for_a_request_that_waits_for_something_else,
 }
 
 /// Short enough to wait for, and long enough for a busy machine.
@@ -361,14 +365,86 @@ async fn a_tenant_does_not_wait_behind_the_crowd_of_another(backend: &Backend) {
     assert!(granted_count.into_inner() < CROWD as u64, "the other tenant waited for the whole crowd");
 }
 
-fn demand(server: &str, cap: RateLimit) -> Demand {
-    Demand {
-        subject: Subject::Server(server.to_owned()),
-        tenant: "acme".to_owned(),
-        limit: cap,
-        tokens: 0,
-        micro_usd: 0,
+/// The demand of a tenant on $100, half of which is divided: 30 for one tenant, 20 for all others.
+fn divided(tenant: &str, micro_usd: u64) -> [Demand; 1] {
+    let (owner, own) = if tenant == "large" { ("large", 30) } else { ("", 20) };
+    let part = Some(MoneyPart { owner: owner.to_owned(), own, all: 50 });
+    let cap = RateLimit { micro_usd_per_day: Some(100), ..RateLimit::default() };
+    [Demand { tenant: tenant.to_owned(), micro_usd, part, ..demand("divided", cap) }]
+}
+
+async fn no_tenant_spends_the_part_of_another(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    let (here, there) = (&**here, &**there);
+    // Its own part, and everything that belongs to no tenant.
+    granted(here, "a", &divided("large", 80)).await;
+    let why = rejected(there, "b", &divided("large", 1)).await;
+    assert!(why.contains("limit of $0.0001 per day, of which $0.00002 is kept for other tenants"), "{why}");
+    granted(there, "c", &divided("small", 15)).await;
+    rejected(here, "d", &divided("other", 6)).await;
+    granted(here, "d", &divided("other", 5)).await;
+    rejected(there, "e", &divided("small", 1)).await;
+}
+
+async fn a_part_that_is_not_used_returns_to_its_tenant(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    let (here, there) = (&**here, &**there);
+    let used = |micro_usd| ActualUsage { tokens: None, micro_usd: Some(micro_usd) };
+    let first = granted(here, "a", &divided("large", 70)).await;
+    rejected(there, "b", &divided("small", 31)).await;
+    // 40 of the 70 came from what belongs to no tenant. 35 of them return.
+    settle(there, &first, used(35)).await;
+    let second = granted(there, "b", &divided("small", 65)).await;
+    rejected(here, "c", &divided("large", 1)).await;
+    settle(here, &second, ActualUsage::NONE).await;
+    granted(here, "c", &divided("large", 45)).await;
+    // More than was reserved counts as well.
+    let third = granted(here, "d", &divided("small", 10)).await;
+    settle(here, &third, used(20)).await;
+    rejected(there, "e", &divided("small", 1)).await;
+}
+
+async fn a_running_turn_is_counted_once_and_freed_by_any_process(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    let (here, there) = (&**here, &**there);
+    let [first, second] = [1, 2].map(uuid::Uuid::from_u128);
+    let permit = |thread| Permit::of_turn(thread, "acme", 1);
+    let take = async |limits: &dyn RateLimiter, thread: uuid::Uuid| {
+        limits.take(&thread.to_string(), permit(thread)).await.expect("take")
+    };
+    for limits in [here, there] {
+        assert!(matches!(take(limits, first).await, Reservation::Granted(_)), "the turn already runs");
     }
+    let Reservation::Wait { reason, .. } = take(there, second).await else {
+        panic!("the limit was exceeded")
+    };
+    assert_eq!(reason, "tenant acme is at its limit of 1 running turns");
+    // A turn may wait for longer than a request's permit lives.
+    sleep(TIMING.permit_ttl + Duration::from_millis(50)).await;
+    assert!(matches!(take(here, second).await, Reservation::Wait { .. }), "the place was lost");
+    settle(there, &permit(first), ActualUsage::NONE).await;
+    assert!(matches!(take(here, second).await, Reservation::Granted(_)), "the place is free");
+    settle(there, &permit(second), ActualUsage::NONE).await;
+}
+
+async fn no_tokens_are_kept_for_a_request_that_waits_for_something_else(backend: &Backend) {
+    let [here, there] = &backend.connect().await;
+    let (here, there) = (&**here, &**there);
+    let shared = RateLimit { tokens_per_minute: Some(100), ..RateLimit::default() };
+    let own = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
+    let own = |micro_usd| Demand { micro_usd, ..Demand::of(Subject::Tenant("acme".to_owned()), "acme", own) };
+    let of = |tokens| Demand { tokens, ..demand("kept", shared) };
+    granted(here, "a", &[of(60)]).await;
+    rejected(there, "large", &[of(90), own(0)]).await;
+    rejected(here, "small", &[of(30)]).await;
+    granted(here, "b", &[own(10)]).await;
+    let why = rejected(there, "large", &[of(90), own(1)]).await;
+    assert!(why.starts_with("tenant acme is near its limit of $0.00001 per day"), "{why}");
+    granted(here, "small", &[of(30)]).await;
+}
+
+fn demand(server: &str, cap: RateLimit) -> Demand {
+    Demand::of(Subject::Server(server.to_owned()), "acme", cap)
 }
 
 async fn granted(limits: &dyn RateLimiter, requester: &str, demands: &[Demand]) -> Permit {

@@ -18,7 +18,9 @@ fn all_limits() -> Vec<Demand> {
         micro_usd_per_day: Some(1),
     };
     let subjects = [Subject::Model("a/b".into()), Subject::Provider("a".into()), Subject::Server("c".into())];
-    subjects.map(|of| Demand { subject: of, tenant: "acme".into(), limit, tokens: 1, micro_usd: 1 }).to_vec()
+    subjects
+        .map(|of| Demand { subject: of, tenant: "acme".into(), limit, tokens: 1, micro_usd: 1, part: None })
+        .to_vec()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -40,7 +42,7 @@ async fn real_redis_expires_every_key() {
     }
     let limit = RateLimit { tokens_per_minute: Some(1), ..RateLimit::default() };
     let of = Subject::Server("d".into());
-    let tokens = [Demand { subject: of, tenant: "acme".into(), limit, tokens: 1, micro_usd: 0 }];
+    let tokens = [Demand { subject: of, tenant: "acme".into(), limit, tokens: 1, micro_usd: 0, part: None }];
     assert!(matches!(limits.reserve("x", &tokens).await.unwrap(), Reservation::Granted(_)));
     assert!(matches!(limits.reserve("y", &tokens).await.unwrap(), Reservation::Wait { .. }));
     keys.extend(all(&["minute", "tokens", "tenants", "first"], "server:d"));
@@ -81,7 +83,7 @@ async fn real_redis_resets_the_money_of_a_day() {
         .unwrap();
     let limit = RateLimit { micro_usd_per_day: Some(10), ..RateLimit::default() };
     let of = Subject::Model("a/b".into());
-    let demand = [Demand { subject: of, tenant: "acme".into(), limit, tokens: 0, micro_usd: 10 }];
+    let demand = [Demand { subject: of, tenant: "acme".into(), limit, tokens: 0, micro_usd: 10, part: None }];
     assert!(matches!(limits.reserve("x", &demand).await.unwrap(), Reservation::Granted(_)));
     assert!(matches!(limits.reserve("y", &demand).await.unwrap(), Reservation::Wait { .. }));
     redis.ask(&format!("HINCRBY {PREFIX}day:model:a/b day -1"));
@@ -118,6 +120,7 @@ async fn real_redis_that_stalls_reserves_nothing_for_callers_that_gave_up() {
         limit,
         tokens: 0,
         micro_usd: 0,
+        part: None,
     };
     assert!(matches!(limits.reserve("w", &[other]).await.unwrap(), Reservation::Granted(_)));
     redis.ask("CLIENT PAUSE 7000");
@@ -149,6 +152,7 @@ async fn real_redis_whose_clock_was_set_back_still_grants() {
         limit,
         tokens: 5,
         micro_usd: 0,
+        part: None,
     }];
     assert!(matches!(limits.reserve("x", &demand).await.unwrap(), Reservation::Granted(_)));
     // As if the permit had been granted an hour later.

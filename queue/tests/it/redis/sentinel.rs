@@ -33,13 +33,8 @@ async fn real_redis_sentinel_leads_to_the_primary_that_takes_over() {
     // The primary is gone.
     redis.kill_primary();
     assert_works_soon(&queue).await;
-    let demand = Demand {
-        subject: Subject::Model("fake/small".to_owned()),
-        tenant: "acme".to_owned(),
-        limit: RateLimit { concurrency: Some(1), ..RateLimit::default() },
-        tokens: 0,
-        micro_usd: 0,
-    };
+    let limit = RateLimit { concurrency: Some(1), ..RateLimit::default() };
+    let demand = Demand::of(Subject::Model("fake/small".to_owned()), "acme", limit);
     let began = Instant::now();
     while !matches!(limits.reserve("x", std::slice::from_ref(&demand)).await, Ok(Reservation::Granted(_))) {
         assert!(began.elapsed() < TIMEOUT, "no permit from the new primary");

@@ -58,7 +58,7 @@ impl Strategy for IndexBuilder {
     const ABOUT: &'static str =
         "asks every MCP server what it offers and brings the index up to date, for the retriever";
     /// The index removes every server that is not in an update, and all tenants search it.
-    const NEEDS_ALL_SERVERS: bool = true;
+    const SERVES_ALL_TENANTS: bool = true;
     type Config = Config;
     type State = State;
     type Fact = Fact;

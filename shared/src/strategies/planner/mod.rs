@@ -97,7 +97,7 @@ pub struct Config {
     #[serde(flatten)]
     pub work: Work,
     /// Maximum number of tasks that are worked on side by side, if none depends on another. 1 works on one after the other.
-    #[schemars(range(min = 1, max = 16))]
+    #[schemars(range(min = 1, max = 16), extend("x-turnfold-bound" = true))]
     pub side_by_side: usize,
 }
 
@@ -117,9 +117,10 @@ pub struct Work {
     #[schemars(range(min = 0.0, max = 1.0))]
     pub confidence: f64,
     /// Maximum number of rounds on one task. At the limit the turn ends with a partial result.
-    #[schemars(range(min = 1))]
+    #[schemars(range(min = 1), extend("x-turnfold-bound" = true))]
     pub rounds: u32,
     /// Maximum number of model calls in a turn. At the limit the turn ends with a partial result.
+    #[schemars(extend("x-turnfold-bound" = true))]
     pub model_calls: u32,
 }
 

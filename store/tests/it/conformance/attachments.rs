@@ -34,6 +34,24 @@ async fn submitted(store: &Store, thread: Option<ThreadId>, text: &str) -> Resul
     Ok((store.submit(new).await?.into_turn(), sha256))
 }
 
+pub(super) async fn count_with_files_and_logs(store: &Store) -> Result<(), Error> {
+    assert_eq!(store.stored_bytes("default").await?, 0);
+    let (turn, _) = submitted(store, None, "one").await?;
+    let with_attachment = store.stored_bytes("default").await?;
+    store.append(&store.head(turn.thread).await?, &[heard(&turn)], None).await?;
+    let with_turn = store.stored_bytes("default").await?;
+    let payload = |it: &Event| serde_json::to_string(it).unwrap().len() as u64;
+    let log: u64 = log_of(store, turn.thread).await?.iter().map(payload).sum();
+    assert!(with_attachment < with_turn && with_turn <= log + 3, "{with_attachment} {with_turn} {log}");
+    let file = super::batches::file(store, "default").await?;
+    let size = store.file(file).await?.unwrap().bytes;
+    assert_eq!(store.stored_bytes("default").await?, with_turn + size);
+    assert_eq!(store.stored_bytes("another").await?, 0, "each tenant stores its own");
+    assert!(store.delete_file(file).await?);
+    assert_eq!(store.stored_bytes("default").await?, with_turn);
+    Ok(())
+}
+
 pub(super) async fn belong_to_their_thread(store: &Store) -> Result<(), Error> {
     let (turn, first) = submitted(store, None, "one").await?;
     let thread = turn.thread;
@@ -116,5 +134,6 @@ fn foreign(event: &Event) -> ImportedEvent {
 
 on_databases! {
     belong_to_their_thread,
+    count_with_files_and_logs,
     are_verified,
 }

@@ -44,6 +44,7 @@ pub(super) fn new_batch(tenant: &str, input_file: Uuid) -> NewBatch {
     NewBatch {
         tenant: tenant.to_owned(),
         author: "conformance".to_owned(),
+        by_operator: false,
         endpoint: "/v1/turns".to_owned(),
         input_file,
         completion_window: "24h".to_owned(),

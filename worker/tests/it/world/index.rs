@@ -49,6 +49,7 @@ fn offers<'a>(servers: impl IntoIterator<Item = (&'a str, Option<&'a str>)>) -> 
     let offer = |text: &str| Description { text: text.to_owned(), hash: text.to_owned() };
     Request::Index {
         servers: servers.into_iter().map(|(name, it)| (name.to_owned(), it.map(offer))).collect(),
+        held: BTreeMap::new(),
     }
 }
 
@@ -96,6 +97,12 @@ async fn the_index_takes_what_changed_and_keeps_the_rest() {
     assert_eq!(indexed(&world, third).await, [names("news"), names("mail"), vec![]]);
     let after = entries.all().await.unwrap();
     assert_eq!(after[0], before[0], "what is unchanged is not written again");
+    // Somebody else indexed another text of `mail` meanwhile, perhaps with another limit of its length.
+    let held =
+        [("mail", "sends letters"), ("news", "reads")].map(|(name, it)| (name.to_owned(), it.to_owned()));
+    let Request::Index { servers, .. } = offers([("mail", None), ("news", None)]) else { panic!("no index") };
+    let fourth = Request::Index { servers, held: held.into() };
+    assert_eq!(indexed(&world, fourth).await, [vec![], names("mail"), vec![]], "it is not what was held");
     assert_eq!(after[1].text, "reads all papers");
 }
 

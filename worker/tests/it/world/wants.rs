@@ -6,7 +6,8 @@ use queue::rate_limits::{Demand, RateLimit, Subject};
 use shared::{Message, Request, ToolCall};
 use uuid::Uuid;
 use worker::world::{
-    DiscardDeltas, LiveWorld, OpenAi, Price, Provider, RateLimitConfig, RequestContext, World as _,
+    DiscardDeltas, LiveWorld, OpenAi, Price, Provider, RateLimitConfig, RequestContext, TenantLimit,
+    TenantLimits, World as _,
 };
 
 use super::{Stage, chat, due, live, nobody};
@@ -38,6 +39,7 @@ async fn a_model_is_wanted_with_its_provider_by_what_is_sent() {
         models: named("local/gpt", 1),
         providers: named("local", 2),
         servers: named("calendar", 3),
+        tenants: TenantLimits::default(),
     };
     let world = live([("local", priced())], nobody()).with_rate_limits(caps);
     let stage = Stage::hearing([Message::user("x".repeat(4_000))]);
@@ -79,10 +81,38 @@ async fn a_server_is_wanted_by_everything_that_is_asked_of_it() {
             limit: cap(3),
             tokens: 0,
             micro_usd: 0,
+            part: None,
         };
         assert_eq!(wants(&world, &Stage::default(), request), [want]);
     }
     let elsewhere = Request::CallTool { server: "mail".to_owned(), call };
     assert!(wants(&world, &Stage::default(), elsewhere).is_empty());
     assert!(wants(&live([], nobody()), &Stage::default(), chat("a/b", 0..0)).is_empty());
+}
+
+/// A tenant's own limits cover its requests to models and servers, and the shared money is divided.
+#[tokio::test]
+async fn a_tenant_is_limited_in_what_it_asks_of_models_and_servers() {
+    let money = |micro_usd| RateLimit { micro_usd_per_day: Some(micro_usd), ..RateLimit::default() };
+    let acme = TenantLimit { requests: cap(9), weight: 4 };
+    let caps = RateLimitConfig {
+        providers: BTreeMap::from([("local".to_owned(), money(1_000))]),
+        tenants: TenantLimits { named: [("acme".to_owned(), acme)].into(), ..TenantLimits::default() },
+        ..RateLimitConfig::default()
+    };
+    let world = live([("local", priced())], nobody()).with_rate_limits(caps);
+    let [provider, tenant] = &wants(&world, &Stage::default(), chat("local/gpt", 0..0))[..] else {
+        panic!("two subjects are limited")
+    };
+    let part = provider.part.as_ref().map(|it| (it.owner.as_str(), it.own, it.all));
+    assert_eq!((&provider.subject, part), (&Subject::Provider("local".to_owned()), Some(("acme", 400, 500))));
+    assert_eq!((&tenant.subject, tenant.limit), (&Subject::Tenant("acme".to_owned()), cap(9)));
+    assert_eq!((tenant.tokens, tenant.micro_usd), (provider.tokens, provider.micro_usd));
+    assert!(0 < tenant.micro_usd && tenant.part.is_none());
+    let listed = wants(&world, &Stage::default(), Request::ListTools { server: "calendar".to_owned() });
+    assert_eq!(listed.iter().map(|it| &it.subject).collect::<Vec<_>>(), [&tenant.subject]);
+    let call =
+        ToolCall { id: "c".to_owned(), name: "read_more".to_owned(), arguments: serde_json::Value::Null };
+    let read_more = Request::ReadMore { call, tokens: 1 };
+    assert!(wants(&world, &Stage::default(), read_more).is_empty(), "nothing is sent");
 }

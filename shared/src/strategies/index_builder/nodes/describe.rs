@@ -16,7 +16,8 @@ impl Node<IndexBuilder> for Describe {
         thread.servers.keys().map(|server| crate::Describe { server: server.clone() }).collect()
     }
 
-    /// Content that the index already holds is not repeated in the log.
+    /// Content that the index already holds is not repeated in the log. A text is cut before it is compared, so a change of the
+    /// limit is a change of the content.
     fn learn(
         &self,
         thread: &Thread<IndexBuilder>,
@@ -27,13 +28,16 @@ impl Node<IndexBuilder> for Describe {
         let mut long = Vec::new();
         for (server, answer) in thread.servers.keys().zip(answers) {
             let offer = match answer {
-                Ok(it) if thread.state.held.get(server) == Some(&it.hash) => Offer::Unchanged,
-                Ok(mut it) => {
-                    if let Some((at, _)) = it.text.char_indices().nth(limit) {
-                        it.text.truncate(at);
-                        long.push(server.as_str());
+                Ok(whole) => {
+                    let end = whole.text.char_indices().nth(limit).map(|(at, _)| at);
+                    let description =
+                        end.map_or(whole.clone(), |at| Description::new(whole.text[..at].to_owned()));
+                    if thread.state.held.get(server) == Some(&description.hash) {
+                        Offer::Unchanged
+                    } else {
+                        long.extend(end.map(|_| server.as_str()));
+                        Offer::Changed(description)
                     }
-                    Offer::Changed(it)
                 }
                 Err(reason) => Offer::Failed { reason },
             };

@@ -17,16 +17,20 @@ impl Node<IndexBuilder> for Index {
             Offer::Changed(it) => Some(it.clone()),
             Offer::Unchanged | Offer::Failed { .. } => None,
         };
-        let servers = thread.state.offers.iter();
-        crate::Index { servers: servers.map(|(name, offer)| (name.clone(), changed(offer))).collect() }
+        let State { offers, held, .. } = &thread.state;
+        let is_unchanged = |name: &String| offers.get(name) == Some(&Offer::Unchanged);
+        crate::Index {
+            servers: offers.iter().map(|(name, offer)| (name.clone(), changed(offer))).collect(),
+            held: held.clone().into_iter().filter(|(name, _)| is_unchanged(name)).collect(),
+        }
     }
 
     /// Records the result for each server, or returns to `describe` for servers that the index has lost.
     ///
     /// ## Why the node may go back
     ///
-    /// This thread's view of the index can be wrong: another thread may have removed a server, or an operator the whole
-    /// index. The lost servers then no longer count as known, and they are described once more.
+    /// This thread's view of the index can be wrong: another thread may have removed a server or indexed it with another
+    /// configuration, or an operator may have removed the whole index. The lost servers then no longer count as known, and they are described once more.
     fn learn(&self, thread: &Thread<IndexBuilder>, indexed: Indexed) -> Transition<IndexBuilder> {
         let State { offers, report: before, .. } = &thread.state;
         let lost = |(name, offer): &(&String, &Offer)| **offer == Offer::Unchanged && !holds(&indexed, name);

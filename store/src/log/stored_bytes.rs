@@ -1,0 +1,38 @@
+//! Size of what a tenant stores.
+
+use sea_orm::FromQueryResult;
+
+use crate::{
+    Error,
+    log::{Store, database::statement, ids::unsigned},
+};
+
+impl Store {
+    /// Returns the size of a tenant's files, logs and attachments in bytes, before the database compresses them.
+    ///
+    /// Reads every row of the tenant's threads by index, so its duration grows with their number.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Unavailable`] if the database does not answer.
+    pub async fn stored_bytes(&self, tenant: &str) -> Result<u64, Error> {
+        #[derive(FromQueryResult)]
+        struct Row {
+            bytes: i64,
+        }
+        let of_threads = |table: &str, column: &str| {
+            format!(
+                "SELECT coalesce(sum(octet_length({column})), 0) FROM threads \
+                 JOIN {table} ON {table}.thread_id = threads.id WHERE threads.tenant = $1"
+            )
+        };
+        let sql = format!(
+            "SELECT CAST((SELECT coalesce(sum(bytes), 0) FROM files WHERE tenant = $1 AND status <> 'gone') + ({}) + ({}) AS BIGINT) AS bytes",
+            of_threads("events", "payload"),
+            of_threads("attachments", "content"),
+        );
+        let pool = &self.database.pool;
+        let row = Row::find_by_statement(statement(pool, &sql, [tenant.into()])).one(pool).await?;
+        unsigned(row.map_or(0, |it| it.bytes))
+    }
+}
