@@ -26,6 +26,7 @@ mod threads;
 mod turns;
 mod views;
 mod webhooks;
+mod workers;
 
 pub use batches::batch_line;
 pub use router::{openapi, router, run_background, serve};
@@ -33,6 +34,5 @@ pub use server::{
     admission::AdmissionLimits,
     bind_guard::{UnprotectedBind, check_bind},
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
-    health::METRICS_TYPE,
     listener::{ConnectionLimits, listen},
 };

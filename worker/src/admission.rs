@@ -8,7 +8,7 @@ use shared::{Fault, FaultKind, Usage};
 use tokio::runtime::Handle;
 use tracing::warn;
 
-use crate::{pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
+use crate::{limit_warnings::LimitWarnings, pauses::Pauses, retry_policy::RetryPolicies, world::Outcome};
 
 /// Admission control for requests to models and MCP servers.
 pub struct RequestAdmission {
@@ -20,12 +20,20 @@ pub struct RequestAdmission {
     pub(crate) pauses: Pauses,
     /// Retry policies of providers and MCP servers.
     pub(crate) retries: RetryPolicies,
+    /// Limits that were mentioned in the log messages.
+    pub(crate) limit_warnings: LimitWarnings,
 }
 
 impl RequestAdmission {
     /// Creates admission control with these limits and a timeout per request; no timeout if absent.
     pub fn new(limits: Arc<dyn RateLimiter>, timeout: Option<Duration>) -> Self {
-        Self { limits, timeout, pauses: Pauses::default(), retries: RetryPolicies::default() }
+        Self {
+            limits,
+            timeout,
+            pauses: Pauses::default(),
+            retries: RetryPolicies::default(),
+            limit_warnings: LimitWarnings::default(),
+        }
     }
 
     /// Sets retry policies.

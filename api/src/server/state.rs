@@ -16,6 +16,7 @@ use super::{
     admission::AdmissionControl,
     api_keys::ApiKeys,
     config::{ApiConfig, BatchConfig, Capacity, WebhookConfig},
+    measurement::Measurement,
     readiness::Readiness,
 };
 
@@ -51,6 +52,8 @@ pub(crate) struct AppState {
     pub(crate) deliveries_changed: Notify,
     /// Outcome of the last readiness check.
     pub(crate) readiness: Readiness,
+    /// Time of the next measurement for the metrics.
+    pub(crate) measurement: Measurement,
     /// Start of the API, in microseconds since the Unix epoch.
     pub(crate) started: i64,
     /// Cancelled on shutdown. Everything that waits must then return.
@@ -108,6 +111,7 @@ impl AppState {
             quotes: Semaphore::new(CONCURRENT_QUOTES),
             deliveries_changed: Notify::new(),
             readiness: Readiness::default(),
+            measurement: Measurement::default(),
             started: clock::now(),
             stop,
         }

@@ -53,7 +53,7 @@ pub use mcp::{
 };
 pub use models::{
     CapabilityCheck, CapabilityVerdict, DIALECTS, Dialect, DialectRow, ModelCheck, Models, OpenAi, Price,
-    Prices, Provider, Providers, Structured,
+    Prices, Provider, ProviderAnswer, Providers, Structured,
 };
 pub use rate_limits::RateLimitConfig;
 pub use recorded::RecordedWorld;
