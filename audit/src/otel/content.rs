@@ -1,4 +1,4 @@
-//! What persons, models and tools wrote, as attributes.
+//! Texts of persons, models and tools, as attributes.
 
 use serde_json::{Value, json};
 use shared::{Message, Request, Response};

@@ -1,4 +1,4 @@
-//! What an operator sees of a deployment.
+//! The operator's view of a deployment.
 
 use std::{
     collections::BTreeMap,
