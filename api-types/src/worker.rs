@@ -1,4 +1,4 @@
-//! Workers.
+//! Workers that report, and their status.
 
 use std::collections::BTreeMap;
 

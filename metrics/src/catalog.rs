@@ -14,9 +14,9 @@ pub struct Description {
     name: &'static str,
     /// `counter`, `gauge` or `histogram`.
     pub kind: &'static str,
-    /// Labels.
+    /// Names of the labels.
     pub labels: &'static [&'static str],
-    /// Meaning.
+    /// Meaning, as in the text format.
     pub help: &'static str,
 }
 

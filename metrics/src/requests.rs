@@ -45,7 +45,7 @@ pub struct ModelRequest<'a> {
     pub model: &'a str,
     /// Tenant of the thread.
     pub tenant: &'a str,
-    /// Duration.
+    /// Duration of the request.
     pub duration: Duration,
     /// Tokens read, as reported.
     pub input_tokens: u64,

@@ -88,7 +88,7 @@ const BY_ROWS: [(WaitReason, PendingCause); 3] = [
     (WaitReason::AwaitingInput, PendingCause::Person),
 ];
 
-/// All reasons.
+/// Every reason why a turn is not running.
 const CAUSES: [PendingCause; 9] = [
     PendingCause::Worker,
     PendingCause::Limit,

@@ -31,7 +31,7 @@ pub enum SpanKind {
     Client = 3,
 }
 
-/// A span.
+/// One span of a trace, as it is exported.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Span {
     /// Turn that it belongs to.

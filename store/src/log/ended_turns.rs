@@ -11,9 +11,9 @@ use super::{
 /// A turn that ended, and its thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndedTurn {
-    /// The thread.
+    /// Thread of the turn.
     pub thread: ThreadId,
-    /// The turn.
+    /// Turn that ended.
     pub turn: TurnId,
 }
 

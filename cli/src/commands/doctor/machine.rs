@@ -19,7 +19,7 @@ const DISK_WARN: u64 = 1024 * MIB;
 /// Memory below which a worker with many slots may be killed.
 const MEMORY_WARN: u64 = 512 * MIB;
 
-/// Open files besides the connections to the API: databases, models, MCP servers.
+/// Open files in addition to the connections to the API: databases, models, MCP servers.
 const OTHER_FILES: u64 = 256;
 
 pub(super) fn check(settings: &Settings) -> Vec<Finding> {
